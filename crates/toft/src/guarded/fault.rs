@@ -1,27 +1,27 @@
-//! What a fault in the pool means: the block that contains the address or is near it; and which
-//! handler is asked if the fault is none of ours.
+//! The meaning of a fault in the pool: the block that contains the address or is near it. Also the
+//! handler that gets all other faults.
 
 use super::{Guarded, Slot, SlotCondition};
 use crate::os::process;
 use crate::sync::Ordering::Relaxed;
 
-/// What an address in the pool means.
+/// The meaning of an address in the pool.
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
-    /// In a block that was freed.
+    /// In the slot of a freed block.
     AfterFree(&'a Slot),
-    /// The number of bytes beyond the last of a block.
+    /// Beyond a block, by this number of bytes.
     Beyond(&'a Slot, usize),
-    /// The number of bytes before the first.
+    /// Before a block, by this number of bytes.
     Before(&'a Slot, usize),
-    /// In a block of the program's: nothing is wrong.
+    /// In a live block: nothing is wrong.
     Within(&'a Slot),
-    /// Where no block is near.
+    /// Near no block.
     Wild,
 }
 
 impl Guarded {
-    /// What an access to an address of the pool is; `None` where it is not in it.
+    /// Returns the meaning of an address, or `None` if it is not in the pool.
     pub fn access(&self, address: usize) -> Option<Access<'_>> {
         let number = self.number(address)?;
         let known = |number: usize| self.slot(number).filter(|slot| slot.begin() != 0);
@@ -33,7 +33,7 @@ impl Guarded {
                 None => Access::Wild,
             });
         }
-        // A guard page: of the block before it and the one behind, the nearer.
+        // On a guard page the nearer block counts, of the one before the page and the one after it.
         let behind_it = before.map(|slot| (address - (slot.begin() + slot.bytes()), slot));
         let before_it = own.map(|slot| (slot.begin() - address, slot));
         Some(match (behind_it, before_it) {
@@ -44,7 +44,7 @@ impl Guarded {
         })
     }
 
-    /// The slot whose block, live or freed, contains an address or is near it.
+    /// Returns the slot whose block, live or freed, contains an address or is near it.
     pub fn slot_around(&self, address: usize) -> Option<&Slot> {
         match self.access(address)? {
             Access::AfterFree(slot)
@@ -55,22 +55,22 @@ impl Guarded {
         }
     }
 
-    /// Lets a program that goes on reach a page of the pool for good.
+    /// Makes a page of the pool accessible for good, for a program that goes on.
     pub fn give_in(&self, address: usize) {
         if self.contains(address) {
             process::allow(self.down(address), self.page);
         }
     }
 
-    /// The action on SIGSEGV if the fault is none of ours: handler and flags of the program or, if
-    /// that handler has called us in turn, of the first one.
+    /// Returns the handler and its flags for a fault outside the pool. They are the program's, or
+    /// the first of all if the program's handler has called Toft's in turn.
     pub fn chained(&self, first: bool) -> (usize, i32) {
         let head = self.head();
         let [handler, flags] = if first { &head.original } else { &head.chained };
         (handler.load(Relaxed), flags.load(Relaxed) as i32)
     }
 
-    /// Remembers whose handler ours has taken the place of.
+    /// Stores the handler that Toft's has replaced.
     pub fn chain(&self, handler: usize, flags: i32, first: bool) {
         let head = self.head();
         let of_first = first.then_some(&head.original);
@@ -82,7 +82,7 @@ impl Guarded {
     }
 }
 
-/// What an address between the guards of a slot is.
+/// Returns the meaning of an address between the guard pages of a slot.
 fn classify(slot: &Slot, address: usize) -> Access<'_> {
     let (begin, end) = (slot.begin(), slot.begin() + slot.bytes());
     if slot.condition() != SlotCondition::Live {

@@ -5,12 +5,12 @@
 //!                          |     block at end|        |block at start   |
 //! ```
 //!
-//! A block ends where the guard page after its slot begins, or, by chance, begins where the one
-//! before ends. A freed one is inaccessible, and its slot is used again when all others have been:
-//! that is the quarantine. Each access beyond a block, or to a freed one, faults at the very
-//! instruction (`watch/fault.rs`).
+//! A block usually ends where the guard page after its slot begins. By chance it begins where the
+//! guard page before its slot ends. A freed block is inaccessible, and its slot is used again when
+//! all others have been: that is the quarantine. Each access beyond a block, or to a freed one,
+//! faults at the very instruction (`watch/fault.rs`).
 //!
-//! What is known of each slot lies apart from the pool. Invariant, verified by `Guarded::check`:
+//! The records of the slots are apart from the pool. Invariant, verified by `Guarded::check`:
 //! - Q1 a slot that is live has a block within it, at its start or its end.
 
 mod fault;

@@ -6,15 +6,15 @@ use crate::report::Stack;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
-/// Bytes of the largest block that is sampled: of every slab class.
+/// The number of bytes of a slot, and of the largest sampled block. Blocks of every slab class fit.
 pub const SLOT_BYTES: usize = 128 << 10;
-/// Slots that are looked at for a free one.
+/// The most slots that are tried for a free one.
 const TRIES: usize = 16;
 /// One block in `LEFT` starts where its slot starts, to catch accesses below it.
 const LEFT: u64 = 8;
 
-/// The pool; of no slots where it is off. Never changes after the start, but for what `head` points
-/// to.
+/// The pool, which has no slots if it is off. After the start only the memory that `head` points to
+/// changes.
 #[derive(Debug)]
 pub struct Guarded {
     /// The first guard page.
@@ -23,42 +23,42 @@ pub struct Guarded {
     pub(super) page: usize,
     /// One allocation in `every` is sampled.
     every: usize,
-    /// This library's own code, which stacks do not show.
+    /// This library's own code, which stacks leave out.
     own: (usize, usize),
     head: *const Head,
 }
 
-/// What the pool writes; slots follow. Zero at first.
+/// The part of the pool that changes. The slots follow it. Zero at first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Head {
     /// The slot that is tried next. Any thread, by one atomic.
     next: AtomicUsize,
-    /// Blocks ever.
+    /// The number of blocks ever allocated.
     allocations: AtomicU64,
-    /// Where chance is. Any thread; what is lost by a race is lost.
+    /// The state of the random generator. Any thread; an update that a race loses is not needed.
     chance: AtomicU64,
-    /// What was done on SIGSEGV before us: handler and flags of the program's own, and of the first
-    /// of all. The thread that puts ours in place.
+    /// The action on SIGSEGV before Toft's: handler and flags of the program's last action, and of
+    /// the first of all. Written by the thread that installs Toft's handler.
     pub(super) chained: [AtomicUsize; 2],
     pub(super) original: [AtomicUsize; 2],
-    /// To whom reads of what was not written are told, and in which process: `watch.rs`.
+    /// The watcher's descriptor, and its process: `watch.rs`.
     pub(super) watcher: AtomicUsize,
     pub(super) watcher_of: AtomicUsize,
-    /// The number of its thread, or zero. Who has started it.
+    /// The number of the watcher's thread, or zero. Written by the thread that started it.
     pub(super) watcher_thread: AtomicUsize,
 }
 
 impl Guarded {
-    /// Places of the process's pool. Each takes two mappings while its block is live.
+    /// The number of slots of the process's pool. Each takes two mappings while its block is live.
     pub const PLACES: usize = 1024;
 
-    /// No pool: contains no address.
+    /// Returns a pool without slots, which contains no address.
     pub const fn none() -> Guarded {
         Guarded { base: 0, slots: 0, page: 4096, every: 0, own: (0, 0), head: core::ptr::null() }
     }
 
-    /// A pool of `slots` slots, of which one allocation in `every` gets one.
+    /// Returns a pool of `slots` slots. One allocation in `every` gets a slot.
     pub fn new(slots: usize, every: usize, page: usize, random: u64) -> Result<Guarded, Error> {
         let none = Error::NoMemory;
         let pool = Guarded { slots, page, every, own: Stack::own_code(), ..Guarded::none() };
@@ -71,20 +71,20 @@ impl Guarded {
         Ok(pool)
     }
 
-    /// Whether there is a pool.
+    /// Returns true if there is a pool.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.slots != 0
     }
 
-    /// Where what is known of blocks lies, and its end.
+    /// Returns the range of the tables: the head, and the records of the slots.
     pub fn tables(&self) -> (usize, usize) {
         let tables = size_of::<Head>() + self.slots * size_of::<Slot>();
         let begin = self.head.expose_provenance();
         (begin, begin + if self.is_on() { tables } else { 0 })
     }
 
-    /// One allocation in so many.
+    /// Returns `n` if one allocation in `n` is sampled.
     pub fn every(&self) -> usize {
         self.every
     }
@@ -94,8 +94,8 @@ impl Guarded {
     }
 
     pub(super) fn head(&self) -> &Head {
-        // SAFETY: `new` has mapped it for ever, and zero is a `Head`. Without a pool there is no
-        // call: callers have asked `is_on`, or found an address in it.
+        // SAFETY: `new` has mapped it for ever, and zero is a `Head`. It is not called without a
+        // pool: callers have checked `is_on`, or found an address in the pool.
         unsafe { &*self.head }
     }
 
@@ -103,12 +103,12 @@ impl Guarded {
         if number >= self.slots {
             return None;
         }
-        // SAFETY: `new` has mapped so many behind the head, zero is a `Slot`, and all its fields
-        // are atomics.
+        // SAFETY: `new` has mapped `slots` of them after the head, zero is a `Slot`, and all its
+        // fields are atomics.
         Some(unsafe { &*self.head.add(1).cast::<Slot>().add(number) })
     }
 
-    /// Where the bytes of a slot begin, behind its guard page.
+    /// Returns where the bytes of a slot begin, after its guard page.
     pub(super) fn first(&self, number: usize) -> usize {
         self.base + number * self.stride() + self.page
     }
@@ -119,7 +119,7 @@ impl Guarded {
             .then(|| offset / self.stride())
     }
 
-    /// Whether an address is in the pool.
+    /// Returns true if an address is in the pool.
     pub fn contains(&self, address: usize) -> bool {
         self.number(address).is_some()
     }
@@ -134,16 +134,17 @@ impl Guarded {
         x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    /// Whether one of `of` allocations is to be sampled, where each of them is with the chance
-    /// asked for.
+    /// Returns true, by chance, if one of `of` allocations is to be sampled. Each of them has the
+    /// requested chance.
     pub fn chooses(&self, of: usize) -> bool {
         self.is_on() && self.random() % (self.every as u64).max(1) < of as u64
     }
 
-    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does
-    /// not fit. Reads of what was not written are told to `watcher`, where there is one.
+    /// Returns a block of `size` bytes, a multiple of 16, all zero. Returns `None` if no slot is
+    /// free or the block does not fit. Uninitialized reads are reported to `watcher`, if there is
+    /// one.
     ///
-    /// `looks` is true if stacks may be walked, by unusual system calls.
+    /// If `looks` is true, stacks may be walked, by unusual system calls.
     pub fn allocate(
         &self,
         (size, align): (usize, usize),
@@ -183,24 +184,24 @@ impl Guarded {
         None
     }
 
-    /// The start of the page that an address is on.
+    /// Returns the start of the page that contains an address.
     pub(super) fn down(&self, address: usize) -> usize {
         address & !(self.page - 1)
     }
 
-    /// The pages that a block has bytes in.
+    /// Returns the range of the pages that contain a block.
     pub(super) fn pages(&self, begin: usize, size: usize) -> (usize, usize) {
         (self.down(begin), self.down(begin + size + self.page - 1))
     }
 
-    /// The live block that begins at an address.
+    /// Returns the live block that begins at an address.
     pub fn live_at(&self, address: usize) -> Option<&Slot> {
         let slot = self.slot(self.number(address)?)?;
         (slot.condition() == SlotCondition::Live && slot.begin() == address).then_some(slot)
     }
 
-    /// Takes back the block at an address; returns false if there is none. From then on the program
-    /// cannot reach it. One that is freed `for_good` keeps its place.
+    /// Frees the block at an address, and makes it inaccessible. Returns false if there is none. A
+    /// block that is freed `for_good` keeps its slot.
     pub fn free(&self, address: usize, looks: bool, for_good: bool) -> bool {
         let Some(slot) = self.live_at(address) else { return false };
         if !slot.take_live() {
@@ -217,14 +218,14 @@ impl Guarded {
         true
     }
 
-    /// Live blocks and their bytes.
+    /// Returns the number of live blocks, and their bytes.
     pub fn figures(&self) -> (usize, usize) {
         let slots = (0..self.slots).filter_map(|number| self.slot(number));
         let live = slots.filter(|slot| slot.condition() == SlotCondition::Live);
         live.fold((0, 0), |(blocks, bytes), slot| (blocks + 1, bytes + slot.bytes()))
     }
 
-    /// Verifies Q1, at any moment: of a block that is freed while it is looked at, nothing is said.
+    /// Verifies Q1, at any moment. A block that is freed during the check is skipped.
     pub fn check(&self) -> Result<(), &'static str> {
         for number in 0..self.slots {
             let Some(slot) = self.slot(number) else { return Err("Q1: no slot") };

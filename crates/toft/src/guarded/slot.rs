@@ -1,19 +1,19 @@
-//! What is known of one slot of the pool.
+//! The record of one slot of the pool.
 
 use crate::report::{FRAMES, Stack};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// What a slot is doing.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotCondition {
-    /// It had no block yet.
+    /// The slot has not had a block yet.
     Never,
-    /// A thread gives it a block, or takes it away.
+    /// A thread is giving the slot a block, or taking its block away.
     Busy,
     /// The program has the block.
     Live,
-    /// The block was freed, and what it was is still known.
+    /// The block was freed, and its record is still there.
     Freed,
 }
 
@@ -22,28 +22,28 @@ const BUSY: u32 = 1;
 const LIVE: u32 = 2;
 const FREED: u32 = 3;
 
-/// A slot. Only the thread that has made it busy writes the other fields, until the release of the
-/// next state. A thread that reads them after an acquire of the state has what belongs to it. A
-/// report made while another thread uses the slot again may have a mixture: each field was once
-/// true.
+/// A slot. Only the thread that has made it busy writes the other fields, until it releases the
+/// next state. A thread that reads them after an acquire of the state gets the fields of that
+/// state. A report that is made while another thread uses the slot again may have a mixture. Each
+/// field was true once.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Slot {
     state: AtomicU32,
-    /// Threads that allocated and freed it.
+    /// The threads that allocated and freed the block.
     pub threads: [AtomicU32; 2],
     pub(super) address: AtomicUsize,
     pub(super) size: AtomicUsize,
-    /// Not zero while reads of what was not written are told.
+    /// Not zero while uninitialized reads are reported.
     watched: AtomicU32,
-    /// The page that was read before it was written, unreachable until that is reported; or zero.
-    /// The watcher writes it; the reporting thread clears it.
+    /// The page that was read before it was written, or zero. It is inaccessible until the read is
+    /// reported. The watcher writes this field, and the reporting thread clears it.
     pub(super) unset: AtomicUsize,
     allocated: Frames,
     freed: Frames,
 }
 
-/// A stack in words that other threads may read.
+/// A stack, in words that other threads may read.
 #[derive(Debug)]
 #[repr(C)]
 struct Frames([AtomicUsize; FRAMES]);
@@ -62,7 +62,7 @@ impl Frames {
 }
 
 impl Slot {
-    /// What the slot is doing.
+    /// Returns the state of the slot.
     pub fn condition(&self) -> SlotCondition {
         match self.state.load(Acquire) {
             NEVER => SlotCondition::Never,
@@ -72,13 +72,13 @@ impl Slot {
         }
     }
 
-    /// Takes a slot without a block; `false` where it has one.
+    /// Takes a slot without a block. Returns false if it has one.
     pub(super) fn take(&self) -> bool {
         let state = self.state.load(Relaxed);
         (state == NEVER || state == FREED) && self.change(state)
     }
 
-    /// Takes a slot from the program: exactly one of any number of frees succeeds.
+    /// Takes a slot from the program. Of several frees at once, exactly one succeeds.
     pub(super) fn take_live(&self) -> bool {
         self.change(LIVE)
     }
@@ -87,7 +87,7 @@ impl Slot {
         self.state.compare_exchange(from, BUSY, AcqRel, Acquire).is_ok()
     }
 
-    /// The program has the block. By the thread that took the slot.
+    /// Gives the block to the program. Called by the thread that took the slot.
     pub(super) fn publish(&self, address: usize, size: usize, thread: u32, allocated: &Stack) {
         self.address.store(address, Relaxed);
         self.size.store(size, Relaxed);
@@ -99,56 +99,56 @@ impl Slot {
         self.state.store(LIVE, Release);
     }
 
-    /// The block is freed. By the thread that took the slot.
+    /// Marks the block as freed. Called by the thread that took the slot.
     pub(super) fn retire(&self) {
         self.state.store(FREED, Release);
     }
 
-    /// Remembers which thread frees the block. By the thread that took the slot.
+    /// Records which thread frees the block. Called by the thread that took the slot.
     pub(super) fn note_free(&self, thread: u32, freed: &Stack) {
         let [_, freed_by] = &self.threads;
         freed_by.store(thread, Relaxed);
         self.freed.store(freed);
     }
 
-    /// The taken slot could not be given a block.
+    /// Resets a taken slot that could not be given a block.
     pub(super) fn untake(&self) {
         self.address.store(0, Relaxed);
         self.size.store(0, Relaxed);
         self.state.store(NEVER, Release);
     }
 
-    /// Whether reads of what was not written are told.
+    /// Returns true if uninitialized reads are reported.
     pub fn is_watched(&self) -> bool {
         self.watched.load(Acquire) != 0
     }
 
-    /// Marks the slot as watched. By the thread that took the slot.
+    /// Marks the slot as watched. Called by the thread that took the slot.
     pub(super) fn watch(&self) {
         self.watched.store(1, Release);
     }
 
-    /// Ends that; returns true if it was watched.
+    /// Clears the mark of `watch`. Returns true if the slot was watched.
     pub(super) fn unwatch(&self) -> bool {
         self.watched.swap(0, AcqRel) != 0
     }
 
-    /// Where the block begins.
+    /// Returns the address where the block begins.
     pub fn begin(&self) -> usize {
         self.address.load(Relaxed)
     }
 
-    /// Bytes of the block.
+    /// Returns the number of bytes of the block.
     pub fn bytes(&self) -> usize {
         self.size.load(Relaxed)
     }
 
-    /// Who allocated the block.
+    /// Returns the stack that allocated the block.
     pub fn allocated(&self) -> Stack {
         self.allocated.load()
     }
 
-    /// Who freed it; empty if it is live.
+    /// Returns the stack that freed the block, or an empty one if it is live.
     pub fn freed(&self) -> Stack {
         self.freed.load()
     }

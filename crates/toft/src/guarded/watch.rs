@@ -1,8 +1,8 @@
-//! How reads of what the program has not written are reported, and what that costs the pages.
+//! The reports of uninitialized reads, and what they do to the pages.
 //!
-//! A watched block's pages are registered with the kernel (`os/userfault.rs`): a thread that
-//! reaches one for the first time waits until the watcher, a thread of the library, has filled it
-//! with zeros. If that access is a read, the page is made inaccessible first. The reader then
+//! The pages of a watched block are registered with the kernel (`os/userfault.rs`). A thread that
+//! first accesses such a page waits until the watcher, a thread of the library, has filled it with
+//! zeros. If that access is a read, the watcher first makes the page inaccessible. The reader then
 //! faults, and the report is made where the program's registers are known.
 
 use super::pool::Guarded;
@@ -13,22 +13,22 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 const NOBODY: usize = 0;
 const STARTING: usize = 1;
 const REFUSED: usize = 2;
-/// A descriptor is told by so much more.
+/// A descriptor is stored with this number added to it.
 const FIRST: usize = 16;
 
-/// The watcher as it is now.
+/// The state of the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watcher {
-    /// There is none yet.
+    /// No watcher was started yet.
     Nobody,
-    /// It can be told by this descriptor.
+    /// There is one, with this descriptor.
     At(i32),
-    /// There cannot be one, or it is not this process's.
+    /// There cannot be one, it is being started, or it is another process's.
     None,
 }
 
 impl Guarded {
-    /// The watcher, for the process of this number.
+    /// Returns the state of the watcher, for the process of this number.
     pub fn watcher(&self, process: usize) -> Watcher {
         match self.head().watcher.load(Acquire) {
             NOBODY => Watcher::Nobody,
@@ -38,24 +38,24 @@ impl Guarded {
         }
     }
 
-    /// Whether the caller is the one to start the watcher.
+    /// Returns true if the caller is the one to start the watcher.
     pub fn begin_watcher(&self) -> bool {
         self.head().watcher.compare_exchange(NOBODY, STARTING, AcqRel, Relaxed).is_ok()
     }
 
-    /// It was started, for the process of this number; or cannot be.
+    /// Stores the watcher of the process of this number, or that there cannot be one.
     pub fn set_watcher(&self, file: Option<i32>, process: usize) {
         self.head().watcher_of.store(process, Relaxed);
         let word = file.map_or(REFUSED, |file| file as usize + FIRST);
         self.head().watcher.store(word, Release);
     }
 
-    /// It runs as the thread of this number.
+    /// Stores the number of the watcher's thread.
     pub fn set_watcher_thread(&self, number: u32) {
         self.head().watcher_thread.store(number as usize, Release);
     }
 
-    /// The number of its thread, if there has ever been one in this process.
+    /// Returns the number of the watcher's thread, if there was ever one in this process.
     pub fn watcher_thread(&self, process: usize) -> Option<u32> {
         if !self.is_on() || self.head().watcher_of.load(Relaxed) != process {
             return None;
@@ -64,7 +64,8 @@ impl Guarded {
         (number != 0).then_some(number as u32)
     }
 
-    /// In the child of a fork: the pages are as any others there, and the watcher is the parent's.
+    /// Forgets the watcher, in the child of a fork. The pages are ordinary ones there, and the
+    /// watcher is the parent's.
     pub fn forget_watcher(&self) {
         if !self.is_on() {
             return;
@@ -83,7 +84,7 @@ impl Guarded {
         }
     }
 
-    /// Ends all reports, for good: what is not written is zero, and no thread waits.
+    /// Ends all reports, for good. Memory that was never written is then zero, and no thread waits.
     pub fn stop_watcher(&self) {
         if !self.is_on() {
             return;
@@ -96,12 +97,12 @@ impl Guarded {
         }
     }
 
-    /// Whether reads of what was not written are reported for the block at an address.
+    /// Returns true if uninitialized reads are reported for the block at an address.
     pub fn is_watched(&self, address: usize) -> bool {
         self.live_at(address).is_some_and(Slot::is_watched)
     }
 
-    /// Ends the reports for a block: what was not written is zero.
+    /// Ends the reports for a block. Its memory that was never written is then zero.
     pub fn unwatch(&self, slot: &Slot) {
         self.unwatch_by(slot, self.head().watcher.load(Acquire));
     }
@@ -114,7 +115,7 @@ impl Guarded {
         }
     }
 
-    /// The watched block whose page a thread waits for.
+    /// Returns the watched block whose page a thread waits for.
     pub fn wanted(&self, address: usize) -> Option<&Slot> {
         match self.access(address)? {
             Access::Within(slot) | Access::Before(slot, _) | Access::Beyond(slot, _) => {
@@ -124,8 +125,8 @@ impl Guarded {
         }
     }
 
-    /// The page of an address was to be read, and was never written: from now on no thread reaches
-    /// it until `let_in`. Returns true if that could be done.
+    /// Makes the page of an address inaccessible until `let_in`, because it is about to be read and
+    /// was never written. Returns true if that was possible.
     pub fn shut_out(&self, slot: &Slot, address: usize) -> bool {
         let page = self.down(address);
         slot.unset.compare_exchange(0, page, AcqRel, Relaxed).is_ok()
@@ -135,12 +136,12 @@ impl Guarded {
             })
     }
 
-    /// Whether that is why an access to an address has faulted.
+    /// Returns true if an access to an address has faulted because of `shut_out`.
     pub fn is_shut_out(&self, slot: &Slot, address: usize) -> bool {
         slot.unset.load(Acquire) == self.down(address)
     }
 
-    /// The page can be reached again.
+    /// Makes the page of `shut_out` accessible again.
     pub fn let_in(&self, slot: &Slot) {
         let page = slot.unset.swap(0, AcqRel);
         if page != 0 {
@@ -148,7 +149,7 @@ impl Guarded {
         }
     }
 
-    /// Fills the page of an address, and lets go on who waits for it.
+    /// Fills the page of an address, and releases the threads that wait for it.
     pub fn fill(&self, file: i32, address: usize) {
         let page = self.down(address);
         // Another thread may have filled it already; then no thread waits any more.

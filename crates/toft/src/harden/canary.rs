@@ -1,5 +1,5 @@
-//! The canary in the slack of a live block: the bytes between the requested size and the slot's
-//! end.
+//! The canary in the slack of a live block, which is the bytes between the requested size and the
+//! slot's end.
 //!
 //! ```text
 //! slack      1        T                             T, the last byte, is never zero
@@ -8,20 +8,20 @@
 //!            more     0 c c c c c c T  ......  c c c c c c c T      what lies between is not looked at
 //! ```
 //!
-//! `c` and `T` are bytes of a word of the slot (`slab/canary_seeds.rs`), made from two that are
-//! random for each slab. So a slack of one byte has all but 8 random bits (one of 255 values), and
-//! one of two bytes too. One of `n` bytes has 8 more for each up to 56, and at least 56 from 8
-//! bytes on. The last byte of a slot that is not in use is zero, and of one that is in use it is
-//! `T`. The thread that frees the next slot sees by that one byte if something was written in front
-//! of it, without knowing anything of this slot.
+//! `c` and `T` are bytes of a word of the slot (`slab/canary_seeds.rs`), which is made from two
+//! words that are random for each slab. A slack of one byte or of two bytes has almost 8 random
+//! bits (one of 255 values). Each further byte adds 8 random bits, up to 56 bits for 8 bytes. A
+//! longer slack has at least 56. The last byte of a slot is zero if the slot is not in use, and `T`
+//! if it is. From that one byte, the thread that frees the next slot detects a write in front of
+//! it. It needs to know nothing else of this slot.
 //!
-//! What the leading zero costs: a zero that is written there is not seen, where the slack is more
-//! than a byte. It changes nothing either.
+//! The leading zero has a cost. If the slack is more than a byte, a zero that is written there is
+//! not detected. Such a write changes nothing either.
 //!
-//! Malloc writes a slack of up to 16 bytes at once: a block may be freed before that write is in
-//! the cache, and a read of the bytes of two pending writes would wait for both (decision 0037).
+//! Malloc writes a slack of up to 16 bytes by one store. A block may be freed before that store is
+//! in the cache. A read of the bytes of two pending stores would wait for both (decision 0037).
 
-/// What the slack of one slot carries.
+/// The contents of the slack of one slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Canary {
     word: u64,
@@ -30,39 +30,40 @@ pub struct Canary {
 const LAST: u32 = 56;
 
 impl Canary {
-    /// The canary of a slot, from its random word. Its last byte is not zero: where that of the
-    /// word is, it is one.
+    /// Returns the canary of a slot, from its random word. Its last byte is that of the word, or
+    /// one if that is zero.
     #[inline(always)]
     pub fn new(word: u64) -> Canary {
         Canary { word: word | u64::from(word < 1 << LAST) << LAST }
     }
 
-    /// Whether the last byte of the slot is as it must be, in use or not.
+    /// Returns true if the last byte of the slot is valid, in use or not.
     ///
     /// # Safety
-    /// 1. `end` is the address behind a slot's last byte, which is mapped.
+    /// 1. `end` is the address after a slot's last byte, which is mapped.
     #[inline(always)]
     pub unsafe fn fits_last_byte(self, end: usize) -> bool {
         // SAFETY: duty 1.
         unsafe { Canary::last_byte_differs(self.word, end) == 0 }
     }
 
-    /// Not zero if the slot's last byte does not fit the slot's random word, and in a few cases
-    /// where it does: `fits_last_byte` decides those.
+    /// Returns a number other than zero if the slot's last byte does not fit the slot's random
+    /// word. It also does so in a few cases in which the byte fits: `fits_last_byte` decides those.
     ///
     /// # Safety
     /// 1. As for `fits_last_byte`.
     #[inline(always)]
     pub unsafe fn last_byte_differs(word: u64, end: usize) -> u32 {
         let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
-        // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
+        // SAFETY: duty 1. Volatile, because another thread may be handing the slot out or freeing
+        // it.
         let byte = u32::from(unsafe { last.read_volatile() });
-        // One of them is zero: without a branch, because which one cannot be predicted. A last byte
-        // of a word that is zero no canary has.
+        // The product is zero if the byte is zero or fits. There is no branch, because the case
+        // cannot be predicted. If the word's last byte is zero, the canary's differs from it.
         byte.wrapping_mul(byte ^ (word >> LAST) as u32)
     }
 
-    /// The bits of the last word that belong to a slack of 1 to 8 bytes, and what they must be.
+    /// Returns the bits of the last word that belong to a slack of 1 to 8 bytes, and their values.
     #[inline(always)]
     fn tail(self, slack: usize) -> (u64, u64) {
         let covered = u64::MAX << (64 - 8 * slack.min(8));
@@ -70,15 +71,15 @@ impl Canary {
         (covered, self.word & random)
     }
 
-    /// The first eight bytes of a slack, or all where it is shorter: but where it is one byte,
-    /// which is not zero.
+    /// Returns the first eight bytes of a slack, or all of a shorter slack. A slack of one byte is
+    /// an exception, because that byte is not zero.
     #[inline(always)]
     fn head(self, slack: usize) -> u64 {
         let turn = if slack <= 16 { 8 * (slack % 8) as u32 } else { 0 };
         self.word.rotate_left(turn) & !0xFF
     }
 
-    /// Writes the canary behind `size` bytes at `begin`, in a slot of `slot_bytes`, which are more.
+    /// Writes the canary after `size` bytes at `begin`, in a slot of `slot_bytes`, which are more.
     ///
     /// # Safety
     /// 1. The slot is mapped and aligned to 16, and only the caller uses it.
@@ -86,8 +87,8 @@ impl Canary {
     pub unsafe fn arm(self, begin: usize, size: usize, slot_bytes: usize) {
         let slack = slot_bytes - size;
         let (covered, value) = self.tail(slack);
-        // SAFETY: duty 1: the first word of a slack of more than 8 bytes; and the last of the slot.
-        // One aligned store, so that others see the last byte zero or right.
+        // SAFETY: duty 1: the first word of a slack of more than 8 bytes, and the last word of the
+        // slot. The latter is one aligned store, so other threads see the last byte zero or right.
         unsafe {
             if slack > 8 {
                 word_at(begin + size).write_unaligned(self.head(slack));
@@ -97,15 +98,15 @@ impl Canary {
         }
     }
 
-    /// As `arm`, in a slot that is all zero and ends at `end`, with `slack` bytes left, by its
-    /// random word.
+    /// Writes the canary of a slack of `slack` bytes, in a slot that is all zero and ends at `end`,
+    /// by the slot's random word.
     ///
     /// # Safety
     /// 1. As for `arm`; the slack is not zero, and no more than the slot.
     #[inline(always)]
     pub unsafe fn arm_zeroed(word: u64, end: usize, slack: usize) {
-        // SAFETY: duty 1: the slot has 16 bytes at least. What does not belong to the slack is
-        // zeros over zeros, and others see the last byte zero or right.
+        // SAFETY: duty 1: the slot has at least 16 bytes. Bytes outside the slack get zeros over
+        // zeros. Other threads see the last byte zero or right.
         unsafe {
             if slack < MASKS.len() {
                 Canary { word }.write_masked(end - 16, slack);
@@ -117,13 +118,13 @@ impl Canary {
         }
     }
 
-    /// The last 16 bytes of a slot at once, of which only those of the slack are not zero.
+    /// Writes the last 16 bytes of a slot by one store. Only those of the slack are not zero.
     ///
     /// # Safety
     /// 1. As for `arm_zeroed`, of at most 16 bytes: `last` is the address of the slot's last 16.
     #[inline(always)]
     unsafe fn write_masked(self, last: usize, slack: usize) {
-        // SAFETY: no slack is more than the table is long, says duty 1; the slot is aligned to 16.
+        // SAFETY: by duty 1 the table has an entry for the slack; the slot is aligned to 16.
         unsafe {
             let masks = MASKS.get_unchecked(slack);
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -137,9 +138,9 @@ impl Canary {
         }
     }
 
-    /// Whether the slack of a slot that ends at `end` is certainly as `arm` or `arm_zeroed` has
-    /// left it, by the slot's random word. If it returns false, `damage` tells what is wrong with
-    /// it, if anything is. Up to 16 bytes without a branch, because the order of slacks cannot be
+    /// Returns true if the slack of a slot that ends at `end` is certainly as `arm` or `arm_zeroed`
+    /// left it, by the slot's random word. If it returns false, `damage` finds what is wrong, if
+    /// anything is. There is no branch for up to 16 bytes, because the order of slacks cannot be
     /// predicted.
     ///
     /// # Safety
@@ -152,20 +153,21 @@ impl Canary {
             if slack < MASKS.len() {
                 return canary.is_masked(end - 16, slack);
             }
-            // A last byte of a word that is zero no canary has.
+            // If the word's last byte is zero, the canary's differs from it, and this returns
+            // false.
             word_at(end - slack).read_unaligned() == canary.head(slack)
                 && word_at(end - 8).read() == word
         }
     }
 
-    /// Whether the last 16 bytes of a slot are as `write_masked` has left them, as far as they are
-    /// the slack's.
+    /// Returns true if the last 16 bytes of a slot are as `write_masked` left them, as far as they
+    /// belong to the slack.
     ///
     /// # Safety
     /// 1. As for `write_masked`.
     #[inline(always)]
     unsafe fn is_masked(self, last: usize, slack: usize) -> bool {
-        // SAFETY: no slack is more than the table is long, says duty 1; the slot is aligned to 16.
+        // SAFETY: by duty 1 the table has an entry for the slack; the slot is aligned to 16.
         unsafe {
             let masks = MASKS.get_unchecked(slack);
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -189,7 +191,7 @@ impl Canary {
         }
     }
 
-    /// The last two words of a slot with so much slack, from its random word.
+    /// Returns the last two words of a slot with this slack, from its random word.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn masked(self, masks: &Masks) -> core::arch::x86_64::__m128i {
@@ -197,13 +199,13 @@ impl Canary {
         const LEAST: i64 = 1 << LAST;
         // SAFETY: every processor has these instructions; the masks are aligned to 32.
         unsafe {
-            // As `new` does it.
+            // This does what `new` does.
             let words = _mm_max_epu8(_mm_set1_epi64x(self.word as i64), _mm_set1_epi64x(LEAST));
             _mm_and_si128(words, _mm_load_si128((&raw const masks.random).cast()))
         }
     }
 
-    /// Makes zero what `arm` has written.
+    /// Writes zeros over the canary that `arm` wrote.
     ///
     /// # Safety
     /// 1. As for `arm`.
@@ -211,8 +213,8 @@ impl Canary {
     pub unsafe fn disarm(self, begin: usize, size: usize, slot_bytes: usize) {
         let slack = slot_bytes - size;
         let (covered, _) = self.tail(slack);
-        // SAFETY: duty 1, as in `arm`. The last byte first: who looks from outside takes what has
-        // none for not armed, wherever this thread is stopped.
+        // SAFETY: duty 1, as in `arm`. The last byte is cleared first. A reader outside the process
+        // takes a slot without one for not armed, wherever this thread is stopped.
         unsafe {
             let last = word_at(begin + slot_bytes - 8);
             last.write_volatile(last.read() & !covered);
@@ -222,8 +224,8 @@ impl Canary {
         }
     }
 
-    /// The byte `place` bytes after a block's end, in a slack of `slack` bytes; `None` if any may
-    /// be there.
+    /// Returns the byte `place` bytes after a block's end, in a slack of `slack` bytes. Returns
+    /// `None` if any value may be there.
     fn byte_at(self, place: usize, slack: usize) -> Option<u8> {
         let (_, tail) = self.tail(slack);
         let from_end = slack - place;
@@ -234,8 +236,8 @@ impl Canary {
         }
     }
 
-    /// As `damage`, by bytes that are read as the caller likes, each by its place behind the
-    /// block's end: of what it cannot read nothing is said, nor of a slack that is not armed.
+    /// Finds damage like `damage`, but through `read`, which reads a byte by its place after the
+    /// block's end. Ignores bytes that `read` cannot read, and a slack that is not armed.
     pub fn damage_read(self, slack: usize, read: impl Fn(usize) -> Option<u8>) -> Option<usize> {
         let last = slack.checked_sub(1)?;
         if read(last)? == 0 {
@@ -249,7 +251,8 @@ impl Canary {
         places.find(differs)
     }
 
-    /// Which byte behind the `size` bytes asked for is not as `arm` has left it, if one is not.
+    /// Returns the place of the first byte after the `size` requested bytes that is not as `arm`
+    /// left it, if there is one.
     ///
     /// # Safety
     /// 1. As for `arm`.
@@ -261,9 +264,9 @@ impl Canary {
         let wrong = unsafe { word_at(begin + slot_bytes - 8).read() } & covered ^ value;
         let mut head = 0;
         if slack > 8 {
-            // Of the first word, what the last has not covered.
+            // The part of the first word that the last word does not cover.
             let own = u64::MAX >> (64 - 8 * (slack - 8).min(8));
-            // SAFETY: as above.
+            // SAFETY: duty 1, as in `arm`.
             head = (unsafe { word_at(begin + size).read_unaligned() } ^ self.head(slack)) & own;
         }
         if wrong | head == 0 {
@@ -276,8 +279,8 @@ impl Canary {
     }
 }
 
-/// The part of a slot's last two words that belongs to a slack of a given number of bytes, and
-/// which of its bits are random.
+/// The part of a slot's last two words that belongs to a slack of a given number of bytes, and the
+/// random bits of that part.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Masks {
@@ -291,7 +294,7 @@ static MASKS: [Masks; 17] = {
     let mut slack = 1;
     while slack <= 16 {
         let covered = u128::MAX << (128 - 8 * slack);
-        // But for the first byte, which is zero, where it is not the only one.
+        // The first byte is zero, unless it is the only one.
         let random = if slack == 1 { covered } else { covered << 8 };
         all[slack] = Masks {
             random: [random as u64, (random >> 64) as u64],

@@ -1,34 +1,36 @@
-//! The dice of one heap: which slot comes next, and what leaves the quarantine.
+//! The dice of one heap. They decide which slot comes next, and which block leaves the quarantine.
 //!
-//! Seeded from the kernel when the heap is born, and again in the child of a fork. One
-//! multiplication a throw. An observer of many throws could work out the next ones. What can be
-//! seen of a throw is which of at most 64 slots a block is in, or that a block is handed out again.
+//! The kernel's random numbers seed them when the heap is created, and again in the child of a
+//! fork. A throw costs one multiplication. An observer of many throws could compute the next ones.
+//! But a throw shows only which of at most 64 slots a block is in, or that a block is handed out
+//! again.
 
 use crate::policy::{QUARANTINE, RANDOM_ORDER};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
-/// Words of state: none if the build throws no dice.
+/// The number of words of state, which is zero if the build throws no dice.
 const WORDS: usize = if RANDOM_ORDER || QUARANTINE { 1 } else { 0 };
 
-/// The dice of one heap. Its holder only; a signal handler that comes in between throws the same.
+/// The dice of one heap. Only the heap's holder uses them. A signal handler that interrupts a throw
+/// gets the same number.
 #[derive(Debug)]
 pub struct Dice([AtomicU64; WORDS]);
 
 impl Dice {
-    /// Dice that were not seeded.
+    /// Returns dice that are not seeded.
     pub const fn new() -> Dice {
         Dice([const { AtomicU64::new(0) }; WORDS])
     }
 
-    /// Begins again, from a word of the kernel's.
+    /// Sets the seed, which is a random word of the kernel.
     pub fn seed(&self, random: u64) {
         if let Some(state) = self.0.first() {
             state.store(random, Relaxed);
         }
     }
 
-    /// A random word.
+    /// Returns a random word.
     #[inline(always)]
     pub fn throw(&self) -> u64 {
         let Some(state) = self.0.first() else { return 0 };
@@ -38,7 +40,7 @@ impl Dice {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// A random number below `limit`, which is less than 2^32.
+    /// Returns a random number below `limit`, which is less than 2^32.
     #[inline(always)]
     pub fn below(&self, limit: usize) -> usize {
         (((self.throw() >> 32) * limit as u64) >> 32) as usize

@@ -1,7 +1,7 @@
-//! L2: what the hardened build does to bytes: canaries, clearing; and its dice.
+//! L2: the changes to bytes in the hardened build: canaries and clearing. Also its dice.
 //!
-//! Nothing here knows of slabs or heaps. `path/secure/mod.rs` calls it, at the places where a block
-//! comes and goes; `policy.rs` says which of it is in a build.
+//! Nothing here depends on slabs or heaps. `path/secure/mod.rs` calls it when a block is handed out
+//! or freed. `policy.rs` decides which parts are in a build.
 
 mod canary;
 mod dice;

@@ -1,13 +1,13 @@
-//! What the process's cgroup may have, and how short of memory it is.
+//! The memory limit of the process's cgroup, and how short of memory the cgroup is.
 //!
 //! ```text
 //! /proc/self/cgroup   0::/a/b            v2: /sys/fs/cgroup/a/b, its parents, and the root
 //!                     4:memory:/a/b      v1: /sys/fs/cgroup/memory/a/b and so on
 //! ```
 //!
-//! A container sees its own group at the root, with or without a name space of cgroups: a path that
-//! is not there is passed over, and the root is read in any case. Reading is by raw system calls,
-//! without memory of malloc's. Where nothing can be read the result is empty.
+//! A container sees its own group at the root, with or without a name space of cgroups. A path that
+//! does not exist is skipped, and the root is read in any case. All reads are raw system calls, and
+//! use no memory of malloc. If nothing can be read, the result is empty.
 
 use super::filter::Permit;
 use super::process;
@@ -16,16 +16,17 @@ use core::ffi::CStr;
 /// How short of memory a group of processes is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// What is in use, as far as the kernel cannot just drop it, in thousandths of what may be: of
-    /// `memory.high` or `memory.max`, of the group or of one above it, whichever is nearest.
+    /// The used memory, without what the kernel can just drop, in thousandths of a limit. The limit
+    /// is `memory.high` or `memory.max` of the group or of a group above it, whichever is nearest
+    /// to being reached.
     pub fullness: Option<u32>,
     /// The share of the last ten seconds in which some task waited for memory, in hundredths of a
     /// percent.
     pub pressure: Option<u32>,
 }
 
-/// How short of memory the process's group is. A filter of system calls may kill who opens a file:
-/// of each file it is asked before whether that is permitted, and what is not is not known.
+/// Returns how short of memory the process's group is. A filter of system calls may kill a process
+/// that opens a file. Each file therefore needs a permit, and a file without one is not read.
 pub fn group<'a>(permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
     group_in(&|path, each| {
         if let Some(_permit) = permit() {
@@ -34,27 +35,29 @@ pub fn group<'a>(permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
     })
 }
 
-/// Bytes that the process's group, or else the machine, has. At the start of a process only: a
-/// process that has just loaded its libraries may open files, whatever filter it was started under.
+/// Returns the bytes of memory that the process's group, or else the machine, has. Call it only at
+/// the start of a process. A process that has just loaded its libraries may open files, even under
+/// a filter.
 pub fn memory_there_is() -> Option<usize> {
     there_is_in(&|path, each| process::read_file(path, each))
 }
 
-/// Reads a file by its path and hands on its pieces; nothing where there is none.
+/// Reads a file by its path and passes its pieces on. Passes nothing if there is no such file.
 type Read<'a> = &'a dyn Fn(&CStr, &mut dyn FnMut(&[u8]));
 
 const LONGEST: usize = 512;
-/// What v1 writes for "no limit" is a little less than 2^63.
+/// The value that v1 writes for "no limit" is a little less than 2^63.
 const NO_LIMIT: usize = 1 << 60;
 
 /// The names of the files that are read, in one version of cgroups.
 struct Names {
     root: &'static [u8],
     limits: &'static [&'static [u8]],
-    /// The first of `limits` is soft: beyond it the kernel slows the group down.
+    /// The number of soft limits, which come first in `limits`. Beyond a soft limit the kernel
+    /// slows the group down.
     soft: usize,
     current: &'static [u8],
-    /// What of the current bytes are pages of files that the kernel will drop first.
+    /// The part of the current bytes that is pages of files, which the kernel drops first.
     droppable: &'static [u8],
     pressure: Option<&'static [u8]>,
 }
@@ -77,7 +80,7 @@ const V1: Names = Names {
     pressure: None,
 };
 
-/// A path, ended by a zero.
+/// A path that ends with a zero.
 #[derive(Clone, Copy)]
 struct Path {
     bytes: [u8; LONGEST],
@@ -98,7 +101,8 @@ impl Path {
         Some(())
     }
 
-    /// The path without its last part, as long as there is one behind the first `least` bytes.
+    /// Returns the path without its last part, or `None` if there is none after the first `least`
+    /// bytes.
     fn parent(mut self, least: usize) -> Option<Path> {
         let slash = self.bytes.get(least..self.len)?.iter().rposition(|&byte| byte == b'/')?;
         self.bytes.get_mut(least + slash..self.len)?.fill(0);
@@ -116,7 +120,7 @@ impl Path {
     }
 }
 
-/// Each line of a file, cut off where it is too long.
+/// Calls `each` with each line of a file, which is cut off if it is too long.
 fn lines(read: Read<'_>, path: &CStr, mut each: impl FnMut(&[u8])) {
     let mut line = [0u8; LONGEST];
     let mut len = 0;
@@ -136,23 +140,23 @@ fn lines(read: Read<'_>, path: &CStr, mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// The number that a text begins with.
+/// Returns the number at the start of a text.
 fn number(text: &[u8]) -> Option<usize> {
     let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     crate::options::parse_number(text.get(..digits)?)
 }
 
-/// The number that a file consists of; none for `max`, or what stands for it.
+/// Returns the number in a file, or `None` if it is `max` or the value that means no limit.
 fn value(read: Read<'_>, path: Option<Path>) -> Option<usize> {
     let mut found = None;
     lines(read, path?.text(), |line| found = found.or_else(|| number(line)));
     found.filter(|&bytes| bytes < NO_LIMIT)
 }
 
-/// The process's groups: of each version of cgroups its own, and all above it.
+/// Calls `each` with the process's group and all groups above it, in each version of cgroups.
 fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
     let mut groups = [None; 2];
-    // No file is read while another is open: each has a separate permit.
+    // No file is read while another is open, because each needs a separate permit.
     lines(read, c"/proc/self/cgroup", |line| {
         let mut fields = line.splitn(3, |&byte| byte == b':');
         let (Some(_), Some(controllers), Some(path)) =
@@ -167,7 +171,7 @@ fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
         } else {
             return;
         };
-        // A group outside of what the process can see.
+        // The group may be outside of what the process can see.
         let outside = path.windows(3).any(|part| part == b"/..");
         let path = if outside || path == b"/" { &[] } else { path };
         let level = Path::of(&[names.root, path]).or_else(|| Path::of(&[names.root]));
@@ -190,7 +194,7 @@ fn there_is_in(read: Read<'_>) -> Option<usize> {
     limit_in(read).into_iter().chain(machine_in(read)).min()
 }
 
-/// Bytes of the machine's memory: `MemTotal:  24683752 kB`.
+/// Returns the bytes of the machine's memory from a line such as `MemTotal:  24683752 kB`.
 fn machine_in(read: Read<'_>) -> Option<usize> {
     let mut found = None;
     lines(read, c"/proc/meminfo", |line| {
@@ -201,7 +205,7 @@ fn machine_in(read: Read<'_>) -> Option<usize> {
     found
 }
 
-/// The least hard limit of all levels.
+/// Returns the least hard limit of all levels.
 fn limit_in(read: Read<'_>) -> Option<usize> {
     let mut least = None;
     for_each_level(read, |names, level, _| {
@@ -241,7 +245,7 @@ fn droppable(read: Read<'_>, names: &Names, level: &Path) -> usize {
     bytes
 }
 
-/// `some avg10=1.50 avg60=...` is 150.
+/// Returns the pressure: `some avg10=1.50 avg60=...` is 150.
 fn pressure(read: Read<'_>, path: Option<Path>) -> Option<u32> {
     let mut found = None;
     lines(read, path?.text(), |line| {
@@ -259,9 +263,9 @@ fn pressure(read: Read<'_>, path: Option<Path>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// What `body` makes of a system with these files.
+    /// Calls `body` on a system with these files.
     fn with<R>(files: &[(&str, &str)], body: impl Fn(Read<'_>) -> R) -> R {
-        // In pieces, as a file may come.
+        // The text is passed in pieces, as a file may be read.
         body(&|path, each| {
             let wanted = path.to_str().unwrap();
             for (_, text) in files.iter().filter(|(name, _)| *name == wanted) {
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(with(&files[..2], limit_in), None);
         assert_eq!(with(&files[..1], limit_in), None);
         assert_eq!(with(&[], limit_in), None);
-        // Soft limits are no limits.
+        // A soft limit is not a limit.
         let soft = [GROUP, ("/sys/fs/cgroup/a/b/memory.high", "1000\n")];
         assert_eq!(with(&soft, limit_in), None);
     }

@@ -1,23 +1,24 @@
-//! Whether system calls of this process go through a filter (seccomp), which may kill it.
+//! Detects whether a filter (seccomp) applies to system calls of this process. A filter may kill
+//! the process.
 //!
-//! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`,
-//! `mprotect`, `madvise` that gives pages back, `futex` and the like: *usual* calls. Everything
-//! else (`membarrier`, `process_madvise`, io_uring, other advice, a separate thread) is *unusual*:
-//! it needs a [`Permit`], and there is none where a filter may kill for it. How a filter is learnt
-//! of, without a call that it may forbid:
+//! A filter that was made for a program with a malloc allows the *usual* calls. These are `mmap`,
+//! `munmap`, `mremap`, `mprotect`, `madvise` that releases pages, `futex` and the like. All other
+//! calls (`membarrier`, `process_madvise`, io_uring, other advice, a separate thread) are
+//! *unusual*. An unusual call needs a [`Permit`], and there is none if a filter may kill for the
+//! call. Toft learns of a filter without a call that the filter may forbid:
 //!
 //! - *Inherited* from the process that started the program: `/proc` shows it. The program was
-//!   started and has opened its libraries, so a file may be opened and read. The check is late, as
-//!   most processes never need it, and is repeated until there is an answer: a process may have no
-//!   descriptor left at that moment. Which calls such a filter allows is found out once, by a child
-//!   ([`super::seccomp`]), when a feature first needs them: [`Filter::probe`].
+//!   started and has opened its libraries, so it may open and read a file. The check is late,
+//!   because most processes never need it. It is repeated until there is an answer, because a
+//!   process may have no free descriptor at that moment. When a feature first needs unusual calls,
+//!   a child ([`super::seccomp`]) finds out which ones the filter allows: [`Filter::probe`].
 //! - *Installed* by the process itself: the library that exports `prctl` and `syscall` reports it
-//!   before ([`Filter::about_to_install`]), and from then on no file is opened either.
-//! - *Unwatched*: no library reports it, as in a Rust program that has the allocator without those
-//!   names. It may install a filter at any time, so there are no permits, but for the report that
-//!   ends the process.
+//!   before ([`Filter::about_to_install`]). From then on no file is opened either.
+//! - *Unwatched*: no library reports it. A Rust program that has the allocator without those names
+//!   is one example. It may install a filter at any time. There are then no permits, except for the
+//!   report that ends the process.
 //!
-//! A filter that a program installs by its own instruction cannot be seen.
+//! A filter that a program installs by its own instruction cannot be detected.
 
 use super::seccomp::{Answers, Calls};
 use super::{Os, wait_for};
@@ -26,31 +27,33 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::StoreChanged;
 use core::mem::offset_of;
 
-/// What is known about filters. All zero at first; in memory that the core provides.
+/// What is known about filters. It begins as zero, in memory that the core provides.
 #[derive(Debug)]
 pub struct Filter {
-    /// Filters that the process has installed, or is about to. Any thread. SeqCst with `in_flight`:
-    /// each side writes its own and then reads the other's, so at least one sees the other.
+    /// The number of filters that the process has installed or is about to install. Any thread.
+    /// SeqCst with `in_flight`: each side writes its own word and then reads the other's, so at
+    /// least one sees the other.
     installed: AtomicU32,
-    /// Permits that are held. Any thread.
+    /// The number of permits that are held. Any thread.
     in_flight: AtomicU32,
-    /// Not zero where each installation is reported. Written at the start of the library.
+    /// Not zero if each installation is reported. Written at the start of the library.
     watched: AtomicU32,
-    /// [`UNKNOWN`], [`FREE`] or [`FILTERED`]. Any thread, and all write the same.
+    /// [`UNKNOWN`], [`FREE`] or [`FILTERED`]. Any thread, and all write the same value.
     inherited: AtomicU32,
-    /// When there was no answer, in ticks, or zero. Any thread; one that sees an old one asks
-    /// again.
+    /// The tick of the last query without an answer, or zero. Any thread. A thread that sees an
+    /// older tick queries again.
     asked: AtomicU32,
-    /// [`UNPROBED`], [`PROBING`] or [`PROBED`]. The prober by compare and exchange; `PROBED` by
-    /// Release, after the two words below. A thread reads those after an Acquire of it.
+    /// [`UNPROBED`], [`PROBING`] or [`PROBED`]. The prober writes it by compare and exchange. It
+    /// writes `PROBED` by Release, after the two words below. A thread reads those after an Acquire
+    /// of it.
     probe: AtomicU32,
-    /// What the filter allows, as [`Answers`]. The prober.
+    /// The calls that the filter allows, as [`Answers`]. Written by the prober.
     safe: AtomicU32,
     works: AtomicU32,
-    /// Not zero in a process that has come of a fork. Written in the child, before it has threads.
+    /// Not zero in the child of a fork. Written in the child, before it has threads.
     cloned: AtomicU32,
-    /// The tick before which there is no further attempt, and ticks between the last two; zero at
-    /// first. The prober.
+    /// The tick before which there is no further attempt, and the ticks between the last two
+    /// attempts. Zero at first. Written by the prober.
     next: AtomicU32,
     pause: AtomicU32,
 }
@@ -63,24 +66,24 @@ const UNPROBED: u32 = 0;
 const PROBING: u32 = 1;
 const PROBED: u32 = 2;
 
-/// Ticks between two attempts at a probe, at most: about half a minute.
+/// The longest pause between two attempts at a probe, in ticks: about half a minute.
 const PAUSE_MOST: u32 = 1024;
 
-/// The words of a [`Filter`] that are read from outside of the process, and what they say.
+/// The words of a [`Filter`] that a reader outside the process reads, and their meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Filters that the process has installed.
+    /// The number of filters that the process has installed.
     pub installed: u32,
-    /// Not zero where installations are reported.
+    /// Not zero if installations are reported.
     pub watched: u32,
-    /// Zero: not looked up; one: none; else inherited.
+    /// Zero: not checked. One: no filter. Else: inherited.
     pub inherited: u32,
-    /// What a probe has found, if there was one.
+    /// The result of a probe, if there was one.
     pub answers: Option<Answers>,
 }
 
 impl Words {
-    /// Where the words are in a [`Filter`], in the order of [`Words::of`].
+    /// The offsets of the words in a [`Filter`], in the order of [`Words::of`].
     pub const OFFSETS: [usize; 6] = [
         offset_of!(Filter, installed),
         offset_of!(Filter, watched),
@@ -90,14 +93,14 @@ impl Words {
         offset_of!(Filter, works),
     ];
 
-    /// What the words are.
+    /// Returns the meaning of the words.
     pub fn of([installed, watched, inherited, probe, safe, works]: [u32; 6]) -> Words {
         let [safe, works] = [safe, works].map(Calls::from_bits);
         let answers = (probe == PROBED).then_some(Answers { safe, works });
         Words { installed, watched, inherited, answers }
     }
 
-    /// The state by the words alone, without a query.
+    /// Returns the state according to the words, without a query.
     pub fn state(&self) -> FilterState {
         match (self.installed, self.watched, self.inherited) {
             (1.., ..) => FilterState::Installed,
@@ -109,23 +112,23 @@ impl Words {
     }
 }
 
-/// Whether there may be a filter.
+/// The knowledge about a possible filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterState {
-    /// There is none, and none is installed unnoticed.
+    /// There is no filter, and any installation is reported.
     None,
-    /// The process was started under one, or the kernel does not say.
+    /// The process was started under a filter, or the kernel does not tell.
     Inherited,
-    /// It may have been: that could not be looked up yet.
+    /// The process may have been started under a filter: the check has no answer yet.
     Unknown,
-    /// The process has installed one, or is about to.
+    /// The process has installed a filter, or is about to.
     Installed,
     /// No installation would be reported.
     Unwatched,
 }
 
 impl FilterState {
-    /// A word for reports.
+    /// Returns a word for reports.
     pub fn name(self) -> &'static str {
         match self {
             FilterState::None => "none",
@@ -137,13 +140,13 @@ impl FilterState {
     }
 }
 
-/// Leave to make an unusual system call. A filter is not installed while one is held, or only after
-/// a fifth of a second: hold it for one call.
+/// Permission to make an unusual system call. While a permit is held, a filter is not installed, or
+/// only after a fifth of a second. Hold it for one call.
 #[derive(Debug)]
 pub struct Permit<'a>(&'a Filter);
 
 impl Filter {
-    /// Nothing is known yet.
+    /// Returns an object that knows nothing yet.
     pub const fn new() -> Filter {
         Filter {
             installed: AtomicU32::new(0),
@@ -160,39 +163,41 @@ impl Filter {
         }
     }
 
-    /// From now on each installation is reported.
+    /// Notes that each installation is reported from now on.
     pub fn watch(&self) {
         self.watched.store(1, Release);
     }
 
-    /// The process is about to be ended, and no thread installs a filter any more. So it is enough
-    /// to ask the kernel once whether there is one. That opens a file, which an unreported filter
-    /// of this process may forbid.
+    /// Notes that the process is about to end, and that no thread installs a filter any more. One
+    /// query to the kernel is then enough. The query opens a file, which an unreported filter of
+    /// this process may forbid.
     pub fn nothing_follows(&self, os: &impl Os) {
         if self.watched.load(Relaxed) == 0 && self.ask(os) != FilterState::Unknown {
             self.watch();
         }
     }
 
-    /// A filter is about to be installed. When this returns no unusual call is under way, unless
-    /// one takes longer than a fifth of a second.
+    /// Notes that a filter is about to be installed, and waits for unusual calls. Afterwards no
+    /// unusual call is in progress, unless one takes longer than a fifth of a second.
     pub fn about_to_install(&self, os: &impl Os) {
         self.installed.fetch_add(1, SeqCst);
         wait_for(os, || self.in_flight.load(SeqCst) == 0);
     }
 
-    /// The kernel has refused the filter that was announced.
+    /// Notes that the kernel has refused the filter that was announced.
     pub fn was_refused(&self) {
-        // Not below zero: the announcement may have come before there was an allocator.
+        // The number must not fall below zero, because the announcement may have been made before
+        // there was an allocator.
         let _ = self.installed.fetch_update(AcqRel, Relaxed, |number| number.checked_sub(1));
     }
 
-    /// Whether the process has installed a filter. One load.
+    /// Returns true if the process has installed a filter. It has one load.
     pub fn is_installed(&self) -> bool {
         self.installed.load(SeqCst) != 0
     }
 
-    /// What is known; asks the kernel until it has answered, unless that may be forbidden already.
+    /// Returns what is known. Queries the kernel if it has not answered yet, unless the query may
+    /// be forbidden.
     pub fn state(&self, os: &impl Os) -> FilterState {
         if self.is_installed() {
             return FilterState::Installed;
@@ -209,7 +214,7 @@ impl Filter {
 
     #[cold]
     fn ask(&self, os: &impl Os) -> FilterState {
-        // Not more than once in a tick: slow paths of malloc come here.
+        // At most one query in a tick, because slow paths of malloc call this.
         let now = os.ticks().max(1);
         if self.asked.load(Relaxed) == now {
             return FilterState::Unknown;
@@ -218,12 +223,12 @@ impl Filter {
             self.asked.store(now, Relaxed);
             return FilterState::Unknown;
         };
-        // A filter that was installed meanwhile would be taken for an inherited one: no harm.
+        // A filter that was installed meanwhile would count as inherited, which does no harm.
         self.inherited.store(if filtered { FILTERED } else { FREE }, Relaxed);
         if filtered { FilterState::Inherited } else { FilterState::None }
     }
 
-    /// What a probe has found of the filter that the process was started under, if there was one.
+    /// Returns the result of a probe of the inherited filter, if there was one.
     pub fn answers(&self) -> Option<Answers> {
         (self.probe.load(Acquire) == PROBED).then(|| {
             let [safe, works] = [&self.safe, &self.works].map(|word| word.load(Relaxed));
@@ -231,9 +236,9 @@ impl Filter {
         })
     }
 
-    /// Finds out what an inherited filter allows, if that is not known and can be found out.
-    /// Returns true if the permitted calls are known now. Creates a child: not on a fast path.
-    /// After a failure it is tried again later, after longer and longer pauses.
+    /// Finds out what an inherited filter allows, if that is unknown and can be found out. Returns
+    /// true if the permitted calls are known now. It creates a child, so do not call it on a fast
+    /// path. After a failure, later calls try again, after pauses that double each time.
     pub fn probe(&self, os: &impl Os) -> bool {
         match self.state(os) {
             FilterState::None => return true,
@@ -247,7 +252,7 @@ impl Filter {
         if pause != 0 && now.wrapping_sub(self.next.load(Relaxed)) > u32::MAX / 2 {
             return false;
         }
-        // A filter that the process installs meanwhile waits.
+        // A filter that the process installs meanwhile waits for this permit.
         let Some(_permit) = self.permit_unless_installed() else { return false };
         if self.probe.compare_exchange(UNPROBED, PROBING, Relaxed, Relaxed).is_err() {
             return self.answers().is_some();
@@ -265,11 +270,11 @@ impl Filter {
         true
     }
 
-    /// Leave to make unusual calls of these rows; `None` where there may be a filter that kills for
-    /// them. Where the user says so, an inherited filter that was not probed, or one that would not
-    /// be reported, is `trusted` to allow them.
+    /// Returns a permit for unusual calls of these rows, or `None` if there may be a filter that
+    /// kills for them. `trusted` means that the user vouches for filters that are not probed: an
+    /// inherited one, or one that would not be reported.
     pub fn permit(&self, os: &impl Os, calls: Calls, trusted: bool) -> Option<Permit<'_>> {
-        // Asked before, because it may take long.
+        // The queries are made before the permit is taken, because they may take long.
         match (self.state(os), self.answers()) {
             (FilterState::None, _) => {}
             (FilterState::Inherited, Some(answers)) if answers.safe.has(calls) => {}
@@ -281,8 +286,8 @@ impl Filter {
         self.permit_unless_installed()
     }
 
-    /// Leave to make a call that any malloc makes, of a kind that only a filter which checks its
-    /// arguments does not know: `None` where the process has installed one itself, as sandboxes do.
+    /// Returns a permit for a call that any malloc makes, but with arguments that a strict filter
+    /// may not know. Returns `None` if the process has installed a filter itself, as sandboxes do.
     /// Makes no query.
     pub fn permit_unless_installed(&self) -> Option<Permit<'_>> {
         self.in_flight.fetch_add(1, SeqCst);
@@ -290,10 +295,11 @@ impl Filter {
         (!self.is_installed()).then_some(permit)
     }
 
-    /// In the child of a fork: the threads that held permits are not here.
+    /// Repairs the words in the child of a fork, which does not have the threads that held permits.
     pub fn repair(&self) {
         self.in_flight.store_changed(0, Relaxed);
-        // Nor is the thread that was probing. The filter is the parent's, and so is what was found.
+        // The thread that was probing does not exist here either. The filter is the parent's, and
+        // so is the result.
         if self.probe.load(Relaxed) == PROBING {
             self.probe.store(UNPROBED, Relaxed);
         }
@@ -310,15 +316,16 @@ impl Default for Filter {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // Not below zero: a signal handler may have forked while this one was held.
+        // The number must not fall below zero, because a signal handler may have forked while this
+        // permit was held.
         let _ = self.0.in_flight.fetch_update(Release, Relaxed, |held| held.checked_sub(1));
     }
 }
 
-/// Finds the mode in the kernel's description of a thread, which comes in pieces.
+/// Finds the seccomp mode in the kernel's description of a thread, which is read in pieces.
 #[derive(Debug, Default)]
 pub(super) struct ModeFinder {
-    /// Bytes of [`FIELD`] that the text before has ended with.
+    /// The number of bytes of [`FIELD`] at the end of the text so far.
     matched: usize,
     mode: Option<u8>,
 }
@@ -335,13 +342,14 @@ impl ModeFinder {
             } else if FIELD.get(self.matched) == Some(&byte) {
                 self.matched += 1;
             } else {
-                // Only its first byte can begin it again.
+                // Only the first byte of the field can begin it again.
                 self.matched = usize::from(FIELD.first() == Some(&byte));
             }
         }
     }
 
-    /// Whether it says that there is no filter: a kernel that does not say may have one.
+    /// Returns true if the text says that there is no filter. A kernel that does not tell may have
+    /// one.
     pub(super) fn says_none(&self) -> bool {
         self.mode == Some(b'0')
     }

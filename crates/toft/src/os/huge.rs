@@ -1,28 +1,28 @@
-//! Advice on huge pages, always about a range and never about the process.
+//! Advice on huge pages, always for a range and never for the process.
 
 use super::syscall::syscall;
 use super::{Error, Linux, process};
 use core::ffi::CStr;
 
-/// Bytes in a huge page, and what it is aligned to. Where the system's are larger, `make_huge`
-/// fails.
+/// The size and alignment of a huge page, in bytes. If the system's huge pages are larger,
+/// `make_huge` fails.
 pub const HUGE: usize = 2 << 20;
-/// Bytes in a middle one (multi-size THP), and what it is aligned to.
+/// The size and alignment of a middle page (multi-size THP), in bytes.
 pub const MIDDLE: usize = 64 << 10;
 
 /// `MADV_COLLAPSE`, Linux 6.1.
 const MADV_COLLAPSE: usize = 25;
 
-/// What the system does about huge pages.
+/// The system's behaviour with huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugeHabit {
-    /// It makes some unasked, where it is not told otherwise.
+    /// The system makes some huge pages without a request, except in ranges with other advice.
     pub unasked: bool,
-    /// It has pages of [`MIDDLE`] bytes on request.
+    /// The system makes pages of [`MIDDLE`] bytes on request.
     pub middle: bool,
 }
 
-/// Part of [`super::Os`].
+/// The part of [`super::Os`] for huge pages.
 ///
 /// # Safety
 ///
@@ -30,23 +30,24 @@ pub struct HugeHabit {
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Huge {
-    /// What the system does. Reads files: to be asked once, at the start.
+    /// Returns the system's behaviour. It reads files, so call it once, at the start.
     fn huge_habit(&self) -> HugeHabit;
 
-    /// From now on the system makes no huge pages in a range on its own, neither when it is touched
-    /// nor later. What is huge stays so.
+    /// Advises the system to make no huge pages in a range on its own, neither on first access nor
+    /// later. Huge pages that exist stay.
     fn keep_small(&self, addr: usize, len: usize);
 
-    /// From now on it may. For a moment: it splits the mapping, and `keep_small` joins it again.
+    /// Allows the system to make huge pages in a range. Use it only for a moment: it splits the
+    /// mapping, and `keep_small` joins it again.
     fn allow_huge(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Puts what is in a range of whole huge pages into huge pages, now; what is not there is zero
-    /// and is there afterwards. `kept_small` says that the range was advised by `keep_small`; it is
-    /// so again afterwards.
+    /// Puts a range of whole huge pages into huge pages now. Missing pages are zero, and are
+    /// present afterwards. `kept_small` means that the range has the advice of `keep_small`, which
+    /// it also has afterwards.
     fn make_huge(&self, addr: usize, len: usize, kept_small: bool) -> Result<(), Error>;
 }
 
-/// When the system makes huge pages of some size.
+/// The condition on which the system makes huge pages of some size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Always,
@@ -54,7 +55,8 @@ enum When {
     Never,
 }
 
-/// As one of the files says it: the word in brackets. `above` is for `inherit`.
+/// Returns the condition in the text of a file, which is the word in brackets. `above` is for
+/// `inherit`.
 fn when(text: &[u8], above: When) -> When {
     let mut words = text.split(|&byte| byte == b' ' || byte == b'\n');
     let chosen = words.find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
@@ -73,7 +75,7 @@ fn read(path: &CStr, above: When) -> When {
 }
 
 fn advise(addr: usize, len: usize, advice: usize) -> Result<(), Error> {
-    // SAFETY: advice about pages' sizes changes no contents.
+    // SAFETY: advice about the sizes of pages changes no contents.
     let code = unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) };
     if code == 0 {
         return Ok(());
@@ -81,7 +83,7 @@ fn advise(addr: usize, len: usize, advice: usize) -> Result<(), Error> {
     Err(if code == -(libc::EINVAL as isize) { Error::Unsupported } else { Error::NoMemory })
 }
 
-// SAFETY: (1) `advise` says so; (2) raw system calls.
+// SAFETY: (1) the argument in `advise`; (2) raw system calls.
 unsafe impl Huge for Linux {
     fn huge_habit(&self) -> HugeHabit {
         const ALL: &CStr = c"/sys/kernel/mm/transparent_hugepage/enabled";
@@ -95,7 +97,7 @@ unsafe impl Huge for Linux {
     }
 
     fn keep_small(&self, addr: usize, len: usize) {
-        // A kernel without huge pages makes none.
+        // A kernel that does not support this advice makes no huge pages.
         let _ = advise(addr, len, libc::MADV_NOHUGEPAGE as usize);
     }
 
@@ -107,7 +109,8 @@ unsafe impl Huge for Linux {
         if !kept_small {
             return advise(addr, len, MADV_COLLAPSE);
         }
-        // Where the range has a hole, advice fails and has been taken on both sides of it.
+        // If the range has a hole, the advice fails, and still takes effect on both sides of the
+        // hole.
         let made = self.allow_huge(addr, len).and_then(|()| advise(addr, len, MADV_COLLAPSE));
         self.keep_small(addr, len);
         made

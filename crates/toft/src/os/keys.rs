@@ -1,21 +1,21 @@
-//! Protection keys (`pkey_alloc`, x86-64): pages that a thread can write to only after it opens the
-//! key, without a system call.
+//! Protection keys (`pkey_alloc`, x86-64). A thread can write to the pages of a key only after it
+//! opens the key, which needs no system call.
 //!
-//! What a thread may do with pages of a key are two bits of its register PKRU: the lower forbids
-//! all access, the upper writing. A new thread has its maker's register. A signal handler begins
-//! with the kernel's own, which forbids all keys but the first; what was before it comes back with
-//! its return.
+//! Two bits of a thread's PKRU register are its rights to the pages of a key. The lower bit forbids
+//! all access, and the upper bit forbids writing. A new thread gets its maker's register. A signal
+//! handler begins with the kernel's value, which forbids all keys but the first. Its return
+//! restores the value from before.
 
 #[cfg(target_arch = "x86_64")]
 use super::syscall::syscall;
 
-/// A key of the kernel's; zero is none, and every page has it at first.
+/// The number of a kernel key. Zero means none, and every page has it at first.
 pub type KeyNumber = u32;
 
-/// Stands for a key that was not asked for yet.
+/// Means that no key was requested yet.
 pub const UNKNOWN: KeyNumber = u32::MAX;
 
-/// A key of one's own, to which the calling thread may write; `None` where the processor or the
+/// Takes a new key, to which the calling thread may write. Returns `None` if the processor or the
 /// kernel has none.
 #[cfg(target_arch = "x86_64")]
 pub fn take() -> Option<KeyNumber> {
@@ -24,15 +24,15 @@ pub fn take() -> Option<KeyNumber> {
     (1..16).contains(&key).then_some(key as KeyNumber)
 }
 
-/// Gives pages that can be read and written a key; returns true if that was possible.
+/// Gives a key to pages that can be read and written. Returns true if it could.
 #[cfg(target_arch = "x86_64")]
 pub fn put(address: usize, len: usize, key: KeyNumber) -> bool {
     let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: the pages stay what they are for threads that may write to the key's.
+    // SAFETY: the pages do not change for threads that may write to the key's pages.
     unsafe { syscall(libc::SYS_pkey_mprotect, [address, len, rights, key as usize, 0, 0]) == 0 }
 }
 
-/// Lets the calling thread write to pages of the key; returns true if it could before.
+/// Lets the calling thread write to pages of the key. Returns true if it could before.
 #[cfg(target_arch = "x86_64")]
 pub fn open(key: KeyNumber) -> bool {
     let (before, bits) = (rights(), 3 << (2 * key));
@@ -43,7 +43,7 @@ pub fn open(key: KeyNumber) -> bool {
     false
 }
 
-/// From now on the calling thread can read pages of the key, and no more.
+/// Lets the calling thread only read pages of the key.
 #[cfg(target_arch = "x86_64")]
 pub fn close(key: KeyNumber) {
     let bits = 3 << (2 * key);
@@ -62,31 +62,32 @@ fn rights() -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 fn set_rights(rights: u32) {
-    // SAFETY: as above; no access is moved across it, because it may change what memory there is.
+    // SAFETY: a processor with keys has this register. No access is moved across the instruction,
+    // because it may change which memory can be accessed.
     unsafe {
         core::arch::asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack));
     }
 }
 
-/// No keys on other processors.
+/// Returns `None`: other processors have no keys.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn take() -> Option<KeyNumber> {
     None
 }
 
-/// No keys on other processors.
+/// Returns false: other processors have no keys.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn put(_: usize, _: usize, _: KeyNumber) -> bool {
     false
 }
 
-/// No keys on other processors.
+/// Returns true: other processors have no keys.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn open(_: KeyNumber) -> bool {
     true
 }
 
-/// No keys on other processors.
+/// Does nothing: other processors have no keys.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn close(_: KeyNumber) {}
 
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_closed_key_can_be_read_and_opened_again() {
-        // Where there are no keys there is nothing to see.
+        // Without keys there is nothing to test.
         let Some(key) = take() else { return };
         let address = scratch(4096).unwrap();
         assert!(put(address, 4096, key) && open(key), "whoever takes a key may write");

@@ -13,9 +13,9 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub struct Linux {
     page_size: usize,
-    /// The protection key of the allocator's tables; zero where they have none.
+    /// The protection key of the allocator's tables, or zero if they have none.
     key: KeyNumber,
-    /// Where those are: first address and end.
+    /// The first address of the tables, and their end.
     tables: (usize, usize),
 }
 
@@ -39,7 +39,7 @@ fn result(code: isize) -> Result<usize, Error> {
 }
 
 impl Linux {
-    /// The running kernel, with its page size read from the auxiliary vector.
+    /// Returns the running kernel, with its page size read from the auxiliary vector.
     pub fn detect() -> Linux {
         Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
     }
@@ -49,26 +49,26 @@ impl Linux {
         Linux { key, ..self }
     }
 
-    /// That key: zero where there is none, [`keys::UNKNOWN`] before detection.
+    /// Returns the protection key: zero if there is none, [`keys::UNKNOWN`] before detection.
     #[inline(always)]
     pub fn key(&self) -> KeyNumber {
         self.key
     }
 
-    /// Whether an address is one of the allocator's tables.
+    /// Returns true if an address is in the allocator's tables.
     pub fn is_in_tables(&self, address: usize) -> bool {
         (self.tables.0..self.tables.1).contains(&address)
     }
 
-    /// Before detection: only good for a static that is not used yet.
+    /// Returns a value for use before detection, for a static that is not used yet.
     pub const fn undetected() -> Linux {
         Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0) }
     }
 }
 
 // SAFETY: (1) MAP_FIXED_NOREPLACE of private anonymous memory is exact, zero and never over another
-// mapping. A different address from an older kernel is undone below; (2) the ranges are passed on
-// as they are; (3) a raw system call does none of it.
+// mapping. If an older kernel returns a different address, that mapping is undone below; (2) the
+// ranges are passed on unchanged; (3) a raw system call does none of it.
 unsafe impl Os for Linux {
     fn page_size(&self) -> usize {
         self.page_size
@@ -91,7 +91,7 @@ unsafe impl Os for Linux {
         })?;
         if got == addr {
             if self.key != 0 && self.is_in_tables(addr) && !keys::put(addr, len, self.key) {
-                // SAFETY: (1) as below.
+                // SAFETY: (1) this call has just made the mapping, and no other thread knows it.
                 unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) };
                 return Err(Error::NoMemory);
             }
@@ -100,8 +100,8 @@ unsafe impl Os for Linux {
             }
             return Ok(());
         }
-        // A kernel before 4.17 takes the address for a hint.
-        // SAFETY: (1) this mapping was made a moment ago and no other thread knows it.
+        // A kernel before 4.17 uses the address only as a hint.
+        // SAFETY: (1) this call has just made the mapping, and no other thread knows it.
         unsafe { syscall(libc::SYS_munmap, [got, len, 0, 0, 0, 0]) };
         Err(Error::Occupied)
     }
@@ -127,12 +127,13 @@ unsafe impl Os for Linux {
         pieces: &mut [Piece],
         permit: Option<&Permit<'_>>,
     ) {
-        // SAFETY: (1) the caller's duty 1; (2) as the kernel says.
+        // SAFETY: (1) the caller's duty 1; (2) the kernel guarantees it.
         unsafe { release.discard_all(self.page_size, pieces, permit) }
     }
 
     unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error> {
-        // SAFETY: (1) the caller's duty 1; as if each page was written to, with what it holds.
+        // SAFETY: (1) the caller's duty 1; the effect is that of writing its own contents to each
+        // page.
         let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_POPULATE_WRITE, 0, 0, 0]) };
         result(code).map(drop)
     }
@@ -152,7 +153,8 @@ unsafe impl Os for Linux {
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let args = [addr, len, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
-        // Not by `mprotect`: a filter that knows no malloc but one that maps may lack it.
+        // This does not use `mprotect`, because a filter that was made for a malloc that only maps
+        // may forbid it.
         // SAFETY: (1) the caller's duty 1.
         result(unsafe { syscall(libc::SYS_mmap, args) }).map(drop)
     }
@@ -162,9 +164,9 @@ unsafe impl Os for Linux {
     }
 
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
-        // Not by a second mapping behind the first: pages that were moved here once have another
-        // offset, so the two would stay apart, and could not be moved together.
-        // SAFETY: (1) the caller's duty; without MAYMOVE nothing else is touched.
+        // This does not map a second range after the first. Pages that were moved here before have
+        // another offset. The two mappings would stay separate, and could not be moved together.
+        // SAFETY: (1) the caller's duty; without MAYMOVE nothing else is changed.
         let code = unsafe { syscall(libc::SYS_mremap, [addr, old_len, new_len, 0, 0, 0]) };
         result(code)?;
         if probes::wants_mappings()
@@ -182,15 +184,16 @@ unsafe impl Os for Linux {
         new: usize,
         new_len: usize,
     ) -> Result<(), Error> {
-        // MREMAP_FIXED replaces whatever is at its target, so the target is claimed first and only
-        // a mapping that is certainly ours is replaced.
+        // MREMAP_FIXED replaces any mapping at its target. The target is therefore mapped first, so
+        // that only a mapping of ours is replaced.
         self.map(new, new_len)?;
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
-        // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the line above.
+        // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the call above.
         let moved =
             result(unsafe { syscall(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0]) });
         if let Err(error) = moved {
-            // SAFETY: (1) as above; on failure the target may or may not be there any more.
+            // SAFETY: (1) the target was mapped above; after the failure it may or may not be
+            // there.
             unsafe { syscall(libc::SYS_munmap, [new, new_len, 0, 0, 0, 0]) };
             return Err(error);
         }
@@ -209,9 +212,9 @@ unsafe impl Os for Linux {
             return Err(Error::Unsupported);
         }
         result(moved).map(drop).map_err(|error| {
-            // The target may be gone or not. A hole is unmapped in any case; what cannot be
-            // unmapped, at the limit of mappings, is there. SAFETY: (1) the caller's duty 1; what
-            // is there is not needed.
+            // The target may or may not be mapped any more. A hole can be unmapped in any case. If
+            // the unmapping fails, at the limit of mappings, the target is still there.
+            // SAFETY: (1) the caller's duty 1; the contents of the target are not needed.
             let gone = unsafe { syscall(libc::SYS_munmap, [to, len, 0, 0, 0, 0]) } == 0;
             if gone { error } else { Error::Unsupported }
         })
@@ -251,7 +254,7 @@ unsafe impl Os for Linux {
 
     fn is_filtered(&self) -> Option<bool> {
         let mut finder = ModeFinder::default();
-        // In small pieces: a signal handler may ask, on a stack of 8 KiB.
+        // The pieces are small, because a signal handler may call this on a stack of 8 KiB.
         let pieces = &mut [0u8; 512];
         let status = c"/proc/thread-self/status";
         match process::read_file_with(status, pieces, |piece| finder.take(piece)) {
@@ -358,8 +361,8 @@ unsafe impl Os for Linux {
     }
 
     fn wait_briefly(&self) {
-        // A futex that is never woken: of the calls that let time pass, the one that a filter made
-        // for malloc allows.
+        // This waits on a futex that is never woken. Of the calls that let time pass, it is the one
+        // that a filter made for malloc allows.
         let word = 0u32;
         let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;

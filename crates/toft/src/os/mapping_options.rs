@@ -1,14 +1,14 @@
-//! What a user may ask for as addresses are mapped: that they stay in memory, and that they have a
-//! name.
+//! Options for mapped addresses that a user may choose: the pages stay in memory, or the mappings
+//! have a name.
 
 use super::syscall::syscall;
 use super::{Error, Linux};
 use core::ffi::CStr;
 
-/// `MLOCK_ONFAULT`: what is not there yet is locked when it comes.
+/// `MLOCK_ONFAULT`: a missing page is locked when it is first accessed.
 const ON_FAULT: usize = 1;
 
-/// Part of [`super::Os`].
+/// The part of [`super::Os`] for mapping options.
 ///
 /// # Safety
 ///
@@ -16,19 +16,19 @@ const ON_FAULT: usize = 1;
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Wishes {
-    /// From now on pages of a range, once they are there, are not sent out to swap. Refused where
-    /// that is more than the process may lock.
+    /// Keeps the pages of a range out of swap, from the moment when they are present. Fails if the
+    /// process may not lock that much.
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives the mappings in a range a name, which `/proc/PID/maps` shows; there may be holes.
+    /// Gives the mappings in a range a name, which `/proc/PID/maps` shows. The range may have
+    /// holes.
     fn name(&self, addr: usize, len: usize, name: &CStr) -> Result<(), Error>;
 }
 
-// SAFETY: (1) both calls change what the kernel knows of a range, and no page; (2) raw system
-// calls.
+// SAFETY: (1) both calls change the kernel's record of a range, and no page; (2) raw system calls.
 unsafe impl Wishes for Linux {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
-        // SAFETY: (1) touches no memory.
+        // SAFETY: (1) changes no memory.
         let code = unsafe { syscall(libc::SYS_mlock2, [addr, len, ON_FAULT, 0, 0, 0]) };
         if code == 0 { Ok(()) } else { Err(Error::NoMemory) }
     }
@@ -39,7 +39,7 @@ unsafe impl Wishes for Linux {
         // SAFETY: (1) the kernel reads the name, and writes nothing.
         let code = unsafe { syscall(libc::SYS_prctl, args) };
         match -code as i32 {
-            // Holes in the range; what is there has its name.
+            // The range has holes; its mappings have the name.
             0 | libc::ENOMEM => Ok(()),
             _ => Err(Error::Unsupported),
         }

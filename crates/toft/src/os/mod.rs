@@ -1,9 +1,9 @@
-//! L1: everything that talks to the operating system.
+//! L1: the interface to the operating system.
 //!
-//! [`Os`] is the whole of what the allocator asks of a system: fixed mappings, their release, and
-//! entropy. [`Linux`] answers with raw system calls. They never touch `errno` and never enter libc,
-//! so they can never call back into malloc. `fake` answers from an array and fails on demand, so
-//! that the whole core runs in property tests and under the fuzzer.
+//! [`Os`] has everything that the allocator needs from a system: fixed mappings, their release, and
+//! entropy. [`Linux`] implements it by raw system calls. They never change `errno` and never enter
+//! libc, so they can never call back into malloc. `fake` implements it on an array and fails on
+//! demand, so that the whole core runs in property tests and under the fuzzer.
 
 mod cgroup;
 pub mod filter;
@@ -39,21 +39,21 @@ use seccomp::Answers;
 pub use share::Sharing;
 pub use syscall::syscall;
 
-/// Why a call to the system did not succeed.
+/// The reason why a call to the system failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Something else is already mapped there.
     Occupied,
-    /// The system has no memory, address space or mappings left for us.
+    /// The system has no memory, address space or mappings left.
     NoMemory,
-    /// This system does not know the call.
+    /// The system does not support the call.
     Unsupported,
 }
 
-/// Ticks in about a second: `Os::ticks`.
+/// The number of ticks of `Os::ticks` in about a second.
 pub const SECOND: u32 = 40;
 
-/// What the allocator asks of a system.
+/// Everything that the allocator needs from a system.
 ///
 /// # Safety
 ///
@@ -64,13 +64,14 @@ pub const SECOND: u32 = 40;
 ///    `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
-    /// Bytes in a page: a power of two, at least 4096.
+    /// Returns the number of bytes in a page, which is a power of two and at least 4096.
     fn page_size(&self) -> usize;
 
-    /// The addresses that may be tried first: from a page's start, a power of two of bytes.
+    /// Returns the addresses to try first. They begin with a page, and their number is a power of
+    /// two.
     fn address_space(&self) -> Range<usize>;
 
-    /// Tells the system where the allocator's own tables are from now on.
+    /// Notes the addresses of the allocator's own tables.
     fn with_tables(self, _tables: Range<usize>) -> Self
     where
         Self: Sized,
@@ -82,22 +83,22 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// else.
     fn map(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives a range back altogether.
+    /// Unmaps a range.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object and nothing refers into it any more.
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives the pages of a range back; they read as zero afterwards.
+    /// Releases the pages of a range, which reads as zero afterwards.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object and its contents are not needed any more.
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives the pages of many ranges back and says of each whether it reads as zero now; of what
-    /// is not `done` the contents are unknown. With a permit by the method of `release`, without
-    /// one by one call of the usual kind for each. Takes a while: not for a path that a program
-    /// waits for.
+    /// Releases the pages of many ranges, and sets `done` for each range that reads as zero now.
+    /// The contents of the other ranges are unknown. With a permit it uses the method of `release`.
+    /// Without one it makes a usual call for each range. It takes some time, so do not use it on a
+    /// path that the program waits for.
     ///
     /// # Safety
     /// 1. Each range was mapped by `map` of this object and its contents are not needed any more.
@@ -109,7 +110,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
         permit: Option<&Permit<'_>>,
     );
 
-    /// Puts pages under a mapped range, before its first use. Fails where the system cannot.
+    /// Makes the pages of a mapped range present, before its first use. Fails if the system cannot.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object.
@@ -121,34 +122,35 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. As for `discard`.
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Ends that: what was guarded is zero, and may be used again.
+    /// Ends `guard`: the range is zero, and may be used again.
     ///
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// As `guard`, by a separate mapping: for where the system knows no guards. One range costs the
-    /// process two mappings.
+    /// Makes a mapped range fault on every access, by a separate mapping. It is for systems without
+    /// guard pages. One range costs the process two mappings.
     ///
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Makes a mapped range readable, writable and nothing else, whatever its program has made of
-    /// it.
+    /// Makes a mapped range readable, writable and nothing else, even if the program changed its
+    /// protection.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object, and holds no guards.
     unsafe fn allow(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Makes a mapped range longer where it is, with zeros, never over anything else.
+    /// Extends a mapped range in place, with zeros, never over anything else.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object.
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error>;
 
-    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`,
-    /// or gives back what does not fit. Where it fails, the part that does not fit may be gone.
+    /// Moves the pages of `[old, old + old_len)` to `new`. Extends them with zeros to `new_len`, or
+    /// releases the part that does not fit. After a failure, the part that does not fit may be
+    /// gone.
     ///
     /// # Safety
     /// 1. The old range was mapped by `map` of this object, and nothing refers into it afterwards.
@@ -161,9 +163,9 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
         new_len: usize,
     ) -> Result<(), Error>;
 
-    /// Moves the pages of `[from, from + len)` to `[to, to + len)`, whose own are lost. Both stay
-    /// mapped, and `from` reads as zero. After `Unsupported` nothing has changed; after any other
-    /// error `to` is not mapped any more.
+    /// Moves the pages of `[from, from + len)` to `[to, to + len)`, whose own pages are lost. Both
+    /// stay mapped, and `from` reads as zero. After `Unsupported` nothing has changed. After any
+    /// other error `to` is not mapped any more.
     ///
     /// # Safety
     /// 1. Both ranges were mapped by `map` of this object, each is part of one mapping, and they do
@@ -171,48 +173,49 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 2. What is in `to` is not needed, and no thread uses `from` meanwhile.
     unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error>;
 
-    /// The time, in ticks of 10 to 40 milliseconds from some moment on; it wraps round. Costs no
-    /// system call.
+    /// Returns the time in ticks of 10 to 40 milliseconds, from an arbitrary moment on. It wraps
+    /// round. Makes no system call.
     fn ticks(&self) -> u32;
 
-    /// The processor's counter: time in units of less than 50 nanoseconds. Costs no system call.
+    /// Returns the processor's counter, in units of less than 50 nanoseconds. Makes no system call.
     fn counter(&self) -> u64;
 
-    /// The number of the process.
+    /// Returns the number of the process.
     fn process(&self) -> u32;
 
-    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says its
-    /// number, if it could. Nothing of libc may be used in it.
+    /// Starts a thread that runs `run(argument)`, and returns its number, or `None` on failure. The
+    /// program does not know the thread, and nothing of libc may be used in it.
     ///
     /// # Safety
     /// 1. `run` may be called with the argument from another thread, for as long as the process
     ///    lives.
     unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32>;
 
-    /// What a thread made by `spawn` does first.
+    /// Prepares a thread that `spawn` made. It calls this first.
     fn settle_in(&self);
 
-    /// Every running thread of the process passes a full memory barrier before this returns; says
-    /// whether the system can do that.
+    /// Makes every running thread of the process pass a full memory barrier before this returns.
+    /// Returns false if the system cannot do that.
     fn barrier(&self) -> bool;
 
-    /// Sleeps while the word is `value`, for at most the given milliseconds.
+    /// Sleeps while the word is `value`, for at most the given number of milliseconds.
     fn sleep_on(&self, word: &AtomicU32, value: u32, milliseconds: u32);
 
     /// Wakes the thread that sleeps on the word.
     fn wake(&self, word: &AtomicU32);
 
-    /// The calling thread takes no signal from here on: a handler might write to what the thread
-    /// has itself stopped. Returns what `let_in_signals` needs.
+    /// Blocks all signals of the calling thread. A handler might write to memory whose writers the
+    /// thread itself has stopped. Returns the argument for `let_in_signals`.
     fn shut_out_signals(&self) -> u64;
 
-    /// Ends that.
+    /// Ends `shut_out_signals`.
     fn let_in_signals(&self, before: u64);
 
-    /// Prepares for `share`, `share_with` and `unshare`, in a process with `own` threads of ours
-    /// beside the calling one. `None`: there certainly are other threads of the program. With a
-    /// store of `bytes` bytes, unless that is zero. An error where writers cannot be stopped.
-    /// `kept` is zero at first, and only these functions use it.
+    /// Prepares for `share`, `share_with` and `unshare`.
+    ///
+    /// `own` is the number of Toft's threads beside the calling one. `None` means that the program
+    /// certainly has other threads. If `bytes` is not zero, this makes a store of that size. Fails
+    /// if writers cannot be stopped. `kept` is zero at first, and only these functions use it.
     fn begin_sharing(
         &self,
         own: Option<u32>,
@@ -220,15 +223,15 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
         bytes: usize,
     ) -> Result<Sharing, Error>;
 
-    /// Ends what `begin_sharing` has begun.
+    /// Ends the work that `begin_sharing` began.
     fn end_sharing(&self, sharing: Sharing);
 
-    /// In the child of a fork: `kept` was the parent's.
+    /// Resets `kept` in the child of a fork, where it is the parent's.
     fn forget_sharing(&self, kept: &AtomicU32);
 
-    /// Makes private pages a view of the store from `offset` on. `copy` is given the address to
-    /// which it must copy what is needed. Meanwhile no thread writes to the range, or sees it
-    /// otherwise than whole. After an error nothing has changed.
+    /// Makes private pages a view of the store from `offset` on. `copy` gets the address to which
+    /// it must copy the needed contents. Meanwhile no thread can write to the range, and every read
+    /// sees it complete. After an error nothing has changed.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object; what is not copied is not needed.
@@ -274,48 +277,49 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. As for `discard`; no thread uses the range meanwhile.
     unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives pages of a store back: all views read as zero there.
+    /// Releases pages of a store: all views read as zero there.
     ///
     /// # Safety
     /// 1. The range is a view, and the contents are needed in no view.
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Whether the calling thread's system calls go through a filter, or may; nothing where that
-    /// cannot be looked up at the moment. Reads a file.
+    /// Returns true if a filter applies, or may apply, to the calling thread's system calls.
+    /// Returns `None` if that cannot be checked at the moment. Reads a file.
     fn is_filtered(&self) -> Option<bool>;
 
-    /// What the calling thread's filter allows, found out by a child that makes the calls; nothing
-    /// where none may be created, or could be. `cloned` says that this process has come of a fork
-    /// under it.
+    /// Returns what the calling thread's filter allows, which a child that makes the calls finds
+    /// out. Returns `None` if the child may not or cannot be created. `cloned` means that this
+    /// process is the child of a fork under the filter.
     fn probe_filter(&self, cloned: bool) -> Option<Answers>;
 
-    /// How short of memory the group of processes is that this one belongs to; with a permit for
-    /// each file that is read.
+    /// Returns how short of memory the process's group is. Each file that it reads needs a permit.
     fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group;
 
-    /// Bytes of memory that the group, or else the machine, may have. Reads files: for the start.
+    /// Returns the bytes of memory that the group, or else the machine, has. Reads files: call it
+    /// at the start only.
     fn memory_there_is(&self) -> Option<usize>;
 
-    /// A word that an attacker cannot predict, or an error: never a weak one.
+    /// Returns a word that an attacker cannot predict, or an error, but never a weak word.
     fn random(&self) -> Result<u64, Error>;
 
-    /// Lets about a millisecond pass, so that a thread that was interrupted can go on.
+    /// Lets about a millisecond pass, so that an interrupted thread can go on.
     fn wait_briefly(&self);
 
-    /// One line for a person, already ended by a newline.
+    /// Reports a line of text to the user. The line ends with a newline.
     fn report(&self, line: &[u8]);
 
-    /// Ends the process at once, in a way that no handler can turn into going on.
+    /// Ends the process at once, in a way that no handler can prevent.
     fn abort(&self) -> !;
 }
 
-/// How many times `wait_briefly` is called before something is taken to be there for good.
+/// The number of calls of `wait_briefly` after which a condition is taken to be permanent.
 const WAITS: u32 = 200;
 
-/// Waits until `done` returns true, for a fifth of a second at most; returns true if it did.
+/// Waits until `done` returns true, for at most a fifth of a second. Returns true if it did.
 ///
-/// For the moments between two instructions of another thread only: that thread may have been
-/// interrupted there, on a loaded machine for some milliseconds. Nothing depends on it going on.
+/// Use it only for moments between two instructions of another thread. That thread may have been
+/// interrupted there, on a loaded machine for some milliseconds. Nothing depends on the thread
+/// going on.
 pub fn wait_for(os: &impl Os, done: impl Fn() -> bool) -> bool {
     if crate::sync::spin_until(&done) {
         return true;

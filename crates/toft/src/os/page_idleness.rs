@@ -1,39 +1,39 @@
-//! What the kernel knows of how warm pages are, and sending cold ones out to swap.
+//! Page idleness according to the kernel, and sending idle pages out to swap.
 //!
-//! A process may not know which of its pages were *read*: the bits are there, but only root sees
-//! them by page. Linux 6.7 and later tell which were *written*: a userfaultfd notes writes by
-//! itself, without a reader, and `PAGEMAP_SCAN` returns the notes and clears them. Both are open to
-//! every process; the notes cost a fault for the first write to a page.
+//! A process cannot find out which of its pages were *read*: the bits exist, but only root sees
+//! them by page. Linux 6.7 and later tell which pages were *written*. A userfaultfd records writes
+//! by itself, without a reader. `PAGEMAP_SCAN` returns the records and clears them. Every process
+//! may use both. The records cost a fault for the first write to a page.
 
 use super::share::DESCRIPTOR_LEAST;
 use super::syscall::syscall;
 use super::{Error, Linux};
 use core::ffi::CStr;
 
-/// Which pages a scan is after.
+/// The pages that a scan finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Those in memory.
+    /// Pages in memory.
     Resident,
-    /// Those in memory that are not part of a huge one.
+    /// Pages in memory that are not part of a huge page.
     Small,
-    /// Those in memory that were not written to since a scan for written ones.
+    /// Pages in memory that were not written to since the last scan for written ones.
     Still,
-    /// Those in memory that were written to, or never scanned. From now on they count as not
-    /// written.
+    /// Pages in memory that were written to, or never scanned. They count as not written
+    /// afterwards.
     Written,
 }
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Ranges that it has written, by address and length.
+    /// The number of ranges that it has stored, by address and length.
     pub ranges: usize,
-    /// How far it came: the address behind the last page that it has looked at.
+    /// The address after the last page that it has checked.
     pub end: usize,
 }
 
-/// Part of [`super::Os`].
+/// The part of [`super::Os`] for page idleness.
 ///
 /// # Safety
 ///
@@ -41,22 +41,23 @@ pub struct Scan {
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Warmth {
-    /// Opens what tells of pages, for one look: a descriptor.
+    /// Opens a descriptor for scans.
     fn open_pages(&self) -> Result<u32, Error>;
 
-    /// Closes it.
+    /// Closes a descriptor of `open_pages`.
     fn close_pages(&self, pages: u32);
 
-    /// Opens what notes writes: a descriptor that stays open. Nothing is noted yet.
+    /// Opens a descriptor that records writes, and stays open. Nothing is recorded yet.
     fn open_watch(&self) -> Result<u32, Error>;
 
-    /// Whether this is such a descriptor, as far as can be told: a program may have closed it.
+    /// Returns true if a descriptor records writes, as far as that can be checked. A program may
+    /// have closed it.
     fn is_watch(&self, watch: u32) -> bool;
 
-    /// From now on writes to the range are noted; or they have been already.
+    /// Begins to record writes to the range, if they are not recorded already.
     fn watch(&self, watch: u32, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Finds pages of the range, the first ones first, until `found` is full.
+    /// Finds pages of the range, lowest first, until `found` is full.
     fn scan(
         &self,
         pages: u32,
@@ -65,11 +66,11 @@ pub unsafe trait Warmth {
         found: &mut [(usize, usize)],
     ) -> Result<Scan, Error>;
 
-    /// Whether there is swap with room in it.
+    /// Returns true if there is swap with free space.
     fn has_swap(&self) -> bool;
 
-    /// Sends the pages of a range out; or, where there is no `swap`, says that they may go first,
-    /// once there is. Pages that are shared with another process stay.
+    /// Sends the pages of a range out to swap. Without `swap`, advises the kernel to reclaim them
+    /// first if swap is added later. Pages that are shared with another process stay.
     fn page_out(&self, addr: usize, len: usize, swap: bool) -> Result<(), Error>;
 }
 
@@ -99,10 +100,10 @@ struct Region {
     categories: u64,
 }
 
-/// Regions of one call.
+/// The number of regions in one call.
 const REGIONS: usize = 32;
 const PAGEMAP_SCAN: usize = 0xC060_6610;
-/// Counts as not written from now on what is found; of memory of which writes are noted only.
+/// Marks the found pages as not written, in memory whose writes are recorded only.
 const SCAN_WRITE_PROTECT: u64 = 1;
 const SCAN_CHECK_NOTED: u64 = 2;
 const IS_WRITTEN: u64 = 1 << 1;
@@ -124,8 +125,8 @@ fn result(code: isize) -> Result<usize, Error> {
 
 fn control<T>(descriptor: u32, request: usize, argument: &mut T) -> Result<usize, Error> {
     let args = [descriptor as usize, request, (&raw mut *argument) as usize, 0, 0, 0];
-    // SAFETY: callers pass the request's own structure, which the kernel reads and writes, and
-    // whose pointers lead to what is as long as it says.
+    // SAFETY: callers pass the request's own structure, which the kernel reads and writes. Its
+    // pointers lead to memory of the length that it states.
     result(unsafe { syscall(libc::SYS_ioctl, args) })
 }
 
@@ -150,7 +151,7 @@ unsafe impl Warmth for Linux {
     }
 
     fn open_watch(&self) -> Result<u32, Error> {
-        // User mode only: no privilege is needed for it. The kernel's own writes are noted as well.
+        // User mode only, so it needs no privilege. The kernel's own writes are recorded as well.
         let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
         // SAFETY: makes a descriptor.
         let watch =
@@ -159,18 +160,19 @@ unsafe impl Warmth for Linux {
         let mut api = [UFFD_API, features, 0];
         let known = control(watch, UFFDIO_API, &mut api);
         let above = [watch as usize, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_LEAST, 0, 0, 0];
-        // SAFETY: a second descriptor for the same.
+        // SAFETY: a second descriptor for the same file.
         let kept = known.and_then(|_| result(unsafe { syscall(libc::SYS_fcntl, above) }));
         if known.is_err() || kept.is_ok() {
             close(watch);
         }
         known?;
-        // Where there may be none so high, the first one stays.
+        // If no descriptor may be that high, the first one stays.
         Ok(kept.map_or(watch, |kept| kept as u32))
     }
 
     fn is_watch(&self, watch: u32) -> bool {
-        // No thread waits there; what is not a userfaultfd does not know the command.
+        // No thread waits at that address. A descriptor that is not a userfaultfd does not know the
+        // command.
         let mut nothing = [1u64 << 30, 1 << 16];
         control(watch, UFFDIO_WAKE, &mut nothing).is_ok()
     }
@@ -218,7 +220,7 @@ unsafe impl Warmth for Linux {
     fn has_swap(&self) -> bool {
         let mut info = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
         let args = [info.as_mut_ptr() as usize, 0, 0, 0, 0, 0];
-        // SAFETY: the kernel writes one `sysinfo`, of which zero bytes are one.
+        // SAFETY: the kernel writes one `sysinfo`, and zero bytes are one.
         unsafe { syscall(libc::SYS_sysinfo, args) == 0 && info.assume_init().freeswap != 0 }
     }
 

@@ -1,9 +1,9 @@
-//! Giving back pages that a thread may begin to use at any moment: they go on condition that it has
-//! not.
+//! Releases pages that a thread may begin to use at any moment. A page is released only if it is
+//! not used.
 //!
-//! What a sleeping thread has claimed is free. But the thread may have read its claim already, and
-//! have stopped right there; no other thread can know. So its pages cannot be kept from it while
-//! they go. Instead:
+//! The slots that a sleeping thread has claimed are free. But the thread may have read its claim
+//! and stopped just there, which no other thread can know. The thread cannot be kept from the pages
+//! while they are released. Instead:
 //!
 //! ```text
 //! pin    a pipe refers to the pages: whatever happens, what is on them stays
@@ -14,17 +14,19 @@
 //! out    MADV_PAGEOUT: the kernel takes each page that was not written to since `free`
 //! ```
 //!
-//! Why nothing is lost. A block is marked as live before its user can write to it. So what was
-//! written before `free`, and is needed, is in a block that every thread sees as live after the
-//! barrier. Its page is kept, by a write that changes nothing, while the pipe still refers to it:
-//! even short of memory, the kernel could not have taken it. The kernel keeps what is written after
-//! `free`: it checks the page table's dirty bit with the entry taken out. The child of a fork has
-//! the same pages, and the same pipe: it keeps them all ([`Pin::keep_pinned`]).
+//! Nothing is lost, for these reasons. A block is marked as live before its user can write to it.
+//! Needed contents that were written before `free` are therefore in a block that every thread sees
+//! as live after the barrier. A write that changes nothing keeps the page, while the pipe still
+//! refers to it. Until then the kernel could not have taken the page, even if short of memory. The
+//! kernel also keeps all contents that are written after `free`: it checks the page table's dirty
+//! bit with the entry taken out. The child of a fork has the same pages and the same pipe. It keeps
+//! all of the pages ([`Pin::keep_pinned`]).
 //!
-//! What is pinned must be the page that a write goes to: each is written to before, without
-//! changing it, so that it is neither the kernel's page of zeros nor one that is shared with a
-//! child. Where there is swap nothing of this is done: a page that was swapped out just before
-//! `free` would be lost by it. Nor where the kernel takes what is pinned, which is tried.
+//! The pinned page must be the page that a write changes. Each page is therefore written to before,
+//! without a change of its contents. It is then neither the kernel's page of zeros nor a page that
+//! is shared with a child. None of this is done if there is swap, because `free` would lose a page
+//! that was swapped out just before. Nor is it done if the kernel takes pinned pages, which a test
+//! finds out.
 
 use super::filter::Permit;
 use super::syscall::syscall;
@@ -32,38 +34,38 @@ use super::{Error, Linux, Os, process, thread};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize};
 
-/// Pieces of pages that are pinned at a time, and bytes in one: the least that a pipe holds, unless
-/// its user has too many.
+/// The largest number of pieces in one list.
 pub const PIECES: usize = 64;
-/// Bytes of one piece, at most.
+/// The largest piece, in bytes. A pipe holds at least that much, unless its user has too many
+/// pipes.
 pub const PIECE_BYTES: usize = 64 << 10;
-/// Pages that `resident_prefix` asks about at once.
+/// The number of pages that one query of `resident_prefix` covers.
 const PREFIX_PAGES: usize = 1024;
-/// Bytes that a pipe is asked to hold: what the system allows every process.
+/// The capacity of the pipe that is requested, in bytes. The system allows it to every process.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// What `Pinned::able` says: not tried yet; the system keeps what is pinned; it does not.
+/// The values of `Pinned::able`: not tested, the system keeps pinned pages, the system does not.
 const UNTRIED: u32 = 0;
 const ABLE: u32 = 1;
 const UNABLE: u32 = 2;
 
-/// Pages that are to go if they are not used. All zero at first; where the child of a fork finds
-/// it. Written by one thread at a time.
+/// The list of pages to release if they are not used. It begins as zero, and is at a place where
+/// the child of a fork finds it. One thread at a time writes it.
 #[derive(Debug)]
 pub struct Pinned {
-    /// The ends of the pipe, which the kernel writes before the child of a fork can have them.
-    /// There is one where they differ.
+    /// The ends of the pipe. The kernel writes them before the child of a fork can have them. There
+    /// is a pipe if they differ.
     pipe: [AtomicI32; 2],
     able: AtomicU32,
     count: AtomicU32,
-    /// Pieces that were dealt with.
+    /// The number of pieces that are finished.
     done: AtomicU32,
-    /// Address and length.
+    /// The address and length of each piece.
     pieces: [[AtomicUsize; 2]; PIECES],
 }
 
 impl Pinned {
-    /// Nothing.
+    /// Returns an empty list.
     pub const fn new() -> Pinned {
         Pinned {
             pipe: [const { AtomicI32::new(0) }; 2],
@@ -74,30 +76,30 @@ impl Pinned {
         }
     }
 
-    /// Adds whole pages, of [`PIECE_BYTES`] at most; no, where there is no room.
+    /// Adds whole pages, at most [`PIECE_BYTES`]. Returns false if the list is full.
     pub fn add(&self, address: usize, len: usize) -> bool {
         let count = self.count.load(Relaxed);
         let Some([at, bytes]) = self.pieces.get(count as usize) else { return false };
         at.store(address, Relaxed);
         bytes.store(len.min(PIECE_BYTES), Relaxed);
-        // For the child of a fork, in which there are no other threads: the number comes last.
+        // The number is stored last, for the child of a fork, in which there are no other threads.
         self.count.store(count + 1, Release);
         true
     }
 
-    /// Whether nothing was added.
+    /// Returns true if nothing was added.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// What was added and not dealt with, by address and length.
+    /// Returns the address and length of each piece that is not finished.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, usize)> {
         let (done, count) = (self.done.load(Relaxed) as usize, self.count.load(Acquire) as usize);
         let left = self.pieces.get(done..count.min(PIECES)).unwrap_or(&[]);
         left.iter().map(|[at, bytes]| (at.load(Relaxed), bytes.load(Relaxed)))
     }
 
-    /// Forgets it.
+    /// Empties the list.
     pub fn clear(&self) {
         self.count.store(0, Relaxed);
         self.done.store(0, Release);
@@ -107,18 +109,18 @@ impl Pinned {
         self.done.store(self.done.load(Relaxed) + number as u32, Relaxed);
     }
 
-    /// The ends for reading and for writing.
+    /// Returns the ends for reading and for writing, or `None` without a pipe.
     fn ends(&self) -> Option<[i32; 2]> {
         let [read, write] = &self.pipe;
         let ends = [read.load(Relaxed), write.load(Relaxed)];
         (read.load(Relaxed) != write.load(Relaxed)).then_some(ends)
     }
 
-    /// Opens the pipe; returns the bytes of pages that it holds.
+    /// Opens the pipe. Returns the number of bytes of pages that it holds.
     fn open(&self) -> Option<usize> {
         let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
         let args = [(&raw const self.pipe).expose_provenance(), flags, 0, 0, 0, 0];
-        // SAFETY: (1) the kernel writes two descriptors where there is place for them.
+        // SAFETY: (1) the kernel writes two descriptors, for which there is space.
         if unsafe { syscall(libc::SYS_pipe2, args) } != 0 {
             return None;
         }
@@ -133,29 +135,29 @@ impl Pinned {
         size.filter(|&size| size >= PIECE_BYTES)
     }
 
-    /// Closes the pipe, if there is one: what it refers to is not pinned any more.
+    /// Closes the pipe, if there is one. Its pages are not pinned any more.
     fn close(&self) {
         if let Some(ends) = self.ends() {
             ends.into_iter().for_each(process::close);
-            // Last, so that the child of a fork closes what is left.
+            // These are cleared last, so that the child of a fork closes the rest.
             self.pipe.iter().for_each(|end| end.store(0, Relaxed));
         }
     }
 
-    /// Pins a piece; returns true if all of it is pinned.
+    /// Pins a piece. Returns true if all of it is pinned.
     fn pin(&self, (address, len): (usize, usize), page: usize) -> bool {
         let Some([_, write]) = self.ends() else { return false };
-        // A page that was only read, or is shared with a child, would be another one after a write.
+        // A write would replace a page that was only read, or that is shared with a child.
         keep(address, len, page);
         let vector = [address, len];
         let nonblock = libc::SPLICE_F_NONBLOCK as usize;
         let args = [write as usize, (&raw const vector).addr(), 1, nonblock, 0, 0];
-        // SAFETY: (1) pages of ours are referred to, and not changed.
+        // SAFETY: (1) the pipe refers to pages of ours, and does not change them.
         unsafe { syscall(libc::SYS_vmsplice, args) == len as isize }
     }
 
-    /// Whether the system keeps what is pinned: kernels before 5.18 do not. Tried until it is
-    /// known.
+    /// Returns true if the system keeps pinned pages, which kernels before 5.18 do not. Tests it
+    /// until there is an answer, and returns `None` before.
     fn is_able(&self, os: &Linux) -> Option<bool> {
         if self.able.load(Relaxed) == UNTRIED {
             let able = self.try_it(os)?;
@@ -164,8 +166,7 @@ impl Pinned {
         Some(self.able.load(Relaxed) == ABLE)
     }
 
-    /// Frees a page of our own that is pinned, and has it taken. Nothing, where that cannot be
-    /// tried.
+    /// Tests whether a pinned page of ours survives. Returns `None` if that cannot be tested.
     fn try_it(&self, os: &Linux) -> Option<bool> {
         let page = os.page_size().max(1);
         let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -173,7 +174,7 @@ impl Pinned {
         // SAFETY: (1) a new mapping.
         let start = unsafe { syscall(libc::SYS_mmap, [0, page, both, flags, usize::MAX, 0]) };
         let start = usize::try_from(start).ok()?;
-        // SAFETY: a byte of it, which no other thread knows.
+        // SAFETY: a byte of the mapping, which no other thread knows.
         let byte: &AtomicU8 = unsafe { &*core::ptr::with_exposed_provenance(start) };
         byte.store(1, Relaxed);
         let kept = self.open().map(|_| {
@@ -193,31 +194,32 @@ impl Default for Pinned {
     }
 }
 
-/// Part of [`super::Os`].
+/// The part of [`super::Os`] for pinned pages.
 ///
 /// # Safety
 ///
 /// An implementation promises:
 /// 1. `discard_unused` loses only what is on pages for which `is_unused` returns true, and was
-///    written there before the call asks.
+///    written there before the call of `is_unused`.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Pin {
-    /// Names the resident parts of a range of whole pages, of [`PIECE_BYTES`] at most. Returns true
-    /// if it can.
+    /// Calls `each` with the resident parts of a range of whole pages, which has at most
+    /// [`PIECE_BYTES`]. Returns true if they are known.
     fn resident_pieces(&self, addr: usize, len: usize, each: impl FnMut(usize, usize)) -> bool;
 
-    /// Bytes of a range of whole pages that are in memory, up to the first page that is not; none
-    /// where it cannot say. A call for each few MiB of them.
+    /// Returns the bytes at the start of a range of whole pages that are in memory, up to the first
+    /// missing page. Returns zero if they are not known. It makes one system call for each few MiB.
     fn resident_prefix(&self, addr: usize, len: usize) -> usize;
 
-    /// Whether a page that is not in memory may be in swap.
+    /// Returns true if a page that is not in memory may be in swap.
     fn may_be_in_swap(&self) -> bool;
 
-    /// Gives back unused pages; returns the bytes given back. After a barrier that every thread
-    /// passes, `is_unused` returns for each piece, by address and length, whether what was there
-    /// before is not needed. `NoMemory` where there is no pipe for some of them, `Unsupported`
-    /// where the system cannot do it. Each call of an unusual kind is made with a permit. Closes
-    /// its descriptors.
+    /// Releases unused pages, and returns the number of bytes released.
+    ///
+    /// After a barrier that every thread passes, it calls `is_unused` with each piece's address and
+    /// length. `is_unused` returns true if the earlier contents are not needed. The result is
+    /// `NoMemory` if there is no pipe for some pieces, and `Unsupported` if the system cannot do
+    /// it. Each unusual system call needs a permit. It closes its descriptors.
     ///
     /// # Safety
     /// 1. Each piece was mapped by `map` of this object, is private, and stays mapped.
@@ -228,18 +230,19 @@ pub unsafe trait Pin {
         is_unused: impl FnMut(usize, usize) -> bool,
     ) -> Result<usize, Error>;
 
-    /// In the child of a fork: what another thread had pinned stays.
+    /// Keeps, in the child of a fork, the pages that another thread had pinned.
     fn keep_pinned(&self, pinned: &Pinned);
 }
 
-// SAFETY: (1) see above; (2) raw system calls, and writes that change nothing.
+// SAFETY: (1) the argument at the head of this file; (2) raw system calls, and writes that change
+// nothing.
 unsafe impl Pin for Linux {
     fn resident_pieces(&self, addr: usize, len: usize, mut each: impl FnMut(usize, usize)) -> bool {
         let page = self.page_size().max(1);
         let mut flags = [0u8; PIECE_BYTES / 4096];
         let len = len.min(PIECE_BYTES);
         let args = [addr, len, flags.as_mut_ptr().addr(), 0, 0, 0];
-        // SAFETY: (1) the kernel writes one byte for each page asked about.
+        // SAFETY: (1) the kernel writes one byte for each page of the query.
         let known = unsafe { syscall(libc::SYS_mincore, args) } == 0;
         let pages = flags.get(..len / page).unwrap_or(&[]);
         runs(pages, |first, count| each(addr + first * page, count * page));
@@ -253,7 +256,7 @@ unsafe impl Pin for Linux {
         while seen < len {
             let some = (len - seen).min(PREFIX_PAGES * page);
             let args = [addr + seen, some, flags.as_mut_ptr().addr(), 0, 0, 0];
-            // SAFETY: (1) the kernel writes one byte for each page asked about.
+            // SAFETY: (1) the kernel writes one byte for each page of the query.
             if unsafe { syscall(libc::SYS_mincore, args) } != 0 {
                 break;
             }
@@ -281,11 +284,11 @@ unsafe impl Pin for Linux {
         while pinned.pieces().next().is_some() {
             let some = {
                 let Some(_permit) = permit() else { return Err(Error::Unsupported) };
-                // What was swapped out is lost by MADV_FREE, pinned or not.
+                // MADV_FREE loses a page that was swapped out, pinned or not.
                 if has_any_swap() || pinned.is_able(self) == Some(false) {
                     return Err(Error::Unsupported);
                 }
-                // Not known means that there is no pipe to be had.
+                // An unknown answer means that no pipe can be opened.
                 let room = pinned.is_able(self).and_then(|_| pinned.open()).unwrap_or(0);
                 let some = self.pin_some(pinned, room);
                 if some == 0 {
@@ -294,7 +297,7 @@ unsafe impl Pin for Linux {
                 }
                 some
             };
-            // SAFETY: (1) the caller's; what is freed is pinned.
+            // SAFETY: (1) the caller's duty; the pieces are pinned.
             gone += unsafe { self.discard_some(pinned, some, permit, &mut is_unused) };
             pinned.deal_with(some);
         }
@@ -312,7 +315,7 @@ unsafe impl Pin for Linux {
 }
 
 impl Linux {
-    /// Pins as many pieces as there is room for; returns their number.
+    /// Pins as many pieces as the pipe holds, and returns their number.
     fn pin_some(&self, pinned: &Pinned, mut room: usize) -> usize {
         let page = self.page_size().max(1);
         let fits = |&(address, len): &(usize, usize)| {
@@ -323,8 +326,8 @@ impl Linux {
         pinned.pieces().take_while(fits).count()
     }
 
-    /// Gives back what is not used of the first `some` pieces, which are pinned; unpins them;
-    /// returns the bytes given back.
+    /// Releases the unused pages of the first `some` pieces, which are pinned, and unpins the
+    /// pieces. Returns the number of bytes released.
     ///
     /// # Safety
     /// 1. The pieces are pinned, private and ours.
@@ -361,7 +364,7 @@ impl Linux {
                     gone += piece.1;
                     self.resident_pieces(piece.0, piece.1, |_, stays| gone -= stays);
                 }
-                // The kernel may take it later: nothing is lost by that.
+                // The kernel may take the pages later, which loses nothing.
                 _ => {}
             }
         }
@@ -369,7 +372,7 @@ impl Linux {
     }
 }
 
-/// Whether the machine has swap, in use or not. Or whether that is not known.
+/// Returns true if the machine has swap, in use or not, or if that is not known.
 fn has_any_swap() -> bool {
     let mut info = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: (1) the kernel writes the structure.
@@ -378,19 +381,19 @@ fn has_any_swap() -> bool {
     code != 0 || unsafe { info.assume_init() }.totalswap != 0
 }
 
-/// Advises the kernel about a piece; returns true if it accepts. For pages of ours, which change by
-/// it only where they are not needed.
+/// Advises the kernel about a piece, and returns true if the kernel accepts. The pages are ours,
+/// and the advice changes them only if they are not needed.
 fn advise((address, len): (usize, usize), advice: i32) -> bool {
     // SAFETY: (1) pieces are ours: `Pin::discard_unused`, duty 1.
     unsafe { syscall(libc::SYS_madvise, [address, len, advice as usize, 0, 0, 0]) == 0 }
 }
 
-/// Writes to each page of a range, and changes nothing. An exchange for the same value is one that
-/// compilers leave alone, unlike an addition of zero; tests see whether it is a write.
+/// Writes to each page of a range, and changes nothing. It uses an exchange for the same value,
+/// which compilers do not remove, unlike an addition of zero. Tests check that it is a write.
 fn keep(address: usize, len: usize, page: usize) {
     for at in (address..address + len).step_by(page) {
-        // SAFETY: a byte of a page that is mapped. Beside other threads that use it: to the
-        // processor this is one step, by which the byte stays what it is.
+        // SAFETY: a byte of a mapped page. Other threads may use it meanwhile. To the processor the
+        // exchange is one step, which leaves the byte as it is.
         let byte: &AtomicU8 = unsafe { &*core::ptr::with_exposed_provenance(at) };
         let mut seen = byte.load(Relaxed);
         while let Err(now) = byte.compare_exchange(seen, seen, Relaxed, Relaxed) {
@@ -399,7 +402,7 @@ fn keep(address: usize, len: usize, page: usize) {
     }
 }
 
-/// Names runs of flags that are set: the first and how many.
+/// Calls `each` with every run of set flags: the index of the first, and the number.
 fn runs(flags: &[u8], mut each: impl FnMut(usize, usize)) {
     let mut count = 0;
     for (number, flag) in flags.iter().chain(&[0]).enumerate() {

@@ -6,21 +6,21 @@
 //!                                    \--> its semaphore, in .probes
 //! ```
 //!
-//! A tracer finds the notes in the file, raises the semaphore in the process and puts a breakpoint
-//! on the nop. While the semaphore is zero no thread gets there: a caller checks it first, and
-//! never on a fast path. The library raises it in the same way, where it keeps stacks of sampled
-//! blocks itself (`TOFT_SAMPLE`). Each probe is a function of one nop, so that its arguments are
-//! where the notes say and where the calling convention has them, too: there are tracers that read
-//! only one of the two.
+//! A tracer finds the notes in the file. It raises the semaphore in the process, and puts a
+//! breakpoint on the nop. While the semaphore is zero, no thread reaches the nop, because each
+//! caller checks the semaphore first. No caller is on a fast path. The library raises the semaphore
+//! in the same way if it keeps stacks of sampled blocks itself (`TOFT_SAMPLE`). Each probe is a
+//! function of one nop. Its arguments are therefore both where the notes tell and where the calling
+//! convention puts them. Some tracers read only one of the two.
 //!
-//! In the default build. The hardened one has other states of slots, and no probes.
+//! Only the default build has probes. The hardened build has other slot states, and no probes.
 
 pub use there::{
     allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees,
     wants_mappings, wants_unmappings,
 };
 
-/// Whether this build has probes.
+/// True if this build has probes.
 pub const THERE: bool = cfg!(not(feature = "hardened"));
 
 #[cfg(not(feature = "hardened"))]
@@ -28,14 +28,14 @@ mod there {
     use crate::sync::AtomicU16;
     use crate::sync::Ordering::Relaxed;
 
-    /// The number of tracers that follow the probe. Written by tracers, from outside of the
-    /// process; read by callers of the probe, which need not see a change at once.
+    /// The number of tracers that follow the probe. Tracers write it, from outside the process.
+    /// Callers of the probe read it, and need not see a change at once.
     #[derive(Debug)]
     #[repr(transparent)]
     struct Semaphore(AtomicU16);
 
-    /// `probe!(function(arguments), asked by, "name", SEMAPHORE, "arguments on x86-64", "and on
-    /// aarch64")`.
+    /// Defines a probe. The arguments are `probe!(function(arguments), query, "name", SEMAPHORE,
+    /// "arguments on x86-64", "arguments on aarch64")`.
     macro_rules! probe {
         (
             $(#[$doc:meta])*
@@ -76,8 +76,8 @@ mod there {
                     concat!(".asciz \"", $arm, "\""),
                     "994: .balign 4",
                     ".popsection",
-                    // Where this lies tells how far a file's addresses were moved since the notes
-                    // were written.
+                    // The address of this byte tells how far a file's addresses were moved since
+                    // the notes were written.
                     ".ifndef _.stapsdt.base",
                     ".pushsection .stapsdt.base, \"aGR\", \"progbits\", .stapsdt.base, comdat",
                     ".weak _.stapsdt.base",
@@ -92,20 +92,20 @@ mod there {
         };
     }
 
-    /// Lets the library itself follow blocks, as a tracer would. Once, at the start.
+    /// Makes the library itself follow blocks, as a tracer would. Called once, at the start.
     pub fn ask_for_blocks() {
         ALLOC.0.fetch_add(1, Relaxed);
         FREE.0.fetch_add(1, Relaxed);
     }
 
     probe!(
-        /// A block was allocated that was chosen, with its bytes, and how many allocated bytes it
-        /// stands for.
+        /// A sampled block was allocated. The arguments are its address, its size, and the number
+        /// of allocated bytes that it represents.
         allocated(_address, _size, _weight),
         wants_allocations, "alloc", ALLOC, "8@%rdi 8@%rsi 8@%rdx", "8@x0 8@x1 8@x2"
     );
     probe!(
-        /// A block that `allocated` has told of is about to be freed.
+        /// A block that `allocated` has reported is about to be freed.
         freed(_address),
         wants_frees, "free", FREE, "8@%rdi", "8@x0"
     );
@@ -121,7 +121,7 @@ mod there {
     );
 }
 
-/// Where there are no probes nothing is followed.
+/// A build without probes follows nothing.
 #[cfg(feature = "hardened")]
 #[allow(missing_docs)]
 mod there {

@@ -1,4 +1,4 @@
-//! Letting ranges of addresses share pages, while the program's threads run.
+//! Page sharing between ranges of addresses, while the program's threads run.
 //!
 //! ```text
 //! stop     writes to the range wait (reads do not): userfaultfd, write protection
@@ -7,10 +7,10 @@
 //! wake     the writers that have waited write to the new pages
 //! ```
 //!
-//! A range is private anonymous memory at first. It becomes a view of a *store*, a part of a memory
-//! file without a name or a descriptor, and private again. Only the kernel can stop writers, its
-//! own writes for the program included (`read` into a block), so where it does not let us, ranges
-//! are changed only in a program that has no other thread.
+//! A range is private anonymous memory at first. It becomes a view of a *store*, and private again
+//! later. A store is a part of a memory file without a name or a descriptor. Only the kernel can
+//! stop writers. These include its own writes for the program, such as `read` into a block. If the
+//! kernel does not allow it, ranges are changed only in a program that has no other thread.
 
 use super::syscall::syscall;
 use super::{Error, process};
@@ -33,26 +33,28 @@ const FEATURES: u64 = 1 | 1 << 12;
 /// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
 const NEW_FROM_DEVICE: usize = 0xAA00;
 
-/// Descriptors of ours are put above those that programs check.
+/// The lowest number of our descriptors, above those that programs check.
 pub(super) const DESCRIPTOR_LEAST: usize = 700;
 
-/// What is needed to change ranges: made by `Os::begin_sharing`, given back to `Os::end_sharing`.
+/// The resources for changes of ranges. `Os::begin_sharing` makes it, and `Os::end_sharing` takes
+/// it.
 #[derive(Debug)]
 pub struct Sharing {
-    /// Stops writers; none where there are no other threads.
+    /// The descriptor that stops writers, or `None` if there are no other threads.
     watch: Option<usize>,
-    /// A memory file, where it is mapped, and its length; zero without.
+    /// The descriptor of a memory file plus one, the address of its mapping, and its length. All
+    /// are zero if there is no file.
     file: usize,
     store: usize,
     bytes: usize,
 }
 
-/// The calling thread takes no signal from here on. Returns the mask that it had.
+/// Blocks all signals of the calling thread. Returns its previous mask.
 pub fn shut_out_signals() -> u64 {
     set_mask(u64::MAX)
 }
 
-/// Sets the calling thread's signal mask; returns what it was.
+/// Sets the calling thread's signal mask, and returns the previous one.
 pub fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
     let args =
@@ -70,16 +72,17 @@ fn check(code: isize) -> Result<usize, Error> {
     }
 }
 
-/// As `syscall`, for calls of which only the arguments matter.
+/// Makes a system call and converts its result.
 ///
 /// # Safety
 /// 1. As for [`syscall`].
 unsafe fn call(number: i64, args: [usize; 6]) -> Result<usize, Error> {
-    // SAFETY: (1) the caller's.
+    // SAFETY: (1) the caller's duty 1.
     check(unsafe { syscall(number, args) })
 }
 
-/// Threads of the process, and whether the calling one has a filter of system calls.
+/// Returns the number of threads of the process, and true if the calling thread has a filter of
+/// system calls.
 pub fn threads_and_filter() -> Option<(u32, bool)> {
     let mut line = [0u8; 32];
     let mut len = 0;
@@ -106,10 +109,10 @@ pub fn threads_and_filter() -> Option<(u32, bool)> {
 }
 
 impl Sharing {
-    /// Prepares for changing ranges, in a process that has `own` threads of ours beside the calling
-    /// one; unless that is said, there are others of the program's. With `bytes`, a store of that
-    /// size is made as well. `kept` remembers a descriptor, plus one, from call to call: a program
-    /// that has laid down its rights could not get another.
+    /// Prepares for changes of ranges. `own` is the number of Toft's threads beside the calling
+    /// one. `None` means that the program has other threads. If `bytes` is not zero, makes a store
+    /// of that size as well. `kept` keeps a descriptor, plus one, from call to call. A program that
+    /// has given up its rights could not get another one.
     pub(super) fn begin(
         own: Option<u32>,
         kept: &AtomicU32,
@@ -151,10 +154,10 @@ impl Sharing {
             self.store = call(libc::SYS_mmap, args)?;
         }
         self.bytes = bytes;
-        // Where the program has asked for all its memory to be locked, the store is full of pages
-        // already, and nothing can be saved.
+        // If the program has locked all its memory, the store is full of pages already, and sharing
+        // saves nothing.
         let mut there = 0u8;
-        // SAFETY: (1) asks about one page of the mapping; the kernel writes one byte.
+        // SAFETY: (1) a query about one page of the mapping; the kernel writes one byte.
         unsafe {
             call(libc::SYS_madvise, [self.store, bytes, libc::MADV_NOHUGEPAGE as usize, 0, 0, 0])
                 .ok();
@@ -163,7 +166,7 @@ impl Sharing {
         if there & 1 == 0 { Ok(()) } else { Err(Error::Unsupported) }
     }
 
-    /// Ends it. What is a view of the store stays one.
+    /// Ends the preparation. Views of the store stay views.
     pub(super) fn end(&mut self) {
         // SAFETY: (1) our own mapping, which no other thread knows, and our own descriptor.
         unsafe {
@@ -176,8 +179,8 @@ impl Sharing {
         }
     }
 
-    /// Makes a private range a view of the store from `offset` on. `copy` is given the address to
-    /// which it must copy what is needed; no thread writes to the range meanwhile.
+    /// Makes a private range a view of the store from `offset` on. `copy` gets the address to which
+    /// it must copy the needed contents. No thread writes to the range meanwhile.
     ///
     /// # Safety
     /// 1. The range is private memory of ours, whole pages; what `copy` does not copy is not
@@ -197,8 +200,9 @@ impl Sharing {
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
         // SAFETY: (1) duty 1: a range of ours, whose contents have just been copied.
         let done = unsafe { call(libc::SYS_mmap, [address, len, both, flags, file, offset]) };
-        // A process that is made without the C library must not have the pages: it would share
-        // them. SAFETY: (1) the range is a view of the store by now, or it is as it was.
+        // A child that is created without the C library would share the pages, so it must not get
+        // them.
+        // SAFETY: (1) the range is a view of the store by now, or it is unchanged.
         unsafe {
             if done.is_ok() {
                 syscall(libc::SYS_madvise, [address, len, libc::MADV_DONTFORK as usize, 0, 0, 0]);
@@ -208,11 +212,12 @@ impl Sharing {
         done.map(drop)
     }
 
-    /// Makes a private range a view of the same pages as the range at `with`; else as
+    /// Makes a private range a view of the same pages as the range at `with`. `copy` is as in
     /// `move_to_store`.
     ///
     /// # Safety
-    /// 1. As there.
+    /// 1. The range is private memory of ours, whole pages; what `copy` does not copy is not
+    ///    needed.
     /// 2. `with` is a view of a store, of the same length, and no slab uses what `copy` writes
     ///    there.
     pub(super) unsafe fn join(
@@ -226,13 +231,13 @@ impl Sharing {
         copy(with);
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         // An old length of zero makes a second view.
-        // SAFETY: (1) the duties.
+        // SAFETY: (1) the duties of this function.
         let done = unsafe { call(libc::SYS_mremap, [with, 0, len, flags, address, 0]) };
         self.wake(address, len, done.is_ok());
         done.map(drop)
     }
 
-    /// Makes views private again; else as `move_to_store`.
+    /// Makes views private again. `copy` is as in `move_to_store`.
     ///
     /// # Safety
     /// 1. The range consists of views; what `copy` does not copy is not needed.
@@ -255,7 +260,7 @@ impl Sharing {
             done
         });
         if done.is_err() {
-            // SAFETY: (1) still where it was.
+            // SAFETY: (1) the mapping is still where it was.
             unsafe { syscall(libc::SYS_munmap, [place, len, 0, 0, 0, 0]) };
         }
         done.map(drop)
@@ -263,10 +268,10 @@ impl Sharing {
 
     fn stop(&self, address: usize, len: usize) -> Result<(), Error> {
         let Some(watch) = self.watch else { return Ok(()) };
-        // A page that is not there cannot be protected: it is read, and is there.
+        // A missing page cannot be protected. A read makes it present.
         for page in (address..address + len).step_by(4096) {
-            // SAFETY: the range is mapped, and a byte that others may write may be read without
-            // their leave: its value is not used.
+            // SAFETY: the range is mapped. A byte that other threads may write can be read, because
+            // its value is not used.
             unsafe { core::ptr::with_exposed_provenance::<u8>(page).read_volatile() };
         }
         let mut register = [address as u64, len as u64, REGISTER_WRITES, 0];
@@ -279,12 +284,12 @@ impl Sharing {
         done
     }
 
-    /// Lets writers go on. Where the range was not replaced it is let go of first.
+    /// Lets writers go on. If the range was not replaced, unregisters it first.
     fn wake(&self, address: usize, len: usize, replaced: bool) {
         let Some(watch) = self.watch else { return };
         let range = [address as u64, len as u64];
         if !replaced {
-            // Takes the protection off, too.
+            // This also removes the protection.
             let _ = control(watch, UFFDIO_UNREGISTER, &raw const range as usize);
         }
         let _ = control(watch, UFFDIO_WAKE, &raw const range as usize);
@@ -296,7 +301,7 @@ fn control(descriptor: usize, command: usize, argument: usize) -> Result<(), Err
     unsafe { call(libc::SYS_ioctl, [descriptor, command, argument, 0, 0, 0]) }.map(drop)
 }
 
-/// Makes a range of pages private, zero and new. It is not in use.
+/// Makes an unused range of pages private, zero and new.
 ///
 /// # Safety
 /// 1. The range is ours, and its contents are not needed.
@@ -307,21 +312,21 @@ pub unsafe fn renew(address: usize, len: usize) -> Result<(), Error> {
     unsafe { call(libc::SYS_mmap, [address, len, both, kind, usize::MAX, 0]) }.map(drop)
 }
 
-/// Gives the pages of a store back that a range is a view of: all its views read as zero there.
+/// Releases the pages of the store that a range is a view of. All views read as zero there.
 ///
 /// # Safety
-/// 1. The range is a view of ours, and the contents are needed in none of them.
+/// 1. The range is a view of ours, and the contents are needed in none of the views.
 pub unsafe fn empty(address: usize, len: usize) -> Result<(), Error> {
     // SAFETY: (1) duty 1.
     unsafe { call(libc::SYS_madvise, [address, len, libc::MADV_REMOVE as usize, 0, 0, 0]) }
         .map(drop)
 }
 
-/// A descriptor that stops writers, kept or new.
+/// Returns a descriptor that stops writers: the kept one, or a new one.
 fn watch(kept: &AtomicU32) -> Result<usize, Error> {
     if let Some(watch) = kept.load(Relaxed).checked_sub(1) {
-        // The program may have closed it, and opened something else there: that knows the command
-        // not.
+        // The program may have closed the descriptor and opened something else. That does not know
+        // the command.
         let nothing = [1u64 << 30, 1 << 16];
         let command = UFFDIO_WAKE;
         if control(watch as usize, command, &raw const nothing as usize).is_ok() {
@@ -339,7 +344,7 @@ fn watch(kept: &AtomicU32) -> Result<usize, Error> {
         known?;
     }
     let above = [first, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_LEAST, 0, 0, 0];
-    // SAFETY: (1) a second descriptor for the same.
+    // SAFETY: (1) a second descriptor for the same file.
     let watch = match unsafe { call(libc::SYS_fcntl, above) } {
         Ok(watch) => {
             process::close(first as i32);
@@ -364,7 +369,7 @@ fn from_device(flags: usize) -> Result<usize, Error> {
     }
 }
 
-/// In the child of a fork: the descriptor is its parent's memory's.
+/// Closes the kept descriptor in the child of a fork, where it refers to the parent's memory.
 pub fn forget(kept: &AtomicU32) {
     if let Some(watch) = kept.swap(0, Relaxed).checked_sub(1) {
         process::close(watch as i32);

@@ -1,4 +1,4 @@
-//! The raw system call. It leaves `errno` alone and enters no library.
+//! The raw system call. It does not change `errno`, and enters no library.
 
 /// Calls the kernel with up to six arguments; the result is `-errno` on failure.
 ///
@@ -9,7 +9,7 @@
 #[inline]
 pub unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: (1) is the caller's; the kernel changes only rax, rcx and r11.
+    // SAFETY: (1) is the caller's duty; the kernel changes only rax, rcx and r11.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -37,7 +37,7 @@ pub unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
 #[inline]
 pub unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: (1) is the caller's; the kernel changes only x0.
+    // SAFETY: (1) is the caller's duty; the kernel changes only x0.
     unsafe {
         core::arch::asm!(
             "svc 0",

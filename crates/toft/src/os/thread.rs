@@ -1,25 +1,26 @@
-//! A thread of our own, made without libc: it has no thread-local storage, receives no signal, and
-//! runs nothing but what it is given. And a barrier, which lets it read other threads' memory.
+//! Threads of Toft's own, made without libc, and a memory barrier for all threads. Such a thread
+//! has no thread-local storage, receives no signal, and runs only the function that it is given.
+//! The barrier lets it read other threads' memory.
 //!
 //! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
 
 use super::syscall::syscall;
 use crate::sync::AtomicU32;
 
-/// Bytes of the thread's stack, and of the guard below it.
+/// The bytes of the thread's stack, and of the guard below it.
 const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
 
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that asks for the right to it, Linux 4.14.
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
 pub(super) const EXPEDITED: usize = 1 << 3;
 const REGISTER_EXPEDITED: usize = 1 << 4;
 
-/// Starts a thread that runs `run(argument)`; says its number, if it could.
+/// Starts a thread that runs `run(argument)`. Returns its number, or `None` on failure.
 pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK) as usize;
-    // SAFETY: a new mapping, of which the lower part is made inaccessible.
+    // SAFETY: a new mapping, whose lower part is made inaccessible.
     let stack = unsafe {
         let args = [0, GUARD + STACK, protection, flags, usize::MAX, 0];
         let stack = syscall(libc::SYS_mmap, args);
@@ -27,7 +28,7 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
             return None;
         }
         syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
-        // The child of a fork has no such thread, and has no use for its stack.
+        // The child of a fork has no such thread, and no use for its stack.
         let dont_fork = libc::MADV_DONTFORK as usize;
         syscall(libc::SYS_madvise, [stack as usize, GUARD + STACK, dont_fork, 0, 0, 0]);
         stack as usize
@@ -39,24 +40,24 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
         // SAFETY: the kernel reads and writes one word each.
         unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
     };
-    // The thread begins with the mask of its maker: none of the program's signals is for it.
+    // The thread begins with its maker's mask, so it receives none of the program's signals.
     mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    // SAFETY: (1) the stack is the thread's alone, and is never given back; (2) `clone` with its
-    // end.
+    // SAFETY: (1) only the thread uses the stack, which is never unmapped; (2) `clone` gets the
+    // stack's end.
     let made = unsafe { create_thread(stack + GUARD + STACK, run, argument) };
     mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
     if made <= 0 {
-        // SAFETY: the mapping was made above and no thread has it.
+        // SAFETY: the mapping was made above, and no thread uses it.
         unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
         return None;
     }
     Some(made as u32)
 }
 
-/// The calling thread, one of ours, ends. Its stack stays.
+/// Ends the calling thread, which is one of Toft's. Its stack stays.
 pub fn end() -> ! {
     loop {
-        // SAFETY: ends this thread alone.
+        // SAFETY: ends only this thread.
         unsafe { syscall(libc::SYS_exit, [0; 6]) };
     }
 }
@@ -68,7 +69,7 @@ const CLONE_FLAGS: usize = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM) as usize;
 
-/// Starts a thread on a stack; its number, or the negative code of a refusal.
+/// Starts a thread on a stack. Returns its number, or the negative error code.
 ///
 /// # Safety
 /// 1. As for [`clone_onto`], duty 1.
@@ -77,16 +78,16 @@ pub(super) unsafe fn create_thread(
     run: unsafe extern "C" fn(usize) -> !,
     argument: usize,
 ) -> isize {
-    // SAFETY: (1) the caller's; (2) `clone` is given that stack.
+    // SAFETY: (1) the caller's duty; (2) `clone` gets the end of that stack.
     unsafe { clone_onto(libc::SYS_clone, [CLONE_FLAGS, top], top, run, argument) }
 }
 
-/// Calls `clone` or `clone3`, and `run(argument)` in what they create. A filter may answer zero and
-/// create nothing: then the stack is still the caller's, and the result is `-ENOSYS`.
+/// Calls `clone` or `clone3`, and `run(argument)` in the new thread or process. A filter may answer
+/// zero and create nothing. The stack is then still the caller's, and the result is `-ENOSYS`.
 ///
 /// # Safety
 /// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
-/// 2. The arguments are of that call, and have what it creates begin at `top`.
+/// 2. The arguments fit that call, and make the new thread or process begin at `top`.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn clone_onto(
     number: i64,
@@ -96,9 +97,10 @@ pub(super) unsafe fn clone_onto(
     argument: usize,
 ) -> isize {
     let made: isize;
-    // SAFETY: (1) (2) the caller's. In what is created, whose result is zero, `run` is called and
-    // does not return; the caller goes on behind it. rbx would be the compiler's own, so the
-    // function and its argument are in registers that the system call leaves alone.
+    // SAFETY: (1) (2) the caller's duties. In the new thread or process, whose result is zero,
+    // `run` is called and does not return. The caller goes on after it. The compiler may need rbx
+    // itself. The function and its argument are therefore in registers that the system call does
+    // not change.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -130,11 +132,11 @@ pub(super) unsafe fn clone_onto(
     made
 }
 
-/// As for x86-64. (Untested.)
+/// Does the same as on x86-64. (Untested.)
 ///
 /// # Safety
 /// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
-/// 2. The arguments are of that call, and have what it creates begin at `top`.
+/// 2. The arguments fit that call, and make the new thread or process begin at `top`.
 #[cfg(target_arch = "aarch64")]
 pub(super) unsafe fn clone_onto(
     number: i64,
@@ -144,7 +146,7 @@ pub(super) unsafe fn clone_onto(
     argument: usize,
 ) -> isize {
     let made: isize;
-    // SAFETY: (1) (2) the caller's; as for x86-64.
+    // SAFETY: (1) (2) the caller's duties, as on x86-64.
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -176,9 +178,9 @@ pub(super) unsafe fn clone_onto(
     made
 }
 
-/// What a thread of ours does first. It takes a name, for a person who inspects the process. It
-/// drops its capabilities, and any way to get them back, because it needs none. It drops the
-/// urgency that it has inherited where its maker has a real-time priority.
+/// Prepares a thread of Toft's, which calls this first. It takes a name, for a user who inspects
+/// the process. It drops its capabilities, and any way to get them back, because it needs none. It
+/// drops a real-time priority that it inherited from its maker.
 pub fn settle_in(name: &core::ffi::CStr) {
     let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
@@ -197,18 +199,18 @@ pub fn settle_in(name: &core::ffi::CStr) {
     }
 }
 
-/// Every running thread of the process passes a full memory barrier before this returns; says
-/// whether the system can do that.
+/// Makes every running thread of the process pass a full memory barrier before this returns.
+/// Returns false if the system cannot do that.
 pub fn barrier() -> bool {
     let call = |command| {
-        // SAFETY: no effect but the barrier, or the right to it.
+        // SAFETY: no effect except the barrier, or the right to it.
         unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) == 0 }
     };
-    // A process must ask for the right once, and a child made by fork again.
+    // A process must request the right once, and the child of a fork must request it again.
     call(EXPEDITED) || call(REGISTER_EXPEDITED) && call(EXPEDITED)
 }
 
-/// Sleeps while the word is `value`, for at most the given milliseconds.
+/// Sleeps while the word is `value`, for at most the given number of milliseconds.
 pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
     let time = libc::timespec {
         tv_sec: i64::from(milliseconds / 1000),
@@ -223,6 +225,6 @@ pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
 /// Wakes the thread that sleeps on the word.
 pub fn wake(word: &AtomicU32) {
     let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
-    // SAFETY: the kernel does not touch the word.
+    // SAFETY: the kernel does not access the word.
     unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
 }

@@ -1,65 +1,67 @@
-//! Faults on pages that were never written, told by the kernel: userfaultfd, by raw system calls.
+//! Faults on pages that were never written, reported by the kernel: userfaultfd, by raw system
+//! calls.
 //!
-//! The descriptor must report the kernel's own accesses as well (`read` into such a page). The
-//! system allows that with `CAP_SYS_PTRACE`, with `vm.unprivileged_userfaultfd=1`, or to a process
-//! that can open `/dev/userfaultfd`.
+//! The descriptor must also report the kernel's own accesses (`read` into such a page). The system
+//! allows that with `CAP_SYS_PTRACE` or with `vm.unprivileged_userfaultfd=1`. It also allows it to
+//! a process that can open `/dev/userfaultfd`.
 
 use super::process::{close, read_lines_by};
 use super::syscall::syscall;
 use core::ffi::{CStr, c_int};
 
 const API: u64 = 0xAA;
-/// Each fault says which thread it is of, Linux 4.14.
+/// Each fault has the number of its thread, Linux 4.14.
 const THREAD_ID: u64 = 1 << 8;
-/// And where it is, not only on which page, Linux 5.18.
+/// Each fault has its exact address instead of its page, Linux 5.18.
 const EXACT_ADDRESS: u64 = 1 << 11;
 const MISSING: u64 = 1;
 const IOCTL_API: usize = 0xC018_AA3F;
 const IOCTL_REGISTER: usize = 0xC020_AA00;
 const IOCTL_UNREGISTER: usize = 0x8010_AA01;
 const IOCTL_ZEROPAGE: usize = 0xC020_AA04;
-/// Of `/dev/userfaultfd`: a new descriptor.
+/// The request to `/dev/userfaultfd` for a new descriptor.
 const IOCTL_NEW: usize = 0xAA00;
 const EVENT_PAGEFAULT: u8 = 0x12;
 const FLAG_WRITE: u64 = 1;
-/// Where the descriptor is kept, so that a program which opens and closes the lowest does not meet
-/// it.
+/// The lowest number of the descriptor. A program that opens and closes low descriptors does not
+/// affect it.
 const HIGH: usize = 1000;
 
-/// A thread waits for a page.
+/// A fault of a thread, which waits for the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What it wants; or, of an older kernel, the page.
+    /// The address that the thread accesses. An older kernel reports only the page.
     pub address: usize,
-    /// Whether to write it.
+    /// True if the thread writes.
     pub writes: bool,
-    /// Its number.
+    /// The number of the thread.
     pub thread: u32,
 }
 
 /// What a stopped thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Running code of the program's, or of a library.
+    /// It runs code of the program or of a library.
     Code,
-    /// In a system call of this number, made at this instruction, with this stack pointer.
+    /// It is in a system call: the call's number, the address of its instruction, and the stack
+    /// pointer.
     Call(i64, usize, usize),
-    /// It is not known, or is no thread of this process.
+    /// It is unknown, or it is not a thread of this process.
     Unknown,
 }
 
 fn control<T>(file: c_int, request: usize, argument: &mut T) -> bool {
     let argument = &raw mut *argument as usize;
-    // SAFETY: each request reads and writes the structure that callers give it, and in memory it
-    // only fills pages that were never written.
+    // SAFETY: each request reads and writes only the structure that callers pass. In memory it only
+    // fills pages that were never written.
     unsafe { syscall(libc::SYS_ioctl, [file as usize, request, argument, 0, 0, 0]) == 0 }
 }
 
-/// A descriptor to which faults are told; `None` where the system does not allow it.
+/// Opens a descriptor that reports faults. Returns `None` if the system does not allow it.
 pub fn open() -> Option<c_int> {
     let file = open_for(THREAD_ID | EXACT_ADDRESS).or_else(|| open_for(THREAD_ID))?;
     let duplicate = [file as usize, libc::F_DUPFD_CLOEXEC as usize, HIGH, 0, 0, 0];
-    // SAFETY: makes a descriptor, no more.
+    // SAFETY: only makes a descriptor.
     let high = unsafe { syscall(libc::SYS_fcntl, duplicate) };
     if high < 0 {
         return Some(file);
@@ -70,7 +72,7 @@ pub fn open() -> Option<c_int> {
 
 fn open_for(features: u64) -> Option<c_int> {
     let flags = libc::O_CLOEXEC as usize;
-    // SAFETY: makes a descriptor, no more.
+    // SAFETY: only makes a descriptor.
     let mut file = unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
     if file < 0 {
         let at = libc::AT_FDCWD as isize as usize;
@@ -81,7 +83,7 @@ fn open_for(features: u64) -> Option<c_int> {
         if device < 0 {
             return None;
         }
-        // SAFETY: makes a descriptor, no more.
+        // SAFETY: only makes a descriptor.
         file = unsafe { syscall(libc::SYS_ioctl, [device as usize, IOCTL_NEW, flags, 0, 0, 0]) };
         close(device as c_int);
     }
@@ -93,27 +95,28 @@ fn open_for(features: u64) -> Option<c_int> {
     Some(file)
 }
 
-/// From now on each first access to a page of the range is reported, and waits; returns true if so.
+/// Makes each first access to a page of the range wait and be reported. Returns true if it could.
 pub fn register(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_REGISTER, &mut [start as u64, len as u64, MISSING, 0])
 }
 
-/// Ends that; waiting threads go on, on pages of zeros.
+/// Ends `register`. Waiting threads go on, with pages of zeros. Returns true if it could.
 pub fn unregister(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_UNREGISTER, &mut [start as u64, len as u64])
 }
 
 /// Fills a page that was never written with zeros, and releases the threads that wait for it.
+/// Returns true if it could.
 pub fn fill(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_ZEROPAGE, &mut [start as u64, len as u64, 0, 0])
 }
 
-/// The next fault, when there is one; `None` where the descriptor is of no use any more.
+/// Waits for the next fault and returns it, or `None` if the descriptor is of no use any more.
 pub fn next(file: c_int) -> Option<Fault> {
     loop {
         let mut message = [0u64; 4];
         let args = [file as usize, message.as_mut_ptr() as usize, size_of_val(&message), 0, 0, 0];
-        // SAFETY: the kernel writes to the message alone.
+        // SAFETY: the kernel writes only to the message.
         let got = unsafe { syscall(libc::SYS_read, args) };
         if got == -(libc::EINTR as isize) || got == -(libc::EAGAIN as isize) {
             continue;
@@ -129,10 +132,10 @@ pub fn next(file: c_int) -> Option<Fault> {
     }
 }
 
-/// Gives the calling thread a separate table of descriptors from here on: this one, and stderr.
-/// What the program closes and opens does not affect it.
+/// Gives the calling thread a separate table of descriptors, with only `file` and stderr. The
+/// program's later opens and closes do not affect it. Returns true if it could.
 pub fn keep_alone(file: c_int) -> bool {
-    // SAFETY: changes the calling thread's table of descriptors alone, once it has one.
+    // SAFETY: changes only the calling thread's table of descriptors, after the thread has its own.
     unsafe {
         if syscall(libc::SYS_unshare, [libc::CLONE_FILES as usize, 0, 0, 0, 0, 0]) != 0 {
             return false;
@@ -149,7 +152,7 @@ pub fn keep_alone(file: c_int) -> bool {
     true
 }
 
-/// What a thread of this process that waits for something is doing.
+/// Returns what a waiting thread of this process is doing.
 pub fn doing(thread: u32) -> Doing {
     let mut path = *b"/proc/self/task/0000000000/syscall\0";
     let mut rest = thread;
@@ -157,7 +160,7 @@ pub fn doing(thread: u32) -> Doing {
         *place = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    // The kernel's names of threads have no zeros in front.
+    // The kernel's names of threads have no leading zeros.
     let zeros = 10 - (thread.max(1).ilog10() as usize + 1);
     path.copy_within(16 + zeros.., 16);
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return Doing::Unknown };
@@ -166,10 +169,10 @@ pub fn doing(thread: u32) -> Doing {
     doing
 }
 
-/// `running`; or the number of the call, its arguments, the stack pointer and the instruction; or
-/// `-1` and the last two.
+/// Parses the text of `/proc/PID/task/TID/syscall`. It is `running`, or the number of the call, its
+/// arguments, the stack pointer and the instruction, or `-1` and the last two.
 fn parse(line: &[u8]) -> Doing {
-    // By bytes: what splits text can panic, as far as the compiler knows.
+    // This splits bytes, because functions that split text can panic, as far as the compiler knows.
     let mut fields =
         line.split(|&byte| byte == b' ').map(|field| core::str::from_utf8(field).unwrap_or(""));
     let number = fields.next().and_then(|number| number.parse::<i64>().ok());
@@ -212,7 +215,7 @@ mod tests {
         assert!(found.is_some());
         sleeper.thread().unpark();
         sleeper.join().unwrap();
-        // It has been waited for, and may be on its way out of the kernel's list still.
+        // The thread was joined, and may still be in the kernel's list.
         let gone = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             doing(thread) == Doing::Unknown

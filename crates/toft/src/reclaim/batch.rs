@@ -1,9 +1,10 @@
-//! The reclaimer's own state: whose turn it is, and the slabs of which slots are held just now.
+//! The state of the reclaimer: the thread that sweeps, and the slabs whose slots it holds.
 //!
 //! Invariants:
 //! - R1 one thread at a time sweeps: the one that has set `sweeping`.
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
-//! - R3 pages that are to go if they are not used are in `pinned`, so that the child can keep them.
+//! - R3 pages that are released only if they are not used are in `pinned`, so that the child can
+//!   keep them.
 
 use super::Trims;
 use crate::os::{Pin, Pinned};
@@ -13,77 +14,84 @@ use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Slabs of which slots are held at a time: between two barriers, which cost some microseconds.
+/// The number of slabs whose slots are held at a time, between two barriers. A barrier costs some
+/// microseconds.
 pub const BATCH: usize = 64;
 
-/// Bytes by which slabs may grow, at least, before the next sweep is due.
+/// The least number of bytes by which slabs grow before the next sweep is due.
 const GROWTH_LEAST: usize = 2 << 20;
 
-/// What the reclaimer's thread is doing.
+/// The state of the reclaimer's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Life {
-    /// There is none.
+    /// There is no thread.
     None = 0,
-    /// It looks now and then.
+    /// The thread sweeps from time to time.
     Awake = 1,
-    /// It has found nothing to do, and waits to be told.
+    /// The thread has found nothing to do, and sleeps until it is woken.
     Asleep = 2,
-    /// It could not be started.
+    /// The thread could not be started.
     Refused = 3,
 }
 
-/// What can be asked of the thread, from outside of the process, too: a debugger's rights are
-/// enough to write here. The asking thread adds one to `asked`, sets `word`, and wakes the thread
-/// to read it.
+/// The requests to the reclaimer's thread. A debugger's rights are enough to write them from
+/// outside the process. The requesting thread adds one to `asked`, sets `word`, and wakes the
+/// thread that sleeps on `word`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Control {
-    /// What the thread sleeps on: not zero when it is to look again. Any thread sets it.
+    /// The word on which the thread sleeps: not zero if it must run again. Any thread sets it.
     pub word: AtomicU32,
-    /// The thread's number; zero where there is none. Who starts it.
+    /// The thread's number, or zero if there is no thread. Written by the thread that starts it.
     pub thread: AtomicU32,
-    /// Purges asked for.
+    /// The number of requested purges.
     pub asked: AtomicU64,
-    /// What `asked` was when the last completed purge began. By the reclaimer, after `given`.
+    /// The value of `asked` when the last completed purge began. Written by the reclaimer, after
+    /// `given`.
     pub answered: AtomicU64,
-    /// The bytes that the last completed purge gave back. By the reclaimer.
+    /// The number of bytes that the last completed purge returned to the OS. Written by the
+    /// reclaimer.
     pub given: AtomicU64,
 }
 
-/// Lives in the metadata tables, zero at first.
+/// The shared data of the reclaimer. In the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
     control: Control,
     /// Not zero while a thread sweeps.
     sweeping: AtomicU32,
-    /// R2. The thread that sweeps.
+    /// R2: the number of entries of `slabs`. Written by the thread that sweeps.
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
-    /// R3. The thread that sweeps.
+    /// R3. Written by the thread that sweeps.
     pinned: Pinned,
-    /// A [`Life`]. The thread that starts it, the thread itself, and those that wake it, by compare
-    /// and exchange.
+    /// A [`Life`]. Written by compare and exchange: by the thread that starts the reclaimer's
+    /// thread, by that thread itself, and by threads that wake it.
     life: AtomicU32,
-    /// Whether the thread runs: it says so itself.
+    /// Not zero if the thread runs. The thread sets it.
     runs: AtomicU32,
-    /// Not zero where the thread passes no barriers, and reaches no slabs of running threads.
-    /// The thread that starts it, before it runs; the program's threads read it, and it does not
-    /// matter when they see it.
+    /// Not zero if the thread can make no thread pass a barrier, and so cannot sweep slabs of
+    /// running threads. Written before the thread starts, by the thread that starts it. The
+    /// program's threads read it, and may see it late.
     blind: AtomicU32,
-    /// The process that may start the thread: not a child that runs in its parent's memory.
+    /// The number of the process that may start the thread. It excludes a child that runs in its
+    /// parent's memory.
     process: AtomicU32,
-    /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
+    /// The bytes of slots with pages at which the next sweep is due, however early. Written by the
+    /// thread.
     limit: AtomicUsize,
-    /// The tick at which the process was forked off. Written in the child.
+    /// The tick of the fork that created the process. Written in the child.
     forked_at: AtomicU32,
-    /// Not zero while a thread looks for cold pages.
+    /// Not zero while a thread searches for cold pages.
     looking: AtomicU32,
-    /// The descriptor that notes writes, plus one. The thread that looks.
+    /// The descriptor that notes writes, plus one. Written by the thread that searches for cold
+    /// pages.
     watch: AtomicU32,
     trims: Trims,
-    /// Sweeps that have ended, and bytes that they have given back.
+    /// The number of completed sweeps.
     sweeps: AtomicUsize,
+    /// The bytes that sweeps have returned to the OS.
     given: AtomicUsize,
 }
 
@@ -93,7 +101,7 @@ pub struct Reclaimer {
     state: *const State,
 }
 
-/// The right to sweep, while it lasts.
+/// The right to sweep. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a State);
 
@@ -104,12 +112,12 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The right to look for cold pages, while it lasts.
+/// The right to search for cold pages. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Looking<'a>(&'a State);
 
 impl Looking<'_> {
-    /// The descriptor that notes writes, plus one; zero without.
+    /// Returns the descriptor that notes writes, plus one, or zero if there is none.
     pub fn watch(&self) -> &AtomicU32 {
         &self.0.watch
     }
@@ -122,15 +130,15 @@ impl Drop for Looking<'_> {
 }
 
 impl Reclaimer {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of bytes of zeroed tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Before anything is known.
+    /// Returns a reclaimer without state, for the time before the start.
     pub const fn none() -> Reclaimer {
         Reclaimer { state: core::ptr::null() }
     }
 
-    /// A reclaimer of a process.
+    /// Returns the reclaimer of a process.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -146,20 +154,20 @@ impl Reclaimer {
         unsafe { &*self.state }
     }
 
-    /// Takes the turn, unless another thread has it.
+    /// Takes the turn. Returns `None` if another thread has it.
     pub fn begin(&self) -> Option<Turn<'_>> {
         let state = self.state();
         let taken = state.sweeping.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        // Not made where it is not taken: it would be given up.
+        // The turn is created only if it was taken: dropping it would end another thread's turn.
         taken.then(|| Turn(state))
     }
 
-    /// Whether some thread has the turn.
+    /// Returns true if some thread has the turn.
     pub fn is_sweeping(&self) -> bool {
         self.state().sweeping.load(Relaxed) != 0
     }
 
-    /// What the thread is doing.
+    /// Returns the state of the reclaimer's thread.
     pub fn life(&self) -> Life {
         match self.state().life.load(Acquire) {
             0 => Life::None,
@@ -169,83 +177,85 @@ impl Reclaimer {
         }
     }
 
-    /// Goes from one state of life to another; no, where another thread was first.
+    /// Changes the state of the reclaimer's thread. Returns false if the state is not `from`.
     pub fn change(&self, from: Life, to: Life) -> bool {
         let life = &self.state().life;
         life.compare_exchange(from as u32, to as u32, AcqRel, Relaxed).is_ok()
     }
 
-    /// Threads of ours that run.
+    /// Returns the number of Toft's threads that run.
     pub fn threads(&self) -> u32 {
         self.state().runs.load(Acquire)
     }
 
-    /// The thread runs.
+    /// Notes that the reclaimer's thread runs.
     pub fn run(&self) {
         self.state().runs.store(1, Release);
     }
 
-    /// What can be asked of the thread.
+    /// Returns the requests to the reclaimer's thread.
     pub fn control(&self) -> &Control {
         &self.state().control
     }
 
-    /// What the thread sleeps on.
+    /// Returns the word on which the reclaimer's thread sleeps.
     pub fn word(&self) -> &AtomicU32 {
         &self.control().word
     }
 
-    /// The right to look for cold pages, unless another thread has it. Sweeps go on meanwhile.
+    /// Takes the right to search for cold pages. Returns `None` if another thread has it. Sweeps
+    /// are possible meanwhile.
     pub fn begin_to_look(&self) -> Option<Looking<'_>> {
         let state = self.state();
         let taken = state.looking.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
         taken.then(|| Looking(state))
     }
 
-    /// Bytes of slots with pages at which the next sweep is due.
+    /// Returns the bytes of slots with pages at which the next sweep is due.
     pub fn limit(&self) -> usize {
         self.state().limit.load(Relaxed)
     }
 
-    /// Sets that, where there are so many now.
+    /// Sets the bytes at which the next sweep is due. `bytes` is the present number.
     pub fn set_limit(&self, bytes: usize) {
         let more = (bytes / SWEEP_GROWTH).max(GROWTH_LEAST);
         self.state().limit.store(bytes.saturating_add(more), Relaxed);
     }
 
-    /// Whether the thread passes no barriers: slabs of running threads are then their own business.
+    /// Returns true if the reclaimer's thread cannot sweep slabs of running threads. Those threads
+    /// return idle pages themselves.
     pub fn is_blind(&self) -> bool {
         self.state().blind.load(Relaxed) != 0
     }
 
-    /// Sets that.
+    /// Sets the result of `is_blind`.
     pub fn set_blind(&self, blind: bool) {
         self.state().blind.store(blind.into(), Relaxed);
     }
 
-    /// When the last purge and the last count for a trim were made.
+    /// Returns the times of the last purge and the last count for `malloc_trim`.
     pub fn trims(&self) -> &Trims {
         &self.state().trims
     }
 
-    /// The tick at which the process was forked off; zero, where it was not.
+    /// Returns the tick of the fork that created the process, or zero if it is no child of a fork.
     pub fn forked_at(&self) -> u32 {
         self.state().forked_at.load(Relaxed)
     }
 
-    /// The process that may start the thread.
+    /// Returns the number of the process that may start the reclaimer's thread.
     pub fn process(&self) -> u32 {
         self.state().process.load(Relaxed)
     }
 
-    /// Sweeps that have ended, and bytes that they have given back.
+    /// Returns the number of completed sweeps, and the bytes that they have returned to the OS.
     pub fn figures(&self) -> (usize, usize) {
         (self.state().sweeps.load(Relaxed), self.state().given.load(Relaxed))
     }
 
-    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of,
-    /// which is announced to their owners. Returns true if there were any: then a slab may have
-    /// been on its way to an inbox.
+    /// In the child of a fork, which has no thread of Toft: lets go of the held slots, and
+    /// announces their slabs to the owners. Returns true if a thread was sweeping. A slab may then
+    /// have been on its way to an inbox.
     pub fn repair(
         &self,
         os: &impl Pin,
@@ -268,7 +278,7 @@ impl Reclaimer {
         state.control.word.store_changed(0, Relaxed);
         state.control.thread.store_changed(0, Relaxed);
         state.looking.store_changed(0, Relaxed);
-        // It is about the parent's memory.
+        // The descriptor is about the parent's memory.
         state.watch.store_changed(0, Relaxed);
         state.process.store_changed(process, Relaxed);
         state.forked_at.store_changed(now, Relaxed);
@@ -280,25 +290,25 @@ impl Reclaimer {
 }
 
 impl Turn<'_> {
-    /// Puts a slab into the batch that may be held from now on. Returns true if the batch is full
-    /// then.
+    /// Adds a slab to the batch of slabs that may be held from now on. Returns true if the batch is
+    /// then full.
     pub fn add(&self, slab: &Slab) -> bool {
         let count = self.0.count.load(Relaxed) as usize;
         if let Some(place) = self.0.slabs.get(count) {
             place.store((&raw const *slab).expose_provenance(), Relaxed);
-            // R2: the number comes after the address, and before the slab is held.
+            // R2: the count is stored after the address, and before the slab is held.
             self.0.count.store(count as u32 + 1, Release);
         }
         count + 1 >= BATCH
     }
 
-    /// Takes the slab that was put in last out again: it is not held.
+    /// Removes the last slab from the batch. The slab is not held.
     pub fn take_back(&self) {
         let count = self.0.count.load(Relaxed);
         self.0.count.store(count.saturating_sub(1), Release);
     }
 
-    /// The slabs of the batch.
+    /// Returns the slabs of the batch.
     pub fn slabs(&self) -> impl Iterator<Item = &'static Slab> {
         let count = self.0.count.load(Relaxed) as usize;
         self.0.slabs.iter().take(count).map(|slab| {
@@ -307,17 +317,17 @@ impl Turn<'_> {
         })
     }
 
-    /// Nothing is held any more.
+    /// Empties the batch, whose slabs are not held any more.
     pub fn clear(&self) {
         self.0.count.store(0, Release);
     }
 
-    /// Pages that are to go if they are not used.
+    /// Returns the list of pages that are released only if they are not used.
     pub fn pinned(&self) -> &Pinned {
         &self.0.pinned
     }
 
-    /// Counts bytes that were given back.
+    /// Counts bytes that were returned to the OS.
     pub fn count(&self, bytes: usize) {
         self.0.given.fetch_add(bytes, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How long slabs are kept.
+//! The return of the pages of slabs that the pool has kept for some time.
 
 use super::{BATCH, Pool};
 use crate::os::Os;
@@ -10,19 +10,19 @@ use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::sync::StoreChanged;
 use crate::sync::stack;
 
-/// Bytes that one call gives back, so that none takes long.
+/// The most bytes of pages that one call returns to the OS, so that no call takes long.
 const DECAY_MOST: usize = 4 << 20;
 
 impl Pool {
-    /// Lets kept slabs grow old, if `ticks` have passed since the last time, and gives the pages of
-    /// those back that have been old since then, some at a time. Costs a comparison if nothing is
-    /// due.
+    /// Moves kept slabs to the aging stacks, if `ticks` have passed since the last time. Gives the
+    /// pages of slabs that were aging since then back to the OS, a part of them at each call. Costs
+    /// a comparison if nothing is due.
     pub fn decay(&self, os: &impl Os, now: u32, ticks: u32) {
         self.age(now, ticks, DECAY_MOST, |slab| _ = self.clean_out(os, slab, false));
     }
 
-    /// As `decay`, for all of them, now, and a batch of slabs with one call. For a thread that has
-    /// the time.
+    /// Does all steps of `decay` at once, with one system call for a batch of slabs. For a thread
+    /// that has the time.
     pub fn decay_all(&self, os: &impl Os, filter: &Filter) {
         let mut way = Way::new();
         let mut batch = [None; BATCH];
@@ -40,8 +40,8 @@ impl Pool {
         self.clean_batch(os, &mut way, filter, &batch);
     }
 
-    /// Gives the pages of slabs back that were kept. A thread that a fork stops here loses their
-    /// addresses for the child.
+    /// Gives the pages of a batch of kept slabs back to the OS. If a fork stops the thread here,
+    /// the slabs are lost to the child.
     fn clean_batch(
         &self,
         os: &impl Os,
@@ -57,7 +57,7 @@ impl Pool {
                 && !slab.is_dormant()
                 && slab.has_been_written()
             {
-                // As if the system had refused to take the pages.
+                // Treated as if the system had refused to take the pages.
                 slab.lie_dormant();
                 slab.wake(false);
                 self.shelve(slab);
@@ -71,14 +71,14 @@ impl Pool {
             count += 1;
         }
         let Some(pieces) = pieces.get_mut(..count) else { return };
-        // For one batch: who installs a filter waits for it.
+        // The permit is for one batch, because a thread that installs a filter waits for it.
         let permit = filter.permit(os, Calls::BATCH, false);
         // SAFETY: (1) no slot of the slabs is live, and none can be claimed while they are dormant.
         unsafe { os.discard_all(way, pieces, permit.as_ref()) };
         drop(permit);
         let mut done = pieces.iter();
         for slab in batch.iter().flatten() {
-            // What was dormant before has no piece.
+            // A slab that was dormant before has no piece.
             let piece = done.as_slice().first().filter(|piece| piece.address == slab.base());
             if let Some(piece) = piece {
                 slab.wake(piece.done);
@@ -88,8 +88,8 @@ impl Pool {
         }
     }
 
-    /// Hands those slabs to `clean` that have been old for a period, until it has had `most` bytes,
-    /// and lets the others grow old, if a period of `ticks` is over.
+    /// Passes slabs that were aging for a period to `clean`, until it has had `most` bytes. If a
+    /// period of `ticks` is over, moves the kept slabs to the aging stacks.
     fn age(&self, now: u32, ticks: u32, most: usize, mut clean: impl FnMut(&'static Slab)) {
         let state = self.state();
         let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= ticks;
@@ -118,7 +118,7 @@ impl Pool {
                 clean(slab);
             }
             if given < most {
-                // It is empty, and only the thread that holds `decaying` puts anything there.
+                // The aging stack is empty, and only the thread that has set `decaying` fills it.
                 stack::take_over(&stacks.kept, &stacks.aging);
                 number += 1;
             }
@@ -128,7 +128,7 @@ impl Pool {
         state.decaying.store(0, Release);
     }
 
-    /// In the child of a fork: no thread is giving pages back.
+    /// In the child of a fork: notes that no thread is returning pages.
     pub fn repair(&self) {
         self.state().decaying.store_changed(0, Relaxed);
     }

@@ -1,16 +1,20 @@
-//! Whether the group of processes that this one belongs to is short of memory.
+//! The check if the group of processes that this process belongs to is short of memory.
 
 use crate::os::Group;
 
-/// Thousandths of what the group may have: from the first on it is short, below the second no more.
+/// Thousandths of the group's limit: the group is short of memory from this number on.
 const FULL: u32 = 900;
+/// Thousandths of the group's limit: below this number the group is not short of memory any more.
 const NOT_FULL: u32 = 800;
-/// Limits for the time in which some task waits for memory, in hundredths of a percent.
+/// Hundredths of a percent of the time in which some task waits for memory: the group is short of
+/// memory from this number on.
 const WAITING: u32 = 1000;
+/// Hundredths of a percent of that time: below this number the group is not short of memory any
+/// more.
 const NOT_WAITING: u32 = 200;
 
-/// Whether the group is short of memory, where it `was` at the last look or was not. What is not
-/// known says nothing.
+/// Returns true if the group is short of memory. `was` is the result of the last check. A value
+/// that is not known has no influence.
 pub fn is_tight(was: bool, group: Group) -> bool {
     let (full, waiting) = if was { (NOT_FULL, NOT_WAITING) } else { (FULL, WAITING) };
     group.fullness.is_some_and(|now| now >= full)

@@ -1,43 +1,44 @@
-//! Groups of units of slabs that share pages: which slabs are in which.
+//! Groups of units of slabs that share pages, with their members.
 //!
 //! Invariants:
-//! - G1 a unit of a slab names a group exactly where the group names the slab.
+//! - G1 a unit of a slab names a group exactly if the group names the slab.
 //! - G2 all members of a group are the same unit of slabs of one partition and class.
-//! - G3 of each slot's memory in the unit, one member has the use; of a slot in two units, one at
-//!   most.
-//! - G4 only a thread that has [`Entry`] changes groups, or what is lent.
+//! - G3 exactly one member has the use of each slot's memory in the unit; for a slot in two units,
+//!   at most one.
+//! - G4 only a thread that has [`Entry`] changes groups or lent slots.
 
 use crate::slab::{SLAB_BYTES, Slab, UNITS, Violation};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// Slabs that share pages of one unit, at most.
+/// The most slabs that share pages of one unit.
 pub const MEMBERS: usize = 8;
-/// Groups, and units in groups, at most. Each of these units may cost two mappings, and a process
-/// has 65 530 by default, of which large blocks and slabs with moved pages have their part.
+/// The most groups.
 pub const GROUPS_MAX: usize = 8191;
+/// The most units in groups. Each may cost two mappings. A process has 65 530 by default, and large
+/// blocks and slabs with moved pages also need some.
 pub const UNITS_MAX: usize = 16_384;
-/// Slabs that one pass scans.
+/// The number of slabs that one pass scans.
 pub const CANDIDATES: usize = 65_536;
 
-/// Why nothing was compacted the last time, or that something could be.
+/// The result of the last pass: done, or the reason why nothing could be compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
     /// No thread has tried.
     Untried = 0,
-    /// It went well.
+    /// The last pass was completed.
     Done = 1,
-    /// The program has other threads, and the system does not let us stop their writes.
+    /// The program has other threads, and the system cannot stop their writes.
     CannotStopWriters = 2,
-    /// Threads cannot be made to pass a barrier.
+    /// The threads cannot be made to pass a barrier.
     NoBarrier = 3,
-    /// As many units share pages as may.
+    /// The number of units that share pages has reached its limit.
     Full = 4,
 }
 
 impl Status {
-    /// For a person.
+    /// Returns a text for a person.
     pub fn text(self) -> &'static str {
         match self {
             Status::Untried => "not tried",
@@ -51,31 +52,34 @@ impl Status {
     }
 }
 
-/// The members of a group. The thread that has the entry.
+/// The members of a group. Written by the thread that has the entry.
 #[derive(Debug)]
 struct Group {
     unit: AtomicU32,
     count: AtomicU32,
-    /// Numbers of slabs.
+    /// The numbers of the slabs.
     members: [AtomicU32; MEMBERS],
 }
 
-/// Lives in the metadata tables, zero at first.
+/// The shared data of all groups. In the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Not zero while a thread changes groups.
+    /// Not zero while a thread has the entry.
     entered: AtomicU32,
-    /// Forks under way: nothing is shared meanwhile.
+    /// The number of forks in progress. Nothing is shared meanwhile.
     forks: AtomicU32,
-    /// The system's means to stop writers: see `Os::begin_sharing`.
+    /// The system's means to stop writers (`Os::begin_sharing`).
     kept: AtomicU32,
-    /// Groups with members, units in them, and where the next search for an empty one begins.
+    /// The number of groups with members.
     groups: AtomicU32,
+    /// The number of units in groups.
     units: AtomicU32,
+    /// The group at which the next search for an empty group begins.
     cursor: AtomicU32,
     status: AtomicU8,
-    /// Passes, and bytes of pages that they have given back.
+    /// The number of passes.
     passes: AtomicUsize,
+    /// The bytes of pages that the passes have returned to the OS.
     given: AtomicUsize,
     table: [Group; GROUPS_MAX + 1],
     candidates: [AtomicU64; CANDIDATES],
@@ -89,7 +93,7 @@ pub struct Groups {
 }
 
 impl Status {
-    /// The status's name.
+    /// Returns the status's name.
     pub fn name(self) -> &'static str {
         match self {
             Status::Untried => "untried",
@@ -101,22 +105,22 @@ impl Status {
     }
 }
 
-/// What is shared, for statistics.
+/// The figures about sharing, for statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Groups with members.
+    /// The number of groups with members.
     pub groups: u32,
-    /// Units in them.
+    /// The number of units in groups.
     pub units: u32,
-    /// Passes so far.
+    /// The number of passes so far.
     pub passes: usize,
-    /// Bytes of pages that they have given back, by calculation.
+    /// The bytes of pages that the passes have returned to the OS. Computed, not measured.
     pub given: usize,
-    /// What the last came to.
+    /// The result of the last pass.
     pub status: Status,
 }
 
-/// The right to change groups, while it lasts.
+/// The right to change groups. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Entry<'a>(&'a Groups);
 
@@ -127,15 +131,15 @@ impl Drop for Entry<'_> {
 }
 
 impl Groups {
-    /// Bytes of tables that `new` needs, zeroed. Only touched pages of it are there.
+    /// The number of bytes of zeroed tables that `new` needs. Only the touched pages have memory.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Before anything is known.
+    /// Returns a value without groups, for the time before the start.
     pub const fn none() -> Groups {
         Groups { state: core::ptr::null(), slabs: 0 }
     }
 
-    /// The groups of a process.
+    /// Returns the groups of a process.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -151,50 +155,52 @@ impl Groups {
         unsafe { &*self.state }
     }
 
-    /// Takes the right to change groups; no, while another thread has it or a fork is under way.
+    /// Takes the right to change groups. Returns `None` while another thread has it or a fork is in
+    /// progress.
     pub fn enter(&self) -> Option<Entry<'_>> {
         let state = self.state();
         if state.entered.compare_exchange(0, 1, SeqCst, Relaxed).is_err() {
             return None;
         }
         let entry = Entry(self);
-        // Either a fork that begins now sees us, or we see it: both write first, and look then.
+        // Either a fork that begins now sees this entry, or this thread sees the fork. Both sides
+        // write first and then read.
         (state.forks.load(SeqCst) == 0).then_some(entry)
     }
 
-    /// A fork begins: from now on no thread enters that is not in already.
+    /// Notes that a fork begins. From now on no thread takes the entry, except by `enter_to_fork`.
     pub fn fork_begins(&self) {
         self.state().forks.fetch_add(1, SeqCst);
     }
 
-    /// For the thread that forks: enters, unless another is in.
+    /// Takes the entry for the thread that forks. Returns `None` if another thread has it.
     pub fn enter_to_fork(&self) -> Option<Entry<'_>> {
         let entered = &self.state().entered;
         entered.compare_exchange(0, 1, SeqCst, Relaxed).ok().map(|_| Entry(self))
     }
 
-    /// Whether some thread has the right to change groups.
+    /// Returns true if some thread has the right to change groups.
     pub fn is_entered(&self) -> bool {
         self.state().entered.load(Relaxed) != 0
     }
 
-    /// The fork is done, in the parent.
+    /// Notes that a fork is done. In the parent.
     pub fn fork_ends(&self) {
         self.state().forks.fetch_sub(1, AcqRel);
     }
 
-    /// In the child of a fork, in which nothing is shared.
+    /// In the child of a fork, in which nothing is shared: resets the forks and the entry.
     pub fn repair(&self) {
         self.state().forks.store_changed(0, Relaxed);
         self.state().entered.store_changed(0, Relaxed);
     }
 
-    /// For `Os::begin_sharing`.
+    /// Returns the word for `Os::begin_sharing`.
     pub fn kept(&self) -> &AtomicU32 {
         &self.state().kept
     }
 
-    /// What is shared.
+    /// Returns the figures about sharing.
     pub fn figures(&self) -> Shared {
         let state = self.state();
         Shared {
@@ -212,7 +218,7 @@ impl Groups {
         }
     }
 
-    /// Remembers the result of a pass.
+    /// Stores the result of a pass.
     pub fn conclude(&self, status: Status, bytes: usize) {
         let state = self.state();
         state.status.store(status as u8, Relaxed);
@@ -220,17 +226,17 @@ impl Groups {
         state.given.fetch_add(bytes, Relaxed);
     }
 
-    /// The candidates of a pass: for the thread that has the reclaimer's turn.
+    /// Returns the table of candidates of a pass, for the thread that has the reclaimer's turn.
     pub fn candidates(&self) -> &[AtomicU64] {
         &self.state().candidates
     }
 
-    /// The number of a slab.
+    /// Returns the number of a slab.
     pub fn number(&self, slab: &Slab) -> u32 {
         (((&raw const *slab).addr() - self.slabs) / SLAB_BYTES) as u32
     }
 
-    /// The slab of a number that `number` has given.
+    /// Returns the slab with a number that `number` has returned.
     pub fn slab(&self, number: u32) -> &'static Slab {
         let address = self.slabs + number as usize * SLAB_BYTES;
         // SAFETY: `new` duty 2.
@@ -239,30 +245,30 @@ impl Groups {
 
     fn group(&self, group: u32) -> &Group {
         let [nobody, table @ ..] = &self.state().table;
-        // Group zero, and what is beyond the table, has no members.
+        // Group zero has no members, and neither has a group after the table.
         (group as usize).checked_sub(1).and_then(|at| table.get(at)).unwrap_or(nobody)
     }
 
-    /// The members of a group.
+    /// Returns the members of a group.
     pub fn members(&self, group: u32) -> impl Iterator<Item = &'static Slab> {
         let group = self.group(group);
         let count = group.count.load(Acquire) as usize;
         group.members.iter().take(count).map(|member| self.slab(member.load(Relaxed)))
     }
 
-    /// Whether another unit may share.
+    /// Returns true if another unit may share pages.
     pub fn has_room(&self) -> bool {
         (self.state().units.load(Relaxed) as usize) < UNITS_MAX
     }
 
-    /// Whether another slab may be put into a group.
+    /// Returns true if a group has room for another slab.
     pub fn takes(&self, group: u32) -> bool {
         self.has_room() && (self.group(group).count.load(Relaxed) as usize) < MEMBERS
     }
 }
 
 impl Entry<'_> {
-    /// The number of a group without members.
+    /// Returns the number of a group without members, or `None` if there is none.
     pub fn empty_group(&self) -> Option<u32> {
         let state = self.0.state();
         let begin = state.cursor.load(Relaxed) as usize;
@@ -276,7 +282,7 @@ impl Entry<'_> {
         Some(found)
     }
 
-    /// Puts a slab's unit into a group that takes it.
+    /// Adds a slab's unit to a group that has room for it.
     pub fn add(&self, group: u32, slab: &Slab, unit: usize) {
         let entry = self.0.group(group);
         let count = entry.count.load(Relaxed);
@@ -290,14 +296,14 @@ impl Entry<'_> {
         }
     }
 
-    /// Takes a slab's unit out of its group. Returns true if the slab is in others.
+    /// Removes a slab's unit from its group. Returns true if the slab has units in other groups.
     pub fn remove(&self, slab: &Slab, unit: usize) -> bool {
         let entry = self.0.group(slab.share(unit));
         let number = self.0.number(slab);
         let count = entry.count.load(Relaxed) as usize;
         let place = entry.members.iter().take(count).position(|m| m.load(Relaxed) == number);
         if let Some(place) = place {
-            // The others keep their order: the first has what is free.
+            // The other members keep their order: the first has the use of free slots' memory.
             for next in place + 1..count {
                 if let (Some(to), Some(from)) =
                     (entry.members.get(next - 1), entry.members.get(next))
@@ -312,8 +318,8 @@ impl Entry<'_> {
         slab.set_share(unit, 0)
     }
 
-    /// Whether the slab may have the use of a slot: no other member of any group that has a part of
-    /// the slot's memory has it (G3).
+    /// Returns true if a slab may get the use of a slot's memory. No other member of a group that
+    /// covers a part of that memory has the use of the slot then (G3).
     pub fn may_have(&self, slab: &Slab, slot: usize, page: usize) -> bool {
         let unit = slab.unit_bytes(page).max(1);
         let (first, last) = (slot * slab.size() / unit, ((slot + 1) * slab.size() - 1) / unit);
@@ -324,20 +330,21 @@ impl Entry<'_> {
         })
     }
 
-    /// A slab that shares something, if any does, from group `from` on; with the group.
+    /// Returns a slab that shares pages and its group, from group `from` on. Returns `None` if
+    /// there is none.
     pub fn any_member(&self, from: u32) -> Option<(&'static Slab, u32)> {
         (from.max(1)..=GROUPS_MAX as u32)
             .find_map(|group| Some((self.0.members(group).next()?, group)))
     }
 
-    /// Whether nothing is shared.
+    /// Returns true if nothing is shared.
     pub fn is_empty(&self) -> bool {
         self.0.state().groups.load(Relaxed) == 0
     }
 }
 
 impl Groups {
-    /// Verifies G1 to G3. No other thread may be using them.
+    /// Verifies G1 to G3. No other thread may use the groups.
     pub fn check(&self, page: usize) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         if self.figures().groups == 0 {

@@ -1,43 +1,46 @@
-//! The limit: how many bytes may be resident, and who has been promised some of them.
+//! The limit of the resident bytes, and the promises of bytes to threads.
 //!
 //! ```text
 //! counted | promised | room        <= the limit
 //! ```
 //!
-//! A thread that is about to make the count larger has the bytes promised first, and gives the
-//! promise back when the count has them. A promise is made by one compare and exchange of the sum
-//! of all promises, after the count was read: a promise kept meanwhile has changed that sum. So
-//! what was counted and what is promised never exceed the limit together, but for large blocks that
-//! some thread is just freeing or growing: such a block is counted nowhere while it is held, one
-//! for each thread.
+//! A thread that is about to raise the count first gets a promise for the bytes. It gives the
+//! promise back after the count has risen. A thread reads the sum of all promises and then the
+//! count. It makes the promise by one compare and exchange of the sum. The exchange fails if
+//! another thread has given a promise back meanwhile.
+//!
+//! The counted and the promised bytes together therefore never exceed the limit, with one
+//! exception. A large block is counted nowhere while a thread frees or grows it. That is at most
+//! one block for each thread.
 
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Lives in the metadata tables, zero at first.
+/// The shared data of the limit. In the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Bytes that are promised and not counted yet. Any thread, by compare and exchange; a Release
-    /// when a promise goes pairs with the Acquire of the thread that then reads the count.
+    /// The bytes that are promised and not counted yet. Any thread, by compare and exchange. The
+    /// Release when a promise ends pairs with the Acquire of the thread that then reads the count.
     promised: AtomicUsize,
-    /// Requests that were refused, and how often everything was counted. Any thread.
+    /// The number of refused requests. Any thread.
     refusals: AtomicUsize,
+    /// The number of times that everything was counted. Any thread.
     counts: AtomicUsize,
-    /// Whether the group of processes is short of memory, and the tick at which it was looked at
-    /// last. The reclaimer's thread.
+    /// Not zero if the group of processes is short of memory. Written by the reclaimer's thread.
     tight: AtomicU32,
+    /// The tick of the last check of the group, or zero. Written by the reclaimer's thread.
     looked_at: AtomicU32,
 }
 
-/// A limit, or none.
+/// A limit, or the absence of one.
 #[derive(Debug)]
 pub struct Limit {
     state: *const State,
     bytes: usize,
 }
 
-/// Bytes that the holder may add to the count; the promise goes with this.
+/// The bytes that the holder may add to the count. The promise ends when this value is dropped.
 #[derive(Debug)]
 pub struct Promise<'a> {
     limit: Option<&'a State>,
@@ -47,7 +50,7 @@ pub struct Promise<'a> {
 impl Drop for Promise<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.limit {
-            // Not below zero: a signal handler may have forked while this one was held.
+            // Not below zero: a signal handler may have forked while the promise was held.
             let less = |all: usize| Some(all.saturating_sub(self.bytes));
             let _ = state.promised.fetch_update(Release, Relaxed, less);
         }
@@ -55,15 +58,15 @@ impl Drop for Promise<'_> {
 }
 
 impl Limit {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of bytes of zeroed tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// No limit, and no state.
+    /// Returns the absence of a limit, without state.
     pub const fn none() -> Limit {
         Limit { state: core::ptr::null(), bytes: usize::MAX }
     }
 
-    /// A limit of `bytes`; none at all if that is `usize::MAX`.
+    /// Returns a limit of `bytes` bytes, or none if that is `usize::MAX`.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -77,20 +80,21 @@ impl Limit {
         unsafe { &*self.state }
     }
 
-    /// Whether there is a limit.
+    /// Returns true if there is a limit.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.bytes != usize::MAX
     }
 
-    /// The limit; `usize::MAX` where there is none.
+    /// Returns the limit, or `usize::MAX` if there is none.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A promise of `bytes`, or the number of bytes by which they are too many.
+    /// Promises `bytes` bytes. If the limit does not allow that, returns the number of bytes in
+    /// excess.
     pub fn promise(&self, bytes: usize, counted: impl Fn() -> usize) -> Result<Promise<'_>, usize> {
-        // Who adds nothing need not ask.
+        // A caller that adds nothing needs no promise.
         if !self.is_set() || bytes == 0 {
             return Ok(Promise { limit: None, bytes });
         }
@@ -108,39 +112,41 @@ impl Limit {
         }
     }
 
-    /// Whether anybody has a promise: then the count and the promise may both have its bytes.
+    /// Returns true if any promise is held. Its bytes may then be in both the count and the
+    /// promises.
     pub fn is_promised(&self) -> bool {
         self.state().promised.load(Acquire) != 0
     }
 
-    /// A request was refused.
+    /// Counts a refused request.
     pub fn note_refusal(&self) {
         self.state().refusals.fetch_add(1, Relaxed);
     }
 
-    /// Everything was counted.
+    /// Counts a count of everything.
     pub fn note_count(&self) {
         self.state().counts.fetch_add(1, Relaxed);
     }
 
-    /// Requests that were refused, and how often everything was counted.
+    /// Returns the number of refused requests, and the number of times that everything was counted.
     pub fn figures(&self) -> (usize, usize) {
         (self.state().refusals.load(Relaxed), self.state().counts.load(Relaxed))
     }
 
-    /// Whether the group of processes is short of memory.
+    /// Returns true if the group of processes is short of memory.
     pub fn is_tight(&self) -> bool {
         self.state().tight.load(Relaxed) != 0
     }
 
-    /// Remembers that.
+    /// Sets the result of `is_tight`.
     pub fn set_tight(&self, tight: bool) {
         self.state().tight.store_changed(u32::from(tight), Relaxed);
     }
 
-    /// Whether the group is due for a check at tick `now`: the first time, or `ticks` later.
+    /// Returns true if a check of the group is due at tick `now`: there was none yet, or the last
+    /// one was at least `ticks` ago.
     pub fn is_due(&self, now: u32, ticks: u32) -> bool {
-        // Zero stands for "never".
+        // Zero means that there was no check.
         let last = self.state().looked_at.load(Relaxed);
         let due = last == 0 || now.wrapping_sub(last) >= ticks;
         if due {
@@ -149,8 +155,8 @@ impl Limit {
         due
     }
 
-    /// In the child of a fork: the threads that had promises are no more, and the group counts as
-    /// never checked.
+    /// In the child of a fork: ends all promises, because their threads do not exist any more. The
+    /// group counts as never checked.
     pub fn repair(&self) {
         self.state().promised.store_changed(0, Relaxed);
         self.state().looked_at.store_changed(0, Relaxed);
@@ -169,7 +175,7 @@ mod tests {
 
     fn limit(bytes: usize) -> Limit {
         let table = Box::leak(Box::new(Table([0; Limit::TABLE_BYTES])));
-        // SAFETY: (1) zeros that are never given back, aligned, and not used otherwise.
+        // SAFETY: (1) zeros that are never freed, aligned, and not used otherwise.
         unsafe { Limit::new((&raw mut *table).expose_provenance(), bytes) }
     }
 
@@ -186,7 +192,7 @@ mod tests {
         drop(second);
         assert!(!limit.is_promised());
         assert_eq!(limit.promise(usize::MAX, || usize::MAX).unwrap_err(), usize::MAX - 100);
-        // Who adds nothing need not ask.
+        // A caller that adds nothing needs no promise.
         assert!(limit.promise(0, || 1000).is_ok());
         assert!(Limit::none().promise(1 << 60, || panic!("not asked")).is_ok());
     }
@@ -211,7 +217,8 @@ mod tests {
         core::mem::forget(limit.promise(100, || 0).unwrap());
         limit.repair();
         assert!(limit.promise(100, || 0).is_ok());
-        // Of what a handler that forked had interrupted the promise goes in the child, too.
+        // A signal handler forks while its thread holds a promise. That thread drops the promise in
+        // the child after the repair.
         let held = limit.promise(60, || 0).unwrap();
         limit.repair();
         drop(held);

@@ -1,15 +1,15 @@
 //! L4: which physical memory is returned to the OS, and when.
 //!
-//! A slab without live slots leaves its thread: it goes to a pool. Any thread that draws from the
-//! same (partition, class) takes it from there before it asks for a new one (law 1 holds: the
-//! address stays with its pair). So memory moves between threads, and unused memory is in one
+//! A slab without live slots leaves its thread and enters a pool. A thread that draws from the same
+//! (partition, class) takes the slab from there before it requests a new one. Law 1 holds, because
+//! the address stays with its pair. So memory moves between threads, and unused memory is in one
 //! place.
 //!
-//! The pool keeps pages while that costs nothing: slabs in use and kept ones together stay within
-//! the most that were ever in use, and a little more. Who would grow beyond it moves the pages of a
-//! kept slab to where it needs them, or gives them back. A program that allocates and frees the
-//! same again makes no system call; one that goes from one kind of block to another does not pay
-//! for both.
+//! The pool keeps pages while that costs nothing. Slabs in use and kept slabs together stay within
+//! the peak of slabs in use, and a little more. A thread that would grow beyond that moves the
+//! pages of a kept slab to where it needs them, or returns them to the OS. A program that allocates
+//! and frees the same blocks again makes no system call. A program that changes from one kind of
+//! block to another does not pay for both.
 
 mod batch;
 mod decay;

@@ -1,36 +1,37 @@
-//! How warm a run of pages is, as far as can be told from outside: what was remembered at the last
-//! look, and what is to be done at this one.
+//! The idleness of a run of pages: the result of the last scan, and the action of the next one.
 //!
 //! ```text
-//!          first look, or something       nothing has happened since:
-//!          was allocated or freed         pages that nobody wrote to go out
+//!          first scan, or something       nothing has happened since:
+//!          was allocated or freed         pages that were not written to go out
 //!   Unseen ----------------------> Seen ---------------------------------> Out
 //!                                   ^  ^                                    |
-//!                                   |  '---- 1, 3, 7 ... looks later -------'
+//!                                   |  '---- 1, 3, 7 ... scans later -------'
 //!                                   '------- something happened      much of it was read back
 //! ```
 //!
-//! Reading leaves no trace that a process may see, so what is only read goes out once. That it
-//! comes back is seen, and then it is let be for a while, and for longer each time.
+//! A process cannot see that a page was read. Pages that the program only reads are therefore sent
+//! out once. The next scan sees that they are back, and leaves the run alone for some scans: for
+//! more scans each time.
 
-/// Most looks for which something is let be, as a power of two, less one.
+/// The largest `level`: a run is left alone for at most 2^7 - 1 scans.
 const LEVEL_MOST: u8 = 7;
-/// The share of what went out that may come back without being let be, as a divisor.
+/// A run is left alone if more than one in this number of the pages sent out is back.
 const RETURNED: usize = 8;
 
-/// Most pages that are told apart: 64 GiB.
+/// The most pages that are counted: 64 GiB of 4 KiB pages.
 const PAGES_MOST: usize = (1 << 24) - 1;
 
-/// What is remembered of a run of pages; fits 64 bits, and zero is a run that was never looked at.
+/// The data about a run of pages. It fits in 64 bits, and zero is a run that was never scanned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warmth {
-    /// Pages that stayed in memory when some went out last, and those that went. At most
+    /// The number of pages that stayed in memory when some were sent out last. At most
     /// `PAGES_MOST`.
     stayed: u32,
+    /// The number of pages that were sent out then. At most `PAGES_MOST`.
     went: u32,
-    /// Looks for which it is let be.
+    /// The number of scans for which the run is still left alone.
     rest: u8,
-    /// The power of two of the looks for which it was let be last.
+    /// The run was last left alone for 2^`level` - 1 scans.
     level: u8,
     stage: Stage,
 }
@@ -44,7 +45,7 @@ enum Stage {
 }
 
 impl Warmth {
-    /// As `bits` has written it.
+    /// Returns the value that `bits` has encoded.
     pub fn from_bits(bits: u64) -> Warmth {
         let field = |shift: u32, bits_wide: u32| (bits >> shift & ((1 << bits_wide) - 1)) as u32;
         let stage = match field(58, 2) {
@@ -56,29 +57,29 @@ impl Warmth {
         Warmth { stayed: field(0, 24), went: field(24, 24), rest, level, stage }
     }
 
-    /// As a number, to be kept in an atomic.
+    /// Encodes the value as a number, for an atomic.
     pub fn bits(self) -> u64 {
         let (rest, level) = (u64::from(self.rest), u64::from(self.level));
         let pages = u64::from(self.stayed) | u64::from(self.went) << 24;
         pages | rest << 48 | level << 55 | (self.stage as u64) << 58
     }
 
-    /// As `slab_bits` has written it.
+    /// Returns the value that `slab_bits` has encoded.
     pub fn from_slab_bits(bits: u32) -> Warmth {
         let bits = u64::from(bits);
         Warmth::from_bits(bits & 0xFF | (bits >> 8 & 0xFF) << 24 | bits >> 16 << 48)
     }
 
-    /// As a number of half the size, for a slab, which has at most 255 pages.
+    /// Encodes the value as a number of half the size, for a slab, which has at most 255 pages.
     pub fn slab_bits(self) -> u32 {
         debug_assert!(self.stayed.max(self.went) <= 0xFF);
         let bits = self.bits();
         (bits & 0xFF | (bits >> 24 & 0xFF) << 8 | bits >> 48 << 16) as u32
     }
 
-    /// A scan with `resident` pages in memory. `quiet` is true if nothing was allocated or freed
-    /// there since the last one. Returns true if the pages that were not written since are to go
-    /// out; then `went_out` reports the result.
+    /// Notes a scan with `resident` pages in memory. `quiet` is true if nothing was allocated or
+    /// freed there since the last scan. Returns true if the pages that were not written since then
+    /// are to be sent out. The caller then reports the result by `went_out`.
     pub fn look(&mut self, quiet: bool, resident: usize) -> bool {
         if !quiet || self.stage == Stage::Unseen {
             *self = Warmth { stage: Stage::Seen, level: self.level, ..Warmth::default() };
@@ -98,7 +99,8 @@ impl Warmth {
         true
     }
 
-    /// What could go out has gone: `went` pages, and `stayed` have stayed.
+    /// Notes the result of sending pages out: `went` pages went out, and `stayed` pages stayed in
+    /// memory.
     pub fn went_out(&mut self, went: usize, stayed: usize) {
         self.stayed = stayed.min(PAGES_MOST) as u32;
         self.went = went.min(PAGES_MOST) as u32;
@@ -110,7 +112,7 @@ impl Warmth {
 mod tests {
     use super::*;
 
-    /// The number of scans until one returns true, with `resident` pages in memory.
+    /// Returns the number of scans until one returns true, with `resident` pages in memory.
     fn until_out(warmth: &mut Warmth, resident: usize) -> usize {
         (1..1000).find(|_| warmth.look(true, resident)).unwrap()
     }
@@ -143,8 +145,8 @@ mod tests {
         assert_eq!(looks, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
     }
 
-    /// Pages that were written to at the last look, and not since, are no sign that something came
-    /// back.
+    /// Pages that stayed in memory, because they were written to before the last scan, do not count
+    /// as pages that came back.
     #[test]
     fn what_stayed_has_not_come_back() {
         let mut warmth = Warmth::default();

@@ -3,20 +3,21 @@
 //! ```text
 //! stacks[partition][class]   kept  --> slab --next--> slab ... 0      pages as they were
 //!                            aging --> slab --next--> slab ... 0      the same, for longer
-//!                            clean --> slab --next--> slab ... 0      pages given back
+//!                            clean --> slab --next--> slab ... 0      pages returned to the OS
 //! ```
 //!
-//! Any thread puts and takes; lock-free ([`stack`]): descriptors are never unmapped. A thread that
-//! a fork has stopped in the middle loses for the child what it had in hand, and no more.
+//! Any thread puts and takes slabs. The stacks are lock-free ([`stack`]), because descriptors are
+//! never unmapped. A thread that a fork has stopped in the middle loses only the slab in transit,
+//! and only in the child.
 //!
 //! Invariants, verified by [`Pool::check`], E5 by `Allocator::check`:
 //! - E1 a slab in the pool has no owner (and so, by I7, is empty and on no list).
 //! - E2 it is on the stacks of its partition and class.
+//! - E3 no slot of a clean slab is dirty, or all count as dirty because the system refused to take
+//!   the pages.
 //! - E4 a partition with kept slabs has its bit set.
-//! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, but for those
-//!   that are uncounted.
-//! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its
-//!   pages.
+//! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, without the
+//!   bytes that are uncounted.
 
 use crate::keyed::Secret;
 use crate::os::Os;
@@ -32,30 +33,31 @@ pub(super) struct Stacks {
     clean: AtomicU64,
 }
 
-/// Counters, by any thread; lives in the metadata tables, zero at first.
+/// The counters of the pool. Any thread. In the metadata tables, zero at first.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Bytes of slots in slabs that have pages, but for those that are uncounted: slabs that have
-    /// an owner, and kept ones. And the most that the former ever were.
+    /// The bytes of slots in slabs that have an owner or are kept, without the uncounted bytes.
     pub(super) total: AtomicUsize,
+    /// The most bytes of slots in slabs that had an owner, since the start.
     pub(super) peak: AtomicUsize,
-    /// Bytes of slots in kept slabs. The one counter that changes with every slab that comes or
-    /// goes.
+    /// The bytes of slots in kept slabs. This is the only counter that changes with every slab that
+    /// is put or taken.
     pub(super) kept: AtomicUsize,
-    /// The tick at which slabs last grew old, and the pair of stacks at which that goes on, or 0.
+    /// The tick at which slabs were last moved to the aging stacks.
     pub(super) decayed_at: AtomicU32,
+    /// The number of the (partition, class) at which that continues, or zero.
     pub(super) aged: AtomicUsize,
-    /// Not zero while a thread does so.
+    /// Not zero while a thread ages slabs.
     pub(super) decaying: AtomicU32,
     /// The partition where the last search for kept slabs ended.
     pub(super) cursor: AtomicUsize,
-    /// Not zero while as little is kept as can be.
+    /// Not zero while as few slabs as possible are kept.
     pub(super) lean: AtomicU32,
-    /// Slabs that have ever got pages of another.
+    /// The number of slabs that have ever received pages of another slab.
     pub(super) receivers: AtomicUsize,
 }
 
-/// All empty slabs that are unowned.
+/// All slabs that are empty and unowned.
 #[derive(Debug)]
 pub struct Pool {
     state: *const State,
@@ -63,21 +65,21 @@ pub struct Pool {
     /// A bit for each partition that may have kept slabs. Any thread.
     rows: *const AtomicU64,
     pub(super) partitions: usize,
-    /// Address of the descriptor with number 0.
+    /// The address of the descriptor with number 0.
     slabs: usize,
-    /// What reserved slots carry is made from it.
+    /// The secret of the pattern in reserved slots.
     secret: Secret,
 }
 
 impl Pool {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// Returns the number of bytes of zeroed tables that `new` needs.
     pub const fn table_bytes(partitions: usize) -> usize {
         size_of::<State>().next_multiple_of(64)
             + partitions * CLASSES * size_of::<Stacks>()
             + partitions.div_ceil(64) * size_of::<AtomicU64>()
     }
 
-    /// Before anything is known.
+    /// Returns a pool without state, for the time before the start.
     pub const fn none() -> Pool {
         Pool {
             state: core::ptr::null(),
@@ -89,12 +91,12 @@ impl Pool {
         }
     }
 
-    /// A pool of the slabs whose descriptors lie from `slabs` on.
+    /// Returns a pool of the slabs whose descriptors are at `slabs` and after it.
     ///
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
     ///    aligned to 64, and belong to this object alone.
-    /// 2. The slabs that are put here are of partitions below `partitions`; their descriptors live
+    /// 2. The slabs that are put here are of partitions below `partitions`. Their descriptors live
     ///    for ever, at multiples of `SLAB_BYTES` from `slabs` on, less than 2^32 of them.
     pub unsafe fn new(tables: usize, partitions: usize, slabs: usize, secret: Secret) -> Pool {
         let stacks = tables + size_of::<State>().next_multiple_of(64);
@@ -121,7 +123,7 @@ impl Pool {
         unsafe { &*self.stacks.add(number) }
     }
 
-    /// The word and the bit that say whether a partition may have kept slabs.
+    /// Returns the word and the bit that are set if a partition may have kept slabs.
     pub(super) fn row(&self, partition: usize) -> (&AtomicU64, u64) {
         debug_assert!(partition < self.partitions);
         // SAFETY: `new` duty 1: a bit for each partition.
@@ -132,7 +134,7 @@ impl Pool {
         self.stacks(slab.partition() * CLASSES + slab.class().index())
     }
 
-    /// Takes a slab that has become empty from its owner, who has let go of it.
+    /// Puts an empty slab into the pool. Its owner has given it up.
     pub fn put(&self, slab: &Slab) {
         if slab.must_be_asked_for() {
             self.call_back(slab);
@@ -140,14 +142,14 @@ impl Pool {
         self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
         // kept slab: pairs with `take_kept`, which clears the bit and then reads the stacks. Both
-        // sides write first and then look, all SeqCst, so at least one sees the other.
+        // sides write first and then read, all SeqCst, so at least one sees the other.
         let (word, bit) = self.row(slab.partition());
         if word.load(SeqCst) & bit == 0 {
             word.fetch_or(bit, SeqCst);
         }
     }
 
-    /// As `put`, of a slab that is not worth keeping: its pages go.
+    /// Puts in an empty slab that is not worth keeping, after its pages are returned to the OS.
     pub fn put_clean(&self, os: &impl Os, slab: &Slab) {
         self.release(os, slab, false);
         self.call_back(slab);
@@ -155,7 +157,7 @@ impl Pool {
         self.push(&self.stacks_of(slab).clean, slab);
     }
 
-    /// An empty slab that has its pages, for its new owner. It may be dormant.
+    /// Takes an empty slab that has its pages, for a new owner. The slab may be dormant.
     pub fn take(&self, partition: usize, class: usize) -> Option<&'static Slab> {
         let stacks = self.stacks(partition * CLASSES + class);
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
@@ -166,8 +168,8 @@ impl Pool {
         None
     }
 
-    /// An empty slab without pages for its new owner, who has asked whether it may grow. It may be
-    /// dormant.
+    /// Takes an empty slab without pages, for a new owner that has the limit's promise for its
+    /// bytes. The slab may be dormant.
     pub fn take_clean(
         &self,
         os: &impl Os,
@@ -179,16 +181,16 @@ impl Pool {
         Some(slab)
     }
 
-    /// All of a slab counts again, and it may be used. The caller holds it.
+    /// Counts all bytes of a slab again, and allows its use. The caller holds the slab.
     pub fn call_back(&self, slab: &Slab) {
         self.add(slab.count_again());
         slab.call_back();
-        // A thread may have put something there meanwhile, without seeing that it is called back.
+        // A thread may have left bytes uncounted meanwhile, because it did not see this call.
         self.add(slab.count_again());
     }
 
-    /// Leaves `bytes` of an owned slab that was set aside, or is dormant, uncounted until it is
-    /// called back. One thread at a time.
+    /// Leaves `bytes` bytes of an owned slab uncounted until it is called back. The slab is
+    /// suspended or dormant. One thread at a time.
     pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
         let before = slab.leave_uncounted(bytes);
         self.add(before);
@@ -198,14 +200,15 @@ impl Pool {
         }
     }
 
-    /// Counts `bytes` from here on.
+    /// Counts `bytes` bytes from now on.
     pub(crate) fn add(&self, bytes: usize) {
         if bytes != 0 {
             self.state().total.fetch_add(bytes, Relaxed);
         }
     }
 
-    /// Remembers the bytes of slots in use, if there were never more; returns that number.
+    /// Raises the peak to the bytes of slots in use, if there were never more. Returns the bytes in
+    /// use.
     pub(super) fn note_peak(&self) -> usize {
         let state = self.state();
         let used = state.total.load(Relaxed).saturating_sub(state.kept.load(Relaxed));
@@ -215,30 +218,31 @@ impl Pool {
         used
     }
 
-    /// Bytes of slots in slabs that have pages.
+    /// Returns the bytes of slots in slabs that have an owner or are kept, without the uncounted
+    /// bytes.
     pub fn bytes(&self) -> usize {
         self.state().total.load(Relaxed)
     }
 
-    /// Sets that, in the child of a fork.
+    /// Sets the result of `bytes`, in the child of a fork.
     pub fn set_bytes(&self, bytes: usize) {
         self.state().total.store(bytes, Relaxed);
     }
 
-    /// Bytes of slots in kept slabs.
+    /// Returns the bytes of slots in kept slabs.
     pub fn kept_bytes(&self) -> usize {
         self.state().kept.load(Relaxed)
     }
 
-    /// Gives the pages of a slab back that was kept; returns the number of bytes.
+    /// Gives the pages of a kept slab back to the OS, and returns the number of bytes of its slots.
     pub(super) fn clean_out(&self, os: &impl Os, slab: &Slab, unmap: bool) -> usize {
         self.release(os, slab, unmap);
         self.shelve(slab)
     }
 
-    /// A slab that was kept has no pages any more.
+    /// Puts a slab that was kept on its clean stack. Its pages have been returned to the OS.
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
-        // A count may have reached it in its owner's last moment.
+        // A limit's count may have left bytes of the slab uncounted in its owner's last moment.
         self.add(slab.count_again());
         let bytes = slab.slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
@@ -247,14 +251,15 @@ impl Pool {
         bytes
     }
 
-    /// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it
-    /// is dormant. The caller holds the slab.
+    /// Gives the pages of an empty slab back to the OS. With `unmap`, also unmaps its address
+    /// space, and then leaves the slab dormant. The caller holds the slab.
     pub fn release(&self, os: &impl Os, slab: &Slab, unmap: bool) {
-        // What the reclaimer holds it is about to discard, and what shares pages others need.
+        // The reclaimer is about to discard the pages of slots that it holds. Other slabs need
+        // shared pages.
         if slab.is_dormant() || slab.is_engaged() {
             return;
         }
-        // Then it is as if the system had refused to take the pages.
+        // A slab that stays is treated as if the system had refused to take the pages.
         let damaged = slab.has_reserved_damage(|address| self.secret.reserved_word(address));
         let stays = damaged || slab.has_been_written();
         let armed = slab.armed_slots();
@@ -264,12 +269,12 @@ impl Pool {
         if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
             return;
         }
-        // Even giving address space back can fail, at the limit of mappings: the pages at least can
-        // go. SAFETY: (1) as above.
+        // Unmapping can fail at the limit of mappings. The pages can then still be returned.
+        // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
         let zero = !stays && unsafe { os.discard(base, bytes) }.is_ok();
         slab.wake(zero);
         if stays {
-            // Who takes the slab looks.
+            // The thread that takes the slab checks the reserved slots.
             armed.for_each(|slot| slab.arm(slot));
         }
     }
@@ -288,11 +293,11 @@ impl Pool {
 
     fn slab(&self, number: u32) -> &'static Slab {
         let address = self.slabs + number as usize * SLAB_BYTES;
-        // SAFETY: `new` duty 2: numbers on stacks are those of slabs that were put there.
+        // SAFETY: `new` duty 2: the numbers on stacks are those of slabs that were put there.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Verifies E1 to E4. No other thread may be using the pool.
+    /// Verifies E1 to E4. No other thread may use the pool.
     pub fn check(&self) -> Result<(), Violation> {
         for number in 0..self.partitions * CLASSES {
             let stacks = self.stacks(number);
@@ -323,7 +328,7 @@ impl Pool {
     }
 }
 
-/// Whether there is a slab that has its pages.
+/// Returns true if the stacks have a slab with pages.
 pub(super) fn has_any(stacks: &Stacks) -> bool {
     stack::top(&stacks.kept) != 0 || stack::top(&stacks.aging) != 0
 }

@@ -17,7 +17,7 @@ const EXCESS_MIN: usize = 256 << 10;
 /// The divisor of that peak that gives the bytes by which they may exceed it in addition.
 const EXCESS_DIVISOR: usize = 8;
 /// The least touched bytes of a slab whose pages are moved rather than returned to the OS. A move
-/// costs as much as four page faults, for any number of pages.
+/// of any number of pages costs as much as four page faults.
 const MOVED_BYTES_MIN: usize = 32 << 10;
 /// The most slabs that receive pages of another slab. Each may need two mappings, and a process may
 /// have 65 530.
@@ -68,8 +68,9 @@ impl Pool {
         if useful < MOVED_BYTES_MIN {
             return self.clean_out(os, from, false);
         }
-        // SAFETY: (1) a slab is part of one mapping: that of its plot, or a separate one if pages
-        // were moved there before; (2) this thread holds both, both are empty, and `to` is clean.
+        // SAFETY: (1) a slab is part of one mapping. It is that of its plot, or a separate one if
+        // pages were moved there before. (2) This thread holds both slabs, both are empty, and `to`
+        // is clean.
         match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
             Ok(()) => {
                 from.lie_dormant();

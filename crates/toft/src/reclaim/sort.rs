@@ -1,9 +1,9 @@
-//! Sorting of a table: by heap, in place.
+//! Sorting of a table by heapsort, in place.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
-/// Sorts in place, and takes no memory.
+/// Sorts the numbers in place, without memory.
 pub fn sort(numbers: &[AtomicU64]) {
     let load = |at: usize| numbers.get(at).map_or(0, |number| number.load(Relaxed));
     let mut all = numbers;
@@ -15,7 +15,7 @@ pub fn sort(numbers: &[AtomicU64]) {
     );
 }
 
-/// Sorts a table of anything: `less` and `swap` are told places in it.
+/// Sorts a table of any type. `less` and `swap` receive two indices of the table.
 pub fn heap_sort<T>(
     table: &mut [T],
     less: impl Fn(&[T], usize, usize) -> bool,
@@ -50,7 +50,7 @@ fn sort_by<T: ?Sized>(
     };
     (0..len / 2).rev().for_each(|root| sift(table, root, len, None));
     for end in (1..len).rev() {
-        // The largest of those before `end` goes there.
+        // The largest entry before `end` moves there.
         sift(table, 0, end, Some(0));
     }
 }

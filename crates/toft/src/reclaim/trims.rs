@@ -1,30 +1,32 @@
-//! When `malloc_trim` last purged, and when it last counted what is free.
+//! The times of the last purge and of the last count of free memory for `malloc_trim`.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// When the last purge and the last count for a trim were made: `keeper/trim.rs`. Any thread; two
-/// at once make a purge or a count too many.
+/// The times of the last purge and of the last count for a trim (`keeper/trim.rs`). Any thread. Two
+/// threads at once may make a purge or a count too many.
 #[derive(Debug)]
 pub struct Trims {
     /// The tick of the last purge.
     purged_at: AtomicU32,
-    /// The processor's counter at the end of the last purge, and the time that the purge took. Zero
-    /// before the first.
+    /// The processor's counter at the end of the last purge. Zero before the first.
     purged_until: AtomicU64,
+    /// The counter's difference during the last purge.
     purge_cost: AtomicU64,
-    /// The processor's counter at the end of the last count, and the time that the count took.
+    /// The processor's counter at the end of the last count.
     counted_at: AtomicU64,
+    /// The counter's difference during the last count.
     cost: AtomicU64,
 }
 
 impl Trims {
-    /// Returns true if nothing was purged yet.
+    /// Returns true if there was no purge yet.
     pub fn are_first(&self) -> bool {
         self.purged_until.load(Relaxed) == 0
     }
 
-    /// Returns true if the last purge was `ticks` ago, and `patience` times as long as it took.
+    /// Returns true if at least `ticks` have passed since the last purge, and at least `patience`
+    /// times its duration.
     pub fn are_late(&self, tick: u32, ticks: u32, now: u64, patience: u64) -> bool {
         let passed = now.wrapping_sub(self.purged_until.load(Relaxed));
         tick.wrapping_sub(self.purged_at.load(Relaxed)) >= ticks
@@ -38,14 +40,15 @@ impl Trims {
         self.purge_cost.store(now.wrapping_sub(begun), Relaxed);
     }
 
-    /// Returns true if `patience` times the time of the last count has passed since then.
+    /// Returns true if `patience` times the duration of the last count has passed since its end.
     pub fn may_count(&self, now: u64, patience: u64) -> bool {
         let passed = now.wrapping_sub(self.counted_at.load(Relaxed));
         passed >= self.cost.load(Relaxed).saturating_mul(patience)
     }
 
-    /// Notes a count. Its time is taken for at most twice that of the last one, because the system
-    /// may have interrupted it. So the first counts of a process follow each other closely.
+    /// Notes a count. Its duration counts as at most twice that of the count before, because the
+    /// system may have interrupted it. The first counts of a process therefore follow each other
+    /// closely.
     pub fn note_count(&self, begun: u64, now: u64) {
         let most = self.cost.load(Relaxed).max(1) * 2;
         self.cost.store(now.wrapping_sub(begun).min(most), Relaxed);
@@ -67,7 +70,7 @@ mod tests {
         }
     }
 
-    /// A purge that took long is followed by a longer pause.
+    /// A long pause follows a long purge.
     #[test]
     fn purges_are_rare() {
         let trims = none();

@@ -1,41 +1,45 @@
-//! A run of metadata address space that is mapped from its start as it is asked for.
+//! A run of metadata address space that is mapped from its start on demand.
 
 use crate::os::{Error, Os};
 use crate::sync::{AtomicUsize, Ordering, StoreChanged, spin_until};
 use Ordering::{AcqRel, Acquire, Release};
 
-/// Bytes that are usually mapped at a time: whole pages on every kernel.
+/// The number of bytes that are usually mapped at a time, which is whole pages on every kernel.
 pub const STEP: usize = 64 << 10;
 
 /// Maps `[start, start + bytes)` piece by piece.
 ///
-/// `mapped` only grows. A thread claims the next piece before it maps it, so a mapping that is
-/// found there is foreign, and no thread waits to find out.
+/// `mapped` only grows. A thread claims the next piece before it maps the piece. A mapping that is
+/// found there is therefore foreign, and no thread waits to find out.
 #[derive(Debug)]
 pub struct Carve {
-    /// Bytes mapped from the start. Written by the thread that has claimed the last piece.
+    /// The number of bytes mapped from the start. The thread that has claimed the last piece writes
+    /// it.
     mapped: AtomicUsize,
-    /// Bytes mapped or claimed. More than `mapped` while one thread maps the piece between the two:
-    /// that thread has raised it, by compare and exchange, and makes both equal again. In the child
-    /// of a fork the piece may be that of a thread that is no more.
+    /// The number of bytes mapped or claimed. It is more than `mapped` while a thread maps the
+    /// piece between the two. That thread has raised it, by compare and exchange, and makes both
+    /// equal again. In the child of a fork, the piece may be that of a thread that no longer
+    /// exists.
     claimed: AtomicUsize,
 }
 
 impl Carve {
-    /// Bytes mapped from the start on.
+    /// Returns the number of bytes mapped from the start.
     pub fn mapped(&self) -> usize {
         self.mapped.load(Acquire)
     }
 
-    /// Address of the number of bytes mapped, for those who look from outside.
+    /// Returns the address of the number of bytes mapped, for readers outside the process.
     pub fn mapped_at(&self) -> usize {
         (&raw const self.mapped).addr()
     }
 
-    /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole
-    /// pages) if anything. All calls for one run name the same `start`; zeroed memory is a run with
-    /// nothing mapped. `Occupied` means that something foreign is there, or that another thread has
-    /// been stopped while it maps the piece: the caller does without.
+    /// Makes everything from `start` to `end` usable. If it maps anything, it maps a multiple of
+    /// `step` bytes, which is whole pages.
+    ///
+    /// All calls for one run pass the same `start`. Zeroed memory is a run with nothing mapped.
+    /// `Occupied` means that something foreign is there, or that another thread was stopped while
+    /// it maps the piece. The caller then does without the memory.
     pub fn reach(&self, os: &impl Os, start: usize, end: usize, step: usize) -> Result<(), Error> {
         loop {
             let mapped = self.mapped.load(Acquire);
@@ -50,7 +54,7 @@ impl Carve {
                     // publish piece: pairs with the load above.
                     self.mapped.store(mapped + len, Release);
                 } else {
-                    // What is after `mapped` is not ours, and a child must not take it for ours.
+                    // What is after `mapped` is foreign, and a child must not take it for ours.
                     self.claimed.store(mapped, Release);
                 }
                 return done;
@@ -62,7 +66,7 @@ impl Carve {
         }
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os, start: usize) {
         let claimed = self.claimed.load(Acquire);
         let mut mapped = self.mapped.load(Acquire);

@@ -1,4 +1,4 @@
-//! What a plot knows of the descriptors that it keeps: that zero bytes are one.
+//! What a plot requires of its descriptors: zero bytes are a descriptor.
 
 /// The descriptor of a slab, as far as address space is concerned.
 ///
@@ -8,6 +8,6 @@
 /// 1. zero bytes are a value of the type, and it describes nothing;
 /// 2. every field may be used through a shared reference by any thread.
 pub unsafe trait Descriptor {
-    /// Whether this describes a slab.
+    /// Returns true if this describes a slab.
     fn is_open(&self) -> bool;
 }

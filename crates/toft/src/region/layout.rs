@@ -1,39 +1,39 @@
-//! Where the windows are: chosen once, at random, and tried out.
+//! The places of the windows, which are chosen once, at random, and tested.
 
 use super::lookup::Lookup;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
 use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
 
-/// The most heaps' worth of metadata address space, in bytes.
+/// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
-/// The most bytes of wrappers of malloc.
+/// The largest table of malloc's wrappers, in bytes.
 const WRAPPERS_SPAN: usize = 1 << 28;
-/// The most bytes of notes on call sites.
+/// The largest table of notes on call sites, in bytes.
 const NOTES_SPAN: usize = 1 << 32;
-/// The most bytes of counts by call site.
+/// The largest table of counts by call site, in bytes.
 const TALLIES_SPAN: usize = 1 << 30;
-/// The most bytes of sampled stacks and blocks.
+/// The largest table of sampled stacks and blocks, in bytes.
 const SAMPLES_SPAN: usize = 1 << 35;
-/// The most bytes of call sites.
+/// The largest table of call sites, in bytes.
 const SITES_SPAN: usize = 1 << 33;
-/// Smallest useful span of a tier: below this the address space is too small for Toft.
+/// The smallest useful span of a tier. With less, the address space is too small for Toft.
 const SPAN_MIN: usize = 1 << 26;
 
-/// The two windows of address space that Toft uses, by their first address.
+/// The two windows of address space that Toft uses, by their first addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// First address of the data window.
+    /// The first address of the data window.
     pub data: usize,
-    /// Bytes in the small tier, and in the medium tier.
+    /// The number of bytes of the small tier, and also of the medium tier.
     pub span: usize,
-    /// Bytes in the large tier, which lies between them.
+    /// The number of bytes of the large tier, which is between them.
     pub large_span: usize,
-    /// First address of the metadata window.
+    /// The first address of the metadata window.
     pub metadata: usize,
 }
 
-/// Where each part of the metadata window begins.
+/// The start of each part of the metadata window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The windows.
@@ -46,27 +46,27 @@ pub struct Layout {
     pub medium_slabs: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
-    /// Bits of zero-size blocks.
+    /// The bits of zero-size blocks.
     pub nothing: usize,
     /// Call sites, in exact mode.
     pub sites: usize,
-    /// Bytes of address space for them.
+    /// The number of bytes of address space for call sites.
     pub sites_span: usize,
     /// Wrappers of malloc.
     pub wrappers: usize,
-    /// Bytes of address space for them.
+    /// The number of bytes of address space for wrappers.
     pub wrappers_span: usize,
-    /// What is noted of call sites, to find wrappers.
+    /// Notes on call sites, which serve to find wrappers.
     pub notes: usize,
-    /// Bytes of address space for that.
+    /// The number of bytes of address space for notes.
     pub notes_span: usize,
     /// Counts of large blocks by call site.
     pub tallies: usize,
-    /// Bytes of address space for them.
+    /// The number of bytes of address space for counts.
     pub tallies_span: usize,
     /// Sampled stacks and blocks.
     pub samples: usize,
-    /// Bytes of address space for them.
+    /// The number of bytes of address space for samples.
     pub samples_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
@@ -75,34 +75,36 @@ pub struct Layout {
 }
 
 impl Windows {
-    /// First address of the medium tier.
+    /// Returns the first address of the medium tier.
     pub fn medium(&self) -> usize {
         self.data + self.span + self.large_span
     }
 
-    /// Bytes at the end of the large tier for zero-size blocks, 16 for each: none in the default
-    /// build.
+    /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
+    /// each. Returns zero in the default build.
     pub fn nothing_span(&self) -> usize {
         if HARDENED { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
     }
 
-    /// Picks windows at random places, halving them until the system lets us map at their ends.
+    /// Chooses windows at random places. Halves their sizes until the system can map pages at their
+    /// ends.
     ///
-    /// A plot takes one entry of a table that every free reads, so the slab tiers are no larger
-    /// than the number of partitions asks for: few entries lie on few pages.
+    /// Each plot has an entry in a table that every free reads. The slab tiers are therefore only
+    /// as large as the number of partitions requires, so that the entries are on few pages.
     pub fn choose(os: &impl Os, partitions: usize) -> Result<Windows, Error> {
         let page = os.page_size();
         let all = os.address_space();
         let mut space = all.len();
         while space / 32 >= SPAN_MIN {
-            // The middle of the address space holds the program and its brk heap (from two thirds),
-            // the top holds libraries and stacks; the places below stay clear of both.
+            // The middle of the address space, from two thirds on, holds the program and its brk
+            // heap. The top holds libraries and stacks. The places below are clear of both.
             let span = if partitions <= 256 { space / 32 } else { space / 8 };
             let large_span = space / 4;
             let data = 2 * span + large_span;
             let low = all.start + space / 128 + random_below(os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
-            // Bounds are kept by granule, so a plot that is as large must not straddle two.
+            // The lookup keeps bounds for each granule, so a plot of a granule's size must not
+            // straddle two.
             let unit =
                 if span >> 32 >= 512 { 1 << 32 } else { (span / 512).max(page << 11).max(1 << 24) };
             let windows =
@@ -119,13 +121,13 @@ impl Windows {
 }
 
 impl Layout {
-    /// Lays the metadata out, each part followed by a gap that is never mapped.
+    /// Returns the layout of the metadata. A gap that is never mapped follows each part.
     pub fn new(windows: Windows, page: usize) -> Layout {
         let gap = 64 * page;
         let span = windows.span;
         let tables = windows.metadata;
         let small_slabs = tables + (1 << 26) + gap;
-        // Behind its descriptors each tier has what finding them asks for.
+        // The descriptors of each tier are followed by the space that its lookup needs.
         let (small_lookup, medium_lookup) =
             (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
         let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
@@ -177,6 +179,6 @@ fn can_map(os: &impl Os, addr: usize, len: usize) -> bool {
     if os.map(addr, len).is_err() {
         return false;
     }
-    // SAFETY: (1) mapped by the line above and known to no other code.
+    // SAFETY: (1) mapped by the call above, and known to no other code.
     unsafe { os.unmap(addr, len) }.is_ok()
 }

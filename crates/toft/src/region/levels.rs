@@ -4,17 +4,18 @@
 //! level 0  128 entries   level 1  256   level 2  512   ...      one behind the other, mapped as needed
 //! ```
 //!
-//! A key is looked for in a few places of each level, in order, and the first empty one becomes its
-//! own; if all are taken, in the next level. Nothing is ever taken out, so that a thread that has
-//! found an entry may keep it. Two threads that bring the same key at the same time compete for the
-//! same place. All of it is a few loads for a key that is there, no lock, and no capacity but that
-//! of the address space.
+//! A key has a few possible places in each level, which are searched in order. It takes the first
+//! empty one. If all are taken, the search goes on in the next level. No entry is ever removed, so
+//! a thread that has found an entry may keep it. Two threads that add the same key at the same time
+//! compete for the same place. A key that is present is found by a few loads, without a lock. Only
+//! the address space limits the capacity.
 //!
-//! Or a table's keys leave it again (`add`, `find`, `leave`, and never `find_or_add`): then no two
-//! threads bring the same key at the same time, and every place of a key is searched.
+//! A table may also let its keys leave. Such a table uses `add`, `find` and `leave`, and never
+//! `find_or_add`. No two threads may then add the same key at the same time, and every place of a
+//! key is searched.
 //!
-//! The table of call sites (`site/table.rs`) is older and has a word for key and value; this one is
-//! for entries that count.
+//! The table of call sites (`site/table.rs`) is older, and has one word for key and value. This
+//! table is for entries that count.
 
 use super::{Carve, STEP};
 use crate::os::{Error, Os};
@@ -22,20 +23,20 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Release};
 use core::marker::PhantomData;
 
-/// Entries of level 0; each level has twice as many as the one before.
+/// The number of entries of level 0. Each level has twice as many as the level before.
 pub const FIRST: usize = 128;
-/// Entries of a level that a key may have.
+/// The number of places of a level where a key may be.
 const PROBES: usize = 16;
-/// Levels at most: more entries than a machine has memory for.
+/// The largest number of levels, which have more entries than a machine has memory for.
 const LEVELS_MAX: u32 = 28;
 
-/// What a table is made of.
+/// An entry of a table.
 ///
 /// # Safety
 /// 1. All zero is an unowned entry, and has the key zero.
 /// 2. Every field may be used by any thread at any time.
 pub unsafe trait Keyed {
-    /// The key; zero for an unowned entry. Written by the table.
+    /// Returns the key, which is zero if the entry is not in use. The table writes it.
     fn key(&self) -> &AtomicU64;
 }
 
@@ -50,16 +51,16 @@ pub struct Levels<E> {
 
 // SAFETY: the pointer leads to atomics that live for ever; entries are `Keyed` (2).
 unsafe impl<E: Keyed> Sync for Levels<E> {}
-// SAFETY: as above; nothing is tied to a thread.
+// SAFETY: the pointer leads to atomics that live for ever; nothing is tied to a thread.
 unsafe impl<E: Keyed> Send for Levels<E> {}
 
 impl<E: Keyed> Levels<E> {
-    /// No table.
+    /// Returns an object without a table.
     pub const fn none() -> Levels<E> {
         Levels { base: 0, levels: 0, carve: core::ptr::null(), entries: PhantomData }
     }
 
-    /// A table in the address space from `start` to `end`.
+    /// Returns a table in the address space from `start` to `end`.
     ///
     /// # Safety
     /// 1. `carve` is the address of a zero `Carve` that lives for ever and belongs to this object
@@ -83,13 +84,13 @@ impl<E: Keyed> Levels<E> {
 
     fn entry(&self, number: usize) -> &E {
         let address = self.base + number * size_of::<E>();
-        // SAFETY: `new` duty 2, and callers name entries that are mapped; zero bytes are an `E`
-        // (`Keyed` 1).
+        // SAFETY: `new` duty 2. Callers pass numbers of entries that are mapped. Zero bytes are an
+        // `E` (`Keyed` 1).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The entry of a key, which is not zero; a new one, if there is none yet. Without memory for
-    /// more there may be none.
+    /// Returns the entry of a key that is not zero. Adds the entry if there is none. Fails if there
+    /// is no memory for it.
     pub fn find_or_add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
@@ -118,9 +119,9 @@ impl<E: Keyed> Levels<E> {
         Err(Error::NoMemory)
     }
 
-    /// An entry for a key that has none and that no other thread brings meanwhile, in a table that
-    /// keys [leave](Levels::leave): the first empty place that it may have. Without memory for more
-    /// there may be none.
+    /// Adds an entry for a key, in a table that keys [leave](Levels::leave). The key has no entry,
+    /// and no other thread adds it meanwhile. The entry is the first empty place of the key. Fails
+    /// if there is no memory for it.
     pub fn add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
@@ -142,8 +143,8 @@ impl<E: Keyed> Levels<E> {
         Err(Error::NoMemory)
     }
 
-    /// The entry of a key, which is not zero, in a table that keys leave: an empty place says
-    /// nothing of those behind it.
+    /// Returns the entry of a key that is not zero, in a table that keys leave. An empty place does
+    /// not end the search, because the key may be in a place after it.
     pub fn find(&self, key: u64) -> Option<&E> {
         let mapped = self.carve()?.mapped();
         let mut before = 0;
@@ -162,12 +163,13 @@ impl<E: Keyed> Levels<E> {
         None
     }
 
-    /// An entry is unowned again. By the thread that has added its key, or has it from that one.
+    /// Removes the key of an entry. Only the thread that added the key may do so, or a thread that
+    /// got the entry from it.
     pub fn leave(&self, entry: &E) {
         entry.key().store(0, Release);
     }
 
-    /// Every entry that has a key.
+    /// Calls `each` with every entry that has a key.
     pub fn for_each(&self, mut each: impl FnMut(&E)) {
         let mapped = self.carve().map_or(0, Carve::mapped);
         for number in 0..mapped / size_of::<E>() {
@@ -178,18 +180,18 @@ impl<E: Keyed> Levels<E> {
         }
     }
 
-    /// Where the first entry is, and the address of the number of mapped bytes; zeros if there is
-    /// no table.
+    /// Returns the address of the first entry, and the address of the number of mapped bytes.
+    /// Returns zeros if there is no table.
     pub fn places(&self) -> (usize, usize) {
         self.carve().map_or((0, 0), |carve| (self.base, carve.mapped_at()))
     }
 
-    /// Bytes of metadata mapped for it.
+    /// Returns the number of bytes of metadata mapped for the table.
     pub fn mapped_bytes(&self) -> usize {
         self.carve().map_or(0, Carve::mapped)
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os) {
         if let Some(carve) = self.carve() {
             carve.repair(os, self.base);
@@ -197,7 +199,7 @@ impl<E: Keyed> Levels<E> {
     }
 }
 
-/// The places of a level where a key may be.
+/// Returns the places of a level where a key may be.
 fn places(key: u64, count: usize) -> impl Iterator<Item = usize> {
     let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -268,13 +270,13 @@ mod tests {
         let mut count = 0;
         levels.for_each(|_| count += 1);
         assert_eq!(count, live);
-        // No more than the live ones ask for.
+        // The table is not larger than the live keys require.
         assert!(levels.mapped_bytes() <= (8 * live as usize * size_of::<Pair>()).max(STEP));
     }
 
     #[test]
     fn without_room_it_says_so_and_what_was_there_stays() {
-        // Level 0 alone.
+        // The table has room for level 0 only.
         let (fake, levels) = table(FIRST * size_of::<Pair>());
         let had: std::vec::Vec<u64> =
             (1..=2000).filter(|&key| levels.find_or_add(&fake, key).is_ok()).collect();

@@ -1,11 +1,11 @@
-//! From an address to the descriptor of the slab that contains it: any address at all, by a few
-//! loads from tables, and never a fault.
+//! Finds the descriptor of the slab that contains an address. The address may be any. A lookup
+//! takes a few loads from tables, and never faults.
 //!
-//! A few words for each *granule* of 4 GiB, and arithmetic for the rest.
-//! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
-//! indices `first .. first + count` have descriptors, from the address `slabs` on. A slab index is
-//! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise
-//! a pointer: shifts, one subtraction, two comparisons.
+//! There are a few words for each *granule* of 4 GiB, and arithmetic for the rest. `bounds[address
+//! >> 32]` is `(first, count, slabs)`. In that granule, the slab indices `first .. first + count`
+//! have descriptors, which begin at the address `slabs`. A slab index is an address shifted right;
+//! nothing is subtracted from it first. Any thread reads the table to recognise a pointer, by
+//! shifts, one subtraction and two comparisons.
 //!
 //! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
 //!   writer.
@@ -19,24 +19,24 @@ use core::marker::PhantomData;
 /// log2 of the bytes in a granule.
 pub const GRANULE_SHIFT: u32 = 32;
 
-/// Granules in the largest user address space there is (48 bits).
+/// The number of granules in the largest user address space (48 bits).
 const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
 
-/// Which slab indices of a granule have descriptors, and where. Written by the thread whose mapping
-/// succeeded; read by every free.
+/// The slab indices of a granule that have descriptors, and the place of the descriptors. The
+/// thread whose mapping succeeded writes it, and every free reads it.
 #[repr(C, align(16))]
 #[derive(Debug)]
 struct Bounds {
     first: AtomicU32,
     count: AtomicU32,
-    /// Address of the first one's descriptor.
+    /// The address of the descriptor of slab index `first`.
     slabs: AtomicUsize,
 }
 
-/// The table.
+/// The table of all granules.
 #[derive(Debug)]
 pub struct Lookup<const TIER: TierNumber, D> {
-    /// Length of the table: zero before there is one.
+    /// The number of granules, or zero if there is no table.
     granules: usize,
     bounds: *const Bounds,
     descriptors: PhantomData<D>,
@@ -45,20 +45,20 @@ pub struct Lookup<const TIER: TierNumber, D> {
 impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     const SHIFT: u32 = Tier::of(TIER).shift;
 
-    /// Bytes of zeroed table that `new` needs.
+    /// The number of zeroed bytes of table that `new` needs.
     pub const TABLE_BYTES: usize = GRANULES * size_of::<Bounds>();
 
-    /// Bytes of address space that `new` needs for itself, for a tier of `span` bytes.
+    /// Returns the number of bytes of address space that `new` needs for a tier of `span` bytes.
     pub const fn span_bytes(_span: usize) -> usize {
         0
     }
 
-    /// Before anything is known: contains no address.
+    /// Returns a lookup that contains no address, for use before the allocator starts.
     pub const fn none() -> Self {
         Lookup { granules: 0, bounds: core::ptr::null(), descriptors: PhantomData }
     }
 
-    /// A table that has no descriptor yet.
+    /// Returns a table that has no descriptor yet.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -85,30 +85,32 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         Some(unsafe { &*self.bounds.add(granule) })
     }
 
-    /// The address of the descriptor of the slab that contains an address, if it is mapped.
+    /// Returns the address of the descriptor of the slab that contains an address, if it is mapped.
     ///
-    /// 5 loads, 4 shifts and 2 comparisons; touches nothing but the table.
+    /// It has 5 loads, 4 shifts and 2 comparisons, and accesses only the table.
     #[inline(always)]
     pub fn descriptor_of(&self, address: usize) -> Option<usize> {
         let bounds = self.bounds_at(address)?;
         // publish slabs: pairs with `publish`; the other two are read after it.
         let count = bounds.count.load(Acquire);
         // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
-        // no block is here, and whatever is read is refused, because no index is below zero.
+        // no block is here. Any value read then is refused, because no index is below zero.
         let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
         let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
         if index >= count {
             return None;
         }
-        // SAFETY: (1) as above.
+        // SAFETY: (1) P1, like `first`.
         Some(index as usize * size_of::<D>() + unsafe { slabs.settled() })
     }
 
-    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors,
-    /// from the address `slabs` on. Every call for a granule names the same first one.
+    /// Makes the descriptors of the slab indices `first .. end` visible. They begin at the address
+    /// `slabs`. The indices are all of one granule. Every call for a granule passes the same
+    /// `first`.
     pub fn publish(&self, first: usize, end: usize, slabs: usize) {
-        // publish slabs: pairs with `descriptor_of`. In an unshared granule threads that have
-        // mapped different steps may get here in any order; in a shared one all write the same.
+        // publish slabs: pairs with `descriptor_of`. In an unshared granule, threads that have
+        // mapped different steps may get here in any order. In a shared one all write the same
+        // values.
         if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
             if bounds.count.load(Acquire) == 0 {
                 bounds.first.store(first as u32, Relaxed);

@@ -1,9 +1,8 @@
-//! L2: which addresses are ours and whose they are.
+//! L2: which addresses belong to Toft, and to which partition.
 //!
-//! Nothing is reserved. Toft owns a *window* of addresses at a random place and maps pieces of it
-//! as they are needed, never over anything else (decision 0001). So a limit on address space holds
-//! for what is used, not for what is reserved, and a fallback for small systems is a smaller
-//! window.
+//! No addresses are reserved. Toft owns a *window* of addresses at a random place, and maps pieces
+//! of it as they are needed, never over anything else (decision 0001). A limit on address space
+//! therefore counts only the used part. A smaller window is the fallback for small systems.
 //!
 //! ```text
 //! base            + span             + large span     + span
@@ -12,9 +11,9 @@
 //!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
 //! ```
 //!
-//! A tier's span is cut into *plots*: each partition draws its slabs from its own plot, from a
-//! random place in it upwards, and moves to another plot when the first is used up. So the
-//! addresses of two call sites are far apart, and what is between them is not mapped.
+//! A tier's span is cut into *plots*. Each partition takes its slabs from its own plot, upwards
+//! from a random place in it. It moves to another plot when the first is used up. So the addresses
+//! of two call sites are far apart, and nothing is mapped between them.
 
 #[cfg(not(loom))]
 mod carve;

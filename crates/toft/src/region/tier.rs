@@ -1,25 +1,25 @@
 //! The two tiers of slabs.
 
-/// Which tier, as a constant parameter.
+/// The number of a tier, as a constant parameter.
 pub type TierNumber = usize;
 /// The small tier.
 pub const SMALL: TierNumber = 0;
 /// The medium tier.
 pub const MEDIUM: TierNumber = 1;
 
-/// What a tier's slabs look like.
+/// The properties of a tier's slabs.
 #[derive(Clone, Copy, Debug)]
 pub struct Tier {
     /// log2 of the bytes in a slab.
     pub shift: u32,
-    /// Bytes that a plot grows by at first.
+    /// The number of bytes of a plot's first step of growth.
     pub first_step: usize,
-    /// No slot size of the tier is divisible by a larger power of two than this one, as its log2.
+    /// log2 of the largest power of two that divides a slot size of the tier.
     pub slot_bits: u32,
 }
 
 impl Tier {
-    /// The tier of a number.
+    /// Returns the tier with a number.
     #[inline(always)]
     pub const fn of(tier: TierNumber) -> Tier {
         match tier {
@@ -28,12 +28,12 @@ impl Tier {
         }
     }
 
-    /// Bytes in a slab.
+    /// Returns the number of bytes in a slab.
     pub const fn slab_bytes(self) -> usize {
         1 << self.shift
     }
 
-    /// Offset of an address within its slab.
+    /// Returns the offset of an address within its slab.
     #[inline(always)]
     pub const fn offset(self, address: usize) -> usize {
         address & (self.slab_bytes() - 1)

@@ -1,52 +1,52 @@
-//! The pending stack of one heap, and the free that ends on it.
+//! The pending stack of one heap, and the remote frees that push to it.
 
 use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab};
 use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// Slabs that other threads have freed into. It is the first part of a heap, so that the address in
+/// The slabs that other threads have freed into. It is the first part of a heap, so the address in
 /// a slab's `owner` is the address of the inbox to push to.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Inbox {
-    /// Top of the stack: a descriptor's address, or zero. Written by any thread, by exchange.
+    /// The top of the stack: a descriptor's address, or zero. Any thread writes it, by exchange.
     head: AtomicUsize,
-    /// The part of an earlier stack that was not handed out yet: whose next link was not written,
-    /// or whose holder was ended while it was at it. Holder of the heap only.
+    /// The rest of an earlier stack, or zero. `drain` stopped there because a next link was not
+    /// written yet, or because its thread exited. Holder of the heap only.
     deferred: AtomicUsize,
 }
 
 impl Inbox {
-    /// An empty inbox.
+    /// Returns an empty inbox.
     #[cfg(not(loom))]
     pub const fn new() -> Inbox {
         Inbox { head: AtomicUsize::new(0), deferred: AtomicUsize::new(0) }
     }
 
-    /// An empty inbox.
+    /// Returns an empty inbox.
     #[cfg(loom)]
     pub fn new() -> Inbox {
         Inbox { head: AtomicUsize::new(0), deferred: AtomicUsize::new(0) }
     }
 
-    /// Puts a slab on the stack. Only the thread that has set PENDING may: so a slab is pushed
-    /// once.
+    /// Pushes a slab on the stack. Only the thread that has set PENDING calls this, so a slab is
+    /// pushed once.
     fn push(&self, slab: &Slab) {
         // push slab: Release makes the slab's bits visible to the thread that takes the stack.
         let below = self.head.swap((&raw const *slab).expose_provenance(), AcqRel);
         slab.link.store(below, Release);
     }
 
-    /// Whether there is nothing to drain.
+    /// Returns true if there is nothing to drain.
     pub fn is_empty(&self) -> bool {
         self.head.load(Relaxed) == 0 && self.deferred.load(Relaxed) == 0
     }
 
-    /// Hands every pending slab to `each`, with PENDING already clear. Holder of the heap only.
+    /// Passes every pending slab to `each`, after PENDING is cleared. Holder of the heap only.
     pub fn drain(&self, mut each: impl FnMut(&'static Slab)) {
         let deferred = self.deferred.load(Relaxed);
-        // A pusher may still sleep between two instructions; what has come since can wait for the
-        // next drain, so that one word is enough to remember where we were.
+        // A pushing thread may be stopped between two instructions. The slabs pushed since then
+        // wait for the next drain, so one word is enough to store the position.
         if deferred != 0 && !self.walk(deferred, &mut each) {
             return;
         }
@@ -58,7 +58,8 @@ impl Inbox {
         }
     }
 
-    /// From `deferred` on, which is always what is left.
+    /// Passes the slabs from `address` on to `each`. `deferred` always stores the rest. Returns
+    /// false if a link is not written yet.
     fn walk(&self, mut address: usize, each: &mut impl FnMut(&'static Slab)) -> bool {
         while address != 0 {
             // SAFETY: the stack holds addresses of slab descriptors, which live for ever.
@@ -76,7 +77,7 @@ impl Inbox {
                 pause();
             };
             self.deferred.store(below, Relaxed);
-            // From the moment PENDING is clear the slab may be pushed again.
+            // The slab may be pushed again as soon as PENDING is clear.
             slab.link.store(LINK_OPEN, Release);
             slab.clear_owner_flag(PENDING);
             crate::sync::fence_between_locations();
@@ -86,7 +87,7 @@ impl Inbox {
         true
     }
 
-    /// Forgets the stack, for rebuilding after a fork.
+    /// Forgets the stack, before the lists are rebuilt after a fork.
     pub fn reset(&self) {
         self.head.store(0, Relaxed);
         self.deferred.store(0, Relaxed);
@@ -99,18 +100,19 @@ impl Default for Inbox {
     }
 }
 
-/// What setting a remote bit has found.
+/// The result of setting a remote bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
     /// The bit was set already: another thread has freed the slot.
     Twice,
-    /// Done; the slab is on its owner's pending stack, or its owner is about to look.
+    /// The bit is set, and PENDING was set before. The slab is on its owner's pending stack, or on
+    /// its way there, or the owner is about to collect it.
     Done,
-    /// Done, and the slab must be announced to its owner.
+    /// The bit is set, and the caller must call [`announce`].
     Unannounced,
 }
 
-/// Frees a slot of a slab that the caller does not own. Wait-free: one atomic.
+/// Frees a slot of a slab that the caller does not own. Wait-free: one atomic operation.
 #[inline]
 pub fn mark_remote(slab: &Slab, slot: usize) -> Marked {
     if !slab.set_remote(slot) {
@@ -123,17 +125,17 @@ pub fn mark_remote(slab: &Slab, slot: usize) -> Marked {
     Marked::Done
 }
 
-/// Puts a slab with a new remote bit on its owner's pending stack, unless another thread does.
-/// Wait-free: two exchanges.
+/// Pushes a slab with a new remote bit on its owner's pending stack, unless another thread does.
+/// Wait-free: two atomic operations.
 #[cold]
 pub fn announce(slab: &Slab) {
     let before = slab.set_owner_flag(PENDING);
-    // Without owner: what the caller has freed was collected already, and the slab has become
-    // empty. The thread that takes it from the pool takes the flag off with that.
+    // A slab without an owner is empty, and the caller's free was collected already. The thread
+    // that takes the slab from the pool also clears the flag (`Slab::adopt`).
     if before & PENDING == 0 && before & !FLAGS != 0 {
-        // SAFETY: `owner` of a published slab is the address of a heap, whose first part is its
-        // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one
-        // that owns the slab until PENDING is clear again (`Slab::change_owner` fails meanwhile).
+        // SAFETY: the `owner` of a published slab is the address of a heap, whose first part is its
+        // inbox, and heaps live for ever. The heap in the exchanged value owns the slab until
+        // PENDING is clear again, because `Slab::change_owner` fails until then.
         let inbox: &Inbox = unsafe { &*core::ptr::with_exposed_provenance(before & !FLAGS) };
         inbox.push(slab);
     }

@@ -1,10 +1,10 @@
-//! The calls that a report can be of.
+//! The calls that a report can name.
 
-/// Which call was given a bad pointer. No more than a number: free's fast path hands it on in a
-/// register.
+/// The call that was given a bad pointer. It is only a number, because free's fast path passes it
+/// on in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// `free`, `cfree`, and deletes.
+    /// `free`, `cfree`, Rust's `dealloc`, and the library's own frees.
     Free,
     /// `operator delete` in all its forms.
     Delete,
@@ -18,9 +18,9 @@ pub enum Call {
     Realloc,
     /// `malloc_usable_size`.
     UsableSize,
-    /// Whatever hands out memory.
+    /// Any call that allocates.
     Malloc,
-    /// Seen by the owner when it collected the frees of other threads.
+    /// The owner thread, when it collected the frees of other threads.
     RemoteFree,
     /// `memcpy`, of `libtoft_checked.so`.
     Memcpy,
@@ -32,9 +32,9 @@ pub enum Call {
     Memset,
     /// `bzero`.
     Bzero,
-    /// `toft_verify`, or the same on the library's own account.
+    /// `toft_verify`, or a verification that the library has started itself.
     Verify,
-    /// `toft_dangling`, or the same on the library's own account.
+    /// `toft_dangling`, or a scan that the library has started itself.
     Look,
     /// `toft_zone_malloc`, `toft_zone_calloc` and `toft_zone_aligned_alloc`.
     ZoneMalloc,
@@ -58,7 +58,7 @@ pub enum Call {
     Read,
     /// No call: an instruction that writes.
     Write,
-    /// The kernel, for a system call that the program has made.
+    /// The kernel, in a system call of the program.
     System,
 }
 

@@ -1,11 +1,11 @@
-//! Calls in memory: which words are return addresses, where the call before one goes, and the
-//! registers of a function that asks.
+//! Calls in machine code: which words are return addresses, where the call before one goes, and the
+//! registers of the running function.
 
 use crate::os::process::peek;
 
 const WORD: usize = size_of::<usize>();
 
-/// The stack pointer and the frame pointer, or what the register for that holds.
+/// Returns the stack pointer and the frame pointer, or what the frame pointer's register holds.
 #[inline(always)]
 pub fn registers() -> (usize, usize) {
     let (pointer, frame): (usize, usize);
@@ -22,8 +22,8 @@ pub fn registers() -> (usize, usize) {
     (pointer, frame)
 }
 
-/// An instruction of the function that this is inlined into, its stack pointer and its frame
-/// pointer.
+/// Returns an instruction of the function that this is inlined into, its stack pointer and its
+/// frame pointer.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn here() -> (usize, usize, usize) {
@@ -38,21 +38,21 @@ pub(super) fn here() -> (usize, usize, usize) {
     (instruction, stack, frame)
 }
 
-/// No tables are read there, so this leads nowhere. (Untested.)
+/// Returns zeros, because no tables are read on this processor. (Untested.)
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(super) fn here() -> (usize, usize, usize) {
     (0, 0, 0)
 }
 
-/// A word of memory, if it is there.
+/// Returns a word of memory, if it can be read.
 pub(super) fn read(address: usize) -> Option<usize> {
     let mut bytes = [0u8; WORD];
     (peek(address, &mut bytes) == WORD).then(|| usize::from_ne_bytes(bytes))
 }
 
-/// Where the call before a return address goes: directly, by a word of memory, or by a stub that
-/// jumps by one, as linkers make them.
+/// Returns the target of the call before a return address. The call is direct, by a word of memory,
+/// or to a linker's stub that jumps by a word of memory.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn called_by(address: usize) -> Option<usize> {
     let mut before = [0u8; 6];
@@ -72,7 +72,7 @@ pub(super) fn called_by(address: usize) -> Option<usize> {
     if peek(target, &mut stub) != stub.len() {
         return Some(target);
     }
-    // endbr64 and a prefix may stand before the jump.
+    // endbr64 and a prefix may be before the jump.
     for at in [0, 1, 4, 5] {
         if stub.get(at..at + 2) == Some(&[0xFF, 0x25]) {
             let place = target.wrapping_add(at + 6);
@@ -82,13 +82,13 @@ pub(super) fn called_by(address: usize) -> Option<usize> {
     Some(target)
 }
 
-/// Not looked for: frame records are reliable there. (Untested.)
+/// Returns no target, because frame records are reliable on this processor. (Untested.)
 #[cfg(target_arch = "aarch64")]
 pub(super) fn called_by(_address: usize) -> Option<usize> {
     None
 }
 
-/// Whether an address follows an instruction that calls.
+/// Returns true if an address follows a call instruction.
 #[cfg(target_arch = "x86_64")]
 pub fn is_return(address: usize) -> bool {
     // The lowest page is never mapped, and the upper half is the kernel's.
@@ -99,12 +99,12 @@ pub fn is_return(address: usize) -> bool {
     if peek(address - before.len(), &mut before) != before.len() {
         return false;
     }
-    // call rel32, or FF with 2 in the middle of its second byte, in any of its lengths.
+    // `call rel32`, or FF with 2 in the middle field of its second byte, in any of its lengths.
     before.get(2) == Some(&0xE8)
         || before.windows(2).take(6).any(|pair| matches!(pair, [0xFF, mode] if mode >> 3 & 7 == 2))
 }
 
-/// Whether an address follows an instruction that calls. (Untested.)
+/// Returns true if an address follows a call instruction. (Untested.)
 #[cfg(target_arch = "aarch64")]
 pub fn is_return(address: usize) -> bool {
     let mut before = [0u8; 4];

@@ -1,4 +1,4 @@
-//! Who called, by the unwind tables.
+//! Finds the callers by the unwind tables.
 //!
 //! If Toft is a shared library, the tables lead out of its code. If it is part of the program (an
 //! archive or a crate), the linker mixes its functions with the program's. The symbol table then
@@ -11,17 +11,17 @@ use super::symbols::{for_each_function, section};
 use super::unwind::{Base, Frame, Pointer, frame_in, frame_of};
 use super::{is_return, module_of};
 
-/// Frames that are walked through: the library's own, and those of the program that are kept.
+/// The most frames that are walked: the library's own, and those of the program that are kept.
 const MOST: usize = 40;
 /// The largest frame that is believed.
 const LARGEST_FRAME: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
-/// Frames, the innermost first, and where the last of them was found.
+/// Frames, the innermost first, and the place of the last one.
 pub(super) struct Callers {
     addresses: [usize; MOST],
     count: usize,
-    /// How many of them are this library's.
+    /// The number of frames that are this library's.
     own: usize,
     /// Where the last return address is, and the frame pointer of the function that it is in.
     pub(super) slot: usize,
@@ -29,9 +29,10 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    /// The callers of a function of this library, which is in `own`, from an instruction of it and
-    /// its registers. Nothing where the frames do not lead out of this library. In a stripped file
-    /// none is known to be this library's.
+    /// Returns the callers of a function of this library. The walk begins at an instruction of the
+    /// function, with its registers. `own` is the file of the function. Returns `None` if the
+    /// frames do not lead out of this library. In a stripped file no frame is known to be this
+    /// library's.
     pub(super) fn walk(
         own: &Module,
         (instruction, stack, frame): (usize, usize, usize),
@@ -71,17 +72,17 @@ impl Callers {
         None
     }
 
-    /// Whether this library's frames were told from the program's.
+    /// Returns true if this library's frames were told apart from the program's.
     pub(super) fn are_told(&self) -> bool {
         self.own > 0
     }
 
-    /// The return addresses into the program.
+    /// Returns the return addresses into the program.
     pub(super) fn programs(&self) -> impl Iterator<Item = usize> + '_ {
         self.addresses.iter().take(self.count).skip(self.own).copied()
     }
 
-    /// Counts the frames up to the outermost of this library: between those no other code is but
+    /// Counts the frames up to the outermost of this library. The only other code between those is
     /// Rust's `core`.
     fn find_own(&mut self, own: &Module) {
         let (addresses, count) = (&self.addresses, self.count);
@@ -98,8 +99,8 @@ impl Callers {
     }
 }
 
-/// Whether a function is this library's by its name: of this crate, in either way of writing that,
-/// or one that the archive exports.
+/// Returns true if a function is this library's by its name. It is then of this crate, in either
+/// mangling, or one that the archive exports.
 fn is_own(name: &[u8]) -> bool {
     const OPERATORS: [&[u8]; 4] = [b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
     const CALLS: [&[u8]; 8] = [
@@ -123,13 +124,14 @@ fn is_own(name: &[u8]) -> bool {
 /// Steps from a frame to its caller's, by the tables of the file that contains each.
 struct Steps {
     module: Module,
-    /// The descriptions of a file without a table to search in, and whether they were looked for.
+    /// The descriptions of a file without a search table. `asked` is true if they were looked for.
     plain: Option<(usize, usize)>,
     asked: bool,
 }
 
 impl Steps {
-    /// Where the return address of the function at `address` is, and its caller's frame pointer.
+    /// Returns where the return address of the function at `address` is, and its caller's frame
+    /// pointer.
     fn up(&mut self, address: usize, stack: usize, pointer: usize) -> Option<(usize, usize)> {
         let (start, end) = self.module.text;
         if !(start..end).contains(&address) {
@@ -204,7 +206,7 @@ mod tests {
             addresses.push(next);
             (address, stack, frame) = (next, slot + WORD, pointer);
         }
-        // Likewise by the descriptions alone, as in a program without a table.
+        // The descriptions alone give the same frames, as in a program without a table.
         let all = section(&own, b".eh_frame").unwrap();
         let same = addresses.iter().filter(|&&address| {
             module_of(address).is_some_and(|module| module.base == own.base)
@@ -220,7 +222,7 @@ mod tests {
         core::hint::black_box(());
     }
 
-    // A frame that the compiler keeps: the test's own may be part of its caller's.
+    // A frame that the compiler keeps. The test's own frame may be part of its caller's.
     #[inline(never)]
     fn outermost(found: &mut Option<(std::vec::Vec<usize>, usize)>) {
         outer(found);
@@ -251,7 +253,7 @@ mod tests {
             names.iter().any(|name| name.contains("thread_start") || name.contains("Thread")),
             "{names:?}"
         );
-        // But for the frames in libc, all of them.
+        // All except the frames in libc.
         assert!(same + 3 >= addresses.len() && same > 5, "{same} of {}", addresses.len());
     }
 }

@@ -1,11 +1,12 @@
-//! Places in code and stacks, as lines for a person and as JSON.
+//! Writes places in code, and stacks, as lines of text and as JSON.
 
 use super::{Desk, Stack, Writer, module_of};
 
-/// What every line of a report but the first begins with.
+/// The beginning of every line of a report except the first.
 pub const DETAIL: &str = "toft:   ";
 
-/// `what  /path/of/file+0x1169 build-id 0123...`: what `toft explain` finds function and line by.
+/// Writes `what  /path/of/file+0x1169 build-id 0123...`. `toft explain` finds function and line by
+/// it.
 #[inline(never)]
 pub fn frame_line<const BYTES: usize>(w: &mut Writer<BYTES>, what: &str, address: usize) {
     w.text(DETAIL).text(what);
@@ -16,7 +17,7 @@ pub fn frame_line<const BYTES: usize>(w: &mut Writer<BYTES>, what: &str, address
     w.text("\n");
 }
 
-/// `/path/of/file+0x1169 build-id 0123...`.
+/// Writes `/path/of/file+0x1169 build-id 0123...`.
 #[inline(never)]
 pub fn place_text<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
     match module_of(address) {
@@ -33,7 +34,7 @@ pub fn place_text<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
     }
 }
 
-/// A line for each frame: the first begins with `what`.
+/// Writes a line for each frame. The first line begins with `what`.
 pub fn stack_lines<const BYTES: usize>(w: &mut Writer<BYTES>, what: &str, stack: &Stack) {
     for (number, (address, certain)) in stack.frames().enumerate() {
         let what = match (number, certain) {
@@ -53,13 +54,14 @@ pub fn frame_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize, cer
     w.text(if certain { "}" } else { ",\"certain\":false}" });
 }
 
-/// Fields behind others: the file, the place in it and its build-id, as far as there are any.
+/// Writes the file of a place, its offset there and its build-id as further fields, as far as
+/// known.
 #[inline(never)]
 pub fn place_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
     place_json_by(w, &mut Desk::empty(), address);
 }
 
-/// As [`place_json`], with its buffers handed in, for where the stack may be short.
+/// Does what [`place_json`] does, with the caller's buffers. For callers with a short stack.
 #[inline(never)]
 pub fn place_json_by<const BYTES: usize>(w: &mut Writer<BYTES>, desk: &mut Desk, address: usize) {
     if let Some(module) = desk.module_of(address) {
@@ -72,7 +74,7 @@ pub fn place_json_by<const BYTES: usize>(w: &mut Writer<BYTES>, desk: &mut Desk,
     }
 }
 
-/// A field with an array of frames.
+/// Writes a field with an array of frames.
 pub fn stack_json<const BYTES: usize>(w: &mut Writer<BYTES>, name: &str, stack: &Stack) {
     w.text(",\"").text(name).text("\":[");
     for (number, (address, certain)) in stack.frames().enumerate() {

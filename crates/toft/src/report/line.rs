@@ -2,17 +2,17 @@
 
 use super::Call;
 
-/// A line being written. What does not fit is cut off; nothing is ever allocated.
+/// A line that is being written. What does not fit is cut off, and nothing is ever allocated.
 #[derive(Debug)]
 pub struct Line {
     bytes: [u8; 320],
     len: usize,
     hide_addresses: bool,
-    /// What it names, for the rest of the report; nothing, where it is no report.
+    /// The subject, for the rest of the report. Empty if the line is no report.
     pub(crate) subject: Subject,
 }
 
-/// What a report is of: what its first line begins with.
+/// The subject of a report, with which its first line begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) what: &'static str,
@@ -20,12 +20,12 @@ pub(crate) struct Subject {
     pub(crate) address: usize,
     /// Where the block in question begins, if `address` may be outside of it.
     pub(crate) block: Option<usize>,
-    /// Whether a library that belongs to this one has called (`libtoft_checked.so`).
+    /// True if a library that belongs to this one has made the call (`libtoft_checked.so`).
     pub(crate) companion: bool,
 }
 
 impl Line {
-    /// An empty line.
+    /// Returns an empty line.
     pub fn new(hide_addresses: bool) -> Line {
         Line { bytes: [0; 320], len: 0, hide_addresses, subject: Subject::default() }
     }
@@ -82,12 +82,12 @@ impl Line {
         self
     }
 
-    /// The line so far.
+    /// Returns the line so far.
     pub(crate) fn so_far(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }
 
-    /// The line so far, ended by a newline.
+    /// Ends the line with a newline, and returns it.
     pub fn end(&mut self) -> &[u8] {
         if let Some(place) = self.bytes.get_mut(self.len) {
             *place = b'\n';
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-/// How every report begins: what is wrong, which call found it, and with what address.
+/// Begins a report: what is wrong, which call found it, and with which address.
 pub(crate) fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
     line.subject = Subject { what, call: call.name(), address, block: None, companion: false };
     line.text("toft: ").text(what).text(": ").text(call.name());

@@ -1,23 +1,23 @@
-//! L2: what a report of a bad call, a guard that was hit or a leak is made of.
+//! L2: the parts of a report of a bad call, a guard page that was hit, or a leak.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `api_call.rs` | the calls that a report can be of |
+//! | `api_call.rs` | the calls that a report can name |
 //! | `line.rs` | the first line |
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
-//! | `module.rs` | which file contains an address of code, where in it, and that file's build-id |
-//! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
-//! | `call.rs` | return addresses, and where the calls before them go |
-//! | `exact.rs` | who called, where this library is linked into the program |
+//! | `module.rs` | the file that contains an address of code, the place in it, its build-id |
+//! | `stack.rs` | the callers: return addresses of this thread, without an unwinder |
+//! | `call.rs` | return addresses, and the targets of the calls before them |
+//! | `exact.rs` | the callers, by the unwind tables |
 //! | `symbols.rs` | a file's functions by their names |
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
-//! | `frames.rs` | both, as lines for a person and as JSON |
+//! | `frames.rs` | places and stacks, as lines of text and as JSON |
 //!
-//! All of it may run in a signal handler, in the middle of a malloc, and on a heap that is no
-//! longer what it should be: nothing allocates, takes a lock or asks the loader. What it knows of
-//! the process it reads from `/proc/self/maps` at that moment; memory that may be gone is read by
-//! the kernel ([`crate::os::process::peek`]), which says so where it is. These are unusual system
-//! calls: the caller holds a permit (`os/filter.rs`).
+//! All of this code may run in a signal handler, in the middle of a malloc, and on a damaged heap.
+//! So it does not allocate, take a lock or call the loader. It reads what it needs to know about
+//! the process from `/proc/self/maps` at that moment. The kernel reads memory that may be gone
+//! ([`crate::os::process::peek`]), and refuses what is not there. These are unusual system calls:
+//! the caller holds a permit (`os/filter.rs`).
 
 mod api_call;
 mod call;

@@ -1,13 +1,14 @@
-//! Which file contains an address of code, and where in it: from `/proc/self/maps` and from what is
-//! mapped of the file's own header.
+//! Finds the file that contains an address of code, and the place in it, from `/proc/self/maps` and
+//! the mapped header of the file.
 
 use crate::os::process::{LINE, peek, read_lines_with};
 
-/// Bytes of a path that are kept. The kernel's lines are read in pieces of about as much.
+/// The most bytes of a path that are kept. The kernel's lines are read in pieces of about this
+/// size.
 const PATH: usize = 384;
-/// Bytes of a build-id that are kept: a SHA-1 has 20.
+/// The most bytes of a build-id that are kept: a SHA-1 has 20.
 const BUILD_ID: usize = 20;
-/// Bytes of notes that are looked through.
+/// The most bytes of notes that are searched.
 const NOTES: usize = 256;
 
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
@@ -15,18 +16,18 @@ const EXECUTABLE: u16 = 2;
 const NOTE: u32 = 4;
 const GNU_BUILD_ID: u32 = 3;
 
-/// A mapped file, and where in it an address lies.
+/// A mapped file, and the place of an address in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
     path: [u8; PATH],
     path_len: usize,
-    /// The address as the file's own tables count.
+    /// The address as the file's own tables count it.
     pub offset: usize,
     /// Where the file's first byte is mapped.
     pub base: usize,
     /// The mapping that contains the address.
     pub text: (usize, usize),
-    /// Whether it is at the addresses that it was linked for.
+    /// True if the file is at the addresses that it was linked for.
     fixed: bool,
     build_id: [u8; BUILD_ID],
     build_id_len: usize,
@@ -44,12 +45,12 @@ impl Module {
         build_id_len: 0,
     };
 
-    /// The file's name; cut off, if it is very long.
+    /// Returns the file's name, cut off if it is very long.
     pub fn path(&self) -> &[u8] {
         self.path.get(..self.path_len).unwrap_or(&[])
     }
 
-    /// Its build-id; empty where it has none.
+    /// Returns the file's build-id, or nothing if it has none.
     pub fn build_id(&self) -> &[u8] {
         self.build_id.get(..self.build_id_len).unwrap_or(&[])
     }
@@ -76,7 +77,7 @@ fn hex(text: &[u8]) -> Option<usize> {
 }
 
 impl Mapping<'_> {
-    /// `start-end rights offset device inode   path`.
+    /// Parses a line: `start-end rights offset device inode   path`.
     fn parse(line: &[u8]) -> Option<Mapping<'_>> {
         let mut fields = line.splitn(6, |&byte| byte == b' ');
         let range = fields.next()?;
@@ -95,25 +96,25 @@ impl Mapping<'_> {
     }
 }
 
-/// The buffers for finding files, in one place, for callers short of stack. All zero at first.
+/// The buffers for finding files, in one place, for callers with a short stack. All zero at first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Desk {
     module: Module,
-    /// Pieces of the kernel's list, and a line of it.
+    /// Pieces of the kernel's list, and one line of it.
     pieces: [u8; 512],
     line: [u8; LINE],
     notes: [u8; NOTES],
 }
 
 impl Desk {
-    /// Nothing on it.
+    /// Returns a desk with empty buffers.
     pub fn empty() -> Desk {
         Desk { module: Module::NONE, pieces: [0; 512], line: [0; LINE], notes: [0; NOTES] }
     }
 
-    /// The file that the code at `address` was mapped from; `None` where no code is, or none of a
-    /// file.
+    /// Returns the file that the code at `address` was mapped from, or `None` if that is no code of
+    /// a file.
     #[inline(never)]
     pub fn module_of(&mut self, address: usize) -> Option<&Module> {
         let Desk { module, pieces, line, notes } = self;
@@ -124,7 +125,7 @@ impl Desk {
             if found || mapping.start > address {
                 return;
             }
-            // A file's mappings follow each other, the first of them with the header.
+            // A file's mappings follow each other, and the first of them has the header.
             let known = mapping.path.get(..PATH).unwrap_or(mapping.path);
             if known != module.path() {
                 module.path_len =
@@ -144,13 +145,14 @@ impl Desk {
         Some(module)
     }
 
-    /// Room for a piece of another file.
+    /// Returns a buffer for pieces of another file.
     pub fn pieces(&mut self) -> &mut [u8] {
         &mut self.pieces
     }
 }
 
-/// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
+/// Returns the file that the code at `address` was mapped from, or `None` if that is no code of a
+/// file.
 pub fn module_of(address: usize) -> Option<Module> {
     Desk::empty().module_of(address).copied()
 }
@@ -172,7 +174,8 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 impl Module {
-    /// The build-id; and in a program that is at the addresses it was linked for, those count.
+    /// Reads the build-id. In a program at the addresses that it was linked for, `offset` becomes
+    /// such an address.
     fn read_header(&mut self, notes: &mut [u8; NOTES]) -> Option<()> {
         let mut header = [0u8; 64];
         if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
@@ -203,7 +206,7 @@ impl Module {
         Some((word(&entry, 0)?, address, long(&entry, 40)?))
     }
 
-    /// Address and bytes, in this process, of the first segment of a kind.
+    /// Returns the address and the bytes, in this process, of the first segment of a kind.
     pub fn segment(&self, wanted: usize) -> Option<(usize, usize)> {
         let mut header = [0u8; 64];
         if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
@@ -213,7 +216,8 @@ impl Module {
         segments.filter(|&(kind, ..)| kind == wanted).map(|(_, at, bytes)| (at, bytes)).next()
     }
 
-    /// What is added to an address of the file's own tables to have it in this process.
+    /// Returns the number to add to an address of the file's own tables to get the one in this
+    /// process.
     pub fn bias(&self) -> usize {
         if self.fixed { 0 } else { self.base }
     }
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_build_id_is_the_file_s() {
-        // libc's own, as in every distribution.
+        // The build-id of libc, which every distribution has.
         let module = module_of(libc::getpid as *const () as usize).unwrap();
         assert!(module.path().windows(4).any(|part| part == b"libc"), "{:?}", module.path());
         let bytes = std::fs::read(std::str::from_utf8(module.path()).unwrap()).unwrap();

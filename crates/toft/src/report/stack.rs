@@ -1,32 +1,32 @@
-//! Who called: return addresses of the calling thread.
+//! Finds the callers of a call: return addresses of the calling thread.
 //!
 //! The library has no frame pointers. Its unwind tables give the program's call (`exact.rs`). If
-//! they do not, the stack is searched: the first word that is a return address into the program is
+//! they do not, the stack is searched. The first word that is a return address into the program is
 //! taken for the call. The program's frame pointer is in a register, or where a function of the
-//! library has saved it. From there on frame pointers lead, where the program has them: each higher
-//! than the one before, each with a return address above it.
+//! library has saved it. If the program has frame pointers, they lead on from there. Each must be
+//! above the one before, with a return address above it.
 //!
-//! A return address follows an instruction that calls. Words of the stack are read by the kernel,
-//! which refuses what is not there.
+//! A return address follows a call instruction. The kernel reads the words of the stack, and
+//! refuses what is not there.
 
 use super::call::{called_by, here, is_return, read, registers};
 use super::exact::Callers;
 use super::module::{Module, module_of};
 use crate::os::process::peek;
 
-/// Return addresses that are kept.
+/// The most return addresses that are kept.
 pub const FRAMES: usize = 12;
-/// Bytes above the stack pointer that are searched for the program's call.
+/// The number of bytes above the stack pointer that are searched for the program's call.
 const REACH: usize = 8192;
-/// Bytes that are searched if only the library's own frames are in between.
+/// The number of bytes that are searched if only the library's own frames are in between.
 const SITE_REACH: usize = 4096;
 /// The largest frame that is believed.
 const LARGEST_FRAME: usize = 1 << 20;
-/// So far from the start of a function an instruction is taken to be its.
+/// The most bytes from the start of a function to an instruction that is taken to be its.
 const NEAR: usize = 4096;
-/// Return addresses that are guessed, where no frame pointer leads on.
+/// The most return addresses that are guessed, if no frame pointer leads on.
 const GUESSES: usize = 6;
-/// Bytes above the program's call that are searched for them.
+/// The number of bytes above the program's call that are searched for guesses.
 const GUESS_REACH: usize = 2048;
 
 const WORD: usize = size_of::<usize>();
@@ -36,8 +36,8 @@ const WORD: usize = size_of::<usize>();
 #[repr(C)]
 pub struct Stack {
     frames: [usize; FRAMES],
-    /// How many of them are certain; later ones were on the stack and may be left from an earlier
-    /// call.
+    /// The number of addresses that are certain. Later ones were on the stack, and may be left from
+    /// an earlier call.
     certain: usize,
 }
 
@@ -45,13 +45,13 @@ impl Stack {
     /// No frames.
     pub const EMPTY: Stack = Stack { frames: [0; FRAMES], certain: 0 };
 
-    /// Each return address, and whether it is certain.
+    /// Returns each return address, with true if it is certain.
     pub fn frames(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
         let known = self.frames.iter().take_while(|&&address| address != 0);
         known.enumerate().map(|(number, &address)| (address, number < self.certain))
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames().next().is_none()
     }
@@ -70,13 +70,15 @@ impl Stack {
         true
     }
 
-    /// The stack of a call that returns to `site`, as the shims know it. Only what is certain.
+    /// Returns the stack of a call that returns to `site`, a site from the shims. Has only certain
+    /// frames.
     #[inline(never)]
     pub fn of_site(site: usize) -> Stack {
         let (pointer, frame) = registers();
         let mut stack = Stack::EMPTY;
         stack.push(site, true);
-        // The library's frames may hold it as well, below where the call has put it.
+        // The library's frames may hold the site, too, below the call's own word. The last match
+        // counts.
         let (mut slot, mut from) = (None, pointer);
         while let Some(next) =
             find(from, (pointer + SITE_REACH).saturating_sub(from), |word| word == site)
@@ -89,7 +91,7 @@ impl Stack {
         stack
     }
 
-    /// Known return addresses, all of them certain.
+    /// Returns a stack of known return addresses, all of them certain.
     pub fn of_frames(addresses: impl Iterator<Item = usize>) -> Stack {
         let mut stack = Stack::EMPTY;
         for address in addresses.take_while(|&address| address != 0) {
@@ -98,9 +100,9 @@ impl Stack {
         stack
     }
 
-    /// The stack of the program's call that led here, found with few system calls: whatever is a
-    /// return address and not into `own` code counts as the call. Only what is certain, but for the
-    /// first. Where there is no `own` code, as [`Stack::of_caller`].
+    /// Returns the stack of the program's call that led here, found with few system calls. Any
+    /// return address that is not into `own` code counts as the call. All further frames are
+    /// certain. Without `own` code this is [`Stack::of_caller`].
     #[inline(never)]
     pub fn of_caller_soon(own: (usize, usize)) -> Stack {
         if own == (0, 0) {
@@ -115,26 +117,27 @@ impl Stack {
         stack
     }
 
-    /// The stack of a signal that interrupted an instruction: it, and from there on by frame
+    /// Returns the stack of a signal: the instruction that it interrupted, and the frames by frame
     /// pointers.
     pub fn of_context(instruction: usize, pointer: usize, frame: usize) -> Stack {
         let mut stack = Stack::EMPTY;
-        // As if it were a return address: those follow their instruction.
+        // Stored like a return address, which follows its instruction.
         stack.push(instruction.wrapping_add(1), true);
-        // A function without a frame, as memcpy, or one that calls none: its caller's address is on
-        // top.
+        // A function without a frame, such as memcpy, or one that calls no other: its caller's
+        // address is on top of the stack.
         if let Some(top) = read(pointer).filter(|&word| is_return(word))
             && called_by(top).is_some_and(|to| instruction.wrapping_sub(to) < NEAR)
         {
             stack.push(top, true);
         }
-        // A function that calls none may have its frame where the stack ends.
+        // A function that calls no other may have its frame where the stack ends.
         stack.follow(pointer, frame, pointer.wrapping_sub(WORD));
         stack
     }
 
-    /// The stack of another thread, which is stopped: the instruction, and what may have called it.
-    /// What words of the stack lead to is read, but for those that the caller does not allow.
+    /// Returns the stack of another thread, which is stopped: its instruction, and guesses of its
+    /// callers. Reads what the words of the stack lead to, except addresses for which `allowed`
+    /// returns false.
     pub fn of_stopped(
         instruction: usize,
         pointer: usize,
@@ -147,7 +150,7 @@ impl Stack {
         stack
     }
 
-    /// Goes on by words of the stack, from an address on, that may be return addresses.
+    /// Adds guesses: words of the stack, from an address on, that may be return addresses.
     fn guess(&mut self, mut from: usize, may_be: impl Fn(usize) -> bool) {
         let end = from.saturating_add(GUESS_REACH);
         while self.len() <= GUESSES
@@ -158,16 +161,17 @@ impl Stack {
         }
     }
 
-    /// The code of this library, where that is a separate file; else nowhere.
+    /// Returns the range of this library's code if it is a separate file, else an empty range.
     pub fn own_code() -> (usize, usize) {
         let own = module_of(Stack::own_code as *const () as usize).filter(is_library);
         own.map_or((0, 0), |module| module.text)
     }
 
-    /// The stack of the program's call that led here; where no frame pointer leads on, guesses.
+    /// Returns the stack of the program's call that led here. If no frame pointer leads on, adds
+    /// guesses.
     ///
-    /// `companion` says that the program called a library that belongs to this one, and that called
-    /// us.
+    /// If `companion` is set, the program called a library that belongs to this one, and that
+    /// called Toft.
     #[inline(never)]
     pub fn of_caller(companion: bool) -> Stack {
         let here = here();
@@ -177,7 +181,7 @@ impl Stack {
             && let Some(callers) = Callers::walk(&part, here)
         {
             let mut stack = Stack::of_frames(callers.programs());
-            // Where the tables end, frame pointers may lead on.
+            // Frame pointers may lead on where the tables end.
             stack.follow(callers.slot, callers.frame, callers.slot);
             if !callers.are_told() {
                 stack.certain = 0;
@@ -206,7 +210,8 @@ impl Stack {
                 (pointer, code) = (slot + WORD, module.text);
             }
         }
-        // A search may meet the block's call site first: the library's own frames contain it.
+        // A search may meet the block's call site first, because the library's own frames contain
+        // it.
         let exact = own.filter(|_| !companion).and_then(|own| Callers::way_out(&own, here));
         let exact = exact.filter(|&(slot, _)| read(slot).is_some_and(is_programs));
         let found = exact.map(|(slot, _)| slot);
@@ -215,7 +220,7 @@ impl Stack {
         };
         stack.push(read(slot).unwrap_or(0), own.is_some());
         match exact {
-            // The tables know the frame pointer of the program's function.
+            // The tables give the frame pointer of the program's function.
             Some((_, before)) if before != 0 => stack.follow(slot, before, slot),
             _ if own.is_some() => stack.follow(pointer, frame, slot),
             _ => {}
@@ -227,7 +232,7 @@ impl Stack {
         stack
     }
 
-    /// Goes on by frame pointers from a call whose return address is at `slot`.
+    /// Follows frame pointers from a call whose return address is at `slot`.
     fn follow(&mut self, pointer: usize, register: usize, slot: usize) {
         let is_frame = |word: usize| {
             let distance = word.wrapping_sub(slot);
@@ -235,7 +240,7 @@ impl Stack {
                 && (WORD..LARGEST_FRAME).contains(&distance)
                 && read(word + WORD).is_some_and(is_return)
         };
-        // The nearest of all that may be it: others would be frames further out.
+        // The nearest candidate is the frame. Others are frames further out.
         let mut frame = Some(register).filter(|&word| is_frame(word));
         find(pointer, slot.saturating_sub(pointer), |word| {
             if is_frame(word) && frame.is_none_or(|nearest| word < nearest) {
@@ -257,20 +262,20 @@ impl Stack {
     }
 }
 
-/// Whether this library is a separate file, and not a part of the program.
+/// Returns true if this library is a separate file, not a part of the program.
 fn is_library(module: &Module) -> bool {
     let path = module.path();
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     name.windows(3).any(|part| part == b".so")
 }
 
-/// Whether a file is a library that belongs to this one (`libtoft_checked.so`).
+/// Returns true if a file is a library that belongs to this one (`libtoft_checked.so`).
 fn is_companion(module: &Module) -> bool {
     let path = module.path();
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).starts_with(b"libtoft")
 }
 
-/// The address of the first word of a range for which `is` returns true.
+/// Returns the address of the first word of a range for which `is` returns true.
 fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
     const PIECE: usize = 256;
     let from = from.next_multiple_of(WORD);
@@ -291,9 +296,9 @@ fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<
     None
 }
 
-/// The word of the stack that holds the return address of the program's call: the first behind a
-/// call into `code`, if that can be seen; else the first of all. What this library's frames leave
-/// unset may hold others from before.
+/// Returns the address of the word with the return address of the program's call. That is the first
+/// word after a call into `code`, if its target can be found, or else the first of all.
+/// Uninitialized words in this library's frames may hold older return addresses.
 fn find_call(
     pointer: usize,
     code: (usize, usize),
@@ -308,7 +313,7 @@ fn find_call(
 mod tests {
     use super::*;
 
-    /// Its own return address, as a shim would pass it on; with a frame pointer.
+    /// Passes on its own return address, as a shim does. Has a frame pointer.
     #[unsafe(naked)]
     extern "C" fn stack_here(_stack: &mut Stack) {
         core::arch::naked_asm!(

@@ -1,8 +1,8 @@
-//! Functions of a module by their names: from the symbol tables of its file.
+//! Finds the functions of a module by their names, in the symbol tables of its file.
 //!
-//! The file is mapped for as long as it is read. Its names are nowhere else, where the program was
-//! not stripped. For names that a library exports the loader's tables would do, but their form in
-//! memory is the loader's business. Nothing that is read is believed.
+//! The file is mapped while it is read, because the names of a program that was not stripped are
+//! nowhere else. For the names that a library exports the loader's tables would do, but their form
+//! in memory is private to the loader. Nothing that is read is trusted.
 
 use super::module::Module;
 use crate::os::process::with_file;
@@ -10,14 +10,14 @@ use core::ffi::CStr;
 
 const SYMTAB: usize = 2;
 const DYNSYM: usize = 11;
-/// Functions, and those that are chosen at the start.
+/// The types of functions, and of functions that are chosen at the start.
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
-/// The longest path, and a zero.
+/// The most bytes of a path, with a final zero.
 const PATH: usize = 512;
 
-/// Hands every function of the file that `module` was mapped from to `each`: its name, and its
-/// addresses as they are in this process. False where the file cannot be read.
+/// Passes every function of the file that `module` was mapped from to `each`: its name, and its
+/// start and end in this process. Returns false if the file cannot be read.
 pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usize)) -> bool {
     let bias = module.bias();
     let mut fits = false;
@@ -30,7 +30,8 @@ pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usi
     fits
 }
 
-/// Address in this process, and bytes, of a section of the file that `module` was mapped from.
+/// Returns the address in this process, and the bytes, of a section of the file that `module` was
+/// mapped from.
 pub fn section(module: &Module, wanted: &[u8]) -> Option<(usize, usize)> {
     let mut found = None;
     with_file_of(module, |file| found = section_of(file, wanted));
@@ -74,8 +75,8 @@ fn part(file: &[u8], at: usize, bytes: usize) -> Option<&[u8]> {
     file.get(at..at.checked_add(bytes)?)
 }
 
-/// Name, address and bytes of each function of a 64-bit ELF file; one that both tables have comes
-/// twice.
+/// Passes each function of a 64-bit ELF file to `each`: its name, address and bytes. A function in
+/// both tables is passed twice.
 fn functions(file: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<()> {
     if !file.starts_with(b"\x7fELF\x02") {
         return None;
@@ -141,7 +142,7 @@ mod tests {
         assert!(hit);
     }
 
-    /// Every piece of the file that is cut off or changed: no end that is not an end.
+    /// Cuts the file off or changes it anywhere. The process must not end.
     #[test]
     fn files_that_make_no_sense_do_no_harm() {
         let file = std::fs::read("/proc/self/exe").unwrap();

@@ -1,4 +1,4 @@
-//! Where the frame of a call begins, from the tables that every module brings for its unwinder.
+//! Finds where the frame of a call begins, from the tables that every module has for its unwinder.
 //!
 //! ```text
 //! .eh_frame_hdr   (function, description) by address, to search in
@@ -6,9 +6,9 @@
 //!                 reaches above the stack pointer, or above the frame pointer
 //! ```
 //!
-//! They are read where they are mapped, by the kernel, which refuses what is not there; nothing in
-//! them is believed. Only the encodings that compilers write are known; of anything else the answer
-//! is nothing. `unwind/reader.rs` takes numbers out of a description, `unwind/cfi.rs` runs its
+//! The kernel reads the tables where they are mapped, and refuses what is not there. Nothing in
+//! them is trusted. Only the encodings that compilers write are known; for others there is no
+//! result. `unwind/reader.rs` takes numbers out of a description, and `unwind/cfi.rs` runs its
 //! program.
 
 mod cfi;
@@ -20,30 +20,30 @@ use cfi::State;
 use reader::Bytes;
 
 const EH_FRAME: usize = 0x6474_e550;
-/// Version 1; the pointer from here in 32 bits; the count in 32 bits; the table from its start in
-/// 32 bits.
+/// Version 1, and the encodings of the pointer, the count and the table. All have 32 bits. The
+/// pointer counts from its own place, and the table from the start of the header.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
-/// Bytes of a description that are read at most.
+/// The most bytes of a description that are read.
 const MOST: usize = 768;
-/// Numbers of the registers that a frame is found by.
+/// The numbers of the registers that a frame is found by.
 const FRAME_POINTER: u64 = 6;
 const STACK_POINTER: u64 = 7;
-/// Entries of the search table that are read at a time in the end.
+/// The number of entries of the search table that are read at once, at the end of a search.
 const AT_ONCE: usize = 32;
 
 /// The frame of a function at a return address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it begins: behind the function's own return address.
+    /// Where the frame begins: just above the function's own return address.
     pub base: Base,
     /// Where the caller's frame pointer is.
     pub pointer: Pointer,
 }
 
-/// What a frame is found by.
+/// The register that a frame is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The number of bytes above the stack pointer, as it is when the call has returned.
+    /// The number of bytes above the stack pointer, as it is after the call has returned.
     AboveStack(usize),
     /// The number of bytes above the frame pointer.
     AboveFrame(usize),
@@ -52,7 +52,7 @@ pub enum Base {
 /// Where a function keeps its caller's frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointer {
-    /// Where it was: the function does not touch it.
+    /// In its register: the function does not change it.
     Untouched,
     /// The number of bytes below the frame's beginning.
     Below(usize),
@@ -60,34 +60,35 @@ pub enum Pointer {
     Unknown,
 }
 
-/// Where a module has its search table.
+/// Returns the address of a module's search table.
 pub fn table_of(module: &Module) -> Option<usize> {
     Some(module.segment(EH_FRAME)?.0)
 }
 
-/// The frame of the function that the call returns to at `address` in `module`.
+/// Returns the frame of the function in `module` that contains the return address `address`.
 pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
     describe(table_of(module)?, address)?.frame
 }
 
-/// The frame by the descriptions alone, given by address and bytes: where there is no table to
-/// search.
+/// Returns the frame by the descriptions alone, given by address and bytes. For modules without a
+/// search table.
 pub fn frame_in(descriptions: (usize, usize), address: usize) -> Option<Frame> {
     let place = address.checked_sub(1)?;
     let (function, description) = look_through(descriptions, place)?;
     describe_at(function, description, place)?.frame
 }
 
-/// What is said of a function.
+/// The description of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Bytes of code: of a part of it, where the compiler has split it.
+    /// The number of bytes of code: of one part, if the compiler has split the function.
     pub bytes: usize,
-    /// Its frame, at the place that was asked for.
+    /// The frame of the function, at the requested place.
     pub frame: Option<Frame>,
 }
 
-/// What a module's search table leads to of the function that the call returns to at `address`.
+/// Returns the description of the function that contains the return address `address`, by a
+/// module's search table.
 pub fn describe(table: usize, address: usize) -> Option<Description> {
     let place = address.checked_sub(1)?;
     let (function, description) = search(table, place)?;
@@ -110,7 +111,8 @@ fn describe_at(function: usize, description: usize, place: usize) -> Option<Desc
     (until < length).then(|| Description { bytes: length, frame: frame_at(cie, fde, until as u64) })
 }
 
-/// The frame at a place of a function, by its description from behind its length on.
+/// Returns the frame at a place of a function. `fde` is its description, after the length of the
+/// code.
 fn frame_at(mut cie: Cie<'_>, mut fde: Bytes<'_>, until: u64) -> Option<Frame> {
     if cie.has_data {
         let more = fde.unsigned()?;
@@ -130,7 +132,7 @@ fn frame_at(mut cie: Cie<'_>, mut fde: Bytes<'_>, until: u64) -> Option<Frame> {
     Some(Frame { base, pointer: state.pointer })
 }
 
-/// The last entry of the search table that begins at or before `place`: a function and its
+/// Returns the last entry of the search table that begins at or before `place`: a function and its
 /// description.
 fn search(table: usize, place: usize) -> Option<(usize, usize)> {
     let mut header = [0u8; 12];
@@ -150,7 +152,7 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         let middle = low + (high - low) / 2;
         if entry(middle)?.0 <= place { low = middle + 1 } else { high = middle }
     }
-    // The one before the first that begins behind the place: the rest is read at once.
+    // The entry is before the first one that begins after `place`. The rest is read at once.
     let first = low.saturating_sub(1);
     let mut bytes = [0u8; 8 * (AT_ONCE + 1)];
     let wanted = bytes.get_mut(..8 * (high - first))?;
@@ -163,8 +165,8 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         .last()
 }
 
-/// The function around `place`, and its description, out of all of them. Only those whose addresses
-/// are written as compilers do: in 32 bits, from here.
+/// Searches all descriptions for the function around `place`, and returns it with its description.
+/// Finds only addresses that are written as compilers do: in 32 bits, from their own place.
 fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, usize)> {
     let end = start.checked_add(bytes)?;
     let mut piece = [0u8; 1024];
@@ -186,8 +188,8 @@ fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, 
         if length >= 0xffff_fff0 {
             return None;
         }
-        // Zero is the end of what one linker's input had; what has none before it is common to
-        // many.
+        // A length of zero ends the descriptions of one input of the linker. A description with
+        // zero for `back` is common to many functions.
         if length > 0 && back != 0 {
             let function = (at + 8).wrapping_add_signed(word(2)?.cast_signed() as isize);
             if place.wrapping_sub(function) < word(3)? as usize {
@@ -199,13 +201,13 @@ fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, 
     None
 }
 
-/// What the descriptions of many functions have in common.
+/// The common part of the descriptions of many functions.
 struct Cie<'a> {
     code_unit: u64,
     data_unit: i64,
-    /// Bytes of a description's pointers to code.
+    /// The number of bytes of a description's pointers to code.
     pointer_bytes: usize,
-    /// Whether descriptions have data of another kind.
+    /// True if descriptions have data of another kind.
     has_data: bool,
     program: Bytes<'a>,
 }
@@ -240,7 +242,7 @@ impl Cie<'_> {
                         data.skip(size_of_encoded(encoding)?)?;
                     }
                     b'B' => {}
-                    // Frames of signals, and what is not known.
+                    // Frames of signals, and unknown letters.
                     _ => return None,
                 }
             }
@@ -251,7 +253,7 @@ impl Cie<'_> {
     }
 }
 
-/// Bytes of a pointer that is written in an encoding.
+/// Returns the number of bytes of a pointer in an encoding.
 fn size_of_encoded(encoding: u8) -> Option<usize> {
     match encoding & 0x0f {
         0x00 | 0x04 | 0x0c => Some(8),
@@ -268,7 +270,7 @@ mod tests {
 
     core::arch::global_asm!(
         ".text",
-        // By the stack pointer; behind an early return, whose frame is another.
+        // By the stack pointer, after an early return that has another frame.
         "unwind_test_stack:",
         ".cfi_startproc",
         "push rbx",
@@ -309,7 +311,7 @@ mod tests {
         ".cfi_def_cfa rsp, 8",
         "ret",
         ".cfi_endproc",
-        // By the stack pointer, with the frame pointer for other things.
+        // By the stack pointer. The frame pointer has another use.
         "unwind_test_saves:",
         ".cfi_startproc",
         "push rbp",
@@ -326,7 +328,7 @@ mod tests {
         ".cfi_restore rbp",
         "ret",
         ".cfi_endproc",
-        // A leaf, and then code that says nothing.
+        // A function without a description.
         "unwind_test_none:",
         "call unwind_test_none",
         "unwind_test_none_site:",
@@ -359,8 +361,8 @@ mod tests {
             let address = (&raw const *site).addr();
             describe(table_of(&module_of(address).unwrap()).unwrap(), address).map(|it| it.bytes)
         };
-        // push rax; call; pop rax, as the assembler writes them; a return address belongs to the
-        // call before it.
+        // The code is push rbp; push rax; call; pop rax; pop rbp; ret. A return address belongs to
+        // the call before it.
         assert_eq!(extent(&unwind_test_saves_site), Some(1 + 1 + 5 + 1 + 1 + 1));
         assert!(extent(&unwind_test_stack_site).is_some_and(|bytes| bytes > 20));
         assert_eq!(extent(&unwind_test_none_site), None);

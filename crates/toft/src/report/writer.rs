@@ -1,9 +1,9 @@
-//! Text for a descriptor, written through a fixed buffer.
+//! Writes text to a descriptor, through a fixed buffer.
 
 use crate::os::process;
 
-/// A descriptor and what it has not been given yet. A line that fits the buffer goes in one call,
-/// so that lines of several processes do not run into each other.
+/// A descriptor, and the text that was not written to it yet. A line that fits the buffer is
+/// written by one system call, so that the lines of several processes do not mix.
 #[derive(Debug)]
 pub struct Writer<const BYTES: usize = 1024> {
     descriptor: i32,
@@ -13,12 +13,12 @@ pub struct Writer<const BYTES: usize = 1024> {
 }
 
 impl<const BYTES: usize> Writer<BYTES> {
-    /// Nothing written yet.
+    /// Returns a writer with an empty buffer.
     pub fn new(descriptor: i32) -> Writer<BYTES> {
         Writer { descriptor, buffer: [0; BYTES], len: 0, accepted: true }
     }
 
-    /// Begins again with another descriptor, in place.
+    /// Starts again with another descriptor, in place.
     pub fn begin(&mut self, descriptor: i32) {
         (self.descriptor, self.len, self.accepted) = (descriptor, 0, true);
     }
@@ -72,13 +72,13 @@ impl<const BYTES: usize> Writer<BYTES> {
         self.text(",\"").text(name).text("\":").string(value)
     }
 
-    /// Appends `,"name":"0xvalue"`: JSON's numbers are too short for addresses.
+    /// Appends `,"name":"0xvalue"`, because JSON's numbers are too short for addresses.
     #[inline(never)]
     pub fn address(&mut self, name: &str, value: usize) -> &mut Writer<BYTES> {
         self.text(",\"").text(name).text("\":\"0x").digits(value as u64, 16).text("\"")
     }
 
-    /// Appends a string of JSON.
+    /// Appends a JSON string.
     #[inline(never)]
     pub fn string(&mut self, value: &[u8]) -> &mut Writer<BYTES> {
         self.text("\"");
@@ -95,7 +95,7 @@ impl<const BYTES: usize> Writer<BYTES> {
         self.text("\"")
     }
 
-    /// Writes what there is; returns true if everything so far was taken.
+    /// Writes what is in the buffer. Returns true if everything so far was written.
     #[inline(never)]
     pub fn flush(&mut self) -> bool {
         let bytes = self.buffer.get(..self.len).unwrap_or(&[]);
@@ -111,7 +111,7 @@ mod tests {
     use std::io::Read;
     use std::os::fd::{AsRawFd, FromRawFd};
 
-    /// What arrives at the other end of a pipe.
+    /// Returns what arrives at the other end of a pipe.
     fn written(write: impl FnOnce(&mut Writer<64>)) -> std::string::String {
         let mut ends = [0; 2];
         // SAFETY: libc writes two descriptors, which the files below own.

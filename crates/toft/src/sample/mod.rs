@@ -1,23 +1,25 @@
 //! L3: sampled allocations with their stacks: `TOFT_SAMPLE`.
 //!
 //! ```text
-//! a chosen block (watch/sampling.rs) --> walk.rs: its stack --> stacks: an entry for each, counted up
-//!                                                           blocks: its address --> that entry, and what it stands for
-//! its free, by its slot's state  --> blocks: taken out  --> stacks: counted up as freed
+//! a chosen block (watch/sampling.rs) --> walk.rs: its stack
+//!     --> stacks: an entry for each stack, counted up
+//!     --> blocks: the block's address --> that entry, and the block's weight
+//! its free, by its slot's state --> blocks: taken out --> stacks: counted up as freed
 //! ```
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the two tables |
-//! | `stack.rs` | the entry of a stack, counted up |
+//! | `stack.rs` | the entry of a stack, with its sums |
 //! | `walk.rs` | a stack, by frame pointers |
-//! | `weight.rs` | what a sampled block stands for |
+//! | `weight.rs` | the number of blocks that a sampled block stands for |
 //!
-//! Both tables grow and have no capacity but that of their address space. What they have mapped is
-//! bounded by the number of different stacks (512 bytes each) and by the most sampled blocks that
-//! ever lived at a time (32 bytes each). Each counts at most about four times, as their levels
-//! double. No lock: entries of stacks are never taken out and hold what any thread may add to. An
-//! entry of a block belongs to the block's holder, and passes with it.
+//! Both tables grow, and only their address space limits them. They need 512 bytes for each
+//! different stack, and 32 bytes for each sampled block, at the highest number of live ones. A
+//! table maps up to about four times as much, because its levels double.
+//!
+//! There is no lock. Entries of stacks are never removed, and any thread may add to their sums. An
+//! entry of a block belongs to the thread that has the block, and passes on with it.
 //!
 //! Invariants:
 //! - S1 an entry's frames are there before its depth is, and never change.
@@ -37,14 +39,14 @@ use stack::{Entry, Sum, TRUNCATED, key};
 pub use walk::{Call, DEPTH, Trace};
 pub use weight::{OBJECT_BITS, Weight};
 
-/// A sampled block that lives. Written by who allocates it, and read by the one that frees it: the
-/// program has passed it from one to the other.
+/// A sampled block that is live. The allocating thread writes this entry, and the freeing thread
+/// reads it. The program has passed the block from one to the other.
 #[repr(C)]
 #[derive(Debug)]
 struct Alive {
-    /// Where it is.
+    /// The address of the block.
     address: AtomicU64,
-    /// Address of its stack's entry.
+    /// The address of its stack's entry.
     stack: AtomicU64,
     objects: AtomicU64,
     bytes: AtomicU64,
@@ -63,27 +65,27 @@ unsafe impl Keyed for Alive {
 struct State {
     stacks: Carve,
     blocks: Carve,
-    /// What there was no memory for. Any thread adds.
+    /// The samples that there was no memory for. Any thread adds.
     missed: Sum,
 }
 
-/// Sampled allocations of one stack.
+/// The sampled allocations of one stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
     /// Return addresses, the innermost first.
     pub frames: [usize; DEPTH],
-    /// How many of them.
+    /// The number of return addresses.
     pub depth: usize,
-    /// Whether there is more that could not be had.
+    /// True if the stack has more frames.
     pub truncated: bool,
-    /// Samples, the blocks that they stand for with [`OBJECT_BITS`] bits behind the point, and the
-    /// bytes of these.
+    /// The number of samples, of the blocks that they stand for (with [`OBJECT_BITS`] fraction
+    /// bits), and of the bytes of these blocks.
     pub had: [u64; 3],
-    /// What was freed, as in `had`.
+    /// The same numbers for freed blocks.
     pub freed: [u64; 3],
 }
 
-/// Where stacks are found from outside the process, and where the fields of their entries lie.
+/// The addresses of the stacks for a reader outside the process, and the offsets in an entry.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct SamplesPlaces {
@@ -91,11 +93,11 @@ pub struct SamplesPlaces {
     pub mapped: usize,
     pub entry_bytes: usize,
     pub about: usize,
-    /// Three numbers: samples, blocks, bytes.
+    /// Three numbers: samples, blocks and bytes.
     pub had: usize,
     pub freed: usize,
     pub frames: usize,
-    /// Address of three such numbers.
+    /// The address of three such numbers.
     pub missed: usize,
 }
 
@@ -112,8 +114,7 @@ unsafe impl Sync for Samples {}
 // SAFETY: as above; nothing is tied to a thread.
 unsafe impl Send for Samples {}
 
-/// A block that was taken out of those that live: the address of its stack's entry, and what it
-/// stands for.
+/// A block that was taken out of the live ones: the address of its stack's entry, and its weight.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenOut {
     stack: u64,
@@ -121,33 +122,33 @@ pub struct TakenOut {
 }
 
 impl Samples {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of zeroed bytes that `new` needs for its tables.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Nothing is sampled.
+    /// Returns an object that samples nothing.
     pub const fn none() -> Samples {
         Samples { stacks: Levels::none(), blocks: Levels::none(), state: core::ptr::null() }
     }
 
-    /// Tables in the address space `window`.
+    /// Returns tables in the address space from `start` to `end`.
     ///
     /// # Safety
     /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
     ///    object alone.
-    /// 2. `window` is address space for this object alone, and begins and ends with a page.
+    /// 2. `start..end` is address space for this object alone, and begins and ends with a page.
     pub unsafe fn new((start, end): (usize, usize), table: usize) -> Samples {
-        // Blocks are at least as many as stacks, and much smaller.
+        // There are at least as many blocks as stacks, and their entries are much smaller.
         let middle = start + ((end - start) / 2).next_multiple_of(1 << 16).min(end - start);
         let (stacks_at, blocks_at) =
             (table + offset_of!(State, stacks), table + offset_of!(State, blocks));
-        // SAFETY: (1), (2) the caller's: a part of either for each.
+        // SAFETY: (1), (2) the caller's duties; each table gets a part.
         let (stacks, blocks) = unsafe {
             (Levels::new((start, middle), stacks_at), Levels::new((middle, end), blocks_at))
         };
         Samples { stacks, blocks, state: core::ptr::with_exposed_provenance(table) }
     }
 
-    /// Whether there are tables.
+    /// Returns true if there are tables.
     pub fn is_on(&self) -> bool {
         !self.state.is_null()
     }
@@ -157,8 +158,8 @@ impl Samples {
         unsafe { self.state.as_ref() }
     }
 
-    /// A chosen block of `size` bytes was allocated at `address`, with that stack. By the thread
-    /// that allocates it, before the program has it.
+    /// Counts a chosen block that was allocated at `address`, with its weight and its stack. Called
+    /// by the allocating thread, before the program has the block.
     pub fn had(&self, os: &impl Os, address: usize, weight: Weight, trace: &mut Trace) {
         let Some(state) = self.state() else { return };
         if self.counted(os, address, weight, trace).is_none() {
@@ -166,8 +167,7 @@ impl Samples {
         }
     }
 
-    /// So many chosen blocks, each of which stands for so much, were handed out without anybody
-    /// being told.
+    /// Counts chosen blocks of the same weight that were handed out without being sampled.
     pub fn lost(&self, blocks: usize, weight: Weight) {
         if let Some(state) = self.state() {
             (0..blocks).for_each(|_| state.missed.add(weight));
@@ -197,14 +197,14 @@ impl Samples {
         Some(())
     }
 
-    /// A block is freed of which that was said, or might have been. By the thread that frees it,
-    /// before anybody can have the address again.
+    /// Counts the free of a block that may have been sampled. Called by the freeing thread, before
+    /// any thread can have the address again.
     pub fn freed(&self, address: usize) {
         self.count_freed(self.take_out(address));
     }
 
-    /// Takes a block out before its address can be anybody else's: it is freed, which `count_freed`
-    /// counts, or stays after all, and then `put_back` is told.
+    /// Takes a block out of the live ones, before another block can have its address. Then either
+    /// the block is freed, and `count_freed` is called, or it stays, and `put_back` is called.
     pub fn take_out(&self, address: usize) -> Option<TakenOut> {
         let alive = self.blocks.find(address as u64)?;
         let stack = alive.stack.load(Relaxed);
@@ -214,19 +214,19 @@ impl Samples {
         Some(TakenOut { stack, weight })
     }
 
-    /// What was taken out is freed.
+    /// Counts the free of a block that was taken out.
     pub fn count_freed(&self, taken: Option<TakenOut>) {
         let Some(taken) = taken else { return };
         let entry: *const Entry = core::ptr::with_exposed_provenance(taken.stack as usize);
-        // SAFETY: `counted` has put an entry's address there, in this thread or before the block
-        // came to it; entries live for ever.
+        // SAFETY: `counted` stored the address of an entry, in this thread or before the block was
+        // passed to it; entries live for ever.
         if let Some(entry) = unsafe { entry.as_ref() } {
             entry.freed.add(taken.weight);
         }
     }
 
-    /// What was taken out stays where it is. Where there is no memory for it any more it counts as
-    /// freed.
+    /// Puts back a block that was taken out and stays. Counts it as freed if there is no memory for
+    /// it.
     pub fn put_back(&self, os: &impl Os, address: usize, taken: Option<TakenOut>) {
         let Some(TakenOut { stack, weight }) = taken else { return };
         let Ok(alive) = self.blocks.add(os, address as u64) else { return self.count_freed(taken) };
@@ -235,11 +235,11 @@ impl Samples {
         alive.bytes.store(weight.bytes, Relaxed);
     }
 
-    /// Every stack that there was a sample of.
+    /// Passes every stack that has samples to `each`.
     pub fn for_each(&self, mut each: impl FnMut(&Sampled)) {
         self.stacks.for_each(|entry| {
             let about = entry.about.load(Acquire);
-            // What was freed first: what is had meanwhile makes no stack have less than none.
+            // `freed` is read first, so that it is never more than `had`.
             let freed = entry.freed.read();
             let had = entry.had.read();
             let frames = entry.frames.each_ref().map(|frame| frame.load(Relaxed) as usize);
@@ -250,12 +250,12 @@ impl Samples {
         });
     }
 
-    /// Samples, blocks and bytes that there was no memory for.
+    /// Returns the samples, blocks and bytes that could not be recorded.
     pub fn missed(&self) -> [u64; 3] {
         self.state().map_or([0; 3], |state| state.missed.read())
     }
 
-    /// Where stacks are found from outside the process.
+    /// Returns where stacks are found from outside the process.
     pub fn places(&self) -> SamplesPlaces {
         let (entries, mapped) = self.stacks.places();
         SamplesPlaces {
@@ -270,12 +270,12 @@ impl Samples {
         }
     }
 
-    /// Bytes of metadata mapped for it.
+    /// Returns the number of bytes of metadata mapped for the tables.
     pub fn mapped_bytes(&self) -> usize {
         self.stacks.mapped_bytes() + self.blocks.mapped_bytes()
     }
 
-    /// Verifies S2, while no thread is about it.
+    /// Verifies S2. No other thread may be changing the tables.
     pub fn check(&self) -> Result<(), &'static str> {
         let mut result = Ok(());
         self.for_each(|stack| {
@@ -286,7 +286,7 @@ impl Samples {
         result
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os) {
         self.stacks.repair(os);
         self.blocks.repair(os);
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(samples.check(), Ok(()));
         for block in 0..1000usize {
             samples.freed(0x10_0000 + 16 * block);
-            // A second time says nothing, nor does what was never sampled.
+            // A second free does nothing, nor does the free of a block that was never sampled.
             samples.freed(0x10_0000 + 16 * block);
             samples.freed(0x20_0000 + 16 * block);
         }

@@ -1,14 +1,14 @@
-//! The entry of a stack: its frames, and what was sampled there. S1 is held here.
+//! The entry of a stack: its frames, and the sums of its samples. This file keeps S1.
 
 use super::{DEPTH, Trace, Weight};
 use crate::region::Keyed;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
-/// In what is said of a stack: there is more of it that could not be had.
+/// The bit of `Entry::about` for a stack that has more frames than were recorded.
 pub(super) const TRUNCATED: u64 = 1 << 32;
 
-/// Samples, the blocks that they stand for, and the bytes of these.
+/// A number of samples, of the blocks that they stand for, and of the bytes of these blocks.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Sum {
@@ -29,20 +29,20 @@ impl Sum {
     }
 }
 
-/// A stack, and what was allocated and freed there. Any thread adds (`Relaxed`: numbers that belong
-/// to nothing else).
+/// A stack, and the sums of what was allocated and freed there. Any thread adds (`Relaxed`, because
+/// the numbers belong to nothing else).
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// A mixture of the frames.
+    /// A hash of the frames.
     key: AtomicU64,
-    /// The number of frames, and [`TRUNCATED`]; zero until they are there. The thread that brings
-    /// the key writes the frames and then this (`Release`). A thread that finds it zero writes the
-    /// same values. So no thread waits for one that is interrupted in between, or that a fork has
-    /// not brought along.
+    /// The number of frames, and [`TRUNCATED`]. Zero until the frames are there. The thread that
+    /// adds the key writes the frames and then this word (`Release`). A thread that finds zero
+    /// writes the same values. So no thread waits for one that was interrupted in between, or that
+    /// is missing after a fork.
     pub(super) about: AtomicU64,
-    /// Before `had`, so that a read from outside, from the beginning on, mostly sees what was freed
-    /// first.
+    /// Before `had`, because a reader outside the process reads from the beginning on. It then
+    /// mostly reads `freed` first.
     pub(super) freed: Sum,
     pub(super) had: Sum,
     pub(super) frames: [AtomicU64; DEPTH],
@@ -63,7 +63,8 @@ impl Entry {
         self.frames.iter().zip(frames).all(|(a, &b)| a.load(Relaxed) == b as u64)
     }
 
-    /// Makes it the entry of a stack, if it is new; returns true if it is that.
+    /// Makes this the entry of a stack, if it is new. Returns true if it is the entry of that
+    /// stack.
     pub(super) fn is_for(&self, trace: &Trace) -> bool {
         let about = about(trace);
         match self.about.load(Acquire) {
@@ -83,7 +84,7 @@ fn about(trace: &Trace) -> u64 {
     trace.frames().len() as u64 | if trace.is_truncated() { TRUNCATED } else { 0 }
 }
 
-/// A mixture of a stack; not zero.
+/// Returns a hash of a stack, which is not zero.
 pub(super) fn key(trace: &Trace) -> u64 {
     let mix = |hash: u64, word: u64| {
         let product =

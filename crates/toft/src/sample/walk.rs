@@ -1,38 +1,38 @@
-//! The stack of a sampled allocation, by frame pointers.
+//! Walks the stack of a sampled allocation by frame pointers.
 //!
-//! Each frame pointer has to lead up, to a place that is aligned and not too far away. There it has
-//! to find the caller's frame pointer and a return address above it: `[frame] = caller's frame
-//! pointer, [frame + 8] = return address`. The kernel reads the words, a piece of the stack at a
-//! time, and refuses what is not there. So the loader and an unwinder are not asked, and a frame
-//! pointer that was written over leads to no fault. A walk costs a system call for each KiB of
-//! stack.
+//! Each frame pointer must lead up, to an aligned address that is not too far away. There it must
+//! find the caller's frame pointer, and a return address above that:
+//! `[frame] = caller's frame pointer, [frame + 8] = return address`. The kernel reads the words, a
+//! piece of the stack at a time, and refuses what is not there. So neither the loader nor an
+//! unwinder is needed, and an overwritten frame pointer causes no fault. A walk costs a system call
+//! for each KiB of stack.
 //!
-//! Where a program has no frame pointers the register holds anything: then a walk ends early, and
-//! says so.
+//! In a program without frame pointers the register holds any value. A walk then ends early, and
+//! the trace is marked as truncated.
 
 use crate::os::process::peek;
 use crate::report::{is_return, registers};
 
-/// Return addresses that are kept.
+/// The most return addresses that are kept.
 pub const DEPTH: usize = 54;
 /// The largest frame that is believed.
 const LARGEST_FRAME: usize = 1 << 20;
-/// Bytes above the stack pointer that are searched for the call, where it is not known where that
-/// is.
+/// The number of bytes above the stack pointer that are searched for the call, if its place is
+/// unknown.
 const REACH: usize = 4096;
-/// Words that a form of `operator new` puts between its call and ours.
+/// The number of bytes that a form of `operator new` puts between its call and Toft's.
 const NEW: usize = 4 * WORD;
-/// What lies below is no address: the outermost frame has such a word for a frame pointer.
+/// Lower words are no addresses. The outermost frame has such a word for a frame pointer.
 const LOWEST: usize = 4096;
 
 const WORD: usize = size_of::<usize>();
 const PIECE: usize = 1024;
 
-/// Where a call lies: the address of its return address, and what the frame pointer was; zeros
-/// where that is not known.
+/// The place of a call: the address of its return address, and the frame pointer at the call. Both
+/// are zero if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Address of the return address, or of something below it.
+    /// The address of the return address, or of something below it.
     pub stack: usize,
     /// The frame pointer.
     pub frame: usize,
@@ -43,20 +43,20 @@ pub struct Call {
 pub struct Trace {
     frames: [usize; DEPTH],
     depth: usize,
-    /// Whether there is more that could not be had.
+    /// True if the stack has more frames than the trace.
     truncated: bool,
 }
 
 impl Trace {
-    /// The site alone.
+    /// Returns a trace of the site alone.
     pub fn of_site(site: usize) -> Trace {
         let mut trace = Trace { frames: [0; DEPTH], depth: 0, truncated: true };
         trace.push(site);
         trace
     }
 
-    /// The stack of `call`, which returns to `site`. Makes unusual system calls: the caller holds a
-    /// permit.
+    /// Returns the stack of `call`, which returns to `site`. Makes unusual system calls: the caller
+    /// holds a permit.
     #[inline(never)]
     pub fn of_call(site: usize, call: Call) -> Trace {
         let mut trace = Trace::of_site(site);
@@ -75,18 +75,18 @@ impl Trace {
         trace
     }
 
-    /// The return addresses.
+    /// Returns the return addresses, the innermost first.
     pub fn frames(&self) -> &[usize] {
         self.frames.get(..self.depth).unwrap_or(&[])
     }
 
-    /// Whether there is more that could not be had.
+    /// Returns true if the stack has more frames than the trace.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Ends the stack before the first word that does not follow an instruction that calls. Makes a
-    /// system call for each frame: for stacks that were not seen before.
+    /// Ends the trace before the first word that does not follow a call instruction. Makes a system
+    /// call for each frame, so it is for stacks that were not seen before.
     pub fn verify(&mut self) {
         let good = self.frames().iter().skip(1).take_while(|&&word| is_return(word)).count();
         if good + 1 < self.depth {
@@ -101,8 +101,8 @@ impl Trace {
         true
     }
 
-    /// Goes on from a call whose return address is at `slot`, and that came with that frame
-    /// pointer. Returns true if it has reached the end.
+    /// Follows the frame pointers from a call, whose return address is at `slot` and whose frame
+    /// pointer is `frame`. Returns true if it has reached the end of the stack.
     fn follow(&mut self, words: &mut Words, slot: usize, frame: usize) -> bool {
         let (mut below, mut frame) = (slot, frame);
         while frame >= LOWEST {
@@ -128,9 +128,9 @@ fn leads_up(from: usize, to: usize) -> bool {
     to.is_multiple_of(WORD) && to > from && to - from < LARGEST_FRAME
 }
 
-/// The place of the call that returns to `site`, and its frame pointer, out of what this library's
-/// frames have kept. The place is the highest word that is the site; the pointer is the lowest word
-/// below it that leads to a frame above it.
+/// Returns the place of the call that returns to `site`, and its frame pointer, from the words that
+/// this library's frames have kept. The place is the highest word that is the site. The pointer is
+/// the lowest word below it that leads to a frame above it.
 fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
     let (pointer, register) = registers();
     let places = || (pointer..pointer + REACH).step_by(WORD);
@@ -160,7 +160,7 @@ fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
     Some((slot, best.unwrap_or(usize::MAX)))
 }
 
-/// A piece of memory as it was when it was read.
+/// A copy of a piece of memory.
 struct Words {
     at: usize,
     got: usize,
@@ -172,7 +172,7 @@ impl Words {
         Words { at: 0, got: 0, bytes: [0; PIECE] }
     }
 
-    /// The word at an address, if it is there.
+    /// Returns the word at an address, if it can be read.
     fn at(&mut self, address: usize) -> Option<usize> {
         let inside = address.wrapping_sub(self.at);
         if inside.checked_add(WORD).is_none_or(|end| end > self.got) {
@@ -193,12 +193,13 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// Memory that looks like frames: each two words, the frame pointer of the next and an address.
+    /// Walks memory that looks like frames. Each has two words: the next frame pointer and an
+    /// address.
     fn walk(frames: &[[usize; 2]]) -> (std::vec::Vec<usize>, bool) {
         let slot = [7usize, 0];
         let mut trace = Trace::of_site(7);
         let first = frames.as_ptr().addr();
-        // The call lies right below, as far as anybody can tell.
+        // The call is right below, as far as the walk can tell.
         let done = trace.follow(&mut Words::new(), first - WORD, first);
         assert_eq!(slot[0], trace.frames()[0]);
         (trace.frames().to_vec(), done)

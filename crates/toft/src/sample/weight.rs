@@ -1,29 +1,30 @@
-//! What a sampled block stands for: as many blocks as one of its size is chosen of.
+//! The weight of a sampled block: the number of blocks that it stands for.
 //!
-//! Chosen bytes are a Poisson process (`bin/distance.rs`), so that a block of `size` bytes has one
-//! with probability `1 - exp(-size / interval)`. One over that, summed over those that were chosen,
-//! is on average their number, whatever the sizes; and each is counted with less scatter than by
-//! the number of its chosen bytes.
+//! Chosen bytes are a Poisson process (`bin/distance.rs`). So a block of `size` bytes has a chosen
+//! byte with probability `1 - exp(-size / interval)`. One over that probability, summed over the
+//! chosen blocks, is on average the number of all blocks, whatever their sizes. Each block is
+//! counted with less scatter than by the number of its chosen bytes.
 
-/// Bits behind the point of [`Weight::objects`].
+/// The number of fraction bits of [`Weight::objects`].
 pub const OBJECT_BITS: u32 = 16;
-/// Bits behind the point of a probability.
+/// The number of fraction bits of a probability.
 const BITS: u32 = 63;
 const ONE: u128 = 1 << BITS;
-/// From this number of intervals on a block is as good as always chosen.
+/// The number of intervals from which on a block is practically always chosen.
 const SURE: u128 = 44;
 
-/// What a sampled block stands for.
+/// The number of blocks, and of bytes, that a sampled block stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Blocks, with [`OBJECT_BITS`] bits behind the point.
+    /// The number of blocks, with [`OBJECT_BITS`] fraction bits.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl Weight {
-    /// Of a block of `size` bytes, where chosen bytes are `interval` apart, one at least.
+    /// Returns the weight of a block of `size` bytes, if chosen bytes are `interval` bytes apart on
+    /// average. `interval` is at least one.
     pub fn of(size: usize, interval: usize) -> Weight {
         let objects = (ONE << OBJECT_BITS) / chance(size, interval);
         let bytes = (objects * size as u128 + (1 << (OBJECT_BITS - 1))) >> OBJECT_BITS;
@@ -32,7 +33,7 @@ impl Weight {
     }
 }
 
-/// `1 - exp(-size / interval)`, not zero.
+/// Returns `1 - exp(-size / interval)`, but never zero.
 fn chance(size: usize, interval: usize) -> u128 {
     let mut x = ((size as u128) << BITS) / (interval as u128).max(1);
     if x >= SURE << BITS {
@@ -46,7 +47,7 @@ fn chance(size: usize, interval: usize) -> u128 {
     // x - x^2/2! + x^3/3! - x^4/4! + x^5/5!
     let sum = [5, 4, 3, 2].iter().fold(ONE, |sum, by| ONE - ((x * sum) >> BITS) / by);
     let mut chance = (x * sum) >> BITS;
-    // 1 - exp(-2x), of that.
+    // From `1 - exp(-x)` to `1 - exp(-2x)`.
     for _ in 0..halved {
         chance = (chance * (2 * ONE - chance)) >> BITS;
     }
@@ -68,13 +69,13 @@ mod tests {
                 let objects = weight.objects as f64 / f64::from(1 << OBJECT_BITS);
                 assert!((objects / expected - 1.0).abs() < 2e-5, "{size} {interval}: {objects}");
                 let (bytes, expected) = (weight.bytes as f64, size as f64 * expected);
-                // Whole ones.
+                // Bytes are whole numbers.
                 let off = (bytes - expected).abs();
                 assert!(off < 0.5 + 2e-5 * expected, "{size} {interval}: {bytes}");
             }
         }
         assert_eq!(Weight::of(16, usize::MAX), Weight { objects: u64::MAX, bytes: u64::MAX });
-        // With every byte chosen a block stands for itself.
+        // If every byte is chosen, a block stands for itself.
         assert_eq!(Weight::of(64, 1), Weight { objects: 1 << OBJECT_BITS, bytes: 64 });
     }
 }

@@ -1,18 +1,17 @@
-//! What one thread remembers of call sites and their partitions, in exact mode.
+//! A thread's cache of call sites and their partitions, in exact mode.
 //!
-//! One word for each place: the site, and behind it its partition's number. A site has one place;
-//! who comes later takes it. Zero is a site of no partition, so that fresh memory is an empty
-//! cache.
+//! Each place is one word: the site, then the number of its partition. A site has one place, and a
+//! later site takes it. Zero is a site without a partition, so fresh memory is an empty cache.
 //!
-//! Written by the thread that has the heap, and by its signal handlers: a word is written whole, so
-//! what one reads is true, whichever of them has written it.
+//! The thread that has the heap writes the cache, and so do its signal handlers. A word is written
+//! as a whole, so every word that is read is right, whichever of them wrote it.
 
 use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
 use super::wrappers::STEP_FIRST;
 use crate::sync::{AtomicU64, Ordering};
 use Ordering::Relaxed;
 
-/// Places in a cache.
+/// The number of places in a cache.
 const PLACES: usize = 1024;
 
 /// A thread's cache.
@@ -23,13 +22,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Bytes of one, which begin as zero.
+    /// The number of bytes of a cache, which begin as zero.
     pub const BYTES: usize = size_of::<Cache>();
 
-    /// The cache at an address.
+    /// Returns the cache at an address.
     ///
     /// # Safety
-    /// 1. `BYTES` bytes that live for ever, begin as zero and are written only by this value.
+    /// 1. At `address` are `BYTES` bytes that live for ever, begin as zero and are written only by
+    ///    this value.
     #[inline(always)]
     pub unsafe fn at(address: usize) -> &'static Cache {
         // SAFETY: duty 1; all-zero is a `Cache`.
@@ -38,36 +38,36 @@ impl Cache {
 
     #[inline(always)]
     fn place(&self, site: usize) -> &AtomicU64 {
-        // Sites of one function differ in their low bits, those of generated code further up.
+        // Sites of one function differ in their low bits, those of generated code in higher ones.
         let mixed = site ^ site >> 10;
         // SAFETY: the remainder is below the array's length.
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
-    /// As `number`, by a branch that can be guessed.
+    /// Returns what `number` returns, or `None` instead of zero. The branch can be predicted.
     #[inline(always)]
     pub fn remembered(&self, site: usize) -> Option<usize> {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         (number < STEP_FIRST as u64).then_some(number as usize)
     }
 
-    /// The number of a site's partition; zero where it is not remembered, or the site is one of a
-    /// wrapper.
+    /// Returns the number of a site's partition. Returns zero if the cache does not have the site,
+    /// or the site is in a wrapper.
     #[inline(always)]
     pub fn number(&self, site: usize) -> usize {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         if number < STEP_FIRST as u64 { number as usize } else { 0 }
     }
 
-    /// The number of a site's partition, or the code of one of a wrapper; zero where it is not
-    /// remembered.
+    /// Returns the number of a site's partition, or the code of a site in a wrapper. Returns zero
+    /// if the cache does not have the site.
     #[inline(always)]
     pub fn code(&self, site: usize) -> usize {
         let code = self.place(site).load(Relaxed) ^ key_of(site);
         if code <= NUMBER_MAX { code as usize } else { 0 }
     }
 
-    /// Forgets a site: the next call at it looks into the table.
+    /// Forgets a site. Its next call searches the table.
     pub fn forget(&self, site: usize) {
         if self.code(site) != 0 {
             self.place(site).store(0, Relaxed);

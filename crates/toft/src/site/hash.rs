@@ -1,50 +1,52 @@
-//! Call sites by a keyed hash.
+//! Maps call sites to partitions by a keyed hash.
 //!
 //! The key is random for each process, so an outsider cannot tell which sites share a partition
-//! (promise 17). The product of site and key is multiplied by its own upper half: of the product
-//! alone, sites at equal distances (the functions of a generated table, say) all collide together
+//! (promise 17). The product of site and key is multiplied by its own upper half. By the product
+//! alone, sites at equal distances (the functions of a generated table) would all collide together
 //! for one key in forty (decision 0008).
 
 use crate::bin::ROW_WORDS;
 
-/// Low bits of the second product that are not used: they depend on few bits of the site.
+/// The number of low bits of the second product that are not used, because they depend on few bits
+/// of the site.
 const SHIFT: u32 = 38;
 const _: () = assert!(crate::options::PARTITIONS_MAX * ROW_WORDS <= 1 << (64 - SHIFT));
 
-/// How a call site is turned into a row of bins.
+/// A hash from call sites to rows of bins.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteHash {
     /// A random odd number.
     key: u64,
-    /// The bits of a bin's index that are the partition's.
+    /// The bits of a bin's index that come from the partition.
     mask: u64,
 }
 
 impl SiteHash {
-    /// A hash into `partitions` (a power of two) with a key from the kernel.
+    /// Returns a hash into `partitions` (a power of two). The key comes from `random`, a number
+    /// from the kernel.
     pub fn new(partitions: usize, random: u64) -> SiteHash {
         let mask = ((partitions - 1) * ROW_WORDS) as u64;
         SiteHash { key: random | 1, mask }
     }
 
-    /// Everything in row 0.
+    /// Returns a hash that sends every site to row 0.
     pub const fn single() -> SiteHash {
         SiteHash { key: 1, mask: 0 }
     }
 
-    /// Index of the first bin of the site's row.
+    /// Returns the index of the first bin of the site's row.
     #[inline(always)]
     pub fn row(&self, site: usize) -> usize {
         let product = (site as u64).wrapping_mul(self.key);
         (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
     }
 
-    /// Words in all rows of bins together.
+    /// Returns the number of words in all rows of bins.
     pub fn bins(&self) -> usize {
         self.mask as usize + ROW_WORDS
     }
 
-    /// The site's partition.
+    /// Returns the site's partition.
     #[inline]
     pub fn partition(&self, site: usize) -> usize {
         self.row(site) / ROW_WORDS
@@ -73,7 +75,7 @@ mod tests {
         };
         let keys = (0..2000u64).map(|i| (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let bad = keys.filter(bad_key).count();
-        // One multiplication alone has 47 of them.
+        // One multiplication alone has 47 such keys.
         assert!(bad < 5, "{bad} of 2000 keys");
     }
 

@@ -1,14 +1,14 @@
 //! L5: from a call site to its partition.
 //!
 //! ```text
-//! hash    the site's address, by a secret key: few instructions, and some sites share
-//! exact   each site a partition of its own: a cache of each thread, and behind it a table of all
+//! hash    a keyed hash of the site's address: few instructions, and some sites share a partition
+//! exact   a separate partition for each site: a cache in each thread, and a table of all sites
 //! ```
 //!
-//! Which of the two is chosen at the start
-//! ([`Options::is_exact`](crate::options::Options::is_exact)). In exact mode the hash sends every
-//! site to row 0, whose bins are never filled: so malloc's fast path finds nothing, without an
-//! instruction that asks for the mode, and the slow path begins with the cache.
+//! The mode is chosen at the start ([`Options::is_exact`](crate::options::Options::is_exact)). In
+//! exact mode the hash sends every site to row 0, whose bins are never filled. So the fast path of
+//! malloc finds no slot, without an instruction that tests the mode. The slow path then begins with
+//! the cache.
 
 mod cache;
 mod hash;

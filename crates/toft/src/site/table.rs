@@ -1,29 +1,29 @@
-//! The process's call sites and their partitions, in exact mode.
+//! The call sites of the process and their partitions, in exact mode.
 //!
 //! ```text
-//! level 0  1024 entries   level 1  2048   level 2  4096   ...      one behind the other, mapped as needed
-//! entry    site, 48 bits | partition, 16 bits      a word of its own for what else is known
+//! level 0  1024 entries   level 1  2048   level 2  4096   ...  one after another, mapped as needed
+//! entry    site, 48 bits | partition, 16 bits      a separate word for what else is known
 //! ```
 //!
-//! A site is looked for in a few places of each level, in order, and the first empty one is its
-//! own; where all are taken, in the next level. Nothing is ever taken out. So two threads that
-//! bring the same site at the same time compete for the same place, and one of them finds what the
-//! other has put there.
+//! A site is searched for in a few places of each level, in order. The first empty place becomes
+//! its own. If all are taken, the search goes on in the next level. No entry is ever removed. So
+//! two threads that add the same site at once compete for the same place. One of them finds the
+//! entry of the other.
 //!
-//! Row 0 is unowned (see the [module](super)). The next ones are for sites that come when all
-//! unshared partitions are given out: they share these by a keyed hash, and no other site ever
-//! does. The rest are given out in order, the first of them to the groups of sites that
-//! [hints](super::Hints) name: `table/numbers.rs`.
+//! Row 0 is unowned (see the [module](super)). The next rows are for late sites: those that are
+//! added when all unshared partitions are given out. Late sites share these rows by a keyed hash,
+//! and no other site ever gets them. The other rows are given out in order, the first of them to
+//! the groups of sites that [hints](super::Hints) name: `table/numbers.rs`.
 //!
-//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its
-//! caller's. Where that is found out late, the number is exchanged for such a one, once; the
-//! partition is never given out again.
+//! Numbers above those of partitions are codes. A code tells how to get from a site in a
+//! [wrapper](super::Wrappers) to its caller's site. If a site is found out late to be in a wrapper,
+//! its number is exchanged for a code, once. Its partition is never given out again.
 //!
 //! Invariants:
-//! - T1 a site is in the table once at most.
-//! - T2 a number above the shared ones and those of groups is in the table once at most.
-//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites
-//!   that share one of the first, `grouped` those that share one of a group.
+//! - T1 a site is in the table at most once.
+//! - T2 a number above those of late sites and groups is in the table at most once.
+//! - T3 `given` counts the numbers given out, no fewer than are in the table. `merged` counts the
+//!   sites that share a partition of late sites, and `grouped` those that share one of a group.
 
 mod numbers;
 
@@ -35,29 +35,29 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
 use numbers::Kind;
 
-/// Bits of a word that are the partition's number.
+/// The number of low bits of a word that are the partition's number.
 pub(super) const NUMBER_BITS: u32 = 16;
 /// The largest number.
 pub const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(crate::options::PARTITIONS_MAX < STEP_FIRST);
 
-/// Entries of level 0; each level has twice as many as the one before.
+/// The number of entries of level 0. Each level has twice as many as the one before.
 const FIRST: usize = 1024;
-/// Entries of a level that a site may have.
+/// The number of entries of a level that may have a site.
 const WINDOW: usize = 16;
-/// Levels at most: entries for half a billion sites.
+/// The most levels: entries for half a billion sites.
 const LEVELS_MAX: u32 = 19;
 
-/// A site as it stands in a word. Of an address, all that tells it from others; of any other
-/// number, its low bits.
+/// Returns the bits of a word that are the site. They tell all addresses of code apart. Of any
+/// other number they are the low bits.
 #[inline(always)]
 pub const fn key_of(site: usize) -> u64 {
     (site as u64) << NUMBER_BITS
 }
 
-/// The site that a program's own number stands for: no address of code has its highest bits.
-/// Numbers below 2^47 are all different; of larger ones, those with the same remainder may be the
-/// same.
+/// Returns the site that stands for a program's own number. No address of code has its highest
+/// bits. Numbers below 2^47 give different sites. Larger numbers may give the site of another
+/// number.
 pub const fn site_of_token(token: u64) -> usize {
     const BITS: u32 = 47;
     let folded = token ^ (token >> BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
@@ -65,29 +65,29 @@ pub const fn site_of_token(token: u64) -> usize {
     (1 << 63 | 1 << BITS | low) as usize
 }
 
-/// One site. All zero is an unowned entry.
+/// One site. All zero is an empty entry.
 #[repr(C)]
 #[derive(Debug)]
 struct Entry {
-    /// The site and its number. Any thread, by compare and exchange: once from unowned, and the
-    /// number seldom again.
+    /// The site and its number. Any thread writes it by compare-and-exchange: once when the entry
+    /// is empty, and seldom again to change the number.
     word: AtomicU64,
-    /// Nothing yet.
+    /// Not used yet.
     more: AtomicU64,
 }
 
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Partitions given to one site each. Any thread.
+    /// The number of partitions given out, to groups and to single sites. Any thread.
     given: AtomicU32,
-    /// Sites that share a partition. Any thread.
+    /// The number of sites that share a partition for being late. Any thread.
     merged: AtomicU32,
-    /// Numbers that are those of groups, the first given out. Written at the start.
+    /// The number of groups, whose numbers are given out first. Written at the start.
     groups: AtomicU32,
-    /// Sites of groups. Any thread.
+    /// The number of sites in groups. Any thread.
     grouped: AtomicU32,
-    /// How often a site was not found for lack of memory. Any thread.
+    /// The number of times that a site was not found for lack of memory. Any thread.
     unknown: AtomicU32,
     entries: Carve,
 }
@@ -95,31 +95,31 @@ struct State {
 /// Where the table is found from outside the process.
 #[derive(Clone, Copy, Debug)]
 pub struct SitesPlaces {
-    /// Address of the first entry; zero where sites are hashed.
+    /// The address of the first entry, or zero if sites are hashed.
     pub entries: usize,
-    /// Bytes in an entry, of which the first eight are the site and its number.
+    /// The number of bytes in an entry. The first eight are the site and its number.
     pub entry_bytes: usize,
-    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    /// The address of a 64-bit word: the number of bytes of entries that are mapped.
     pub mapped: usize,
-    /// Bits of an entry's first word that are the partition's number.
+    /// The number of low bits of an entry's first word that are the partition's number.
     pub number_bits: u32,
-    /// The first partition that one site alone has: those below are shared.
+    /// The first partition that one site has alone. Those below are shared.
     pub first_own: usize,
-    /// From here on a number is none of a partition: the site is one of a wrapper.
+    /// The first number that is no partition. A site with such a number is in a wrapper.
     pub first_code: usize,
 }
 
 /// All call sites of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Sites {
-    /// First address of the entries.
+    /// The address of the first entry.
     base: usize,
     levels: u32,
-    /// Partitions for those that come late, from 1 on.
+    /// The number of partitions for late sites, which begin with 1.
     shared: u32,
-    /// Partitions for one site each, behind them.
+    /// The number of partitions after those, for groups and for single sites.
     own: u32,
-    /// Who shares which.
+    /// Tells which late sites share a partition.
     hash: SiteHash,
     state: *const State,
 }
@@ -130,13 +130,13 @@ unsafe impl Sync for Sites {}
 unsafe impl Send for Sites {}
 
 impl Sites {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of zeroed bytes that `new` needs for its tables.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Partitions below which no site can have its own.
+    /// The least number of partitions with which a site can have its own.
     pub const PARTITIONS_LEAST: usize = 3;
 
-    /// No table: sites are hashed.
+    /// Returns no table: sites are hashed.
     pub const fn none() -> Sites {
         Sites {
             base: 0,
@@ -148,7 +148,7 @@ impl Sites {
         }
     }
 
-    /// A table of `partitions`, row 0 included, in the address space from `start` to `end`.
+    /// Returns a table of `partitions`, with row 0, in the address space from `start` to `end`.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
@@ -174,7 +174,7 @@ impl Sites {
         }
     }
 
-    /// Whether there is a table.
+    /// Returns true if there is a table.
     #[inline(always)]
     pub fn is_exact(&self) -> bool {
         !self.state.is_null()
@@ -182,19 +182,19 @@ impl Sites {
 
     fn state(&self) -> &State {
         debug_assert!(self.is_exact());
-        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there is no table.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read if there is no table.
         unsafe { &*self.state }
     }
 
     fn entry(&self, number: usize) -> &Entry {
         let address = self.base + number * size_of::<Entry>();
-        // SAFETY: `new` duty 2, and `entry_of` has mapped the level; all-zero is an `Entry`.
+        // SAFETY: `new` duty 2; callers stay below what is mapped; all-zero is an `Entry`.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The number of a site's partition, which it gets if it has none yet; or what `code` says at
-    /// that moment: a code, or a group's number. Without memory for the table it shares one, this
-    /// time.
+    /// Returns the number of a site's partition. A new site gets the number that `code` returns, a
+    /// code or a group's number, or else a partition. Without memory for the table the site shares
+    /// a partition, this time.
     pub fn number(&self, os: &impl Os, site: usize, code: impl Fn() -> Option<usize>) -> usize {
         match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
@@ -251,7 +251,7 @@ impl Sites {
         Err(Error::NoMemory)
     }
 
-    /// The number or code of a site that is in the table, and which entry it has.
+    /// Returns the number or code of a site in the table, and which entry it has.
     pub fn find(&self, site: usize) -> Option<(usize, usize)> {
         if !self.is_exact() {
             return None;
@@ -281,9 +281,8 @@ impl Sites {
         None
     }
 
-    /// A site turns out to be one of a wrapper, which `code` looks through. The partition that it
-    /// had so far stays as it is, and no other site gets it. Returns true if this call made the
-    /// change.
+    /// Gives a site a code, because it turned out to be in a wrapper. Its earlier partition stays
+    /// as it is, and no other site gets it. Returns true if this call made the change.
     pub fn turn_into_code(
         &self,
         (number, entry): (usize, usize),
@@ -298,8 +297,7 @@ impl Sites {
         turned
     }
 
-    /// Reverses that, with a partition that was never used. Returns true if this call made the
-    /// change.
+    /// Reverses `turn_into_code`, with a new partition. Returns true if this call made the change.
     pub fn turn_back(&self, (code, entry): (usize, usize), site: usize) -> bool {
         debug_assert!(code >= STEP_FIRST);
         let number = self.give(site);
@@ -315,7 +313,7 @@ impl Sites {
         word.compare_exchange(key | from, key | to, AcqRel, Relaxed).is_ok()
     }
 
-    /// Tells each site that is known, and its partition.
+    /// Passes each known site and its number to `each`.
     pub fn for_each(&self, mut each: impl FnMut(usize, usize)) {
         if !self.is_exact() {
             return;
@@ -353,14 +351,14 @@ impl Sites {
         if fits { Ok(()) } else { Err("T3: the counts of sites") }
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os) {
         if self.is_exact() {
             self.state().entries.repair(os, self.base);
         }
     }
 
-    /// Where the table is found from outside the process.
+    /// Returns where the table is found from outside the process.
     pub fn places(&self) -> SitesPlaces {
         let exact = self.is_exact();
         SitesPlaces {
@@ -373,13 +371,13 @@ impl Sites {
         }
     }
 
-    /// Bytes of metadata mapped for the table.
+    /// Returns the number of bytes of metadata mapped for the table.
     pub fn mapped_bytes(&self) -> usize {
         if self.is_exact() { self.state().entries.mapped() } else { 0 }
     }
 }
 
-/// Where a site is looked for first, in the upper bits.
+/// Returns a hash of a site. Its upper bits are the place where the search begins.
 fn first_place(key: u64) -> u64 {
     let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)

@@ -1,52 +1,53 @@
-//! What tells a wrapper of malloc that no option names (`TOFT_WRAPPERS=auto`).
+//! Finds wrappers of malloc that no option names (`TOFT_WRAPPERS=auto`).
 //!
-//! Blocks of several sizes are asked for at one return address, and many callers stand above it:
-//! then it is the callers who want the memory. Both is counted where malloc is slow anyway, for
-//! each site beside its entry in the table:
+//! A site is in a wrapper if blocks of several sizes are requested there, and several callers are
+//! above it. The callers are then the code that wants the memory. Slow paths of malloc count both,
+//! for each site in a note beside its entry in the table:
 //!
 //! ```text
-//! a bin has nothing more      the class is noted               several classes: the function's frame is looked up once
-//! such a site's next calls    who stands above is noted        many callers: the site is a wrapper's from now on
+//! a bin has no more slots     note the class; with several, look up the function's frame once
+//! such a site's next calls    note the callers; with several, the site is in a wrapper from now on
 //! ```
 //!
-//! A function that is long is none, however many call it: it does work besides, and is what a
-//! person looks for. So those above it are all up to the first that is long: where one wrapper
-//! calls another, the inner one has one caller. What the site has handed out until then stays where
-//! it is, in a partition that no other site ever gets.
+//! A long function is no wrapper, however many functions call it: it does other work, and is what a
+//! person looks for. The callers of a site are all functions above it, up to the first long one.
+//! With the nearest caller alone, a wrapper that another wrapper calls would have only one. The
+//! blocks that the site has handed out until then stay in their partition, which no other site ever
+//! gets.
 //!
-//! The words of a note are written by any thread, one by one: what is lost where two write at a
-//! time is counted a little later.
+//! Any thread writes the words of a note, one by one. A count that is lost because two threads
+//! write at a time is made up a little later.
 
 use crate::os::Os;
 use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// So many classes make a site suspect.
+/// The number of classes that makes a site suspect.
 pub const CLASSES_LEAST: u32 = 2;
-/// So many rows of callers of a suspect one make it a wrapper's.
+/// The number of different rows of callers that makes a suspect site one of a wrapper.
 pub const CALLERS_LEAST: u32 = 2;
-/// Bytes of code that a wrapper has at most.
+/// The most bytes of code that a wrapper has.
 pub const CODE_MOST: usize = 512;
-/// Calls of a suspect site that are looked at, until it is let go for some time.
+/// The number of calls of a suspect site that are checked, until it is left alone for some time.
 const LOOKS: u32 = 64;
 
-/// How the caller of a suspect site is come by, in place of a code.
+/// Words in place of a code, for the way to the caller of a suspect site. This one: not looked up.
 const NOBODY_KNOWS: u32 = 0;
-/// By frame pointers, if they prove to be there.
+/// By the frame pointer, if it leads to a return address.
 const BY_GUESS: u32 = 1;
-/// Not at all.
+/// The site is in no wrapper.
 const NEVER: u32 = 2;
 
-/// Ways that are kept: of a return address at the place that its hash says.
+/// The number of ways that are kept. A return address has one place, which its hash selects.
 const WAYS: usize = 8192;
 const WAY_BITS: u32 = 16;
-/// Files of which is kept where their code and their unwind tables lie.
+/// The number of files whose code and unwind tables are remembered.
 const FILES: usize = 64;
-/// Both lie before the notes.
+/// The bytes of both, which come before the notes.
 const KEPT_BYTES: usize = WAYS * size_of::<AtomicU64>() + FILES * size_of::<File>();
 
-/// Where code lies, and its unwind tables. Any thread, once; the end last.
+/// The addresses of a file's code and unwind tables. Any thread writes them once, the end last.
 #[repr(C)]
 #[derive(Debug)]
 struct File {
@@ -55,43 +56,43 @@ struct File {
     end: AtomicUsize,
 }
 
-/// Code of a file.
+/// The code of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// First address, and the one behind the last.
+    /// The first address, and the one after the last.
     pub text: (usize, usize),
-    /// The search table of its unwind tables; zero where it has none.
+    /// The address of the search table for its unwind tables, or zero if it has none.
     pub table: usize,
 }
 
-/// How the caller above a site is found.
+/// How to find the caller above a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It was not looked up yet.
+    /// Not looked up yet.
     Unknown,
     /// By a code.
     Code(usize),
     /// By the frame pointer, if that leads to a return address.
     Guess,
-    /// The site is none of a wrapper.
+    /// The site is in no wrapper.
     Never,
 }
 
-/// What came to one site. All zero at first.
+/// The counts of one site. All zero at first.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Note {
-    /// A bit for each class.
+    /// A bit for each class that was requested.
     classes: AtomicU64,
-    /// A bit for each row of those above it, by its hash: several may have the same.
+    /// A bit for each row of callers, by its hash. Several rows may have the same bit.
     callers: AtomicU64,
     /// A code, or one of the words above.
     way: AtomicU32,
-    /// Calls that are still to be looked at.
+    /// The number of calls that are still to be checked.
     left: AtomicU32,
-    /// How often a bin had nothing more.
+    /// The number of times that a bin had no more slots.
     refills: AtomicU32,
-    /// The number of refills before which it is not suspect again.
+    /// The number of refills below which the site is not suspect again.
     next: AtomicU32,
 }
 
@@ -116,8 +117,8 @@ impl Way {
 }
 
 impl Note {
-    /// A bin of a class had nothing more. Whether calls of the site are to be looked at from now
-    /// on.
+    /// Notes that a bin of a class had no more slots. Returns true if the site's calls are to be
+    /// checked from now on.
     pub fn came(&self, class: usize) -> bool {
         let bit = 1 << (class % 64);
         let classes = self.classes.load(Relaxed) | bit;
@@ -129,30 +130,30 @@ impl Note {
             && self.left.load(Relaxed) == 0
             && self.way() != Way::Never;
         if due {
-            // Later and later: new callers may come late.
+            // The intervals grow, because new callers may come late.
             self.next.store(refills.saturating_mul(2), Relaxed);
         }
         due
     }
 
-    /// How its caller is come by.
+    /// Returns how to find the site's caller.
     pub fn way(&self) -> Way {
         Way::of(self.way.load(Relaxed))
     }
 
-    /// Says how, and that calls are to be looked at from now on.
+    /// Stores how to find the site's caller. Calls are checked from now on, unless that is `Never`.
     pub fn suspect(&self, way: Way) {
         self.way.store(way.word(), Relaxed);
         self.left.store(if way == Way::Never { 0 } else { LOOKS }, Relaxed);
     }
 
-    /// Whether calls are to be looked at.
+    /// Returns true if calls are to be checked.
     #[inline]
     pub fn is_suspect(&self) -> bool {
         self.left.load(Relaxed) != 0
     }
 
-    /// A call has been looked at: who stands above it, in one word. Whether there were many by now.
+    /// Notes the callers of a checked call, as one hash. Returns true if several were seen by now.
     pub fn called_by(&self, callers: usize) -> bool {
         let left = self.left.load(Relaxed);
         self.left.store(left.saturating_sub(1), Relaxed);
@@ -166,11 +167,11 @@ impl Note {
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Sites that were found to be of wrappers. Any thread.
+    /// The number of sites that were found to be in wrappers. Any thread.
     found: AtomicU32,
-    /// Those of which that turned out to be wrong: code that is no more. Any thread.
+    /// The number of wrappers' sites that turned out wrong, because their code is gone. Any thread.
     lost: AtomicU32,
-    /// Files of which something is kept. Any thread.
+    /// The number of files of which something is kept. Any thread.
     files: AtomicU32,
     notes: Carve,
 }
@@ -189,16 +190,16 @@ unsafe impl Sync for Watch {}
 unsafe impl Send for Watch {}
 
 impl Watch {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of zeroed bytes that `new` needs for its tables.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Nothing is noted.
+    /// Returns an object that notes nothing.
     pub const fn none() -> Watch {
         Watch { base: 0, limit: 0, state: core::ptr::null() }
     }
 
-    /// Notes in the address space from `start` to `end`: for as many entries of the table of sites
-    /// as there is room.
+    /// Returns notes in the address space from `start` to `end`, for as many entries of the site
+    /// table as there is room for.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
@@ -209,18 +210,18 @@ impl Watch {
         Watch { base: start, limit, state: core::ptr::with_exposed_provenance(tables) }
     }
 
-    /// Whether anything is noted.
+    /// Returns true if calls are noted.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         !self.state.is_null()
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where nothing is noted.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read if nothing is noted.
         unsafe { &*self.state }
     }
 
-    /// The note of an entry, if there is one.
+    /// Returns the note of an entry, if there is one.
     pub fn note(&self, entry: usize) -> Option<&Note> {
         let bytes = entry.checked_add(1)?.checked_mul(size_of::<Note>())?;
         if !self.is_on() || self.state().notes.mapped() < KEPT_BYTES + bytes {
@@ -231,8 +232,8 @@ impl Watch {
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
-    /// The note of an entry, which is made if there is none. `None` without memory: then nothing is
-    /// found there.
+    /// Returns the note of an entry, and creates it if there is none. Returns `None` without
+    /// memory. No wrapper is then found there.
     pub fn note_for(&self, os: &impl Os, entry: usize) -> Option<&Note> {
         if let Some(note) = self.note(entry) {
             return Some(note);
@@ -245,7 +246,7 @@ impl Watch {
         self.note(entry)
     }
 
-    /// How to go on from a return address: what is kept of that, or what `way` says.
+    /// Returns the way on from a return address: the one that is kept, or else the result of `way`.
     pub fn way_from(&self, address: usize, way: impl FnOnce() -> Way) -> Way {
         if self.state().notes.mapped() < KEPT_BYTES {
             return way();
@@ -253,7 +254,7 @@ impl Watch {
         let key = (address as u64) << WAY_BITS;
         let number = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - WAYS.trailing_zeros());
         let at = self.base + number as usize * size_of::<AtomicU64>();
-        // SAFETY: `new` duty 2, below what is mapped; a separate word, of which zero is unowned.
+        // SAFETY: `new` duty 2, below what is mapped; a separate word, of which zero is not in use.
         let place: &AtomicU64 = unsafe { &*core::ptr::with_exposed_provenance(at) };
         let word = place.load(Relaxed);
         if word != 0 && word >> WAY_BITS == key >> WAY_BITS {
@@ -264,7 +265,7 @@ impl Watch {
         way
     }
 
-    /// The code that contains an address: what is kept of it, or what `code` returns.
+    /// Returns the code that contains an address: what is kept of it, or the result of `code`.
     pub fn code_at(&self, address: usize, code: impl FnOnce() -> Option<Code>) -> Option<Code> {
         if self.state().notes.mapped() < KEPT_BYTES {
             return code();
@@ -277,8 +278,8 @@ impl Watch {
         let taken = self.state().files.load(Relaxed) as usize;
         for number in 0..taken.min(FILES) {
             let file = file(number);
-            // publish file: pairs with the store below. One of which the end is zero is not written
-            // yet; or never will be, where a child was forked meanwhile.
+            // publish file: pairs with the store below. A file whose end is zero is not written
+            // yet. In the child of a fork it may never be.
             let end = file.end.load(Acquire);
             let (start, table) = (file.start.load(Relaxed), file.table.load(Relaxed));
             if (start..end).contains(&address) {
@@ -286,7 +287,7 @@ impl Watch {
             }
         }
         let code = code()?;
-        // Where no more can be kept, that is all.
+        // If no more files can be kept, the result is only returned.
         let next = |taken: u32| ((taken as usize) < FILES).then_some(taken + 1);
         if let Ok(number) = self.state().files.fetch_update(Relaxed, Relaxed, next) {
             let file = file(number as usize);
@@ -297,31 +298,31 @@ impl Watch {
         Some(code)
     }
 
-    /// A site was found to be of a wrapper.
+    /// Counts a site that was found to be in a wrapper.
     pub fn found(&self) {
         self.state().found.fetch_add(1, Relaxed);
     }
 
-    /// What was learnt of a wrapper's site, found or named, is no longer so.
+    /// Counts a wrapper's site, found or named, that is no longer one.
     pub fn lost(&self) {
         if self.is_on() {
             self.state().lost.fetch_add(1, Relaxed);
         }
     }
 
-    /// How many sites were found to be of wrappers.
+    /// Returns the number of sites that were found to be in wrappers.
     pub fn count(&self) -> usize {
         if self.is_on() { self.state().found.load(Relaxed) as usize } else { 0 }
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os) {
         if self.is_on() {
             self.state().notes.repair(os, self.base);
         }
     }
 
-    /// Bytes of metadata mapped for notes.
+    /// Returns the number of bytes of metadata mapped for notes.
     pub fn mapped_bytes(&self) -> usize {
         if self.is_on() { self.state().notes.mapped() } else { 0 }
     }
@@ -341,7 +342,7 @@ mod tests {
     fn many_classes_make_a_site_suspect_and_many_callers_a_wrapper_s() {
         let note = fresh();
         for class in 0..CLASSES_LEAST as usize - 1 {
-            // However often the same comes.
+            // A class counts once, however often it is noted.
             for _ in 0..10 {
                 assert!(!note.came(class));
             }
@@ -399,8 +400,8 @@ mod tests {
         };
         assert_eq!((code(105, 100), code(109, 777), code(110, 110)), (100, 100, 110));
         assert_eq!(watch.code_at(5, || None), None);
-        // A child was forked when another thread had taken a place and not written it yet: what
-        // comes later is kept.
+        // When a child was forked, another thread had taken a place and not written it yet. Later
+        // files are kept.
         watch.state().files.fetch_add(1, Relaxed);
         assert_eq!((code(125, 120), code(125, 777)), (120, 120));
         (0..2 * FILES).for_each(|i| assert_eq!(code(5000 + 10 * i, 5000 + 10 * i), 5000 + 10 * i));

@@ -1,17 +1,18 @@
-//! Functions that only hand on what malloc gives them: `xmalloc`, `g_malloc`, `__rust_alloc`.
+//! Functions that only pass on what malloc returns: `xmalloc`, `g_malloc`, `__rust_alloc`.
 //!
-//! Their names are given (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is
-//! seen for the first time, the symbols of its file are read, once for each file, and the functions
-//! that fit are kept here. A site in one of them does not tell who wanted the memory: the caller of
-//! that function does. Its return address is a distance from the stack pointer that the file's
-//! unwind tables state, so that from then on it is one load.
+//! The user names them (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is
+//! first seen, the symbols of its file are read, once for each file. The functions that match are
+//! recorded here. A site in such a function does not tell which code wanted the memory. The
+//! function's caller does. The file's unwind tables state the distance from the stack pointer to
+//! that caller's return address. From then on, one load finds it.
 //!
 //! ```text
-//! record   (start, end)  a function that is looked through      (start, end | 1)  code whose symbols were read
+//! record   (start, end)       a function that is looked through
+//!          (start, end | 1)   code whose symbols were read
 //! ```
 //!
-//! Records are only ever added; one that is zero is not written yet. Two threads may both read a
-//! file: its records are there twice then, and that is all.
+//! Records are only added. A record of zeros is not written yet. If two threads read the same file,
+//! its records are there twice, which does no harm.
 
 use crate::options::Names;
 use crate::os::Os;
@@ -22,47 +23,47 @@ use crate::report::{
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// What is to be done at a site of a wrapper to reach the return address of its caller: codes after
-/// the numbers of partitions.
+/// The first code. A code tells how to get from a site in a wrapper to the return address of its
+/// caller. Codes are above the numbers of partitions.
 ///
 /// ```text
 /// 1 | where the caller's frame pointer is, 4 bits | words up to the return address, 11 bits
 /// ```
 pub const STEP_FIRST: usize = 0x8000;
-/// The return address lies where the frame pointer leads.
+/// The code for a return address that the frame pointer leads to.
 pub const BY_FRAME: usize = 0xffff;
 const DISTANCE_BITS: u32 = 11;
 /// The largest distance in words: a frame of 16 KiB.
 const WORDS_MOST: usize = (1 << DISTANCE_BITS) - 1;
-/// Where the caller's frame pointer is: in its register; that number of words below the end of the
-/// frame; or unknown.
+/// Where the caller's frame pointer is: in its register (`UNTOUCHED`), unknown (`UNKNOWN`), or else
+/// that number of words below the end of the frame.
 const UNTOUCHED: usize = 0;
 const UNKNOWN: usize = 15;
 
-/// No return address is looked for further above that of the call, however many levels are between
-/// them: what was learnt may be of code that is no more, and then leads to any word.
+/// The largest distance in bytes from a call's return address up to any that is looked for, at any
+/// level. A code may be for a library that was unloaded since, and then leads to any word.
 pub const REACH: usize = 16 << 10;
 
 const WORD: usize = size_of::<usize>();
 
-/// Where a return address lies, and the frame pointer that belongs to it: zero, where it is not
-/// known.
+/// The place of a return address, and the frame pointer that belongs to it, or zero if that is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Address of the return address.
+    /// The address of the return address.
     pub stack: usize,
-    /// What the frame pointer was at the call.
+    /// The frame pointer at the call.
     pub frame: usize,
 }
 
 impl Place {
-    /// The place of the return address of the function that the call was in, by a code; not above
-    /// `limit`.
+    /// Returns the place of the return address of the function that contains the call, by a code.
+    /// Returns `None` if that place is above `limit`.
     ///
     /// # Safety
     /// 1. The code is of the site at this place, and the call has not returned. (A library that was
-    ///    unloaded since, with another at its place, breaks that: then words between the place and
-    ///    `limit` are read, and it faults where the thread's stack ends before.)
+    ///    unloaded since, with another at its place, breaks that. Words between the place and
+    ///    `limit` are then read. The read faults if the thread's stack ends before `limit`.)
     #[inline(always)]
     pub unsafe fn above(self, code: usize, limit: usize) -> Option<Place> {
         if code != BY_FRAME {
@@ -81,8 +82,8 @@ impl Place {
             };
             return Some(Place { stack, frame });
         }
-        // Above the word that it points to, which is the frame pointer before it. It never goes
-        // down; nor up for long.
+        // The frame pointer leads to the caller's frame pointer, and the return address is above
+        // that. Frame pointers lead up, and not far.
         let near = self.stack < self.frame && self.frame < limit;
         if !near || !self.frame.is_multiple_of(WORD) {
             return None;
@@ -92,22 +93,22 @@ impl Place {
         Some(Place { stack: self.frame + WORD, frame })
     }
 
-    /// Whether the frame pointer leads to a return address from here, not above `limit`: then
-    /// [`BY_FRAME`] is a code for the site, though nothing says so. Makes an unusual system call:
-    /// the caller holds a permit.
+    /// Returns true if the frame pointer leads from here to a return address that is not above
+    /// `limit`. [`BY_FRAME`] is then a code for the site, though no table says so. Makes an unusual
+    /// system call: the caller holds a permit.
     ///
     /// # Safety
-    /// 1. A place that a call has been given, or that `above` has made of one.
+    /// 1. A call has been given this place, or `above` has returned it.
     pub unsafe fn has_frame(self, limit: usize) -> bool {
         // SAFETY: (1) words of the thread's stack between the place and the limit, whatever they
         // are.
         unsafe { self.above(BY_FRAME, limit).is_some_and(|above| is_return(above.site())) }
     }
 
-    /// The return address at this place.
+    /// Returns the return address at this place.
     ///
     /// # Safety
-    /// 1. A place that a call has been given, or that `above` has made of one.
+    /// 1. A call has been given this place, or `above` has returned it.
     #[inline(always)]
     pub unsafe fn site(self) -> usize {
         // SAFETY: duty 1: a word of the stack.
@@ -115,7 +116,7 @@ impl Place {
     }
 }
 
-/// A record. Any thread, once.
+/// A record. Any thread writes it, once.
 #[repr(C)]
 #[derive(Debug)]
 struct Record {
@@ -126,12 +127,12 @@ struct Record {
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Records taken. Any thread.
+    /// The number of records taken. Any thread.
     count: AtomicU32,
-    /// Sites in wrappers that could be looked through. Any thread.
+    /// The number of sites in wrappers that could be looked through. Any thread.
     sites: AtomicU32,
-    /// One from when a record found no room: nothing is learnt of files that were not read until
-    /// then, because it could not be remembered that they were. Any thread.
+    /// One after a record found no room. No further file is then read, because that could not be
+    /// recorded. Any thread.
     full: AtomicU32,
     records: Carve,
 }
@@ -150,15 +151,15 @@ unsafe impl Sync for Wrappers {}
 unsafe impl Send for Wrappers {}
 
 impl Wrappers {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of zeroed bytes that `new` needs for its tables.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// No function is looked through.
+    /// Returns an object that looks through no function.
     pub const fn none() -> Wrappers {
         Wrappers { base: 0, limit: 0, state: core::ptr::null() }
     }
 
-    /// Records in the address space from `start` to `end`.
+    /// Returns an object with records in the address space from `start` to `end`.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
@@ -169,18 +170,18 @@ impl Wrappers {
         Wrappers { base: start, limit, state: core::ptr::with_exposed_provenance(tables) }
     }
 
-    /// Whether anything is looked through.
+    /// Returns true if functions are looked through.
     #[inline(always)]
     pub fn are_there(&self) -> bool {
         !self.state.is_null()
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there are none.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read if there is none.
         unsafe { &*self.state }
     }
 
-    /// Sites that are looked through so far.
+    /// Returns the number of sites that are looked through so far.
     pub fn count(&self) -> usize {
         if self.are_there() { self.state().sites.load(Relaxed) as usize } else { 0 }
     }
@@ -207,7 +208,7 @@ impl Wrappers {
         record.end.store(end, Release);
     }
 
-    /// Whether a site is in a wrapper; `None` if the symbols there have not been read.
+    /// Returns true if a site is in a wrapper, or `None` if the symbols there were not read.
     fn of_site(&self, site: usize) -> Option<bool> {
         let state = self.state();
         let mapped = state.records.mapped() / size_of::<Record>();
@@ -227,9 +228,9 @@ impl Wrappers {
         known
     }
 
-    /// The code of a site that is new, if it is in a wrapper that was named and can be looked
-    /// through. `by_frame` returns true if the frame pointer leads on, where the unwind tables do
-    /// not tell how. Makes unusual system calls: the caller holds a permit.
+    /// Returns the code of a new site, if it is in a wrapper that was named and can be looked
+    /// through. If the unwind tables do not help, `by_frame` returns true if the frame pointer
+    /// leads on. Makes unusual system calls: the caller holds a permit.
     #[cold]
     #[inline(never)]
     pub fn code_of(
@@ -262,12 +263,12 @@ impl Wrappers {
                 self.add(os, start, (end + 1) & !1);
             }
         });
-        // Whether or not they could be read: so that no thread tries again.
+        // Added even if the symbols could not be read, so that no thread tries again.
         let (start, end) = module.text;
         self.add(os, start, end | 1);
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Os) {
         if self.are_there() {
             self.state().records.repair(os, self.base);
@@ -275,7 +276,7 @@ impl Wrappers {
     }
 }
 
-/// The code of a frame; `None` where there is none, or it is none that can be looked through.
+/// Returns the code of a frame, or `None` if there is no frame or it cannot be looked through.
 pub fn code_of_frame(frame: Option<Frame>) -> Option<usize> {
     let frame = frame?;
     let bytes = match frame.base {
@@ -300,7 +301,7 @@ pub fn code_of_frame(frame: Option<Frame>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A stack that is made up: what lies below is where the callee's frame was.
+    /// The stack is made up. The words below a place are where the callee's frame was.
     #[test]
     fn codes_lead_from_frame_to_frame() {
         let stack: Vec<usize> = (0..100).map(|i| 0x5000 + i).collect();
@@ -315,7 +316,8 @@ mod tests {
         // SAFETY: (1) as above.
         let site = |place: Place| unsafe { place.site() };
         assert_eq!(site(start), 0x5003);
-        // The call has returned at word 4, so that a frame of two words ends behind word 5.
+        // After the return the stack pointer is at word 4, so a frame of two words ends after word
+        // 5.
         let one = step(start, Base::AboveStack(16), Pointer::Untouched).unwrap();
         assert_eq!((one, site(one)), (Place { stack: at(5), frame: 77 }, 0x5005));
         let two = step(start, Base::AboveStack(32), Pointer::Below(16)).unwrap();
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(above, Place { stack: at(41), frame: 0x5028 });
         assert_eq!(step(lost, Base::AboveFrame(16), Pointer::Below(16)), None, "it is not known");
         assert_eq!(step(start, Base::AboveFrame(16), Pointer::Below(16)), None, "it leads down");
-        // A register that is no frame pointer any more: nothing is read there.
+        // The register is no longer a frame pointer. Nothing is read there.
         let wild = Place { stack: at(3), frame: at(3) + REACH };
         assert_eq!(step(wild, Base::AboveFrame(16), Pointer::Below(16)), None, "it leads away");
         // SAFETY: (1) as above; nothing is read beyond the limit.

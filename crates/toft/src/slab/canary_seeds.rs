@@ -1,36 +1,37 @@
-//! What the canaries of a slab's slots are made from, in the hardened build: two random words for
-//! each slab.
+//! The seeds of the canaries of a slab's slots, in the hardened build: two random words for each
+//! slab.
 //!
-//! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits and two slots
-//! of a slab differ by less than 2^8 in number. So the words of two slots differ by something of
-//! which all bits from the eighth on are random. A canary uses no others, and an attacker who has
-//! read one knows nothing of another slot's. One who has read two of a slab knows all of this slab,
-//! and of no other: the two words are made from the secret by permutations that cannot be undone
-//! without it.
+//! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits, and the
+//! numbers of two slots of a slab differ by less than 2^8. So the words of two slots differ by a
+//! number whose bits are all random from the eighth on. A canary uses only those bits.
+//!
+//! An attacker that has read one canary knows nothing of another slot's canary. An attacker that
+//! has read two canaries of a slab knows all of this slab, and none of another. The two words are
+//! made from the secret by permutations that cannot be undone without the secret.
 
 use super::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::Settled;
 
 impl Slab {
-    /// What the words of a slab's slots are made from. Once, before it is published.
+    /// Sets the seeds of the slab's canaries. Called once, before the slab is published.
     pub fn set_words(&self, words: [u64; 2]) {
         self.words.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
     }
 
-    /// The random word of the slot before the one that has this.
+    /// Returns the random word of the slot before the one whose word is `word`.
     #[inline(always)]
     pub fn word_before(&self, word: u64) -> u64 {
         let [_, times] = &self.words[..] else { return 0 };
-        // SAFETY: (1) as below.
+        // SAFETY: (1) as in `word`.
         word.wrapping_sub(unsafe { times.settled() })
     }
 
-    /// The random word of a slot of a slab that is open.
+    /// Returns the random word of a slot. The slab is open.
     #[inline(always)]
     pub fn word(&self, slot: usize) -> u64 {
         let [first, times] = &self.words[..] else { return 0 };
-        // SAFETY: (1) written once, before any pointer into the slab is given to anybody.
+        // SAFETY: (1) written once, before the program gets any pointer into the slab.
         let (first, times) = unsafe { (first.settled(), times.settled()) };
         first.wrapping_add(times.wrapping_mul(slot as u64))
     }
@@ -40,9 +41,9 @@ impl Slab {
 mod tests {
     use super::*;
 
-    /// What is known of one slot's word says nothing of another's: over random words of a slab, the
-    /// difference of two slots takes each value of each byte that a canary uses, as often as any
-    /// other.
+    /// The word of one slot says nothing about the word of another. Over random seeds, the
+    /// difference of two slots' words takes each value of each byte that a canary uses equally
+    /// often.
     #[test]
     fn the_words_of_two_slots_differ_by_random_bytes() {
         let slab = Slab::nothing();
@@ -64,7 +65,7 @@ mod tests {
             for (at, counts) in counts.iter().enumerate().skip(1) {
                 let square = |&count: &u32| (f64::from(count) - 200.0).powi(2) / 200.0;
                 let sum: f64 = counts.iter().map(square).sum();
-                // Of 255 degrees of freedom: one in a million is above 372.
+                // With 255 degrees of freedom, one sum in a million is above 372.
                 assert!(sum < 372.0, "{one} {other} byte {at}: {sum}");
             }
         }

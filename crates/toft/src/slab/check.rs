@@ -1,4 +1,4 @@
-//! The invariants of a slab, verified.
+//! The checks of a slab's invariants.
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::valid_bits;
@@ -15,13 +15,13 @@ use crate::policy::{HARDENED, RANDOM_ORDER};
 use crate::sync::Ordering::Acquire;
 use crate::sync::Ordering::Relaxed;
 
-/// Whether a slot that there is can have this state: I10.
+/// Returns true if an existing slot can have this state (I10).
 #[cfg(not(loom))]
 fn is_state(state: u8) -> bool {
     let free = state & !((HELD | LENT) & !TAKEN) & !TAKEN;
     let held = state & (HELD | LENT) & !TAKEN != 0;
     let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
-    // Held and lent slots are taken as well; what is neither is not.
+    // Held and lent slots also have TAKEN set, and other free slots do not.
     let idle = idle && held == (state & TAKEN != 0);
     let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
     let leaves = state == LEFT || HARDENED && state == BEING_FREED;
@@ -33,14 +33,14 @@ fn is_state(state: u8) -> bool {
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I11. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I11, except I10. Holder of the owning heap only, while no other thread frees.
     pub fn check(&self) -> Result<(), Violation> {
         self.check_where(false)
     }
 
-    /// As `check`, in the child of a fork, of a slab whose thread may have been stopped between two
-    /// steps that take no seat. In malloc a slot is claimed and live then, in free one that is free
-    /// was not counted.
+    /// Verifies like `check` in the child of a fork, where the slab's thread may have stopped
+    /// between two steps that take no seat. In malloc, a slot may then be both claimed and live. In
+    /// free, a free slot may be uncounted.
     pub fn check_cut_off(&self) -> Result<(), Violation> {
         self.check_where(true)
     }
@@ -62,7 +62,7 @@ impl Slab {
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let dirty = self.dirty_bits(group);
             let in_use = live | claimed | dirty;
-            // Pages that were readied for what was never handed out count as not zero.
+            // Never handed-out slots on prefaulted pages count as not zero.
             let readied = dirty & !claimed & self.fresh_bits(group);
             let free = self.free_bits(group) | remote;
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
@@ -93,10 +93,10 @@ impl Slab {
         Ok(())
     }
 
-    /// Verifies what holds at every moment, with threads at the slab: of I1 what is written once,
-    /// of I2, I3 and I5 what no step of malloc, free or the reclaimer breaks, and I10. Any thread.
-    /// Two words that are read one after the other may be of two moments, so a check that fails
-    /// once may hold the next time.
+    /// Verifies what holds at every moment, while threads use the slab. That is I10, the part of I1
+    /// that is written once, and the parts of I2, I3 and I5 that no step of malloc, free or the
+    /// reclaimer breaks. Any thread. Two words that are read one after the other may be of two
+    /// moments, so a check that fails once may succeed the next time.
     #[cfg(not(loom))]
     pub fn check_from_outside(&self, partitions: usize) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
@@ -118,7 +118,7 @@ impl Slab {
                 continue;
             }
             ensure(is_state(state), "I10: no state")?;
-            // Who collects takes the bit before it changes the state.
+            // The thread that collects takes the bit before it changes the state.
             let freed = state == LEFT || state == LIVE || state == REMOTE_CLEAN;
             ensure(!remote || freed || !self.is_remote(slot), "I3: remote but not live")?;
         }
@@ -129,14 +129,14 @@ impl Slab {
             ensure(at % GROUP_SLOTS == 0 && group < GROUPS, "I5: claimed group")?;
             ensure(claim & !valid_bits(slots, group) == 0, "I1: claimed beyond the end")?;
             let remote = self.remote_bits(group);
-            // What is claimed is handed out before anybody can free it.
+            // A claimed slot is handed out before any thread can free it.
             let both = claim & remote & self.claimed();
             ensure(both == 0 || group != self.claimed_group(), "I2: claimed and remote")?;
         }
         Ok(())
     }
 
-    /// Verifies I7, of a slab that no heap owns.
+    /// Verifies I7 of a slab that no heap owns.
     fn check_nobodys(&self) -> Result<(), Violation> {
         if self.is_listed() || self.claimed() != 0 || !self.is_empty() {
             return Err(Violation("I7: nobody's, but in use"));
@@ -144,7 +144,7 @@ impl Slab {
         Ok(())
     }
 
-    /// A bit for each slot of a group that was never handed out, but may be other than zero.
+    /// Returns a bit for each slot of a group that was never handed out, but may not be zero.
     fn fresh_bits(&self, group: usize) -> u64 {
         (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
             let state = self.state_of(group * GROUP_SLOTS + bit).load(Relaxed);
@@ -177,7 +177,7 @@ mod tests {
         assert!(is_state(WALL) && !is_state(NO_SLOT));
     }
 
-    /// Each thing that a stray write may change is seen.
+    /// The check finds each change that a stray write can make.
     #[test]
     fn what_is_written_once_is_verified() {
         let slab = || {
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    /// Where a fork has stopped a thread one slot may be claimed and live, and one free not
-    /// counted; not two. What was claimed and live is put right.
+    /// After a fork has stopped a thread, one slot may be claimed and live, and one free may be
+    /// uncounted, but not two. The slot that is claimed and live is repaired.
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::nothing();

@@ -1,5 +1,5 @@
-//! Claiming slots, handing them out, taking them back: what malloc and free do to a slab of their
-//! own thread.
+//! Claims slots, hands them out and takes them back: the operations of malloc and free on a slab of
+//! their own thread.
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
@@ -11,15 +11,15 @@ use crate::policy::RANDOM_ORDER;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
-/// Bytes of slots that a claim may span, so that a rarely used site touches few pages.
+/// The number of bytes that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
-/// How many doublings a hot slab's claims may grow by.
+/// The maximum number of doublings of the span. Each claim of a slab doubles the span of the next.
 const HEAT_MAX: u8 = 2;
-/// Claims after which a slab is hot: it gets fresh slots on top of few used ones, because a claim
-/// costs as much as several calls of malloc.
+/// The number of claims after which a slab is hot. A claim of a hot slab gets fresh slots in
+/// addition to few used ones, because a claim costs as much as several calls of malloc.
 const HOT: u8 = 16;
 
-/// The model checker has no system underneath, and no probe.
+/// Returns false, because the model checker has no operating system and no probe.
 #[cfg(loom)]
 fn wants_allocations() -> bool {
     false
@@ -30,39 +30,39 @@ fn wants_allocations() -> bool {
 pub enum Put {
     /// The slot is free.
     Done,
-    /// The slot is free, and the slab's credit is spent: `Slab::credit_spent` says what follows.
+    /// The slot is free, and the slab's credit is spent. `Slab::credit_spent` returns what to do.
     Spent,
     /// The slot was not live.
     NotLive,
 }
 
 impl Slab {
-    /// The slots that malloc hands out next, of one group. Owner only.
+    /// Returns the slots of one group that malloc hands out next. Owner only.
     #[inline(always)]
     pub fn claimed(&self) -> u64 {
         self.claim.load(Relaxed)
     }
 
-    /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero; returns the
-    /// distance to the next one in bytes, if there is one. Owner only.
+    /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero. Returns the
+    /// distance in bytes to the next claimed slot, if there is one. Owner only.
     ///
-    /// 2 loads, 2 stores and 1 multiplication, on which the caller does not wait: it knows the
-    /// address of the slot already.
+    /// It has 2 loads, 2 stores and 1 multiplication. The caller already knows the slot's address,
+    /// so it does not wait for the multiplication.
     #[inline(always)]
     pub fn hand_out(&self, claim: u64) -> usize {
         let rest = claim & claim.wrapping_sub(1);
         let slot = claim.trailing_zeros() as usize;
-        // In this order, so that at no moment the slot looks free and unclaimed: see `pinning.rs`.
+        // In this order, so that the slot never looks free and unclaimed (`pinning.rs`).
         store_beside_exchanges(self.claimed_state(slot), LIVE);
         // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
-        // The highest bit stands for "none": what comes of it is not used.
+        // The highest bit stands for "none". The caller does not use the result then.
         let following = (rest | 1 << 63).trailing_zeros() as usize;
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of the claim, whichever it is, which leaves `rest`; says where it lies, and
-    /// how large it is. Owner only.
+    /// Hands out any slot of the claim, and leaves `rest`. Returns the slot's address and its size
+    /// in bytes. Owner only.
     #[inline(always)]
     pub fn hand_out_any(&self, rest: u64, slot: usize) -> (usize, usize) {
         debug_assert!(self.claimed() == rest | 1 << (slot % GROUP_SLOTS));
@@ -75,7 +75,7 @@ impl Slab {
         (self.base().wrapping_add(slot.wrapping_mul(size)), size)
     }
 
-    /// The first slot of the group that the claim is of.
+    /// Returns the first slot of the claimed group.
     pub fn first_of_claim(&self) -> u32 {
         (self.claimed_group().wrapping_mul(GROUP_SLOTS) % SLOTS_MAX) as u32
     }
@@ -85,7 +85,8 @@ impl Slab {
         self.state_in_group(self.claim_states.load(Relaxed), slot)
     }
 
-    /// The state of a slot of the group whose states are at an address, which is `claim_states`.
+    /// Returns the state of a slot of the group whose states are at `states`, which is
+    /// `claim_states`.
     #[cfg(not(loom))]
     #[inline(always)]
     fn state_in_group(&self, states: usize, slot: usize) -> &AtomicU8 {
@@ -94,39 +95,40 @@ impl Slab {
         unsafe { &*core::ptr::with_exposed_provenance(states + slot) }
     }
 
-    /// The model checker's states are no bytes, and there is but one group.
+    /// Returns the state of a slot. The model checker's states are not bytes, and it has only one
+    /// group.
     #[cfg(loom)]
     fn state_in_group(&self, _states: usize, slot: usize) -> &AtomicU8 {
         self.state_of(slot)
     }
 
-    /// Address of the lowest claimed slot, if there is one.
+    /// Returns the address of the lowest claimed slot, if there is one.
     pub fn next_claimed(&self) -> Option<usize> {
         let claim = self.claimed();
         let slot = self.claimed_group() * GROUP_SLOTS + claim.trailing_zeros() as usize;
         (claim != 0).then(|| self.base() + slot * self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Which group the claim is of.
+    /// Returns the number of the claimed group.
     pub(super) fn claimed_group(&self) -> usize {
         let first = self.states.0.as_ptr().expose_provenance();
         self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
     }
 
-    /// Whether the memory of the slot that was just handed out from the claim is zero. Medium slabs
-    /// only, and owner only. No, where in doubt.
+    /// Returns true if the memory of a slot that was just handed out from the claim is zero.
+    /// Returns false in doubt. Medium slabs only, and owner only.
     #[inline(always)]
     pub fn handed_out_zero(&self, address: usize) -> bool {
-        // In this order: a signal handler that claims another group in between makes the answer no.
+        // In this order: if a signal handler claims another group in between, the result is false.
         let zero = self.claim_zero.load(Relaxed);
         crate::sync::compiler_fence(SeqCst);
         let slot = address.wrapping_sub(self.base()) / self.size();
         slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
-    /// Whether the pages of a slot that was just handed out from the claim may not be there. Medium
-    /// slabs only, and owner only. Where a signal handler has claimed another group in between it
-    /// may be either.
+    /// Returns true if the pages of a slot that was just handed out from the claim may be absent.
+    /// Medium slabs only, and owner only. If a signal handler has claimed another group in between,
+    /// the result may be wrong.
     #[inline(always)]
     pub fn may_be_away(&self, slot: usize) -> bool {
         self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
@@ -134,7 +136,7 @@ impl Slab {
 
     /// Takes a slot back. Owner only.
     ///
-    /// 1 load and 1 store, and the credit in place.
+    /// It has 1 load and 1 store, and decrements the credit in place.
     #[inline(always)]
     pub fn put(&self, slot: usize) -> Put {
         debug_assert!(slot < SLOTS_MAX);
@@ -149,15 +151,16 @@ impl Slab {
         if credit == 0 { Put::Spent } else { Put::Done }
     }
 
-    /// Claims free slots: those of the next group that has any, behind the one claimed last. Going
-    /// round leaves each group the time to gather free slots, so that claims are large, and finds
-    /// the next at the first scan. Groups that were never used come last. Owner only, with the
-    /// claim used up. `first` gets the address of the first, before it can be handed out. False
-    /// when there is no free slot.
+    /// Claims the free slots of the next group that has any, after the group claimed last. Returns
+    /// false if no slot is free, or the slab is not awake. Owner only, with the claim used up.
+    /// `first` gets the address of the first claimed slot before the slot can be handed out.
     ///
-    /// Where slots are handed out in random order, the groups are gone through from a `random` one
-    /// on. In turn, a slot would come back about as many claims later as there are groups, or twice
-    /// as many, and so on.
+    /// Going round gives each group time to gather free slots. Claims are then large, and the first
+    /// scan usually finds the next group. Groups that were never used come last.
+    ///
+    /// If slots are handed out in random order, the search begins at a group chosen by `random`.
+    /// Going round would return a slot after about as many claims as there are groups, or a
+    /// multiple of that.
     #[inline(always)]
     pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
@@ -181,8 +184,8 @@ impl Slab {
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);
         let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
         first(self.base() + slot * size);
-        // The claim comes last, so that a signal handler that interrupts here finds the bin empty
-        // rather than half made.
+        // The claim is stored last. A signal handler that interrupts here then finds the bin empty,
+        // not half made.
         crate::sync::compiler_fence(Release);
         self.claim.store(claim, Relaxed);
         true
@@ -196,7 +199,7 @@ impl Slab {
         self.is_awake().then_some(found)
     }
 
-    /// The group at which a search begins, and the end of those that were used.
+    /// Returns the group at which a search begins, and the end of the used groups.
     #[inline(always)]
     fn groups_to_search(&self, random: u64) -> (usize, usize) {
         let used = (self.fresh.load(Relaxed) as usize).div_ceil(GROUP_SLOTS);
@@ -220,23 +223,25 @@ impl Slab {
         None
     }
 
-    /// A free slot with its remote bit set was freed twice by racing threads. It must not be handed
-    /// out again before `collect` has named it.
+    /// Returns the next group with free slots whose remote bits are clear, and those slots. A free
+    /// slot with its remote bit set was freed twice by racing threads. It must not be handed out
+    /// again before `collect` has reported it.
     #[cold]
     #[inline(never)]
     fn next_free_and_not_remote(&self, random: u64) -> Option<(usize, u64)> {
         let (after, used) = self.groups_to_search(random);
         let found = (after..used).chain(0..GROUPS).find_map(|group| {
-            // Looked at once: what is free now may be held a moment later.
+            // Read once: a slot that is free now may be held a moment later.
             let free = self.free_bits(group) & !self.remote_bits(group);
             (free != 0).then_some((group, free))
         })?;
         self.is_awake().then_some(found)
     }
 
-    /// A slab with slots that were never used is touched with care: of those a claim has what lies
-    /// within a page or little more, so that what is freed is used again before what is fresh. A
-    /// hot slab's claims reach four pages from its lowest free slot.
+    /// Returns the slots of `free` to claim in a slab that has fresh slots. If used slots are free,
+    /// only these are claimed, so that freed slots are used again before fresh ones. Otherwise, or
+    /// if the slab is hot, the claim also has the slots within the span after the lowest free slot.
+    /// The span is one page at first, and four pages from the third claim on.
     #[cold]
     fn claim_less(&self, group: usize, free: u64, size: usize) -> u64 {
         let heat = self.heat.load(Relaxed);
@@ -253,15 +258,17 @@ impl Slab {
         claim
     }
 
-    /// Puts a slot that was just freed in front of the claim, where it belongs there: it is of the
-    /// same group and lies before all others. Owner only. `first` is told, before the slot can be
-    /// handed out, that its address is the next.
+    /// Adds a slot that was just freed to the claim, if it is of the claimed group and before all
+    /// claimed slots. Owner only. `first` is called before the slot can be handed out, because its
+    /// address becomes the next.
     ///
-    /// The claim is taken away meanwhile, and the caller holds the heap's seat, so that a signal
-    /// handler neither uses it half made nor makes another. Where the reclaimer is at the slab the
-    /// slot is left to it, as it may be held. The claim is left alone, because the reclaimer may
-    /// have held what is claimed, and must find it there to let go of it. If a probe wants to know
-    /// of allocations, it is left alone, too: they are counted where claims begin.
+    /// The claim is empty during the change, and the caller holds the heap's seat. A signal handler
+    /// then neither uses a half-made claim nor makes another.
+    ///
+    /// The slot is left alone if the reclaimer holds slots of the slab, because the slot may be
+    /// held. The claim is left alone then, because the reclaimer may have held claimed slots, and
+    /// must find them there to release them. The claim is also left alone if a probe follows
+    /// allocations, because they are counted where claims begin.
     #[inline(always)]
     pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
         let claim = self.claimed();
@@ -282,9 +289,9 @@ impl Slab {
         self.claim.store(claim | bit, Relaxed);
     }
 
-    /// Frees the slot that is claimed and live, if one is. A fork has stopped its thread between
-    /// the two steps of handing it out, and the program never got it. It stays claimed. Holder of
-    /// the owning heap only, in the child.
+    /// Frees the slot that is both claimed and live, if there is one. A fork has stopped its thread
+    /// between the two steps of handing it out, so the program never got it. The slot stays
+    /// claimed. Holder of the owning heap only, in the child.
     pub fn take_back_cut_off(&self) {
         let first = self.claimed_group() * GROUP_SLOTS;
         let mut claim = self.claimed();
@@ -297,10 +304,10 @@ impl Slab {
         }
     }
 
-    /// Gives an unused claim back. Holder of the owning heap only.
+    /// Drops an unused claim, so that its slots are only free. Holder of the owning heap only.
     pub fn unclaim(&self) {
         if self.claimed() != 0 {
-            // The last look has passed those slots by.
+            // The last scan skipped those slots.
             self.tidy_at.store(0, Relaxed);
             self.is_not_counted();
             self.claim.store(0, Relaxed);

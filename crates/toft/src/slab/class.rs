@@ -1,21 +1,30 @@
-//! Size classes: which slot size a request gets, and the numbers that go with it.
+//! Size classes: the slot size for each request, and the numbers that belong to it.
 //!
-//! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier). Then
-//! four per doubling to 4 KiB, eight to 16 KiB, four to 32 KiB and two to 128 KiB (the medium
-//! tier). Waste inside a slot is at most 15 bytes at the bottom and 11 % or 20 % of the slot above.
-//! From 32 KiB on it is up to a third, which is address space: untouched pages are not there.
+//! ```text
+//! request in bytes    classes           tier
+//! 1      to 256       every 16 bytes    small
+//! 256    to 1 KiB     8 per doubling    small
+//! 1 KiB  to 4 KiB     4 per doubling    medium
+//! 4 KiB  to 16 KiB    8 per doubling    medium
+//! 16 KiB to 32 KiB    4 per doubling    medium
+//! 32 KiB to 128 KiB   2 per doubling    medium
+//! ```
 //!
-//! In the hardened build a slot is at least a byte larger than the requested size, and all of it is
-//! cleared and checked. There, 1 KiB and six of the medium classes are a granule larger than a
-//! power of two, so that the most usual sizes do not need the next class. Three classes that are
-//! close to others make room for what is aligned to them.
+//! The waste in a slot is at most 15 bytes up to 256 bytes. Above that it is at most 11 % of the
+//! slot with 8 classes per doubling, 20 % with 4, and a third with 2. The third is only address
+//! space, because untouched pages take no memory.
+//!
+//! In the hardened build a slot is at least one byte larger than the requested size, and the whole
+//! slot is cleared and checked. The class of 1 KiB and six medium classes are one granule larger
+//! than a power of two there. The most frequent sizes then do not need the next class. Three
+//! classes that are close to others are powers of two instead, for blocks that are aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
 use crate::policy::HARDENED;
 
-/// Number of classes; a power of two, so that a bin's index is a row plus a class.
+/// The number of classes. A power of two, so that a bin's index is a row plus a class.
 pub const CLASSES: usize = 64;
-/// Classes of the small tier; the rest are medium.
+/// The number of classes of the small tier. The rest are medium.
 pub const SMALL_CLASSES: usize = 32;
 /// The largest request of the small tier, in bytes.
 pub const SMALL_MAX: usize = if HARDENED { 1024 + SMALL_GRANULE } else { 1024 };
@@ -23,16 +32,17 @@ pub const SMALL_MAX: usize = if HARDENED { 1024 + SMALL_GRANULE } else { 1024 };
 pub const MEDIUM_MAX: usize = 128 << 10;
 
 const _: () = assert!(CLASSES.is_power_of_two());
-// Blocks of up to a page lie beside reserved slots.
+// Blocks of up to a page have reserved slots beside them.
 const _: () = assert!(!HARDENED || SIZES[39] as usize <= crate::policy::RESERVED_SIZE_MOST);
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
-/// Small slots are multiples of this number of bytes, and medium ones of the next.
+/// The sizes of small slots are multiples of this number of bytes.
 const SMALL_GRANULE: usize = 16;
+/// The sizes of medium slots are multiples of this number of bytes.
 const MEDIUM_GRANULE: usize = 256;
 
-/// Slot size of each class in bytes.
+/// The slot size of each class, in bytes.
 const SIZES: [u32; CLASSES] = {
     let mut sizes = [0; CLASSES];
     let mut i = 0;
@@ -61,7 +71,7 @@ const SIZES: [u32; CLASSES] = {
     sizes
 };
 
-/// `SIZES`, in memory.
+/// `SIZES` in memory, for use at run time.
 static SIZE_TABLE: [u32; CLASSES] = SIZES;
 
 /// [`Class::multiplier`] of each class.
@@ -85,10 +95,10 @@ static MULTIPLIERS: [u64; CLASSES] = {
     multipliers
 };
 
-/// Entries of a table of small classes.
+/// The number of entries in a table of small classes.
 pub const SMALL_STEPS: usize = SMALL_MAX / SMALL_GRANULE + 1;
 
-/// `times` the class of a small request, by `(size + 15) / 16`.
+/// Returns a table with `times` the class of a small request, indexed by `(size + 15) / 16`.
 pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
     let mut table = [0; SMALL_STEPS];
     let mut class = 0;
@@ -105,7 +115,7 @@ pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
 
 static SMALL_TABLE: [u8; SMALL_STEPS] = small_classes(1);
 
-/// Class of a medium request, by `(size - 1) / MEDIUM_GRANULE`.
+/// The class of a medium request, indexed by `(size - 1) / MEDIUM_GRANULE`.
 static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
     let mut table = [SMALL_CLASSES as u8; MEDIUM_MAX / MEDIUM_GRANULE];
     let mut class = SMALL_CLASSES;
@@ -120,7 +130,7 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
     table
 };
 
-/// The class of a request of at most [`SMALL_MAX`] bytes; zero bytes get the smallest slot.
+/// Returns the class of a request of at most [`SMALL_MAX`] bytes. Zero bytes get the smallest slot.
 #[inline(always)]
 pub fn class_of_small(size: usize) -> usize {
     debug_assert!(size <= SMALL_MAX);
@@ -129,7 +139,7 @@ pub fn class_of_small(size: usize) -> usize {
     unsafe { *SMALL_TABLE.get_unchecked(size.wrapping_add(15) >> 4) as usize }
 }
 
-/// The class of a request of more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
+/// Returns the class of a request of more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
 #[inline(always)]
 pub fn class_of_medium(size: usize) -> usize {
     debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
@@ -137,19 +147,19 @@ pub fn class_of_medium(size: usize) -> usize {
     unsafe { *MEDIUM_TABLE.get_unchecked((size - 1) / MEDIUM_GRANULE) as usize }
 }
 
-/// A size class and what follows from it.
+/// A size class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class(u8);
 
 impl Class {
-    /// The class of an index below [`CLASSES`].
+    /// Returns the class with an index below [`CLASSES`].
     #[inline]
     pub fn new(index: usize) -> Class {
         debug_assert!(index < CLASSES);
         Class(index as u8)
     }
 
-    /// The smallest class that holds `size` bytes, or `None` when the request is large.
+    /// Returns the smallest class that holds `size` bytes, or `None` if the request is large.
     #[inline]
     pub fn of(size: usize) -> Option<Class> {
         match size {
@@ -159,10 +169,11 @@ impl Class {
         }
     }
 
-    /// The smallest class that holds `size` bytes in slots aligned to `align` (a power of two).
+    /// Returns the smallest class that holds `size` bytes in slots aligned to `align`, a power of
+    /// two. Returns `None` if there is none.
     ///
-    /// Slabs are aligned to at least their largest slot, so a slot is aligned to whatever its size
-    /// is a multiple of.
+    /// Slabs are aligned to at least their largest slot. A slot is therefore aligned to each power
+    /// of two that divides its size.
     pub fn of_aligned(size: usize, align: usize) -> Option<Class> {
         let mut class = Class::of(size.max(align))?;
         while class.size() & (align - 1) != 0 {
@@ -174,43 +185,47 @@ impl Class {
         Some(class)
     }
 
-    /// Bytes in a slot of the class of an index, for constants.
+    /// Returns the number of bytes in a slot of the class with an index, for constants.
     pub const fn size_of(index: usize) -> usize {
         SIZES[index] as usize
     }
 
-    /// All classes.
+    /// Returns all classes.
     pub fn all() -> impl Iterator<Item = Class> {
         (0..CLASSES).map(Class::new)
     }
 
-    /// The class's number.
+    /// Returns the class's index.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Bytes in a slot.
+    /// Returns the number of bytes in a slot.
     #[inline]
     pub fn size(self) -> usize {
-        // No class is ever out of range; a default keeps the compiler from adding a panic.
+        // The index is never out of range. The default keeps the compiler from adding a panic.
         SIZE_TABLE.get(self.0 as usize).map_or(1, |&size| size as usize)
     }
 
-    /// Whether the class belongs to the small tier.
+    /// Returns true if the class belongs to the small tier.
     #[inline]
     pub fn is_small(self) -> bool {
         (self.0 as usize) < SMALL_CLASSES
     }
 
-    /// What an offset within a slab is multiplied by to find its slot.
+    /// Returns the factor that turns an offset within a slab into a slot number.
     ///
-    /// A size is `odd << s`. The product of `multiple * size` and this number is `multiple << bits`
-    /// modulo 2^64, with the tier's `slot_bits`: rotated right by that many bits it is the
-    /// multiple. The product of any other offset, rotated, is larger than every slot number: either
-    /// one of its low bits is set, which the rotation brings to the top, or the multiple would be
-    /// one of `odd` after all. So one multiplication, one rotation and one comparison with the
-    /// number of slots tell whether an offset begins a slot, and which.
+    /// A size is `odd << s`. The product of `multiple * size` and this factor is `multiple <<
+    /// slot_bits` modulo 2^64, with the tier's `slot_bits`. Rotated right by `slot_bits`, the
+    /// product is the multiple.
+    ///
+    /// The rotated product of any other offset is larger than every slot number. Either one of its
+    /// low bits is set, and the rotation moves that bit to the top. Or the offset is a multiple of
+    /// `1 << s`, and a small result would make it a multiple of `odd` as well.
+    ///
+    /// So one multiplication, one rotation and one comparison with the number of slots show if an
+    /// offset begins a slot, and which one.
     pub fn multiplier(self) -> u64 {
         MULTIPLIERS.get(self.0 as usize).map_or(0, |&multiplier| multiplier)
     }
@@ -259,8 +274,8 @@ mod tests {
         }
     }
 
-    /// The most frequent sizes need no more than an eighth beside themselves, and not as much again
-    /// where they are aligned, too.
+    /// A slot for a power of two and one more byte is at most an eighth larger. A slot that is also
+    /// aligned to that power of two has twice its size.
     #[test]
     #[cfg_attr(
         not(feature = "hardened"),

@@ -1,20 +1,20 @@
-//! When a slab is listed again, and when it is empty: told by counting frees down to zero, which
-//! costs free one instruction in place.
+//! The credit of a slab: a counter of frees that reaches zero when the slab must be listed again,
+//! or may be empty. It costs free one instruction, which decrements it in place.
 
 use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
 
-/// Least credit of a listed slab that was found not empty, as a multiple of its slots: one with few
-/// blocks does not ask at every free.
+/// The minimum credit of a listed slab that was found not empty, as a multiple of its slots. A slab
+/// with few blocks then does not ask at every free.
 const LISTED_MIN: u32 = 2;
-/// The share of its slots that must be free, as a shift, before a slab that was full is listed
-/// again. With less, every free and every malloc of a steady program would change a list; this is
-/// the slack that law 4 counts with (decision 0003).
+/// The share of its slots that must be free, as a shift, before a full slab is listed again. With a
+/// smaller share, every free and every malloc of a steady program would change a list. Law 4 counts
+/// with this slack (decision 0003).
 const RELIST_SHIFT: u32 = 2;
 
-/// What follows when a slab's credit is spent.
+/// What to do with a slab whose credit is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spent {
     /// Nothing.
@@ -37,39 +37,41 @@ impl Slab {
         (self.slots() as u32 >> RELIST_SHIFT).max(1)
     }
 
-    /// The slab has no free slot left and leaves its list: it comes back after `threshold` frees.
+    /// Marks a slab that has no free slot left as unlisted. It is listed again after `threshold`
+    /// frees.
     pub fn unlist(&self) {
         self.next.store(0, Relaxed);
         self.listed.store(0, Relaxed);
         self.set_credit(self.threshold());
     }
 
-    /// Frees by which a slab falls short of the threshold for being listed.
+    /// Returns the number of frees until the slab reaches the threshold for being listed.
     fn shortfall(&self) -> u32 {
         let free = self.slots() as u32 - self.held() - self.lent();
         self.threshold().saturating_sub(free)
     }
 
-    /// As `shortfall`, of a slab that is on no list, and rightly so: one at least. I6.
+    /// Returns the credit of a slab that is rightly on no list: its `shortfall`, and at least one
+    /// (I6).
     pub(super) fn missing(&self) -> u32 {
         self.shortfall().max(1)
     }
 
-    /// Whether a slab that is on no list waits for more frees than it need: for one, where it
-    /// should be listed already, and perhaps has no live slot that could be freed. Also for the
-    /// reclaimer, to which a free that is just being counted may look like one too many.
+    /// Returns true if a slab that is on no list waits for more frees than it needs. For example,
+    /// it waits for one although it should be listed already, and may have no live slot that could
+    /// be freed. For the reclaimer, the result may also be true while a free is being counted.
     pub(super) fn is_behind(&self) -> bool {
         !self.is_listed() && self.credit.load(Relaxed) > self.shortfall()
     }
 
-    /// The slab goes on its list. From here on the credit watches for emptiness: as many frees as
-    /// there are live slots now.
+    /// Marks the slab as listed. From here on the credit watches for emptiness: it is the number of
+    /// live slots, which must all be freed.
     pub fn relist(&self) {
         self.listed.store(1, Relaxed);
         self.set_credit(self.held().max(1));
     }
 
-    /// The empty slab leaves its owner, off all lists.
+    /// Prepares an empty slab to leave its owner: it has no claim, and is on no list.
     pub fn retire(&self) {
         debug_assert_eq!(self.held(), 0);
         self.unclaim();
@@ -78,16 +80,17 @@ impl Slab {
         self.set_credit(1);
     }
 
-    /// Slots that are live, those freed by others included. Owner. What the reclaimer holds is as
-    /// free as what it does not, and what is lent is not live.
+    /// Returns the number of live slots, including those that other threads have freed. Slots that
+    /// the reclaimer holds count as free, and lent slots do not count as live. Exact for the owner
+    /// only.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
         let free: u32 = (0..GROUPS).map(|group| self.idle_bits(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }
 
-    /// What to do about a slab whose credit is spent. `exact` asks for a report of emptiness as
-    /// soon as it is there, at the price of more such questions. Owner.
+    /// Returns what to do with a slab whose credit is spent. If `exact`, emptiness is reported as
+    /// soon as it occurs, at the price of more calls. Owner only.
     pub fn credit_spent(&self, exact: bool) -> Spent {
         let held = self.held();
         if !self.is_listed() && held != 0 {
@@ -97,22 +100,24 @@ impl Slab {
         if held == 0 { Spent::Empty } else { Spent::Nothing }
     }
 
-    /// The credit is spent at a moment when nothing can be done: one more free brings it up again.
+    /// Postpones the decision about a spent credit, because nothing can be done now. The next free
+    /// spends the credit again.
     pub fn postpone(&self) {
         self.set_credit(1);
     }
 
-    /// Whether the pages of the slab are unmapped.
+    /// Returns true if the slab has no pages, or none that malloc knows of.
     pub fn is_dormant(&self) -> bool {
         self.awake.load(Relaxed) == DORMANT
     }
 
-    /// Nothing may be claimed from here on: the pages are about to go. Owner, of an empty slab.
+    /// Makes an empty slab dormant, before its pages are given back. From here on no slot may be
+    /// claimed. Owner only.
     pub fn lie_dormant(&self) {
         debug_assert_eq!(self.held(), 0);
         self.unclaim();
         self.awake.store(DORMANT, Relaxed);
-        // What comes back will be zero.
+        // The pages will be zero when they are mapped again.
         self.change_states(DIRTY, ZERO_CLEAN);
         self.change_states(DIRTY_FRESH, ZERO_FRESH);
         if HARDENED {
@@ -121,31 +126,33 @@ impl Slab {
         self.fresh.store(0, Relaxed);
     }
 
-    /// The pages are mapped again; or still, and then they may not be zero.
+    /// Makes a dormant slab usable again. Its pages were mapped again and are `zero`, or were still
+    /// mapped and may not be.
     pub fn wake(&self, zero: bool) {
         if !zero {
             self.change_states(ZERO_CLEAN, DIRTY);
             self.change_states(ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
-        // In one order with what is uncounted: `suspended.rs`.
+        // In one order with the changes of `uncounted` (`suspended.rs`).
         self.awake.store(AWAKE, SeqCst);
     }
 
-    /// Bytes from the slab's start on that may not be zero. Where pages of another slab came here,
-    /// that may be more than all slots.
+    /// Returns the number of bytes from the slab's start on that may not be zero. If the slab has
+    /// received pages of another slab, that may be more than all slots.
     pub fn touched_bytes(&self) -> usize {
         let fresh = self.fresh.load(Relaxed) as usize;
         if fresh == self.slots() && self.has_received() {
             return self.tier().slab_bytes();
         }
-        // Behind what was handed out there may be pages that were readied.
+        // After the slots that were handed out there may be prefaulted pages.
         let soiled = |&slot: &usize| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
         let end = (fresh..self.slots()).rev().find(soiled).map_or(fresh, |slot| slot + 1);
         end * self.size()
     }
 
-    /// The slab has got pages whose first `bytes` may not be zero. Holder, of a clean slab.
+    /// Records that the slab has received pages whose first `bytes` bytes may not be zero. The slab
+    /// is clean. Holder only.
     pub fn receive(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
@@ -155,59 +162,60 @@ impl Slab {
         }
         self.fresh.store(slots as u16, Relaxed);
         self.received.store(1, Relaxed);
-        // There is something to give back that no free has brought.
+        // There are pages to give back, although no slot was freed.
         self.tidy_at.store(0, Relaxed);
         self.is_not_counted();
     }
 
-    /// Slabs that a bin has filled in a row when it is done with this one, its current slab, up to
-    /// a limit; none, if it has none.
+    /// Returns the number of slabs that a bin has filled in a row after it has filled this one, its
+    /// current slab. At most 255. Returns zero for the sentinel slab.
     pub fn row_behind(&self) -> u8 {
         if self.slots() == 0 { 0 } else { self.row.load(Relaxed).saturating_add(1) }
     }
 
-    /// Pages were put under the first `bytes` of a slab that was never used. Those that stay unused
-    /// are given back like any page of free slots; claims stay small, so that they are no obstacle.
-    /// Holder.
+    /// Records that pages under the first `bytes` bytes of a never-used slab were prefaulted. Those
+    /// that stay unused are given back like any page of free slots. Claims stay small, so that they
+    /// do not prevent it. Holder only.
     pub fn become_ready(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
-            // One that the reclaimer holds just now stays so; one that it holds between the load
-            // and the store is let go of by the store, and it discards nothing but what it finds
-            // held.
+            // A slot that the reclaimer holds stays held. If the reclaimer holds the slot between
+            // the load and the store, the store releases it. The reclaimer then does not discard
+            // it, because it discards only slots that it finds held.
             let state = self.state_of(slot);
             if state.load(Relaxed) == ZERO_FRESH {
                 state.store(DIRTY_FRESH, Relaxed);
             }
         }
-        // There is something to give back that no free has brought, and that may have been searched
-        // for.
+        // There are pages to give back, although no slot was freed. A sweep may have searched the
+        // slab already.
         self.tidy_at.store(0, Relaxed);
         self.is_not_counted();
     }
 
-    /// Whether the slab has ever got pages of another.
+    /// Returns true if the slab has ever received pages of another slab.
     pub fn has_received(&self) -> bool {
         self.received.load(Relaxed) != 0
     }
 
-    /// Whether a slab without live slots has given its pages back, or has tried to.
+    /// Returns true if a slab without live slots has given its pages back, or has tried to.
     pub fn is_clean(&self) -> bool {
         let dirty = (0..GROUPS).any(|group| self.dirty_bits(group) != 0);
         !dirty || self.fresh.load(Relaxed) as usize == self.slots()
     }
 
-    /// Whether the slab is on its bin's list.
+    /// Returns true if the slab is on its bin's list.
     pub fn is_listed(&self) -> bool {
         self.listed.load(Relaxed) != 0
     }
 
-    /// Free slots have come that no free has counted. Owner.
+    /// Counts the free slots again, because some became free without a counted free. Returns what
+    /// to do. Owner only.
     #[cold]
     pub(super) fn count_anew(&self) -> Spent {
-        // A swap, because it reads the last 1 that was stored: the slots that came before that are
-        // then counted here. A store could overwrite a 1 of which nothing below is seen yet. pairs:
-        // the stores of 1, Release.
+        // A swap, because it reads the last 1 that was stored. The slots that became free before
+        // that 1 are then counted here. A store could overwrite a 1 whose slots are not visible
+        // below yet. pairs: the stores of 1, Release.
         self.disturbed.swap(0, Acquire);
         let held = self.held();
         if self.is_listed() {
@@ -224,7 +232,7 @@ impl Slab {
         }
     }
 
-    /// Counts frees by other threads; says what follows.
+    /// Spends the credit for frees by other threads. Returns what to do.
     pub(super) fn spend_credit(&self, frees: u32) -> Spent {
         let credit = self.credit.load(Relaxed);
         if frees < credit {

@@ -1,14 +1,14 @@
-//! Walls inside a slab and at its end, in the hardened build: pages that fault.
+//! Guard pages inside a slab and at its end, in the hardened build: pages that fault.
 //!
 //! ```text
 //! slab   | slot slot slot [wall] slot slot slot slot [wall] slot slot .... [wall] | next slab
-//!          <-- at most 56 KiB -->                                            ^ the last page at least
+//!          <-- at most 56 KiB -->                                            ^ at least a page
 //! ```
 //!
-//! A wall takes the place of slots, which are never handed out: chosen at random when the slab is
-//! opened, and marked in their states for ever. Which pages are walls follows from that, so that
-//! they can be put up again where the slab has been unmapped meanwhile. The last byte of such slots
-//! is not on the wall.
+//! A guard page, or *wall*, takes the place of slots, which are never handed out. The slots are
+//! chosen at random when the slab is opened, and their states mark them for ever. The states
+//! determine which pages are guard pages, so these can be set up again after the slab was unmapped.
+//! The last byte of such slots is not on the guard page.
 
 use super::slab::Slab;
 use super::states::WALL;
@@ -16,20 +16,20 @@ use super::{MEDIUM, SMALL};
 use crate::policy::WALL_REACH;
 use crate::sync::Ordering::Relaxed;
 
-/// Pages that a slab must have for walls to be worth while.
+/// The minimum number of pages of a slab that gets guard pages.
 const PAGES_LEAST: usize = 8;
-/// log2 of the unit that pages of walls are counted in.
+/// log2 of the number of bytes that `walled` counts in.
 const WALLED_SHIFT: u32 = 12;
 
 impl Slab {
-    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts
-    /// nothing: so nothing else has this state.
+    /// Returns true if a guard page takes the place of the slot. Hardened build only: it does not
+    /// compact, so no other slot has this state.
     fn is_wall(&self, slot: usize) -> bool {
         self.state_of(slot).load(Relaxed) == WALL
     }
 
-    /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a
-    /// random number below another one.
+    /// Chooses the slots whose place guard pages take, while the slab is being opened. `below`
+    /// returns a random number below its argument.
     pub fn choose_walls(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
         let (size, all, page) = (self.size().max(1), self.tier().slab_bytes(), page.max(1));
         if all < PAGES_LEAST * page {
@@ -41,14 +41,15 @@ impl Slab {
         let (least, most) = WALL_REACH.get(tier).copied().unwrap_or((0, 0));
         let end = (slots * size).min(last);
         let mut first = 0;
-        // What a sweep from the end of the first slot would pass is too much.
+        // A linear overflow from the end of the first slot must not pass more than `most` bytes.
         while end.saturating_sub((first + 1) * size) > most {
             let reach = least + below(most - least);
             let start = up((first + 1 + reach / size) * size, page);
             if start + page >= end {
                 break;
             }
-            // The last byte is not on the wall: a free of the block after it may read that.
+            // The last byte is not on the guard page, because a free of the block after it may read
+            // that.
             let stop = (start + page) / size + 1;
             self.set_walls(start / size, stop.min(slots));
             first = stop;
@@ -62,7 +63,7 @@ impl Slab {
         }
     }
 
-    /// Bytes of the pages among the slots that are walls.
+    /// Returns the number of bytes of the guard pages among the slots.
     pub(super) fn walled_bytes(&self) -> usize {
         let walled = self.walled.first().map_or(0, |walled| walled.load(Relaxed));
         (walled as usize) << WALLED_SHIFT
@@ -74,8 +75,8 @@ impl Slab {
         }
     }
 
-    /// Names the pages that are walls, by address and length, and whether they are those at the
-    /// end.
+    /// Calls `each` with the address and length of each run of guard pages, and with true if it is
+    /// the run at the slab's end.
     pub fn walls(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
         self.walls_of(page.max(1), self.slots(), &mut each);
     }
@@ -92,7 +93,8 @@ impl Slab {
             while slot < slots && is_wall(slot) {
                 slot += 1;
             }
-            // What follows the last slot is a wall, too; elsewhere the last byte is not.
+            // The rest after the last slot is a guard page, too. Elsewhere the last byte is not on
+            // one.
             let stop =
                 if slot == slots { all } else { (slot * size).saturating_sub(1) & !(page - 1) };
             let start = up(first * size, page);
@@ -107,7 +109,7 @@ impl Slab {
         }
     }
 
-    /// Bytes from the slab's start on before the first wall.
+    /// Returns the number of bytes from the slab's start to the first guard page.
     pub fn bytes_before_walls(&self, page: usize) -> usize {
         let mut bytes = self.tier().slab_bytes();
         self.walls(page, |start, _, _| bytes = bytes.min(start - self.base()));
@@ -115,7 +117,7 @@ impl Slab {
     }
 }
 
-/// The next border of a page, of a power of two, from `bytes` on.
+/// Rounds `bytes` up to a multiple of `page`, a power of two.
 fn up(bytes: usize, page: usize) -> usize {
     (bytes + page - 1) & !(page - 1)
 }
@@ -143,8 +145,8 @@ mod tests {
         slab
     }
 
-    /// From the end of each slot that is left there is a wall within 64 KiB, before the slab's end;
-    /// slots that are left have no byte on one; half of the slots are left at least.
+    /// From the end of each remaining slot there is a guard page within 64 KiB, before the slab's
+    /// end. No remaining slot has a byte on a guard page. At least half of the slots remain.
     #[test]
     fn every_slot_has_a_wall_within_reach_and_none_on_it() {
         for class in Class::all() {
@@ -193,7 +195,7 @@ mod tests {
             .collect();
         places.sort_unstable();
         places.dedup();
-        // From the seventh page to the thirteenth.
+        // The first guard page is one of the seventh to the thirteenth page.
         assert!(places.len() >= 5, "{places:?}");
     }
 

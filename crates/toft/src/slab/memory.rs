@@ -1,12 +1,12 @@
-//! Memory for the slabs of tests that read what is in their slots.
+//! Memory for the slabs of tests that read the contents of slots.
 
 use std::alloc::{Layout, alloc_zeroed};
 extern crate std;
 
-/// Bytes of the largest slab, and a multiple of what every slab is aligned to.
+/// The number of bytes in the largest slab, which is a multiple of each slab's alignment.
 const BYTES: usize = 512 << 10;
 
-/// Address of zero bytes for a slab, for ever.
+/// Returns the address of zeroed memory for a slab. The memory is never freed.
 pub(super) fn slab_memory() -> usize {
     let layout = Layout::from_size_align(BYTES, BYTES).unwrap();
     // SAFETY: the layout is not of size zero.

@@ -1,4 +1,5 @@
-//! L3: slots in a run of address space: size classes, the descriptor with its states, `check()`.
+//! L3: slabs, which are runs of slots: size classes, the descriptor with the slot states, and
+//! `check()`.
 
 mod canary_seeds;
 mod check;

@@ -1,12 +1,11 @@
-//! Where a descriptor's fields lie, for those who read it from outside the process
-//! (`stats/root.rs`).
+//! The offsets of a descriptor's fields, for readers outside the process (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
 use super::states::{HELD, LENT, LIVE, QUARANTINED, TAKEN, TOLD_BIT};
 use crate::policy::HARDENED;
 use core::mem::offset_of;
 
-/// Offsets of fields within a descriptor, and what their values mean.
+/// The offsets of fields within a descriptor, and the meaning of their values.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct SlabFields {
@@ -21,30 +20,33 @@ pub struct SlabFields {
     pub claim_states: usize,
     pub remote: usize,
     pub states: usize,
-    /// Frees but for those that the credit has counted, 64 bits; those that were absorbed, 64 bits;
-    /// and the credit that was given and what is left of it, 32 bits each.
+    /// The number of frees without those that the current credit has counted, in 64 bits.
     pub frees: usize,
+    /// The number of frees that compaction has completed, in 64 bits.
     pub absorbed: usize,
+    /// The value that the credit was set to, in 32 bits.
     pub credit_start: usize,
+    /// What is left of the credit, in 32 bits.
     pub credit: usize,
     /// The state of a slot that the program has.
     pub live: u8,
-    /// A bit that may be set in that state.
+    /// A bit that may also be set in that state.
     pub told: u8,
-    /// The bits that are set in the state of a slot of which another slab has the memory, and in no
-    /// other.
+    /// The bits that are all set in the state of a slot whose memory another slab uses, and in no
+    /// other state.
     pub lent: u8,
-    /// The bits that are set in the state of a slot that is held, and in no other but free ones.
+    /// The bits that are all set in the state of a held slot, which is a free slot, and in no other
+    /// state.
     pub held: u8,
     /// The bit that is set in the state of a slot that is not free, or is held or lent.
     pub taken: u8,
-    /// The state of a slot that was freed and waits in a quarantine, or in its slab; zero where
-    /// there is none.
+    /// The state of a slot that was freed and waits in a quarantine or in its slab. Zero if the
+    /// build has no such state.
     pub quarantined: u8,
 }
 
 impl Slab {
-    /// Where the fields lie.
+    /// The offsets and values for readers outside the process.
     pub const FIELDS: SlabFields = SlabFields {
         bytes: SLAB_BYTES,
         owner: offset_of!(Slab, owner),

@@ -1,20 +1,19 @@
-//! Giving back the pages of free slots, while others of the slab are live.
+//! Gives back the pages of free slots, while other slots of the slab are live.
 
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
-/// What a slab that is not its bin's current one looks like has this bit, and of others what does
-/// not.
+/// Set in `seen` if the slab is not its bin's current one.
 const NOT_CURRENT: u32 = 1 << 31;
 
 impl Slab {
-    /// Looks whether anything has happened here since the last look: whether the slab has become
-    /// current, or ceased to be, or, where it is, whether a claim or a free has come. `is_current`
-    /// is asked where that must be known exactly. Owner, or the reclaimer.
+    /// Checks if anything has happened here since the last call: the slab has become or ceased to
+    /// be current, or a current slab had a claim or a free. `is_current` is called if that must be
+    /// known exactly. Owner or reclaimer only.
     ///
-    /// Frees do not count where malloc does not draw from the slab: what is free there stays so.
+    /// Frees do not count if malloc does not draw from the slab, because its free slots stay free.
     pub fn look(&self, is_current: impl FnOnce() -> bool) -> Look {
         let has_claim = self.claimed() != 0;
         let freed = self.freed_so_far();
@@ -26,29 +25,29 @@ impl Slab {
                 return Look::Busy;
             }
         }
-        // What has been given back since the last free need not be searched for again.
+        // Pages that were given back since the last free need not be searched again.
         if self.tidy_at.load(Relaxed) == freed {
             return Look::Tidy;
         }
-        // The claim of a current slab is used up now and then.
+        // A current slab has no claim at times, because its claim is used up.
         if before != now && is_current() { Look::Busy } else { Look::Idle }
     }
 
-    /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
+    /// Returns a number that changes, except for rare accidents, with a claim, a malloc or a free.
     pub(super) fn activity(&self) -> u32 {
         let claim = self.claimed();
         self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32
     }
 
-    /// A number that differs, but for rare accidents, after a malloc or a free of any thread. By
-    /// any thread.
+    /// Returns a number that changes, except for rare accidents, with a malloc or a free of any
+    /// thread. Any thread may call this.
     pub fn activity_ever(&self) -> u32 {
-        // Of what malloc and free have done in turn the sum of both would tell nothing.
+        // Without the rotation, equal changes of the two counts could cancel.
         self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
     }
 
-    /// Returns the bytes of free slots that may not be zero, at most as many slots as were freed
-    /// since the slab's pages were last returned. A hint. By any thread.
+    /// Returns the number of bytes of free slots that may not be zero. Counts at most as many slots
+    /// as were freed since the slab's pages were last given back. A hint; any thread may call this.
     pub fn freed_since_tidy(&self) -> usize {
         let frees = self.freed_so_far().wrapping_sub(self.tidy_at.load(Relaxed)) as usize;
         if frees == 0 {
@@ -59,22 +58,23 @@ impl Slab {
         frees.min(dirty as usize + self.remote_slots()) * self.size()
     }
 
-    /// As `frees_so_far`, with what other threads have freed and the owner has not counted yet.
+    /// Returns `frees_so_far`, plus the slots that other threads have freed and the owner has not
+    /// counted.
     pub(super) fn freed_so_far(&self) -> u32 {
         self.frees_so_far().wrapping_add(self.remote_slots() as u32)
     }
 
     fn frees_so_far(&self) -> u32 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        // What was absorbed has been a remote slot before. Off by one, so that zero stands for
-        // "never".
+        // An absorbed free was a remote slot before. The result is off by one, so that zero stands
+        // for "never".
         let frees = self.frees.load(Relaxed).wrapping_add(self.absorbed.load(Relaxed)) as u32;
         frees.wrapping_add(spent).wrapping_add(1)
     }
 
-    /// Gives back each page of which no byte belongs to a slot that is live, and returns the number
-    /// of bytes that went. What malloc would have handed out next is not claimed any more. Holder
-    /// of the owning heap only, with its seat. `discard` gives a range back, or returns false.
+    /// Gives back each page that has no byte of a live slot, and returns the number of bytes. Drops
+    /// the claim first. `discard` gives a range back, or returns false. Holder of the owning heap
+    /// only, with its seat.
     pub fn give_back_pages(
         &self,
         page: usize,
@@ -84,12 +84,12 @@ impl Slab {
             return 0;
         }
         self.unclaim();
-        // Not with what others have freed: that is taken for live here, and may go when it is
-        // collected.
+        // Without the slots that other threads have freed. They count as live here, and their pages
+        // may be given back after the owner collects them.
         self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| {
-            // What is reserved is soiled where it is armed, and so is no wall.
+            // A reserved slot is soiled if it is armed. A guard page is not soiled.
             let lent = HARDENED && self.is_nobodys_slot(slot);
             let gone = self.is_gone(slot);
             (lent || gone || self.is_free(slot)).then(|| !gone && self.is_dirty(slot))
@@ -109,10 +109,10 @@ impl Slab {
         given
     }
 
-    /// Names each run of slots for which `wanted` returns `Some` and which has whole pages: the
-    /// slots `first..end`, and the offsets of the pages. It does so once for each stretch of pages
-    /// each of which has a soiled slot. A soiled slot of the run that is within whole pages is
-    /// within a stretch.
+    /// Calls `each` for each run of slots for which `wanted` returns `Some`, and which has whole
+    /// pages. `Some(true)` means that the slot is soiled. The arguments are the slots `first..end`,
+    /// and the offsets of the pages. The call is repeated for each stretch of pages that all have a
+    /// soiled slot. Each soiled slot of the run that is within whole pages is within a stretch.
     pub(super) fn runs(
         &self,
         page: usize,
@@ -143,8 +143,8 @@ impl Slab {
         }
     }
 
-    /// Whether a slot on a page, of those before `end`, is soiled. What follows them goes with the
-    /// last.
+    /// Returns true if a page has a soiled slot, of those before `end`. The bytes after them count
+    /// as part of the last one.
     fn has_any(
         &self,
         at: usize,
@@ -156,7 +156,8 @@ impl Slab {
         (number(at)..=number(at + page - 1)).any(|slot| wanted(slot) == Some(true))
     }
 
-    /// Offsets of the pages within the slots `first..end`, the pages behind the last slot included.
+    /// Returns the bounds of the whole pages within the slots `first..end`, as offsets. The pages
+    /// after the slab's last slot are included.
     fn pages_of(&self, first: usize, end: usize, page: usize) -> (usize, usize) {
         let start = (first * self.size() + page - 1) & !(page - 1);
         let bytes = self.tier().slab_bytes();
@@ -164,7 +165,7 @@ impl Slab {
         (start, end & !(page - 1))
     }
 
-    /// Slots of `first..end` that lie within the bytes `start..stop` are zero again.
+    /// Marks the slots of `first..end` that are within the bytes `start..stop` as zero again.
     fn mark_zero(&self, first: usize, end: usize, (start, stop): (usize, usize)) {
         for slot in first..end {
             let begin = slot * self.size();
@@ -189,14 +190,14 @@ impl Slab {
     }
 }
 
-/// What a scan of a slab has shown.
+/// The result of a scan of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Something has happened since the last look.
+    /// Something has happened since the last scan.
     Busy,
     /// Nothing has happened, and free slots may have pages.
     Idle,
-    /// Nothing has happened, and what could be given back has been.
+    /// Nothing has happened, and all that could be given back was.
     Tidy,
 }
 
@@ -213,7 +214,7 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// A slab that is not current, of 256 live slots of half a page.
+    /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::nothing());
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(slab.put(slot), Put::Done);
     }
 
-    /// What has gone back does not go again because a neighbour was freed.
+    /// A page that was given back is not given back again because a neighbour was freed.
     #[test]
     fn only_pages_with_something_on_them_go() {
         let slab = full();
@@ -250,7 +251,8 @@ mod tests {
         assert_eq!(gone(&[14]), []);
     }
 
-    /// A slot that is freed and allocated in turn counts once, and nothing counts that has gone.
+    /// A slot that is freed and allocated in turn counts once. A slot whose pages were given back
+    /// does not count.
     #[test]
     fn what_was_freed_since_the_pages_went_is_counted() {
         let slab = full();
@@ -270,7 +272,7 @@ mod tests {
         assert_eq!(slab.freed_since_tidy(), 2048, "what stayed dirty on its page counts no more");
     }
 
-    /// A sweep has found nothing to give back, and then pages come that no free has brought.
+    /// A sweep finds nothing to give back, and then pages are prefaulted.
     #[test]
     fn what_was_readied_is_searched_again() {
         let slab = Slab::nothing();
@@ -290,7 +292,8 @@ mod tests {
         assert_eq!((gone, slab.touched_bytes()), (4 * PAGE, 0));
     }
 
-    /// Of a current slab the claim is used up at many a scan, and then it looks like any other.
+    /// At many scans the claim of a current slab is used up, and the slab then looks like any
+    /// other.
     #[test]
     fn a_current_slab_is_let_be_while_anything_happens() {
         let slab = full();

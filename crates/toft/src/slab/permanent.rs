@@ -1,47 +1,48 @@
-//! Slots that are freed for good: their state says so for the life of the process.
+//! Slots that are freed permanently: their state is GONE for the life of the process.
 //!
-//! To everybody who counts, such a slot is one that the program never frees: its slab never becomes
-//! empty, so that it is never anybody else's. To everybody who asks for blocks it is not live, and
-//! was freed.
+//! All counts treat such a slot as one that the program never frees. Its slab never becomes empty,
+//! so no other heap ever gets the slab. For queries about blocks the slot is not live, and was
+//! freed.
 
 use super::slab::Slab;
 use super::states::{DIRTY, GONE, LEFT, LIVE};
 use crate::sync::Ordering::{AcqRel, Acquire};
 
-/// What there is in a slot, for a check of what was left.
+/// The contents of a slot, for a check of what a free left there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// What was done to it when it was freed, and nothing since; or zeros, of pages that have gone.
+    /// What the free left there, unchanged; or zeros, if the pages were given back.
     Left,
-    /// Something else: a program's, or unknown.
+    /// Something else: contents of the program, or unknown contents.
     Other,
 }
 
 impl Slab {
-    /// Takes a live slot away for ever; says no where it is not live. Any thread: of those that
-    /// free it at the same moment one succeeds, or the owner finds it freed twice.
+    /// Frees a live slot permanently. Returns false if the slot is not live. Any thread. If several
+    /// threads free the slot at the same moment, one succeeds, or the owner finds the double free.
     pub fn bury(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        // An owner that frees it at the same moment may win: a double free, named when it leaves
-        // the quarantine.
+        // If the owner frees the slot at the same moment, the owner may win. That double free is
+        // reported when the slot leaves the quarantine.
         !self.is_remote(slot) && state.compare_exchange(LIVE, GONE, AcqRel, Acquire).is_ok()
     }
 
-    /// Whether a slot was freed for good.
+    /// Returns true if a slot was freed permanently.
     pub fn is_gone(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) == GONE
     }
 
-    /// What is still there of what the program has left in a slot. Any thread; at this moment.
+    /// Returns what a slot contains at this moment. Any thread.
     pub fn rest(&self, slot: usize) -> Rest {
         let state = self.state_of(slot).load(Acquire);
-        // Freed by another thread: by its mark, which comes after whatever is done to the block.
+        // A slot that another thread has freed has its mark, which is set after all changes to the
+        // block.
         let left = state == DIRTY || state == LEFT && self.is_remote(slot);
         if left { Rest::Left } else { Rest::Other }
     }
 
-    /// The pages that have bytes of a slot and of none that may still be handed out: their offset
-    /// in the slab and their length.
+    /// Returns the pages that have bytes of a slot, and of no slot that may still be handed out.
+    /// The result is the offset in the slab and the length.
     pub fn pages_gone(&self, slot: usize, page: usize) -> (usize, usize) {
         let (size, slots) = (self.size(), self.slots());
         let page = page.max(1);

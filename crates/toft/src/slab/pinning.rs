@@ -1,24 +1,28 @@
-//! Giving back pages of free slots without their owner's help: the slots are *held*, out of
-//! malloc's reach, while their pages go.
+//! Gives back pages of free slots without help from their owner. The slots are *held*, out of
+//! malloc's reach, while their pages are given back.
 //!
 //! ```text
-//! hold      owner |= HOLDING;  free slot: its state |= HELD;  remote slot: its bit is taken, REMOTE_HELD
+//! hold      owner |= HOLDING;  free slot: state |= HELD;  remote slot: take its bit, REMOTE_HELD
 //!           a barrier that every thread passes
-//! settle    the owner is in the middle of something, or has claimed a slot meanwhile: let go of it
+//! settle    slots that the owner has claimed meanwhile are released; all, if the owner is busy
 //!           the pages of what is still held are discarded
 //! finish    states say what is zero now;  remote bits are set again
 //! a barrier
-//! leave     what the owner has overlooked meanwhile it is told of;  owner &= !HOLDING
+//! leave     the owner is notified of what it has overlooked meanwhile;  owner &= !HOLDING
 //! ```
 //!
 //! Why no block is lost. The owner claims slots under its heap's seat, and reads their states after
-//! it has said `busy`. So when every thread has passed the barrier, there are three cases. The
-//! owner will see HELD, which is odd as LIVE is, and pass the slot by. Or it is still `busy`, and
-//! everything is let go of. Or it is not any more, and what it has claimed can be seen. Malloc
-//! writes LIVE before it takes the slot off the claim, so at every moment one of the two shows that
-//! the slot is not free. A slab whose owner word has a flag changes hands by no way. A remote
-//! slot's bit is taken by one atomic, as the owner takes it: the thread that has it, alone has the
-//! slot.
+//! it has marked the seat `busy`. So when every thread has passed the barrier, there are three
+//! cases:
+//!
+//! - The owner will see HELD, which is odd like LIVE, and will skip the slot.
+//! - The owner is still `busy`, and all slots are released.
+//! - The owner is not `busy` any more, and its claim can be seen.
+//!
+//! Malloc writes LIVE before it takes the slot off the claim. So at every moment the state or the
+//! claim shows that the slot is not free. A slab whose owner word has a flag cannot change owner. A
+//! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
+//! the bit has the slot alone.
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
@@ -29,14 +33,15 @@ use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
-    /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
-    /// Whether there are any; or, where pages of what is `claimed` are to go as well
-    /// (`keeper/discard.rs`), may be. One thread at a time; not the owner's business.
+    /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
+    /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
+    /// well (`keeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
+    /// time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
         self.unused_at.store(self.claim_mark(), Relaxed);
-        // Most slabs have too little for a single page: counting shows that, and a scan that writes
-        // nothing.
+        // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
+        // that writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
@@ -70,7 +75,7 @@ impl Slab {
         }
         if claimed && self.claimed() != 0 {
             any = true;
-            // Until they have gone.
+            // Zero until the pages of the claimed slots are given back.
             self.unused_at.store(0, Relaxed);
         }
         if !any {
@@ -79,7 +84,7 @@ impl Slab {
         any
     }
 
-    /// Runs of slots that are free, but for those that are claimed, or freed by other threads.
+    /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.
     fn spare_runs(
         &self,
         page: usize,
@@ -89,21 +94,20 @@ impl Slab {
         self.runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
-    /// Whether slots of the slab may be held, so that its pages must stay mapped. Asked by its
-    /// holder with the seat: where the reclaimer comes later, it finds the holder busy, or what it
-    /// has done.
+    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
+    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
+    /// busy, or finds what the holder has done.
     pub fn is_being_held(&self) -> bool {
         self.owner.load(Relaxed) & HOLDING != 0
     }
 
-    /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it
-    /// may be other than zero.
+    /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
+    /// true if the slot may not be zero.
     pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
-            // What lies around a wall may go together, and around what is gone for good, and what
-            // is reserved with it.
+            // A run may include guard pages, slots that were freed permanently, and reserved slots.
             WALL | RESERVED if HARDENED => Some(false),
             ARMED if HARDENED => Some(true),
             GONE => Some(false),
@@ -116,15 +120,16 @@ impl Slab {
     }
 
     pub(super) fn claim_and_group(&self) -> (usize, u64) {
-        // In this order: of a claim that changes in between nothing is believed anyway, because its
-        // owner is busy or will be seen to have claimed.
+        // In this order. A claim that changes in between is not relied on, because its owner is
+        // busy or will be seen to have claimed.
         let group = self.claimed_group();
-        // pairs: hand out. Who does not see a slot on the claim any more sees that it is live.
+        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
+        // live.
         (group, self.claim.load(Acquire))
     }
 
-    /// A number that differs, but for rare accidents, after a new claim. Not zero where anything is
-    /// claimed.
+    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
+    /// if any slot is claimed.
     pub(super) fn claim_mark(&self) -> u16 {
         let (group, claim) = self.claim_and_group();
         let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
@@ -140,8 +145,8 @@ impl Slab {
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
             return false;
         }
-        // Now the slot is ours alone, unless the program frees it a second time: then its bit says
-        // so again, and the owner will name it.
+        // Now only this thread has the slot, unless the program frees it a second time. Then its
+        // bit is set again, and the owner reports it.
         let seen = state.load(Acquire);
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
             && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
@@ -151,8 +156,8 @@ impl Slab {
         true
     }
 
-    /// After the barrier: lets go of the free slots that malloc may have seen, which are all where
-    /// the owner is not `quiet`.
+    /// Releases the held slots that malloc may have seen free, after the barrier. If the owner is
+    /// not `quiet`, these are all held free slots.
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
         if !keep {
@@ -167,7 +172,7 @@ impl Slab {
         }
     }
 
-    /// The pages to discard, each range by its address and length.
+    /// Calls `each` with the address and length of each range of pages to discard.
     pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
         self.runs(
             page,
@@ -188,8 +193,8 @@ impl Slab {
         }
     }
 
-    /// Lets go of everything; the pages that `held_pages` has named are `gone`, or are not. Says
-    /// which slot another thread has freed that was freed already, if any was.
+    /// Releases all held slots. `gone` is true if the pages that `held_pages` named were discarded.
+    /// Returns a slot that other threads have freed twice, if there is one.
     pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
         let mut twice = None;
         let mut let_go = |slot, zero| {
@@ -224,8 +229,8 @@ impl Slab {
             return;
         }
         if HARDENED && held & RESERVED == RESERVED {
-            // No other thread writes it. A part of its pages may have gone: it is armed again when
-            // malloc comes by.
+            // No other thread writes this state. A part of the slot's pages may have been
+            // discarded, so malloc arms the slot again when it next passes.
             return state.store(RESERVED, Release);
         }
         let free = match held & !HELD {
@@ -233,25 +238,31 @@ impl Slab {
             DIRTY_FRESH if zero => ZERO_FRESH,
             free => free,
         };
-        // It fails where malloc hands out what it had claimed before it could know.
+        // The exchange fails if malloc hands out a slot that it had claimed before it could see
+        // HELD.
         let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
     }
 
-    /// Returns true if no other thread has freed the slot meanwhile; `None` if it was not held.
+    /// Releases a held slot that another thread has freed. Returns true if no other thread has
+    /// freed it again meanwhile, and `None` if it was not held.
     pub(super) fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
         }
-        // No other thread writes it: to every other thread a slot in this state is not live.
+        // No other thread writes this state, because all others treat the slot as not live.
         state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
         Some(self.set_remote(slot))
     }
 
-    /// After another barrier: returns true if the owner must be told to collect. Either there are
-    /// remote slots of which it has not been told since they were held, or the slab is `disturbed`.
-    /// Or it is on no list and has more room than its credit says, or will have when what its owner
-    /// is `busy` with is done: the owner read it while that was held.
+    /// Returns true if the owner must be notified to collect. Called after another barrier. There
+    /// are three cases:
+    ///
+    /// - The owner is `busy`, so it may have read states of held slots, and count too little room.
+    /// - The slab is on no list and has more room than its credit says, for the same reason.
+    /// - The slab has remote slots or is `disturbed`, and the owner was not notified since.
+    ///
+    /// In the first two cases the slab becomes `disturbed`.
     pub fn is_overlooked(&self, busy: bool) -> bool {
         if busy || self.is_behind() {
             self.disturbed.store(1, Release);
@@ -261,12 +272,13 @@ impl Slab {
             && (self.disturbed.load(Relaxed) != 0 || self.remote_slots() != 0)
     }
 
-    /// The slab may change hands again.
+    /// Lets the slab change owner again.
     pub fn leave(&self) {
         self.clear_owner_flag(HOLDING);
     }
 
-    /// In the child of a fork: the thread that held slots is no more.
+    /// Releases all held slots in the child of a fork, which does not have the thread that held
+    /// them.
     pub fn let_go_after_fork(&self) {
         for slot in 0..self.slots() {
             self.let_go_free(slot, false);
@@ -295,10 +307,10 @@ mod tests {
     extern crate std;
 
     const PAGE: usize = 4096;
-    /// The address of some heap.
+    /// The address of a heap.
     const OWNER: usize = 1 << 20;
 
-    /// A slab of 256 slots of half a page: the first is live, the others were freed.
+    /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::nothing());
         let class = Class::of(2048).unwrap();
@@ -317,8 +329,8 @@ mod tests {
         bytes
     }
 
-    /// The owner has seen slots free, they are held, and then it claims them: it was quick, and is
-    /// not busy any more when it is looked at.
+    /// The owner sees free slots, the reclaimer holds them, and then the owner claims them. The
+    /// owner is not busy any more when the reclaimer checks.
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
@@ -330,7 +342,7 @@ mod tests {
         slab.claim.store(0xFF, Relaxed);
         slab.settle(true);
         assert_eq!(named(&slab), all - 4 * PAGE);
-        // It hands one out, and frees another, in the meantime.
+        // The owner hands one out meanwhile.
         slab.hand_out(slab.claimed());
         assert_eq!(slab.finish(PAGE, true), None);
         slab.leave();
@@ -341,7 +353,7 @@ mod tests {
         assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
     }
 
-    /// While the reclaimer is at a slab, its claim is not taken away, not even for a moment; a slot
+    /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
     /// that is held is not claimed.
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
@@ -356,7 +368,7 @@ mod tests {
         assert_eq!(slab.claimed(), 1 << 40);
         slab.finish(PAGE, false);
         slab.leave();
-        // A signal handler has got it since it was freed.
+        // A signal handler has allocated the slot since it was freed.
         slab.state_of(7).store(LIVE, Relaxed);
         slab.claim_freed(7, || panic!("a live slot is claimed"));
         slab.state_of(7).store(DIRTY, Relaxed);
@@ -364,8 +376,8 @@ mod tests {
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
 
-    /// A slab of so few slots that one free is enough for it to be listed: its owner has looked
-    /// while all were held, and there is no live slot whose free would list it again.
+    /// A slab with so few slots that one free is enough to list it. Its owner reads the states
+    /// while all slots are held, and no live slot is left whose free would list the slab again.
     #[test]
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::nothing());
@@ -383,7 +395,7 @@ mod tests {
         assert!(slab.is_overlooked(false));
         slab.leave();
         assert_eq!(slab.collect(|_| {}), crate::slab::Spent::List);
-        // What is listed knows of its room, and what has none has none to know of.
+        // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
@@ -391,7 +403,7 @@ mod tests {
         assert!(!slab.is_behind());
     }
 
-    /// What was claimed when a sweep called the slab tidy, that sweep has passed by.
+    /// A sweep that calls a slab tidy has skipped the slots that were claimed then.
     #[test]
     fn a_slab_that_loses_its_claim_is_not_tidy() {
         use crate::slab::Look;
@@ -407,7 +419,7 @@ mod tests {
         assert!(slab.look(|| false) == Look::Idle && !slab.is_counted());
     }
 
-    /// A slab that holds nothing can change hands; one that holds something cannot.
+    /// A slab that holds slots cannot change owner. A slab that holds none can.
     #[test]
     fn what_is_held_stays_with_its_owner() {
         let slab = slab();

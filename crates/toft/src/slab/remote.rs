@@ -1,4 +1,4 @@
-//! What other threads do to a slab, and what its holder does about it.
+//! Remote operations on a slab: frees by other threads, and their collection by the holder.
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
@@ -7,16 +7,16 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
-    /// Whether a slot may be freed by a thread that is not the owner.
+    /// Returns true if a thread that is not the owner may free the slot.
     ///
-    /// The slot of a correct program is stably live here: it was handed out before the pointer was
-    /// handed over, and no thread changes its state until it is freed.
+    /// The slot of a correct program stays live here. It was handed out before the program passed
+    /// the pointer on, and no thread changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) & !TOLD_BIT == LIVE
     }
 
-    /// Whether a slot is live as for `is_live`, and was not reported to a probe.
+    /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.
     #[inline]
     pub fn is_plainly_live(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) == LIVE
@@ -29,12 +29,12 @@ impl Slab {
         unsafe { self.remote.get_unchecked(group) }
     }
 
-    /// A bit for each slot of a group that another thread has freed.
+    /// Returns a bit for each slot of a group that another thread has freed.
     pub(super) fn remote_bits(&self, group: usize) -> u64 {
         self.remote_word(group).load(Relaxed)
     }
 
-    /// Sets a slot's remote bit; returns true if it was clear.
+    /// Sets a slot's remote bit. Returns true if it was clear.
     #[inline]
     pub fn set_remote(&self, slot: usize) -> bool {
         let bit = 1u64 << (slot % GROUP_SLOTS);
@@ -43,13 +43,13 @@ impl Slab {
         before & bit == 0
     }
 
-    /// Whether another thread has freed this slot.
+    /// Returns true if another thread has freed this slot.
     pub fn is_remote(&self, slot: usize) -> bool {
         self.remote_word(slot / GROUP_SLOTS).load(Acquire) >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
-    /// Collects what other threads have freed; tells the slots that were not live through `bad`.
-    /// Says what follows from its credit. Holder of the owning heap only.
+    /// Collects what other threads have freed. Calls `bad` for each slot that was not live. Returns
+    /// what to do about the slab's credit. Holder of the owning heap only.
     pub fn collect(&self, mut bad: impl FnMut(usize)) -> Spent {
         let mut frees = 0;
         for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
@@ -80,29 +80,29 @@ impl Slab {
         self.spend_credit(frees)
     }
 
-    /// Sets flags in `owner`; returns what it was.
+    /// Sets flags in `owner`. Returns the previous value.
     pub fn set_owner_flag(&self, flag: usize) -> usize {
         self.owner.fetch_or(flag, SeqCst)
     }
 
-    /// Clears flags in `owner`; returns what it was.
+    /// Clears flags in `owner`. Returns the previous value.
     pub fn clear_owner_flag(&self, flag: usize) -> usize {
         self.owner.fetch_and(!flag, SeqCst)
     }
 
-    /// Hands the slab to another heap, unless a remote free has put it on a pending stack
-    /// meanwhile.
+    /// Hands the slab to another heap. Returns false if the owner word has a flag: for example, a
+    /// remote free has put the slab on a pending stack meanwhile.
     pub fn change_owner(&self, from: usize, to: usize) -> bool {
         self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whether the program has a slot: it is live, and no thread has freed it.
+    /// Returns true if the program has the slot: it is live, and no thread has freed it.
     #[inline]
     pub fn is_in_use(&self, slot: usize) -> bool {
         self.is_live(slot) && !self.is_remote(slot)
     }
 
-    /// Slots freed by other threads and not yet collected.
+    /// Returns the number of slots that other threads have freed and the owner has not collected.
     pub fn remote_slots(&self) -> usize {
         self.remote.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }

@@ -1,9 +1,9 @@
-//! The requested sizes, slot by slot, in the hardened build: bytes of the slot after the block's
-//! end.
+//! The requested sizes of blocks, in the hardened build, as the *slack* of each slot: the number of
+//! bytes after the block's end.
 //!
-//! It is in the descriptor, out of the program's reach, and tells two things: where the block ends,
-//! and whether the slot was ever handed out. The default build keeps nothing of it: there a block
-//! is its whole slot.
+//! The slack is in the descriptor, out of the program's reach. It shows where the block ends, and
+//! if the slot was ever handed out. The default build does not have it: a block there is its whole
+//! slot.
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
@@ -12,66 +12,68 @@ use crate::policy::{HARDENED, SLACK_MIN};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU16, Settled};
 
-/// Slots of which something is kept.
+/// The number of slots whose slack is kept.
 const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
-/// Bytes after the end of each block; zero if the slot was never handed out. Written by the holder
-/// of the slab before it hands out the slot, and by the thread that resizes the block; read by the
-/// freeing thread, to which the program has handed it over. With AWAY, in between, by the holder
-/// who claims the slot.
+/// The number of bytes after the end of each block, or zero if the slot was never handed out. The
+/// holder of the slab writes it before it hands out the slot. The thread that resizes the block
+/// also writes it. The freeing thread, which has the block from the program, reads it. In between,
+/// the holder that claims the slot may add AWAY.
 pub(super) type Slacks = [AtomicU16; KEPT];
 
-/// Set beside the slack of a small slot that is claimed, where its pages have gone since the
-/// program had it: malloc finds by the word it reads anyway that the page is to be written to
-/// first. Slacks of small slots are less.
+/// Set beside the slack of a claimed small slot whose pages were given back since the program had
+/// it. Malloc reads this word anyway, and sees by it that the page must be written to first. Slacks
+/// of small slots are smaller.
 const AWAY: u16 = 1 << 15;
 
 const _: () = assert!(SMALL_MAX < AWAY as usize);
 
 impl Slab {
-    /// Bytes that the program may use of a slot that it has, or had last.
+    /// Returns the number of bytes that the program may use of a slot that it has, or had last.
     #[inline(always)]
     pub fn block_bytes(&self, slot: usize) -> usize {
         let (size, slack) = (self.size(), self.slack(slot));
-        // Of a slot that is not live it may say more than the slack.
+        // The word of a slot that is not live may also have AWAY.
         let slack = if size <= SMALL_MAX { slack & !usize::from(AWAY) } else { slack };
         size.saturating_sub(slack)
     }
 
-    /// Bytes of a slot after a block of `bytes`: of a small block at a very large alignment, what
-    /// can be remembered, so that more may be used.
+    /// Returns the number of bytes of a slot after a block of `bytes` bytes. A small block at a
+    /// very large alignment gets the largest number that can be kept, so the program may use more
+    /// bytes.
     #[inline(always)]
     pub fn slack_for(&self, bytes: usize) -> usize {
         self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
     }
 
-    /// Bytes after the end of the block that a live slot has; zero if it was never handed out.
+    /// Returns the number of bytes after the block of a live slot. Zero if it was never handed out.
     #[inline(always)]
     pub fn slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened
+            // SAFETY: no slab has more than SLOTS_MAX slots, and each has a slack in the hardened
             // build.
             unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
         }
     }
 
-    /// As `slack`, of a slot that only the caller has.
+    /// Returns the slack, as `slack` does, of a slot that only the caller has.
     #[inline(always)]
     pub fn own_slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: as in `slack`. (1) who has the slot writes it, and that is the caller, or the
-            // program has a pointer that it was not given, or gave it to two who free it.
+            // SAFETY: as in `slack`. (1) only the thread that has the slot writes it. That is the
+            // caller, unless the program uses a pointer that it was not given, or two threads free
+            // it.
             unsafe { self.slacks.get_unchecked(slot).settled() as usize }
         }
     }
 
-    /// The program gets a slot of which it leaves `slack` bytes.
+    /// Records that the program gets a slot and leaves `slack` bytes of it.
     #[inline(always)]
     pub fn set_slack(&self, slot: usize, slack: usize) {
         debug_assert!(slot < SLOTS_MAX);
@@ -81,21 +83,22 @@ impl Slab {
         }
     }
 
-    /// Whether the program has ever had the slot. No, where nothing is kept.
+    /// Returns true if the program has ever had the slot. Always false in the default build.
     #[inline(always)]
     pub fn was_handed_out(&self, slot: usize) -> bool {
         self.slack(slot) != 0
     }
 
-    /// Whether it is the heap's at an address, and has no flag set.
+    /// Returns true if the heap at an address owns the slab, and no flag is set.
     #[inline(always)]
     pub fn is_owned_plainly(&self, heap: usize) -> bool {
         self.owner.load(Relaxed) == heap
     }
 
-    /// Takes a slot back as `put` does, where nothing follows from it and no slot beside it may be
-    /// armed: else it says no, and has done nothing. The slot is named by its number and the
-    /// descriptor's address, added, because its state lies so far from there. Owner only.
+    /// Takes a slot back like `put`, if nothing else must be done and no slot beside it may be
+    /// armed. Otherwise it does nothing, and returns false. Owner only. The slot is named by the
+    /// sum of its number and the descriptor's address, because its state is at a fixed distance
+    /// from there.
     ///
     /// # Safety
     /// 1. `entry` is the sum of this descriptor's address and of the number of a slot.
@@ -103,7 +106,7 @@ impl Slab {
     #[inline(always)]
     pub unsafe fn put_plainly(&self, entry: usize) -> bool {
         let states = entry + core::mem::offset_of!(Slab, states);
-        // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `is_beside_armed`.
+        // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `may_be_beside_armed`.
         let state = |at: usize| unsafe {
             &*core::ptr::with_exposed_provenance::<crate::sync::AtomicU8>(at)
         };
@@ -119,7 +122,8 @@ impl Slab {
                 return false;
             }
             state(states).store(DIRTY, Relaxed);
-            // A signal handler may have taken one since: then the next free finds out.
+            // A signal handler may have spent credit since. Then the next free finds the credit
+            // spent.
             if crate::sync::decrement(&self.credit) == 0 {
                 self.postpone();
             }
@@ -127,22 +131,23 @@ impl Slab {
         true
     }
 
-    /// Returns false: states are no bytes of the descriptor here, or that is not checked.
+    /// Returns false: states are not bytes of the descriptor here, or that is not checked.
     #[cfg(any(loom, miri))]
     pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
         false
     }
 
-    /// Whether the program has had the slot, and its pages have not gone since. No, where in doubt.
+    /// Returns true if the program has had the slot, and its pages were not given back since.
+    /// Returns false in doubt.
     #[inline(always)]
     pub fn is_there(&self, slot: usize) -> bool {
-        // One comparison with zero: with AWAY it is negative, and of a medium slot with as large a
-        // slack.
+        // One comparison with zero is enough. With AWAY the number is negative; so is an equally
+        // large slack of a medium slot.
         (self.own_slack(slot) as i16) > 0
     }
 
-    /// Remembers which of the small slots that are being claimed have lost their pages since the
-    /// program had them. Owner, who has not handed them out yet.
+    /// Records which small slots of a new claim have lost their pages since the program had them.
+    /// Called by the owner, before it hands them out.
     #[inline(always)]
     pub(super) fn note_away(&self, group: usize, claim: u64) {
         if KEPT != 0 {
@@ -157,7 +162,7 @@ impl Slab {
     fn note_clean(&self, group: usize, mut clean: u64) {
         while clean != 0 {
             let slot = group * GROUP_SLOTS + clean.trailing_zeros() as usize;
-            // What was never handed out shows that already.
+            // A slot that was never handed out shows that by its slack, which is zero.
             if self.was_handed_out(slot) {
                 self.set_slack(slot, self.slack(slot) | usize::from(AWAY));
             }
@@ -165,20 +170,23 @@ impl Slab {
         }
     }
 
-    /// Whether the program has freed the slot, and it is not free yet.
+    /// Returns true if the program has freed the slot, and the slot is not free yet.
     pub fn is_quarantined(&self, slot: usize) -> bool {
         self.state_of(slot).load(Relaxed) == QUARANTINED
     }
 
-    /// Takes a live slot from the program, before it becomes free. The thread that succeeds has it
-    /// alone, but for another that frees it at the same moment. That one finds out, in `has_taken`,
-    /// as a rule; else it is named when both leave their quarantines. An exchange would tell
-    /// always, and cost every free as much as all of its checks. Owner of the slab.
+    /// Takes a live slot from the program, before it becomes free. Returns false if the slot is not
+    /// live. Owner of the slab only.
+    ///
+    /// The thread that succeeds has the slot alone, unless another thread frees it at the same
+    /// moment. The other thread usually finds out in `has_taken`. Otherwise the double free is
+    /// reported when both leave their quarantines. An exchange would always find it, but it would
+    /// cost every free as much as all of its checks.
     #[inline(always)]
     pub fn take_own(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        // SAFETY: (1) of what the program has, only the owner writes the state, and the caller is
-        // the owner.
+        // SAFETY: (1) only the owner writes the state of a slot that the program has, and the
+        // caller is the owner.
         let live = unsafe { state.settled() } == LIVE;
         if live {
             state.store(QUARANTINED, Relaxed);
@@ -186,14 +194,15 @@ impl Slab {
         live
     }
 
-    /// As `take_own`, for any thread; `has_taken` follows it.
+    /// Takes a live slot from the program, like `take_own`, but for any thread. `has_taken`
+    /// follows.
     #[inline(always)]
     pub fn take_others(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
     }
 
-    /// The thread that took a slot by `take_others` has cleared it. Says no where its owner has
-    /// freed it as well: it had seen it live, and has written over the state since.
+    /// Completes `take_others`, after the thread has cleared the slot. Returns false if the slot's
+    /// owner has freed it as well: the owner saw it live, and has overwritten the state since.
     #[inline(always)]
     pub fn has_taken(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
@@ -201,28 +210,28 @@ impl Slab {
     }
 }
 
-/// What the bytes of a slot must be, as far as one knows at this moment.
+/// What the bytes of a slot must be, as far as is known at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotCare {
-    /// The program has so many of them; behind them is a canary, or will be in a moment.
+    /// The program has this number of bytes. A canary is after them, or will be in a moment.
     Canary(usize),
-    /// Zero: the program had it, and has given it back.
+    /// All bytes are zero: the program had the slot, and has freed it.
     Zero,
-    /// It is reserved, and carries its pattern.
+    /// The slot is reserved, and carries its pattern.
     Pattern,
     /// Nothing is known.
     Any,
 }
 
 impl Slab {
-    /// What may be verified of a slot, at this moment, of a slab with its pages. Any thread.
+    /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
     pub fn care(&self, slot: usize) -> SlotCare {
         match self.state_of(slot).load(Acquire) {
             LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
             }
-            // Of another thread's frees, those that have left its quarantine: what goes in may not
-            // be clear yet.
+            // A slot that another thread has freed, and that has left its quarantine. A slot that
+            // enters a quarantine may not be clear yet.
             QUARANTINED if self.is_remote(slot) => SlotCare::Zero,
             DIRTY | ZERO_CLEAN if self.was_handed_out(slot) => SlotCare::Zero,
             ARMED => SlotCare::Pattern,
@@ -246,8 +255,8 @@ mod tests {
         slab
     }
 
-    /// What is claimed of a small slab says of each slot whether its pages have gone since the
-    /// program had it; and what the block was, whether they have or not.
+    /// A claim of a small slab records for each slot if its pages were given back since the program
+    /// had it. The size of the block stays known in both cases.
     #[test]
     fn a_claim_knows_whose_pages_have_gone() {
         let slab = slab();
@@ -255,7 +264,7 @@ mod tests {
         for slot in 0..slots {
             let state = if slot % 3 == 0 { DIRTY } else { ZERO_CLEAN };
             slab.state_of(slot).store(state, Relaxed);
-            // Every fifth was never handed out.
+            // Every fifth slot was never handed out.
             slab.set_slack(slot, if slot % 5 == 0 { 0 } else { 14 });
         }
         slab.fresh.store(slots as u16, Relaxed);
@@ -270,7 +279,7 @@ mod tests {
                 assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot}");
                 seen += 1;
             }
-            // They are handed out: nothing of it is left.
+            // Handing a slot out overwrites AWAY.
             for number in 0..GROUP_SLOTS {
                 if claim >> number & 1 != 0 {
                     slab.hand_out_any(
@@ -285,7 +294,7 @@ mod tests {
         assert_eq!(seen, slots);
     }
 
-    /// A slack of a medium slot may be as large as the word can say.
+    /// The slack of a medium slot may be as large as its word allows.
     #[test]
     fn large_slacks_are_as_they_were_set() {
         let slab = Box::new(Slab::nothing());
@@ -299,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The owner has seen the slot live, another thread takes it, and the owner writes over the
+    /// The owner sees the slot live, another thread takes it, and then the owner overwrites the
     /// state.
     #[test]
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
@@ -308,7 +317,7 @@ mod tests {
         assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.bury(3));
         slab.state_of(3).store(QUARANTINED, Relaxed);
         assert!(!slab.has_taken(3));
-        // No other thread does.
+        // No other thread frees this one.
         assert!(slab.take_others(4) && slab.has_taken(4) && slab.is_quarantined(4));
         assert!(slab.take_own(5) && !slab.take_others(5) && slab.is_quarantined(5));
     }

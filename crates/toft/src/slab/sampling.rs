@@ -1,8 +1,8 @@
-//! Blocks that were reported to a probe: the state says so, and no path pays for it if there are
+//! Blocks that were reported to a probe. The state records that, so no path has a cost if there are
 //! none.
 //!
-//! `free` finds a state other than LIVE and asks what it is, on the way on which it would name a
-//! double free.
+//! `free` finds a state other than LIVE, and checks which it is on the path that reports double
+//! frees.
 
 use super::slab::{GROUP_SLOTS, Slab};
 use super::states::{LIVE, TOLD};
@@ -10,41 +10,41 @@ use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 use crate::sync::compiler_fence;
 
 impl Slab {
-    /// Marks a live slot, not yet given to the program, as reported to a probe. By the thread that
-    /// has taken it.
+    /// Marks a live slot as reported to a probe. The program does not have the slot yet. Called by
+    /// the thread that has taken the slot.
     pub fn tell(&self, slot: usize) {
         self.state_of(slot).store(TOLD, Release);
     }
 
-    /// Whether a slot was reported to a probe; clears the mark. Any thread: of those that free it
-    /// at the same moment one gets true.
+    /// Returns true if a slot was reported to a probe, and clears the mark. Any thread. If several
+    /// threads free the slot at the same moment, one gets true.
     pub fn take_told(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(TOLD, LIVE, AcqRel, Relaxed).is_ok()
     }
 
-    /// The slot that is claimed next has a chosen byte, at this place. Owner only.
+    /// Records that the slot that is claimed next has a sampled byte at `place`. Owner only.
     pub fn set_due(&self, place: u64) {
         self.due.store(place as u32, Relaxed);
     }
 
-    /// Where in the slot that was just claimed its chosen byte lies, if the claim before was cut
-    /// for it. Owner only.
+    /// Returns the place of the sampled byte in the slot that was just claimed, if the claim before
+    /// was shortened for it. Clears the record. Owner only.
     pub fn take_due(&self) -> Option<usize> {
         let place = self.due.load(Relaxed);
         self.due.store(0, Relaxed);
         (place != 0).then_some(place as usize)
     }
 
-    /// Leaves only `count` slots of the claim, the lowest: the others are free as before. Owner
-    /// only, with the heap's seat, as in `claim_freed`. Returns true if that was done: not while
-    /// the reclaimer is at the slab.
+    /// Leaves only the lowest `count` slots in the claim; the others are free as before. Owner
+    /// only, with the heap's seat, as in `claim_freed`. Returns false if slots must be left out
+    /// while the reclaimer holds slots of the slab, and then does nothing.
     pub fn claim_at_most(&self, count: usize) -> bool {
         let claim = self.claimed();
         let rest = (0..count.min(GROUP_SLOTS)).fold(claim, |rest, _| rest & rest.wrapping_sub(1));
         if rest == 0 || self.is_being_held() {
             return rest == 0;
         }
-        // The last look has passed those slots by.
+        // The last scan skipped those slots.
         self.tidy_at.store(0, Relaxed);
         self.is_not_counted();
         self.claim.store(0, Relaxed);

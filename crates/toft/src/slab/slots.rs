@@ -1,4 +1,5 @@
-//! The slots of a slab: which one an address begins, what each is doing, and how many do it.
+//! The slots of a slab: the slot that begins at an address, the state of each slot, and their
+//! counts.
 
 use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
 use super::states::{DIRTY_FRESH, HELD, LIVE, TOLD, ZERO_FRESH, free_state};
@@ -6,12 +7,12 @@ use super::{Tier, TierNumber};
 use crate::sync::{AtomicU8, Ordering, Settled};
 use Ordering::{Acquire, Relaxed};
 
-/// What a slot is doing.
+/// The state of a slot, as far as callers may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// Never handed out.
     Fresh,
-    /// Freed, or claimed for a coming malloc.
+    /// Freed, or claimed for a later malloc.
     Free,
     /// The program has it.
     Live,
@@ -20,22 +21,23 @@ pub enum SlotState {
 }
 
 impl Slab {
-    /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
-    /// no slab has none.
+    /// Returns the slot that begins `offset` bytes after the slab's base, if one does. A descriptor
+    /// that is not a slab has none.
     ///
-    /// One multiplication, one rotation, one comparison: see
+    /// It has one multiplication, one rotation and one comparison: see
     /// [`Class::multiplier`](super::Class::multiplier).
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        // SAFETY: (1) written once, before any pointer into the slab is given to anybody. Of a slab
-        // that is just being opened a wild pointer may see the slots and not the multiplier:
-        // `has_slot_at` asks again before another thread's slab is changed.
+        // SAFETY: (1) written once, before the program gets any pointer into the slab. If a wild
+        // pointer points into a slab that is being opened, the slots may be visible and not the
+        // multiplier. `has_slot_at` checks again before another thread's slab is changed.
         let slots = unsafe { self.slots.settled() };
         let slot = self.slot_number::<TIER>(offset);
         (slot < slots).then_some(slot as usize)
     }
 
-    /// The number of the slot at an offset; something beyond the slots where none begins.
+    /// Returns the number of the slot at an offset, or a number above all slots if none begins
+    /// there.
     #[inline(always)]
     fn slot_number<const TIER: TierNumber>(&self, offset: usize) -> u64 {
         // SAFETY: (1) as for the slots in `slot_at`.
@@ -43,14 +45,15 @@ impl Slab {
         (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits)
     }
 
-    /// Whether the slot begins at the address, asked of a slab that is certainly open.
+    /// Returns true if the slab is open and the slot begins at the address. Unlike `slot_at`, it
+    /// never reads an incomplete descriptor.
     pub fn has_slot_at(&self, slot: usize, address: usize) -> bool {
         // pairs: publish slab.
         let slots = self.slots.load(Acquire) as usize;
         slot < slots && self.base() + slot * self.size() == address
     }
 
-    /// What a slot is doing, as far as the caller may see it.
+    /// Returns the state of a slot, as far as the caller may see it.
     pub fn state(&self, slot: usize) -> SlotState {
         if self.is_remote(slot) {
             return SlotState::Remote;
@@ -63,8 +66,8 @@ impl Slab {
         }
     }
 
-    /// The state of a slot, with no way to panic: slot numbers come from `slot_at`, or from a loop
-    /// over the slots that there are.
+    /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
+    /// or from a loop over the slots that exist.
     #[inline(always)]
     pub(super) fn state_of(&self, slot: usize) -> &AtomicU8 {
         debug_assert!(slot < SLOTS_MAX);
@@ -72,7 +75,8 @@ impl Slab {
         unsafe { self.states.0.get_unchecked(slot) }
     }
 
-    /// Slots that the program has, remote frees already taken off.
+    /// Returns the number of slots that the program has, without those that other threads have
+    /// freed.
     #[inline(never)]
     pub fn live_slots(&self) -> usize {
         let live = |group| {
@@ -81,19 +85,20 @@ impl Slab {
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
     }
 
-    /// Slots that were ever handed out.
+    /// Returns the number of slots that were ever handed out.
     #[inline(never)]
     pub fn touched_slots(&self) -> usize {
         let fresh = |slot| self.state(slot) == SlotState::Fresh;
         (0..self.slots()).filter(|&slot| !fresh(slot)).count()
     }
 
-    /// Whether no slot is live.
+    /// Returns true if no slot is live.
     pub fn is_empty(&self) -> bool {
         self.held() == 0
     }
 
-    /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
+    /// Changes every state that is `from` to `to`. Holder of the owning heap only, with no slot
+    /// live.
     #[inline(never)]
     pub(super) fn change_states(&self, from: u8, to: u8) {
         debug_assert!(from != LIVE && to != LIVE);
@@ -106,7 +111,7 @@ impl Slab {
     }
 }
 
-/// The bits of a group that belong to slots below `slots`.
+/// Returns the bits of a group that belong to slots below `slots`.
 pub(super) fn valid_bits(slots: usize, group: usize) -> u64 {
     match slots.saturating_sub(group * GROUP_SLOTS) {
         64.. => u64::MAX,

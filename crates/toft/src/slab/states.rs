@@ -1,134 +1,137 @@
-//! What a slot's byte says, and how 64 of them are read at a time.
+//! The state byte of a slot, and reads of 64 states at a time.
 
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 use crate::policy::HARDENED;
 
-/// Never handed out: its memory is zero.
+/// The slot was never handed out, and its memory is zero.
 pub const ZERO_FRESH: u8 = 0;
-/// The program has it.
+/// The program has the slot.
 pub const LIVE: u8 = 1;
-/// The program has it, and it was reported to a probe: the freeing thread reports that, too, and
-/// makes it LIVE first. To every check of single bits it is as LIVE.
+/// The program has the slot, and its allocation was reported to a probe. The freeing thread also
+/// reports the free, and makes the slot LIVE first. Checks of single bits do not tell it from LIVE.
 pub const TOLD: u8 = LIVE | TOLD_BIT;
-/// What tells TOLD from LIVE.
+/// The bit that is set in TOLD and not in LIVE.
 pub const TOLD_BIT: u8 = 0x80;
-/// There is no such slot. Odd as LIVE is: one bit tells what can be claimed from what cannot.
+/// There is no such slot. Odd like LIVE, so one bit separates claimable slots from all others.
 pub const NO_SLOT: u8 = 3;
-/// Freed.
+/// The slot was freed, and its memory may not be zero.
 pub const DIRTY: u8 = 2;
-/// Never handed out, but its page came from another slab: its memory may not be zero.
+/// The slot was never handed out, but its memory may not be zero: its page came from another slab,
+/// or was prefaulted.
 pub const DIRTY_FRESH: u8 = 6;
-/// Freed, and its memory has been given back since: it is zero again.
+/// The slot was freed, and its pages were given back since: its memory is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 
-/// Freed by the program and not free yet: in quarantine, or marked in its slab by another thread.
-/// Of the hardened build only.
+/// The program has freed the slot, and it is not free yet: it is in a quarantine, or marked in its
+/// slab by another thread. Hardened build only.
 pub const QUARANTINED: u8 = 0x53;
-/// A thread that is not the owner is just freeing it; QUARANTINED comes next. Of the hardened build
-/// only.
+/// A thread that is not the owner is freeing the slot; QUARANTINED follows. Hardened build only.
 pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
-/// What a slot is that the program has freed, when it becomes free.
+/// The state of a slot that the program has freed, at the moment when it becomes free.
 pub const LEFT: u8 = if HARDENED { QUARANTINED } else { LIVE };
 
-/// Set in the state of a free slot whose pages the reclaimer is giving back: no thread may claim
-/// it.
+/// Set in the state of a free slot whose pages the reclaimer is giving back. No thread may claim
+/// the slot.
 pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
 const HELD_BIT: u32 = 3;
-/// Freed by another thread, which has been taken note of: its pages are being given back.
+/// Another thread has freed the slot. The reclaimer has taken the remote bit, and is giving the
+/// slot's pages back.
 pub const REMOTE_HELD: u8 = 0x11;
-/// Freed by another thread, and its memory has been given back: the owner will find it zero.
+/// Another thread has freed the slot, and its pages were given back: the owner will find it zero.
 pub const REMOTE_CLEAN: u8 = 0x13;
 const REMOTE_BIT: u32 = 4;
 
-/// Freed for good: never handed out again. Like a slot that another thread has freed and that is
-/// never collected, so that it counts as not free and not live; its memory is zero, and goes with
-/// what is around it.
+/// The slot was freed permanently, and is never handed out again. Like a slot that another thread
+/// has freed and that is never collected, it counts as neither free nor live. Its memory is zero,
+/// and its pages are given back together with those around it.
 pub const GONE: u8 = 0x93;
 
-/// Set in the state of a free slot of which another slab has the memory: no thread may claim it.
+/// Set in the state of a free slot whose memory another slab uses. No thread may claim the slot.
 pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
 const LENT_BIT: u32 = 5;
 
-/// The state of a slot that a wall takes the place of: as if another slab had its memory, for ever.
-/// The hardened build has walls, and does not compact.
+/// The state of a slot whose place a guard page takes: as if its memory were lent permanently. The
+/// hardened build has guard pages, and does not compact.
 pub const WALL: u8 = ZERO_FRESH | LENT;
 
-/// The state of a slot that is never handed out, in the hardened build: `reserved.rs`. Lent, as a
-/// wall is.
+/// The state of a slot that is never handed out, in the hardened build (`reserved.rs`). It counts
+/// as lent, like WALL.
 pub const RESERVED: u8 = 0x40 | LENT;
-/// RESERVED, and the slot carries what must not be written over: so its memory is not zero.
+/// The state of a reserved slot that carries its pattern, so its memory is not zero.
 pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;
-/// What tells ARMED from most other states: none that a slot often has has it.
+/// The bit that separates ARMED from most other states. No frequent state has it.
 pub const ARMED_BIT: u8 = 0x80;
 
-/// Bit of a state that says that the slot is not free.
+/// The number of the bit that is set in a state if the slot is not free.
 const TAKEN_BIT: u32 = 0;
 pub const TAKEN: u8 = 1 << TAKEN_BIT;
-/// Bit of a free slot's state that says that its memory may not be zero.
+/// The number of the bit that is set in a free slot's state if its memory may not be zero.
 const DIRTY_BIT: u32 = 1;
 pub const SOILED: u8 = 1 << DIRTY_BIT;
 
-/// The state of a free slot that is lent without that; any other as it is.
+/// Returns the state of a lent slot without LENT, and any other state unchanged.
 pub fn free_state(state: u8) -> u8 {
     if HARDENED && state & RESERVED == RESERVED {
-        // Never handed out.
+        // Reserved: never handed out.
         return ZERO_FRESH;
     }
     if state & LENT == LENT { state & !LENT } else { state }
 }
 
-/// The bits of a group for which there are states: all, but under the model checker.
+/// The bits of a group that have states: all, except under the model checker.
 const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
 
 impl Slab {
-    /// A bit for each slot of a group that is free.
+    /// Returns a bit for each slot of a group that is free.
     #[inline(always)]
     pub(super) fn free_bits(&self, group: usize) -> u64 {
         !self.bits::<{ TAKEN_BIT }>(group) & GROUP_BITS
     }
 
-    /// A bit for each slot of a group that is free and may not be zero.
+    /// Returns a bit for each slot of a group that is free and may not be zero.
     #[inline(always)]
     pub(super) fn dirty_bits(&self, group: usize) -> u64 {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
-    /// A bit for each free slot of a group that may not be zero, be it held or not; of others,
-    /// anything. For slots that were seen free a moment ago, and may be held or let go of
-    /// meanwhile.
+    /// Returns a bit for each free slot of a group that may not be zero, whether held or not. The
+    /// bits of other slots are meaningless. For slots that were free a moment ago, and may be held
+    /// or released meanwhile.
     #[inline(always)]
     pub(super) fn soiled_bits(&self, group: usize) -> u64 {
         self.bits::<{ DIRTY_BIT }>(group)
     }
 
-    /// A bit for each slot of a group that is held, but for those that other threads have freed.
+    /// Returns a bit for each held slot of a group, except those that other threads have freed.
     #[inline(always)]
     pub(super) fn held_bits(&self, group: usize) -> u64 {
         self.bits::<{ HELD_BIT }>(group)
     }
 
-    /// A bit for each slot of a group that another thread has freed and the reclaimer holds.
+    /// Returns a bit for each slot of a group that another thread has freed and the reclaimer
+    /// holds.
     #[inline(always)]
     pub(super) fn remote_held_bits(&self, group: usize) -> u64 {
         self.bits::<{ REMOTE_BIT }>(group) & !self.bits::<{ DIRTY_BIT }>(group)
     }
 
-    /// A bit for each slot of a group that is lent.
+    /// Returns a bit for each slot of a group that is lent.
     #[inline(always)]
     pub(super) fn lent_bits(&self, group: usize) -> u64 {
         self.bits::<{ LENT_BIT }>(group)
     }
 
-    /// A bit for each slot of a group that the program has, or has freed from another thread
-    /// without the reclaimer having taken note of it.
+    /// Returns a bit for each slot of a group that the program has, or that another thread has
+    /// freed and the reclaimer has not taken. The bits beyond the last slot are set, too.
     #[inline(always)]
     pub(super) fn live_bits(&self, group: usize) -> u64 {
         !self.idle_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
     }
 
-    /// Bit `BIT` of each of a group's states. Other threads write none but to hold a free slot.
+    /// Returns bit `BIT` of each of a group's states. If another thread changes a state meanwhile,
+    /// its bit is that of the old or the new state.
     ///
-    /// 16 states at a time; twelve instructions for the 64, and no branch.
+    /// It reads 16 states at a time: twelve instructions for the 64, and no branch.
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     #[inline(always)]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
@@ -136,10 +139,10 @@ impl Slab {
         let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
         let (a, b, c, d): (u32, u32, u32, u32);
         // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
-        // vector; each byte read here is a value that its state has had, as by a Relaxed load. One
-        // may change meanwhile: where the reader is not the owner (statistics), or where the
-        // reclaimer holds a slot, for which it waits until the reader has done with it. Shifting
-        // 16-bit lanes left by 7 - BIT brings bit BIT of each byte to the byte's top, which is what
+        // vector. Each byte read here is a value that its state has had, as by a Relaxed load. A
+        // state may change meanwhile if the reader is not the owner (statistics), or if the
+        // reclaimer holds a slot. The reclaimer waits until the reader has finished. Shifting
+        // 16-bit lanes left by 7 - BIT moves bit BIT of each byte to the byte's top, which is what
         // pmovmskb collects.
         unsafe {
             core::arch::asm!(
@@ -168,7 +171,7 @@ impl Slab {
         u64::from(a | b << 16) | u64::from(c | d << 16) << 32
     }
 
-    /// The bits, one state at a time.
+    /// Returns bit `BIT` of each of a group's states, read one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
@@ -178,8 +181,9 @@ impl Slab {
         })
     }
 
-    /// A bit for each slot of a group that is free, be it held, lent or neither. Each state is read
-    /// once, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
+    /// Returns a bit for each slot of a group that is free, whether held, lent or neither. Each
+    /// state is read once, so a slot that the reclaimer begins to hold or releases meanwhile is not
+    /// missed.
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     #[inline(always)]
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
@@ -187,8 +191,8 @@ impl Slab {
             debug_assert!(group * GROUP_SLOTS + first < SLOTS_MAX);
             let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
             let bits: u32;
-            // SAFETY: as in `bits`, of 16 states. The top bit of each byte becomes the state's bit
-            // HELD, or LENT, or the opposite of TAKEN.
+            // SAFETY: as in `bits`, of 16 states. The shifts move bit HELD, LENT or TAKEN of each
+            // byte to the byte's top.
             unsafe {
                 core::arch::asm!(
                     "movdqa {held}, xmmword ptr [{p}]",
@@ -213,11 +217,11 @@ impl Slab {
             }
             u64::from(bits)
         };
-        // pandn leaves what is taken and neither held nor lent.
+        // pandn leaves the slots that are taken and neither held nor lent.
         !(in_use(0) | in_use(16) << 16 | in_use(32) << 32 | in_use(48) << 48)
     }
 
-    /// The idle bits, one state at a time.
+    /// Returns the idle bits, read one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
@@ -273,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Between two reads of it, of which the first found it free, a slot may be held.
+    /// A slot may become held between two reads of its state, of which the first found it free.
     #[test]
     fn a_slot_that_is_held_is_as_dirty_as_before() {
         let slab = Slab::nothing();

@@ -1,22 +1,25 @@
-//! Slabs that are set aside: what they have that was never touched, or has been given back, does
-//! not count against the limit, and malloc must ask before it draws from them again.
+//! Slabs that are suspended by the limit. Their memory that was never touched, or was given back,
+//! does not count against the limit. Malloc must ask before it draws from such a slab again.
 //!
 //! ```text
 //!            set_aside               call_back
-//! awake  ------------------> aside ------------> awake        `uncounted` bytes go off the count and,
-//!    '--- lie_dormant ---> dormant --- wake ------^           when the slab is called back or woken, on
-//!                                                         it again
+//! awake  ------------------> aside ------------> awake
+//!    '--- lie_dormant ---> dormant --- wake ------^
 //! ```
 //!
+//! The `uncounted` bytes of a suspended or dormant slab are subtracted from the count. They are
+//! added again when the slab is called back or woken.
+//!
 //! Only slots that the owner has claimed may be handed out meanwhile. So when every thread has
-//! passed a barrier after `set_aside`, what is neither claimed nor touched stays so until the slab
-//! is called back. The exception is an owner in the middle of claiming, which can be seen. Only the
-//! owner calls a slab back, so that it never takes one for full that was aside a moment ago.
+//! passed a barrier after `set_aside`, memory that is neither claimed nor touched stays so until
+//! the slab is called back. The exception is an owner in the middle of claiming, which can be seen.
+//! Only the owner calls a slab back, so it never takes a slab for full that was suspended a moment
+//! ago.
 //!
 //! A thread that calls a slab back adds to the count what it takes out of `uncounted`. A thread
-//! that puts something there checks afterwards if the slab still is aside, and takes it out again
-//! if not. So the count and all that is uncounted add up to the same sum at every moment at which
-//! no thread is about it.
+//! that adds to `uncounted` checks afterwards if the slab is still suspended, and takes the bytes
+//! out again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in
+//! the middle of this.
 
 use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
@@ -24,35 +27,35 @@ use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
-    /// Whether slots may be claimed.
+    /// Returns true if slots may be claimed.
     pub fn is_awake(&self) -> bool {
         self.awake.load(Relaxed) == AWAKE
     }
 
-    /// Whether the slab's bytes may be left uncounted: malloc asks before it draws from it.
+    /// Returns true if the slab's bytes may be left uncounted: malloc asks before it draws from it.
     pub fn must_be_asked_for(&self) -> bool {
         self.awake.load(SeqCst) != AWAKE
     }
 
-    /// Whether the slab is set aside: it has its pages, and must be called back before it is used.
+    /// Returns true if the slab is suspended: it has its pages, and must be called back before use.
     pub fn is_aside(&self) -> bool {
         self.awake.load(SeqCst) == ASIDE
     }
 
-    /// Sets the slab aside. Returns true if it is.
+    /// Suspends the slab. Returns true if it is then suspended.
     pub fn set_aside(&self) -> bool {
         let before = self.awake.compare_exchange(AWAKE, ASIDE, SeqCst, Relaxed);
         before.map_or_else(|now| now == ASIDE, |_| true)
     }
 
-    /// Slots may be claimed again, of a slab that was set aside. Holder of the slab only.
+    /// Lets slots of a suspended slab be claimed again. Holder of the slab only.
     pub fn call_back(&self) {
         self.is_not_counted();
         let _ = self.awake.compare_exchange(ASIDE, AWAKE, SeqCst, Relaxed);
     }
 
-    /// Whether counting the slab would find nothing new: since that was done last, no slot was
-    /// freed, no pages went, and no thread was let draw from it.
+    /// Returns true if counting the slab again would find nothing new. Since the last count, no
+    /// slot was freed, no pages were given back, and no thread was allowed to draw from the slab.
     pub fn is_counted(&self) -> bool {
         if self.is_dormant() {
             return self.uncounted() == self.slot_bytes();
@@ -60,63 +63,65 @@ impl Slab {
         self.counted_at.load(Relaxed) == self.freed_so_far()
     }
 
-    /// The slab is about to be counted exactly: what was freed since its pages were last given back
-    /// makes that void, at once or later.
+    /// Records that the slab is about to be counted exactly. Frees since its pages were last given
+    /// back make the record invalid, at once or later.
     pub fn note_count(&self) {
-        // pairs: counted no more. Who overwrites that, sees in the states what went.
+        // pairs: counted no more. A thread that overwrites that zero sees in the states what was
+        // given back.
         self.counted_at.swap(self.tidy_at.load(Relaxed), AcqRel);
     }
 
-    /// Counting the slab may give less than it did.
+    /// Records that counting the slab again may find fewer bytes.
     pub fn is_not_counted(&self) {
         // counted no more.
         self.counted_at.store(0, Release);
     }
 
-    /// Bytes of the slab's slots that do not count.
+    /// Returns the number of bytes of the slab's slots that do not count.
     pub fn uncounted(&self) -> usize {
         self.uncounted.load(Acquire) as usize
     }
 
-    /// Takes the bytes that do not count, which count from here on: the caller adds them.
+    /// Takes the bytes that do not count, and returns their number. They count from here on: the
+    /// caller adds them.
     pub fn count_again(&self) -> usize {
         if self.uncounted.load(SeqCst) == 0 { 0 } else { self.uncounted.swap(0, AcqRel) as usize }
     }
 
-    /// `bytes` bytes, at most all, do not count from here on: the caller takes them off. Returns
-    /// the number that have not counted before, which the caller adds.
+    /// Leaves `bytes` bytes of the slab uncounted from here on: the caller subtracts them. Returns
+    /// the number of bytes that did not count before, which the caller adds.
     pub fn leave_uncounted(&self, bytes: usize) -> usize {
         self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 
-    /// Bytes that `count_again` has named, and that the caller has not added, do not count after
-    /// all.
+    /// Leaves bytes uncounted after all that `count_again` has returned and the caller has not
+    /// added.
     pub fn count_less(&self, bytes: usize) {
         self.uncounted.fetch_add(bytes as u32, SeqCst);
     }
 
-    /// Whether a slot is free. Owner, or a hint.
+    /// Returns true if a slot is free. A hint, unless the caller is the owner.
     pub fn has_free(&self) -> bool {
         (0..GROUPS).any(|group| self.free_bits(group) != 0)
     }
 
-    /// Bytes of the slots, but for the pages among them that are walls.
+    /// Returns the number of bytes of the slots, without the guard pages among them.
     pub fn slot_bytes(&self) -> usize {
         self.slots() * self.size() - if HARDENED { self.walled_bytes() } else { 0 }
     }
 
-    /// The model checker's slabs have no walls.
+    /// Returns zero, because the model checker's slabs have no guard pages.
     #[cfg(loom)]
     fn walled_bytes(&self) -> usize {
         0
     }
 
-    /// Bytes of whole pages within the slots in which no byte was written since they were zero,
-    /// those of claimed slots left out.
+    /// Returns the number of bytes of whole pages within the slots that were not written since they
+    /// were zero. Pages of claimed slots are left out.
     pub fn untouched_bytes(&self, page: usize) -> usize {
         let claim = self.claimed();
         let bytes = self.untouched_beside(claim, page);
-        // A free takes the claim away for a moment.
+        // A free empties the claim for a moment.
         let now = self.claimed();
         if now & !claim == 0 { bytes } else { self.untouched_beside(now | claim, page) }
     }
@@ -127,7 +132,7 @@ impl Slab {
             let state = self.state_of(slot).load(Acquire);
             let zero = state & (TAKEN | SOILED) == 0 || state == REMOTE_CLEAN;
             let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
-            // To `runs` it is a page to be had.
+            // `Some(true)`, so that `runs` names the page.
             (zero && !claimed).then_some(true)
         };
         let (mut bytes, all) = (0, self.slots() * self.size());

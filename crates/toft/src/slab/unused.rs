@@ -1,15 +1,16 @@
-//! Pages that are not in use, although malloc may hand them out at any moment: those that a thread
-//! has claimed and not used.
+//! Pages that are not in use, although malloc may hand out their slots at any moment: those of
+//! slots that a thread has claimed and not used.
 //!
-//! What is said here is so at one moment only. How pages go all the same is told in `os/pin.rs`.
+//! Each result is true at one moment only. `os/pin.rs` describes how such pages are given back all
+//! the same.
 
 use super::slab::Slab;
 use super::states::{SOILED, TAKEN};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
 impl Slab {
-    /// Names the pages of which no byte belongs to a live slot, and some may not be zero, by
-    /// address and length. For a slab that is being held, but not to its slots that are.
+    /// Calls `each` with the address and length of pages that have no byte of a live slot, and some
+    /// byte that may not be zero. For a slab that is being held, without its held slots.
     pub fn unused_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
         if self.is_shared() || self.is_dormant() {
             return;
@@ -21,14 +22,15 @@ impl Slab {
         );
     }
 
-    /// Whether something was written to free slots on pages that `unused_pages` has named. To be
-    /// asked of pages that are in memory: to read others would bring them there.
+    /// Returns true if something was written to free slots on pages that `unused_pages` has named.
+    /// The pages must be in memory, because reading brings other pages there.
     pub fn is_unused_written(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
         self.is_written((start, start + len))
     }
 
-    /// Whether no slot in a range of the slab's addresses is live, and none was a moment ago.
+    /// Returns true if each slot in a range of the slab's addresses was free when its state was
+    /// read.
     pub fn is_unused(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
         if start >= self.tier().slab_bytes() || self.is_shared() || self.is_dormant() {
@@ -39,12 +41,14 @@ impl Slab {
         (start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
     }
 
-    /// Whether pages of what is claimed may be there: something was claimed since they went.
+    /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
+    /// given back.
     pub fn may_have_unused(&self) -> bool {
         self.claimed() != 0 && self.unused_at.load(Relaxed) != self.claim_mark()
     }
 
-    /// The pages of what is claimed are gone; or they are not, and it is to be tried again.
+    /// Records that the pages of claimed slots were given back if `gone`, or that it must be tried
+    /// again.
     pub fn note_unused(&self, gone: bool) {
         if gone {
             self.unused_at.store(self.claim_mark(), Relaxed);
@@ -53,7 +57,8 @@ impl Slab {
         }
     }
 
-    /// Whether a slot is free, claimed or not; and if so, whether it may be other than zero.
+    /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
+    /// zero.
     fn is_unused_slot(&self, slot: usize) -> Option<bool> {
         let state = self.state_of(slot).load(Acquire);
         (state & TAKEN == 0).then_some(state & SOILED != 0)

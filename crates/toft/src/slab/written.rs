@@ -1,10 +1,10 @@
-//! What was written to free slots whose pages are about to be given back, in the hardened build.
+//! Finds writes to free slots whose pages are about to be given back, in the hardened build.
 //!
-//! Every byte of a free slot is zero there, until a program writes to what it has freed. malloc
-//! looks before it hands the slot out. But a page that is given back is zero again, and nothing
-//! would be seen. So the thread that gives pages back looks first, and leaves those where they are
-//! on which anything was written: malloc will find it there. That is why a block need not be looked
-//! at when it leaves the quarantine.
+//! Every byte of a free slot is zero in this build, until a program writes to what it has freed.
+//! Malloc checks the slot before it hands it out. A page that is given back becomes zero again,
+//! which would hide the write. So the thread that gives pages back checks them first, and keeps
+//! those on which anything was written. Malloc then finds the write there. A block therefore need
+//! not be checked when it leaves the quarantine.
 
 use super::slab::Slab;
 use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
@@ -13,16 +13,17 @@ use crate::harden::{Long, is_zero};
 use crate::policy::CHECK_PAGES;
 use crate::sync::Ordering::Acquire;
 
-/// Bytes whose both ends every slot begins and ends at.
+/// Each slot begins and ends at a multiple of this number of bytes.
 #[cfg(not(loom))]
 const UNIT: usize = 16;
 
 impl Slab {
-    /// Whether a free slot has a byte other than zero among the bytes `start..stop` from the slab's
-    /// start, which are of slots of which some may not be zero. Never in the default build.
+    /// Returns true if a free slot has a byte other than zero among the bytes `start..stop` from
+    /// the slab's start. The bytes are of slots of which some may not be zero. Always false in the
+    /// default build.
     ///
-    /// The caller has the pages to itself, or nothing depends on the answer but when it is that
-    /// they go.
+    /// The caller has the pages for itself, or only the time at which they are given back depends
+    /// on the result.
     pub(super) fn is_written(&self, (start, stop): (usize, usize)) -> bool {
         if !CHECK_PAGES {
             return false;
@@ -36,10 +37,10 @@ impl Slab {
         })
     }
 
-    /// Lets go of what is held on pages where something was written, which stay for malloc to find.
-    /// Says which slot another thread has freed that was freed already, if any was.
+    /// Releases the held slots on pages where something was written. These pages stay, so that
+    /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
     ///
-    /// After the barrier and `settle`: before, the owner may be unmapping the slab.
+    /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
     pub fn keep_written(&self, page: usize) -> Option<usize> {
         let (mut twice, size) = (None, self.size());
         if CHECK_PAGES {
@@ -61,7 +62,7 @@ impl Slab {
         twice
     }
 
-    /// Whether a slot that may not be zero was written to, in a slab without live ones.
+    /// Returns true if a slot that may not be zero was written to. The slab has no live slots.
     pub fn has_been_written(&self) -> bool {
         CHECK_PAGES
             && (0..self.slots()).any(|slot| {
@@ -71,7 +72,7 @@ impl Slab {
             })
     }
 
-    /// Whether a slot is free, and may have pages: a wall has none that can be read.
+    /// Returns true if a slot is free and may have readable pages. Guard pages cannot be read.
     fn must_be_zero(&self, slot: usize) -> bool {
         let state = self.state_of(slot).load(Acquire);
         match state {
@@ -81,7 +82,7 @@ impl Slab {
         }
     }
 
-    /// The models are of the default build, which does not ask.
+    /// Returns true for no bytes. The models are of the default build, which does not call this.
     #[cfg(loom)]
     fn is_all_zero(&self, first: usize, last: usize) -> bool {
         first >= last
@@ -90,8 +91,8 @@ impl Slab {
     #[cfg(not(loom))]
     fn is_all_zero(&self, first: usize, last: usize) -> bool {
         debug_assert!(first.is_multiple_of(UNIT) && last.is_multiple_of(UNIT));
-        // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls
-        // apart; pages and slots begin and end at multiples of 16.
+        // SAFETY: (1) a part of a slot of a slab that is not dormant. Its pages are mapped, except
+        // guard pages. Pages and slots begin and end at multiples of 16.
         first >= last || unsafe { is_zero(self.base() + first, last - first, Long::NONE) }
     }
 }

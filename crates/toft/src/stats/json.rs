@@ -1,4 +1,4 @@
-//! The snapshot as one line of JSON, and the call sites behind it.
+//! The snapshot as one line of JSON, with the call sites.
 
 use super::snapshot::pinned_bytes;
 use super::{Resident, Snapshot, snapshot};
@@ -8,10 +8,10 @@ use crate::os::{Os, process};
 use crate::reclaim::Shared;
 use crate::report::Writer;
 
-/// Call sites that one report tells of; the largest are kept.
+/// The largest number of call sites in one report. The largest sites are kept.
 const SITES: usize = 64;
 
-/// What one call site's slabs and blocks hold.
+/// The figures of one call site's slabs and blocks.
 #[derive(Clone, Copy, Default)]
 struct Site {
     address: usize,
@@ -23,8 +23,8 @@ struct Site {
     allocated_blocks: u64,
 }
 
-/// The sites with the most bytes, in a fixed table: when it is full the smallest makes room, so a
-/// site that allocates much is never missed for long.
+/// The sites with the most bytes, in a fixed table. If it is full, a larger site replaces the
+/// smallest, so a site that allocates much is soon in the table.
 struct Sites {
     sites: [Site; SITES],
     len: usize,
@@ -53,7 +53,8 @@ impl Sites {
 }
 
 impl Sites {
-    /// Most bytes first. By insertion: the table is small, and nothing here may panic.
+    /// Sorts the sites by bytes, largest first. It sorts by insertion, because the table is small
+    /// and nothing here may panic.
     fn sort(&mut self) {
         for end in 1..self.len {
             for place in (1..=end).rev() {
@@ -68,8 +69,8 @@ impl Sites {
     }
 }
 
-/// Writes the snapshot of `allocator`, and what the kernel said if it was asked, as one line to a
-/// descriptor; returns true if the descriptor took it all.
+/// Writes the snapshot of `allocator`, and the kernel's figures if given, as one line to a
+/// descriptor. Returns true if the descriptor accepted all of it.
 #[inline(never)]
 pub fn write_json<O: Os>(
     allocator: &Allocator<O>,
@@ -142,7 +143,7 @@ pub fn write_json<O: Os>(
     w.flush()
 }
 
-/// What slabs share: an object within the object.
+/// Writes the figures of page sharing, as an object within the object.
 fn write_shared(w: &mut Writer, shared: &Shared, s: &Snapshot) {
     w.text(",\"shared\":{\"status\":\"");
     w.text(shared.status.name());
@@ -160,7 +161,7 @@ fn write_shared(w: &mut Writer, shared: &Shared, s: &Snapshot) {
     w.text("}");
 }
 
-/// What the kernel counts: as above.
+/// Writes the kernel's figures, as an object within the object.
 fn write_resident(w: &mut Writer, r: &Resident) {
     w.text(",\"resident\":{\"rss\":");
     w.digits(r.rss, 10);

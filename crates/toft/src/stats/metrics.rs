@@ -1,18 +1,17 @@
-//! The figures of a process in Prometheus' text format (0.0.4): what there is to say, once for all
-//! writers. The library writes it from inside (`toft_metrics`), and `toft metrics` from a process
-//! that it reads.
+//! The metrics of a process in the text format of Prometheus (0.0.4), defined once for all writers.
+//! The library writes the format from inside (`toft_metrics`). `toft metrics` writes it for a
+//! process that it reads.
 //!
-//! Names end with their units, in base units. No label has values without end: call sites are told
-//! apart by name, the largest ones alone, and `other` is all the rest, so that the sum over them is
-//! what is live.
+//! Names end with their units, which are base units. No label has an unlimited number of values.
+//! Only the largest call sites have separate samples, by name. The sample `other` is the sum of all
+//! remaining sites, so the sum of all samples is the live total.
 
-/// A metric: its name, and what it says of itself. In neither is anything that would have to be
-/// escaped.
+/// A metric: its name and its description. Neither contains a character that has to be escaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// The name.
     pub name: &'static str,
-    /// What it is.
+    /// The description.
     pub help: &'static str,
 }
 
@@ -22,7 +21,7 @@ macro_rules! families {
             #[doc = $help]
             pub const $family: Family = Family { name: $name, help: $help };
         )*
-        /// All of them, in the order in which they are written.
+        /// All families, in the order in which they are written.
         pub const FAMILIES: &[Family] = &[$($family),*];
     };
 }
@@ -47,19 +46,19 @@ families! {
     DURATION "toft_scrape_duration_seconds" "How long it took to read this, where it was read from outside."
 }
 
-/// Call sites that are told apart unless another number is given.
+/// The default number of call sites that have separate samples.
 pub const TOP: usize = 20;
 
-/// Where a page goes.
+/// A destination of the text.
 pub trait Page {
-    /// Appends bytes as they are: of text, whole letters.
+    /// Appends bytes unchanged. Text is only split between whole characters.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Appends a number.
+    /// Appends a number in decimal.
     fn number(&mut self, number: u64);
 }
 
-/// The head of a family.
+/// Writes the head of a family.
 #[inline(never)]
 pub fn head(page: &mut impl Page, family: Family) {
     for text in ["# HELP ", family.name, " ", family.help, "\n# TYPE ", family.name, " gauge\n"] {
@@ -67,7 +66,7 @@ pub fn head(page: &mut impl Page, family: Family) {
     }
 }
 
-/// A sample of it, by its labels.
+/// Writes a sample of a family with its labels.
 #[inline(never)]
 pub fn sample(page: &mut impl Page, family: Family, labels: &[(&str, &[u8])], value: u64) {
     page.put(family.name.as_bytes());
@@ -83,7 +82,8 @@ pub fn sample(page: &mut impl Page, family: Family, labels: &[(&str, &[u8])], va
     page.put(b"\n");
 }
 
-/// A label's value: backslashes, quotes and line ends escaped, and what is not UTF-8 replaced.
+/// Writes a label's value. Backslashes, quotes and line ends are escaped, and invalid UTF-8 is
+/// replaced.
 fn escaped(page: &mut impl Page, text: &[u8]) {
     for chunk in text.utf8_chunks() {
         for piece in chunk.valid().as_bytes().split_inclusive(|byte| b"\\\"\n".contains(byte)) {
@@ -102,7 +102,7 @@ fn escaped(page: &mut impl Page, text: &[u8]) {
     }
 }
 
-/// The figures of one look, but for those of call sites.
+/// The figures of one reading, except those of call sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Metrics<'a> {
@@ -113,7 +113,7 @@ pub struct Metrics<'a> {
     pub large_live_bytes: u64,
     pub slab_live_blocks: u64,
     pub large_live_blocks: u64,
-    /// Bytes of slots of slabs that have an owner, live or not.
+    /// Bytes of the slots of slabs that have an owner. The slots are live or not.
     pub slot_bytes: u64,
     pub empty_slab_bytes: u64,
     pub large_free_bytes: u64,
@@ -128,7 +128,7 @@ pub struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    /// What stands before the call sites.
+    /// Writes the part before the call sites.
     #[inline(never)]
     pub fn begin(&self, page: &mut impl Page) {
         head(page, INFO);
@@ -166,7 +166,7 @@ impl Metrics<'_> {
         one(page, PARTITIONS, self.partitions);
     }
 
-    /// What stands behind them.
+    /// Writes the part after the call sites.
     #[inline(never)]
     pub fn end(&self, page: &mut impl Page) {
         one(page, DOUBTFUL, self.doubts);
@@ -174,13 +174,13 @@ impl Metrics<'_> {
     }
 }
 
-/// A family with one sample.
+/// Writes a family with one sample.
 pub fn one(page: &mut impl Page, family: Family, value: u64) {
     head(page, family);
     sample(page, family, &[], value);
 }
 
-/// A family whose samples a label tells apart.
+/// Writes a family whose samples differ in one label.
 #[inline(never)]
 fn by(page: &mut impl Page, family: Family, label: &str, values: &[(&str, u64)]) {
     head(page, family);

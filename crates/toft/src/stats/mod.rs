@@ -1,4 +1,4 @@
-//! Counters and snapshots, without allocation and without a cost on the fast paths: everything is
+//! Counters and snapshots, without allocation and without cost on the fast paths. Everything is
 //! counted from the states on request.
 
 mod json;

@@ -1,12 +1,11 @@
-//! What the kernel counts of this process, read from `/proc/self` without allocating: for the
-//! figures at the program's end. A process that goes on is better looked at from outside (`toft
-//! rss`).
+//! The kernel's figures of this process, read from `/proc/self` without allocation. They are for
+//! the figures at the program's end. For a process that goes on, read them from outside instead
+//! (`toft rss`).
 
 use crate::os::process::read_lines;
 use crate::region::Layout;
 
-/// Bytes that the kernel counts as resident, by where they lie; all zero where `/proc` is not
-/// there.
+/// Bytes that the kernel counts as resident, by place. All are zero if there is no `/proc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Resident {
@@ -16,15 +15,15 @@ pub struct Resident {
     pub lazy_free: u64,
     pub anon_huge_pages: u64,
     pub swap: u64,
-    /// Page tables, on top of `rss`.
+    /// Page tables, which are not part of `rss`.
     pub page_tables: u64,
-    /// The most that `rss` ever was.
+    /// The largest value that `rss` ever had.
     pub peak: u64,
-    /// Of `rss`, what is within the windows: slabs, large blocks, metadata.
+    /// Parts of `rss` within the windows: slabs, large blocks, metadata.
     pub slabs: u64,
     pub large: u64,
     pub metadata: u64,
-    /// Of `rss`, the rest: files, the first thread's stack, what `brk` gives, other anonymous
+    /// The other parts of `rss`: files, the first thread's stack, the `brk` heap, other anonymous
     /// memory.
     pub files: u64,
     pub stack: u64,
@@ -32,7 +31,7 @@ pub struct Resident {
     pub other: u64,
 }
 
-/// Where a mapping lies.
+/// The place of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Slabs,
@@ -44,7 +43,7 @@ enum Place {
     Other,
 }
 
-/// Resident bytes of this process, as its status says; `None` where `/proc` is not there.
+/// Returns the resident bytes of this process from its status, or `None` if there is no `/proc`.
 pub fn resident_now() -> Option<u64> {
     let mut resident = None;
     read_lines(c"/proc/self/status", |line| {
@@ -56,7 +55,7 @@ pub fn resident_now() -> Option<u64> {
 }
 
 impl Resident {
-    /// The figures now, of a process whose windows are at `layout`.
+    /// Returns the current figures of a process whose windows are at `layout`.
     pub fn now(layout: &Layout) -> Resident {
         let mut all = Resident::default();
         let mut place = Place::Other;
@@ -69,7 +68,7 @@ impl Resident {
         all
     }
 
-    /// Takes a line of smaps: the first of a mapping's says where it lies.
+    /// Adds a line of smaps. The first line of each mapping tells its place.
     fn take(&mut self, layout: &Layout, place: &mut Place, line: &[u8]) {
         if let Some(start) = mapping_start(line) {
             *place = place_of(layout, start, line);
@@ -119,7 +118,7 @@ fn place_of(layout: &Layout, start: usize, line: &[u8]) -> Place {
     }
 }
 
-/// The address with which a mapping's first line begins; other lines begin with a name.
+/// Returns the address with which a mapping's first line begins. All other lines begin with a name.
 fn mapping_start(line: &[u8]) -> Option<usize> {
     let mut address = 0usize;
     for (i, &byte) in line.iter().enumerate() {
@@ -134,7 +133,7 @@ fn mapping_start(line: &[u8]) -> Option<usize> {
     None
 }
 
-/// The name and the bytes of a line such as `Rss:    12 kB`.
+/// Returns the name and the number of bytes of a line such as `Rss:    12 kB`.
 fn field(line: &[u8]) -> Option<(&[u8], u64)> {
     let colon = line.iter().position(|&byte| byte == b':')?;
     let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?);
@@ -220,7 +219,7 @@ mod tests {
         {
             all.take(&layout(), &mut place, line.as_bytes());
         }
-        // An empty number is zero; a mapping without a name is anonymous.
+        // An empty number is zero, and a mapping without a name is anonymous.
         assert_eq!((all, place), (Resident::default(), Place::Other));
     }
 

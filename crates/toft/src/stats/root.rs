@@ -1,17 +1,17 @@
-//! Where everything lies, for those who look from outside: `toft rss`, core files, debuggers.
+//! The places of everything, for readers outside the process: `toft rss`, core files, debuggers.
 //!
 //! ```text
 //! toft_root (exported; begins with MAGIC) --> Root --> windows, descriptors, heaps, and where the
 //!                                                      fields of each descriptor lie
 //! ```
 //!
-//! No code runs in the process that is looked at. A reader finds the [`Anchor`], follows it to the
-//! [`Root`], and reads what is mapped of the descriptors: it needs none of this crate's types,
-//! because the root says where their fields are. What words mean, and which there are, is
-//! [`VERSION`].
+//! No code of this library runs in the process that is read. A reader finds the [`Anchor`], follows
+//! it to the [`Root`], and reads the mapped descriptors. It needs no types of this crate, because
+//! the root has the offsets of their fields. [`VERSION`] defines the words of the root and their
+//! meaning.
 //!
-//! The root has no secret that decides what comes next (the keys of plots and sites are not here);
-//! the addresses that it has are in this library's data in any case.
+//! The root contains no secret that decides future addresses: it has no keys of plots or sites. Its
+//! addresses are in this library's data in any case.
 
 use crate::allocator::Allocator;
 use crate::large::Block;
@@ -23,13 +23,13 @@ use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
 
-/// What an [`Anchor`] begins with.
+/// The first bytes of an [`Anchor`].
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
-/// Changes when a word of the root changes its meaning, is taken away or comes in between; words
-/// that are added at the end change `words` only.
+/// The version of the root's format. It changes when a word changes its meaning, is removed, or is
+/// inserted. Words that are added at the end change only `words`.
 pub const VERSION: u64 = 1;
 
-/// What is found first.
+/// The object that a reader searches for.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Anchor {
@@ -37,21 +37,21 @@ pub struct Anchor {
     pub magic: [u8; 16],
     /// [`VERSION`].
     pub version: u64,
-    /// Number of words in the root.
+    /// The number of words in the root.
     pub words: u64,
-    /// This anchor's own address, which distinguishes it from a copy.
+    /// The address of this anchor, which distinguishes it from a copy.
     pub this: *const Anchor,
     /// The root.
     pub root: *mut Root,
-    /// The library's version, ended by zeros.
+    /// The version of the library, padded with zeros.
     pub library: [u8; 16],
 }
 
-// SAFETY: never changes; the code that follows `root` answers for that.
+// SAFETY: never changes. The code that follows `root` is responsible for that access.
 unsafe impl Sync for Anchor {}
 
 impl Anchor {
-    /// The anchor at `this` of the root at `root`.
+    /// Returns the anchor at `this` of the root at `root`.
     pub const fn new(this: *const Anchor, root: *mut Root) -> Anchor {
         let mut library = [0; 16];
         let version = crate::VERSION.as_bytes();
@@ -64,7 +64,7 @@ impl Anchor {
         Anchor { magic: MAGIC, version: VERSION, words, this, root, library }
     }
 
-    /// The root, by a load that no compiler leaves out.
+    /// Returns the root, by a load that no compiler removes.
     pub fn root(&self) -> *mut Root {
         // SAFETY: a field of a reference.
         unsafe { (&raw const self.root).read_volatile() }
@@ -73,18 +73,18 @@ impl Anchor {
 
 macro_rules! root {
     ($($(#[$doc:meta])* $word:ident,)*) => {
-        /// Where everything lies: numbers only, so that any reader can take them.
+        /// The places of everything: only numbers, so that any reader can use them.
         #[repr(C)]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Root { $($(#[$doc])* pub $word: u64,)* }
 
         impl Root {
-            /// The words' names, in order.
+            /// The names of the words, in order.
             pub const NAMES: &[&str] = &[$(stringify!($word)),*];
-            /// Before there is anything.
+            /// The root before the allocator starts.
             pub const NONE: Root = Root { $($word: 0),* };
 
-            /// The root that `words` make; `None` if there are too few.
+            /// Returns the root that `words` make, or `None` if there are too few.
             pub fn from_words(mut words: impl Iterator<Item = u64>) -> Option<Root> {
                 Some(Root { $($word: words.next()?,)* })
             }
@@ -93,197 +93,207 @@ macro_rules! root {
 }
 
 root! {
-    /// Not zero once the rest is filled in.
+    /// Not zero after the other words are filled in.
     ready,
-    /// Bytes in a page.
+    /// The number of bytes in a page.
     page_size,
-    /// Number of partitions.
+    /// The number of partitions.
     partitions,
-    /// First address of the data window: small slabs, then large blocks, then medium slabs.
+    /// The first address of the data window: small slabs, then large blocks, then medium slabs.
     data,
-    /// Bytes in each of its slab tiers.
+    /// The number of bytes of each slab tier of the data window.
     span,
-    /// Bytes in its large tier.
+    /// The number of bytes of its large tier.
     large_span,
-    /// First address of the metadata window: tables first.
+    /// The first address of the metadata window, which begins with the tables.
     tables,
-    /// First address of the small slabs' descriptors, the one of the slab at `data` first.
+    /// The first address of the small slabs' descriptors, beginning with that of the slab at
+    /// `data`.
     small_slabs,
-    /// First address of the medium slabs' descriptors.
+    /// The first address of the medium slabs' descriptors.
     medium_slabs,
-    /// First address of the large blocks' descriptors, one for each unit.
+    /// The first address of the large blocks' descriptors, one for each unit.
     large_blocks,
-    /// First address of the heaps.
+    /// The first address of the heaps.
     heaps,
     /// The end of the metadata window.
     end,
-    /// Bytes in a small slab.
+    /// The number of bytes in a small slab.
     small_slab,
-    /// Bytes in a medium slab.
+    /// The number of bytes in a medium slab.
     medium_slab,
-    /// Bytes in a unit of the large tier.
+    /// The number of bytes in a unit of the large tier.
     unit,
-    /// Bytes from one heap to the next.
+    /// The number of bytes from one heap to the next.
     heap_stride,
-    /// Address of the heaps' states, a byte each.
+    /// The address of the heaps' states, one byte each.
     heap_states,
-    /// The state of a heap that a thread has.
+    /// The state of a heap that a thread uses.
     heap_live,
-    /// Address of the number of heaps, 32 bits.
+    /// The address of the number of heaps, 32 bits.
     heap_count,
-    /// In a heap: address of its thread's control block.
+    /// In a heap, the address of its thread's control block.
     heap_thread_block,
-    /// Bytes in a slab's descriptor; the words to `slab_states` are offsets in it.
+    /// The number of bytes in a slab's descriptor. The words to `slab_states` are offsets in it.
     slab_bytes,
-    /// Address of the owning heap, and flags; 64 bits.
+    /// The address of the owning heap, and flags; 64 bits.
     slab_owner,
-    /// Number of slots, 64 bits; zero where there is no slab.
+    /// The number of slots, 64 bits; zero if there is no slab.
     slab_slots,
-    /// Address of slot 0, 64 bits.
+    /// The address of slot 0, 64 bits.
     slab_base,
     /// The first call site, 64 bits.
     slab_site,
-    /// Bytes in a slot, 32 bits.
+    /// The number of bytes in a slot, 32 bits.
     slab_size,
     /// The partition, 32 bits.
     slab_partition,
-    /// The claimed slots of one group of 64, a bit each.
+    /// The claimed slots of one group of 64 slots, one bit each.
     slab_claim,
-    /// Address of the claimed group's states, 64 bits.
+    /// The address of the claimed group's states, 64 bits.
     slab_claim_states,
-    /// A bit for each slot that another thread has freed, 64 to a word.
+    /// One bit for each slot that another thread has freed, 64 bits to a word.
     slab_remote,
-    /// A byte for each slot.
+    /// The states of the slots, one byte each.
     slab_states,
-    /// The state of a slot that the program has; with its bit in `slab_remote` set it is freed.
+    /// The state of a live slot. The slot is freed if its bit in `slab_remote` is set.
     slot_live,
-    /// The flags in `slab_owner`.
+    /// The flag bits in `slab_owner`.
     owner_flag,
-    /// Bytes in a large block's descriptor; the words to `block_site` are offsets in it.
+    /// The number of bytes in a large block's descriptor. The words to `block_site` are offsets in
+    /// it.
     block_bytes,
-    /// What the block is doing, 32 bits.
+    /// The state of the block, 32 bits.
     block_state,
     /// The partition, 32 bits.
     block_partition,
-    /// Bytes that the program may use, 64 bits.
+    /// The number of bytes that the program may use, 64 bits.
     block_usable,
-    /// Bytes mapped, 64 bits.
+    /// The number of bytes mapped, 64 bits.
     block_mapped,
-    /// Bytes of address space, 64 bits.
+    /// The number of bytes of address space, 64 bits.
     block_extent,
-    /// Where it was allocated, 64 bits.
+    /// The call site that allocated the block, 64 bits.
     block_site,
-    /// The state of a descriptor that is of no block.
+    /// The state of a descriptor without a block.
     block_none,
-    /// The state of a block that the program has.
+    /// The state of a live block.
     block_live,
-    /// Address of what can be asked of the reclaimer's thread; the words behind are offsets from
-    /// it.
+    /// The address of the control record of the reclaimer's thread. The words to `control_given`
+    /// are offsets in it.
     control,
-    /// What the thread sleeps on, 32 bits: not zero when it is to look again.
+    /// The word that the thread sleeps on, 32 bits. It is not zero if the thread must check for
+    /// work.
     control_word,
-    /// The thread's number, 32 bits; zero where there is none.
+    /// The number of the thread, 32 bits; zero if there is none.
     control_thread,
-    /// Purges asked for, 64 bits.
+    /// The number of purges requested, 64 bits.
     control_asked,
-    /// Purges done, 64 bits: what `asked` was when the last began.
+    /// The number of purges done, 64 bits: the value of `asked` when the last one began.
     control_answered,
-    /// Bytes of address space of which the last one discarded the pages, resident or not, 64 bits.
+    /// The bytes of address space whose pages the last purge discarded, resident or not; 64 bits.
     control_given,
-    /// The bits that are set in the state of a slot of which another slab has the memory; in a
-    /// build with a quarantine of one that is never handed out, since that build does not compact.
+    /// The bits that are set in the state of a slot whose memory another slab uses. A build with a
+    /// quarantine does not compact, so there they mark a slot that is never handed out.
     slot_lent,
-    /// Address of the table of call sites, each with a separate partition or one that it shares;
-    /// zero where sites are hashed. An entry of which the first 64 bits are zero is unowned.
+    /// The address of the table of call sites, each with a separate or a shared partition. Zero if
+    /// sites are hashed. An entry whose first 64 bits are zero is not in use.
     sites,
-    /// Bytes in an entry.
+    /// The number of bytes in an entry of `sites`.
     site_bytes,
-    /// Address of the number of bytes of the table that are mapped, 64 bits.
+    /// The address of the number of mapped bytes of `sites`, 64 bits.
     sites_mapped,
-    /// Low bits of an entry's first 64 that are the partition; those above are the site's low bits.
+    /// The number of low bits of the first 64 bits of an entry of `sites` that hold the partition.
+    /// The other bits are the low bits of the site.
     site_partition_bits,
-    /// The first partition that one site has alone; those before are shared, and 0 is unowned.
+    /// The first partition that a single site uses. Those before it are shared, and 0 is not in
+    /// use.
     site_first_own,
-    /// From here on what stands for a partition is none: the site is one of a wrapper, of which the
-    /// callers count.
+    /// The first value of the partition bits that is not a partition. From there on, the site is in
+    /// a wrapper of malloc, and the callers of the wrapper count as sites.
     site_first_code,
-    /// Bits that may be set in `slot_live`: the slot was reported to a probe.
+    /// Bits that may be set in addition to `slot_live`: the slot was reported to a probe.
     slot_told,
-    /// In a slab's descriptor: frees that its credit has not counted, 64 bits.
+    /// In a slab's descriptor, the number of frees that its credit has not counted, 64 bits.
     slab_frees,
-    /// Frees by other threads that took effect without its owner, 64 bits.
+    /// The number of frees by other threads that took effect without the owner, 64 bits.
     slab_absorbed,
-    /// What the credit was set to, 32 bits.
+    /// The value that the credit was set to, 32 bits.
     slab_credit_start,
-    /// And what is left of it, 32 bits: what is not is frees, too.
+    /// The remaining credit, 32 bits. The difference from `slab_credit_start` counts as frees too.
     slab_credit,
-    /// The bit that is set in the state of a slot that is not free, and in those of what is held or
-    /// lent.
+    /// The bit that is set in the state of a slot that is not free. It is also set in the states of
+    /// held and lent slots.
     slot_taken,
-    /// The bits that are set in the state of a slot that the reclaimer holds to give pages back,
-    /// and free all the same.
+    /// The bits that are set in the state of a slot that the reclaimer holds to release pages. The
+    /// slot counts as free.
     slot_held,
-    /// Address of what each call site has had in large blocks; an entry of which the first 64 bits
-    /// are zero is unowned.
+    /// The address of the counts of large blocks by call site. An entry whose first 64 bits are
+    /// zero is not in use.
     tally,
-    /// Bytes of an entry.
+    /// The number of bytes in an entry of `tally`.
     tally_bytes,
-    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    /// The address of the number of mapped bytes of `tally`, 64 bits.
     tally_mapped,
-    /// In an entry: the site, 64 bits.
+    /// In an entry of `tally`, the site, 64 bits.
     tally_site,
-    /// Blocks, 64 bits.
+    /// In an entry of `tally`, the number of blocks, 64 bits.
     tally_blocks,
-    /// Their bytes, 64 bits.
+    /// In an entry of `tally`, the bytes of the blocks, 64 bits.
     tally_allocated,
-    /// Low bits of an entry's first 64 that are the partition plus one.
+    /// The number of low bits of the first 64 bits of an entry of `tally` that hold the partition
+    /// plus one.
     tally_partition_bits,
-    /// Address of the number of blocks, and then of their bytes, that could not be counted.
+    /// The address of two numbers: the blocks that could not be counted, and their bytes.
     tally_missed,
-    /// The state of a slot that was freed and waits in a quarantine; zero in a build that has none.
+    /// The state of a freed slot in a quarantine. Zero in a build without a quarantine.
     slot_quarantined,
-    /// Address of the stacks of sampled allocations; zero where none are kept. An entry of which
-    /// the first 64 bits are zero is unowned.
+    /// The address of the stacks of sampled allocations, or zero if none are kept. An entry whose
+    /// first 64 bits are zero is not in use.
     samples,
-    /// Bytes of an entry.
+    /// The number of bytes in an entry of `samples`.
     sample_bytes,
-    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    /// The address of the number of mapped bytes of `samples`, 64 bits.
     samples_mapped,
-    /// In an entry: how many frames it has, 32 bits, and then not zero where there are more that
-    /// could not be had.
+    /// In an entry of `samples`, the number of frames, 32 bits. The next 32 bits are not zero if
+    /// there were more frames that could not be read.
     sample_about,
-    /// Samples, the blocks that they stand for, and the bytes of these: three times 64 bits.
+    /// In an entry of `samples`, the number of samples, of the blocks that they represent, and of
+    /// those blocks' bytes; 64 bits each.
     sample_had,
-    /// What was freed of those.
+    /// In an entry of `samples`, the freed part of those three numbers.
     sample_freed,
-    /// Return addresses, 64 bits each, to the end of the entry.
+    /// In an entry of `samples`, the return addresses, 64 bits each, up to the end of the entry.
     sample_frames,
-    /// Bits behind the point of numbers of blocks.
+    /// The number of fraction bits of numbers of blocks.
     sample_object_bits,
-    /// Bytes from one chosen byte to the next, on average.
+    /// The average number of bytes from one sampled byte to the next.
     sample_interval,
-    /// Address of three numbers: samples, blocks and bytes for which there was no memory.
+    /// The address of three numbers: samples, blocks and bytes for which there was no memory.
     samples_missed,
-    /// Address of what is known about filters of system calls (seccomp).
+    /// The address of the record about filters of system calls (seccomp).
     filter,
-    /// In that: filters that the process has installed, 32 bits.
+    /// In the filter record, the number of filters that the process has installed, 32 bits.
     filter_installed,
-    /// Not zero if each installation is reported, 32 bits.
+    /// In the filter record: not zero if each installation is reported, 32 bits.
     filter_watched,
-    /// Whether the process was started under one: 0 not looked up, 1 no, 2 yes; 32 bits.
+    /// In the filter record, whether the process was started under a filter: 0 not checked, 1 no, 2
+    /// yes; 32 bits.
     filter_inherited,
-    /// What is found out of that one: 2 once it is, 32 bits.
+    /// In the filter record, the progress of the test of that filter: 2 when it is complete, 32
+    /// bits.
     filter_probe,
-    /// Then a bit for each row of `os::seccomp::Calls` that neither kills nor lies, 32 bits.
+    /// In the filter record, one bit for each row of `os::seccomp::Calls` whose call neither kills
+    /// nor returns a false result, 32 bits.
     filter_safe,
-    /// And for each that does what it should, 32 bits.
+    /// In the filter record, one bit for each row whose call works, 32 bits.
     filter_works,
-    /// The state of a heap that threads share.
+    /// The state of a heap that several threads share.
     heap_shared,
 }
 
 impl Root {
-    /// The root of an allocator.
+    /// Returns the root of an allocator.
     pub fn of<O: Os>(allocator: &Allocator<O>) -> Root {
         let layout = allocator.layout();
         let heaps = allocator.heaps.places();

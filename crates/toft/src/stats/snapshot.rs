@@ -1,4 +1,4 @@
-//! The figures of a whole allocator at one moment.
+//! The figures of a whole allocator.
 
 use crate::allocator::Allocator;
 use crate::large::BlockState;
@@ -7,79 +7,78 @@ use crate::policy::HARDENED;
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
 
-/// Figures of a whole allocator. With threads running, each is exact for some moment during the
-/// call; the sum of them is for no single one.
+/// The figures of a whole allocator. If threads run, each figure is exact for some moment during
+/// the call. Their sum is not exact for any single moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Heaps of running threads.
+    /// The heaps of running threads.
     pub threads: usize,
-    /// Heaps ever born.
+    /// The heaps that were ever created.
     pub heaps: usize,
-    /// Blocks ever allocated.
+    /// The blocks that were ever allocated.
     pub allocations: u64,
-    /// Blocks that the program has now.
+    /// The blocks that are live now.
     pub live_blocks: usize,
-    /// Their usable bytes, by tier.
+    /// Usable bytes of live blocks in the small tier.
     pub small_bytes: usize,
     /// Usable bytes of live blocks in the medium tier.
     pub medium_bytes: usize,
     /// Usable bytes of live large blocks.
     pub large_bytes: usize,
-    /// Live guarded blocks, and their usable bytes.
+    /// Live guarded blocks.
     pub guarded_blocks: usize,
     /// Usable bytes of live guarded blocks.
     pub guarded_bytes: usize,
-    /// Bytes of slots ever in use, each counted once, and the most that large blocks ever had.
+    /// Bytes of slots that were ever in use, each counted once, plus the peak of large blocks.
     pub peak_bytes: usize,
-    /// Slabs.
+    /// The slabs.
     pub slabs: usize,
-    /// Large blocks that the program has now.
+    /// The large blocks that are live now.
     pub large_blocks: usize,
-    /// Free large blocks and empty slabs that may still be resident, in bytes.
+    /// Bytes of free large blocks and empty slabs that may still be resident.
     pub kept_bytes: usize,
     /// Bytes of address space mapped for blocks of any kind.
     pub mapped_bytes: usize,
     /// Bytes of address space mapped for metadata.
     pub metadata_bytes: usize,
-    /// Slots freed by threads that do not own them, not yet collected.
+    /// Slots that were freed by threads that do not own them, and that are not collected yet.
     pub remote_pending: usize,
-    /// Their bytes.
+    /// Bytes of the slots in `remote_pending`.
     pub remote_bytes: usize,
-    /// Bytes of slots that malloc hands out next: the magazines of all threads.
+    /// Bytes of claimed slots, which malloc hands out next, in all threads.
     pub claimed_bytes: usize,
-    /// Bytes of slots that were in use and are free, in slabs that have an owner, lent ones not
+    /// Bytes of slots that were in use and are free, in slabs with an owner. Lent slots are not
     /// counted.
     pub free_bytes: usize,
-    /// Slots of which another slab has the memory, and their bytes: what compaction saves.
+    /// Slots whose memory another slab uses.
     pub lent_slots: usize,
-    /// Bytes of lent slots.
+    /// Bytes of lent slots, which compaction saves.
     pub lent_bytes: usize,
-    /// Of those, what lies on pages that a live slot keeps.
+    /// The part of `free_bytes` on pages that a live slot keeps.
     pub pinned_bytes: usize,
-    /// Bytes of slots of empty slabs that are unowned and have their pages: a part of `kept_bytes`.
+    /// Bytes of slots of unowned empty slabs that still have their pages: one part of `kept_bytes`.
     pub empty_slab_bytes: usize,
-    /// Resident bytes of free large blocks: the other part.
+    /// Resident bytes of free large blocks: the other part of `kept_bytes`.
     pub large_kept_bytes: usize,
-    /// Address space behind large blocks that is never used.
+    /// Address space after large blocks that is never used.
     pub guard_bytes: usize,
-    /// Bad calls that were ignored.
+    /// The invalid calls that were ignored.
     pub misuses: usize,
-    /// Blocks that were freed for good, and their bytes: of small and medium blocks a part of
-    /// `free_bytes`.
+    /// Blocks that were freed permanently. Small and medium ones are also part of `free_bytes`.
     pub gone_blocks: usize,
-    /// Bytes of blocks that were freed for good.
+    /// Bytes of blocks that were freed permanently.
     pub gone_bytes: usize,
 }
 
 impl Snapshot {
-    /// Usable bytes that the program has now.
+    /// Returns the usable bytes of all live blocks.
     pub fn live_bytes(&self) -> usize {
         self.small_bytes + self.medium_bytes + self.large_bytes + self.guarded_bytes
     }
 }
 
-/// Bytes of slots that were in use and are free, on pages that a live slot keeps: what cannot go
-/// back.
+/// Returns the bytes of slots that were in use and are free, on pages that a live slot keeps. These
+/// bytes cannot be returned to the OS.
 pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
     let (size, slots) = (slab.size(), slab.slots());
     let mut pinned = 0;
@@ -101,7 +100,7 @@ pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
     pinned
 }
 
-/// Counts everything.
+/// Counts all figures.
 pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
     let mut s = Snapshot {
         threads: allocator.heaps.live(),
@@ -128,7 +127,7 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.remote_bytes += remote * slab.size();
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
         if slab.has_owner() {
-            // Walls are no slots of anybody.
+            // Guard pages are not slots.
             let (lent, touched) = if HARDENED { (0, 0) } else { slab.lent_slots() };
             s.lent_slots += lent;
             s.lent_bytes += lent * slab.size();

@@ -1,7 +1,7 @@
 //! L0: the atomics that the rest of the crate uses.
 //!
-//! Nothing outside this folder names `core::sync::atomic`, so that the protocols of
-//! `remote/` and `thread/` can be run under the loom model checker (`--cfg loom`) unchanged.
+//! No other folder names `core::sync::atomic`. The loom model checker (`--cfg loom`) can therefore
+//! run the protocols of `remote/` and `thread/` unchanged.
 
 mod seat;
 pub mod stack;
@@ -30,13 +30,15 @@ pub fn pause() {
     loom::thread::yield_now();
 }
 
-/// How often a thread looks again before it takes another way round.
+/// The number of times that a thread spins before it continues without the result.
 ///
-/// Spinning is only ever a courtesy to a thread that is between two instructions; no path of the
-/// allocator depends on it ending, so this bound is what makes law 5 hold.
+/// A thread spins only while another thread is between two instructions. Every path of the
+/// allocator also works if the spin ends without success. Law 5 therefore holds because of this
+/// bound.
 pub const SPIN_LIMIT: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
-/// Spins until `done` returns true, [`SPIN_LIMIT`] times at most; returns whether it did.
+/// Spins until `done` returns true, at most [`SPIN_LIMIT`] times. Returns the last result of
+/// `done`.
 pub fn spin_until(done: impl Fn() -> bool) -> bool {
     for _ in 0..SPIN_LIMIT {
         if done() {
@@ -49,22 +51,24 @@ pub fn spin_until(done: impl Fn() -> bool) -> bool {
 
 /// Orders a read-modify-write of one location before a load of another.
 ///
-/// In the real build both are SeqCst, which is enough and costs nothing more; loom models SeqCst
-/// accesses as AcqRel and needs the fence.
+/// In the real build both accesses are SeqCst, which is enough. Loom models SeqCst accesses as
+/// AcqRel, and needs the fence.
 #[inline(always)]
 pub fn fence_between_locations() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
 
-/// loom has no signal handlers to order against.
+/// Does nothing: loom has no signal handlers to order against.
 #[cfg(loom)]
 pub fn compiler_fence(_: Ordering) {}
 
-/// What a thread does whose order another relies on that makes every thread pass a barrier
-/// (`Os::barrier`): nothing, but the compiler must keep the order. The model checker knows no such
-/// barrier, so both sides get a fence, which promises less: the other's barrier is a fence between
-/// any two of this thread's instructions.
+/// Keeps the order of the calling thread's accesses, for a thread that makes every thread pass a
+/// barrier (`Os::barrier`).
+///
+/// Only the compiler must keep the order, so this costs no instruction. The model checker has no
+/// such barrier, so there both sides use a fence. That promises less: the real barrier acts as a
+/// fence between any two instructions of this thread.
 #[inline(always)]
 pub fn light_barrier() {
     #[cfg(not(loom))]
@@ -73,11 +77,12 @@ pub fn light_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// A plain store to what another thread may just be comparing and exchanging.
+/// Stores a value while another thread may compare and exchange the atomic.
 ///
 /// The model checker keeps no total order of the values of one location. It lets an exchange
 /// succeed on a value that a plain store has replaced, and takes the result for newer than the
-/// store. No processor does that, and the language forbids it. The checker orders two exchanges.
+/// store. No processor does that, and the language forbids it. The checker orders two exchanges, so
+/// the store is an exchange there.
 #[inline(always)]
 pub fn store_beside_exchanges(atomic: &AtomicU8, value: u8) {
     #[cfg(not(loom))]
@@ -86,13 +91,13 @@ pub fn store_beside_exchanges(atomic: &AtomicU8, value: u8) {
     atomic.swap(value, Ordering::Relaxed);
 }
 
-/// Takes one off a counter that only the calling thread uses; returns what is left.
+/// Decrements a counter that only the calling thread uses, and returns the new value.
 ///
 /// # Safety
 /// 1. No other thread reads or writes the counter at the same time.
 #[inline(always)]
 pub unsafe fn decrement(counter: &AtomicU32) -> u32 {
-    // A plain decrement in place is one instruction where an atomic load and store would be three.
+    // A plain decrement in place is one instruction. An atomic load and store would take three.
     #[cfg(not(loom))]
     // SAFETY: duty 1.
     unsafe {
@@ -108,10 +113,10 @@ pub unsafe fn decrement(counter: &AtomicU32) -> u32 {
     }
 }
 
-/// An atomic that is written only where that changes it.
+/// An atomic that is written only if the value changes.
 pub trait StoreChanged<Value> {
-    /// Stores a value unless it is there already. For the child of a fork, in which the first write
-    /// to a page costs a fault and a copy.
+    /// Stores `value` unless the atomic holds it already. For the child of a fork, where the first
+    /// write to a page costs a fault and a copy.
     fn store_changed(&self, value: Value, ordering: Ordering);
 }
 
@@ -131,15 +136,15 @@ store_changed! { AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
 
 /// An atomic that can be read as plain memory.
 pub trait Settled {
-    /// What it holds.
+    /// The type of the value.
     type Value;
-    /// Reads a value that has settled. The compiler uses it in place, while it gives an atomic load
-    /// a separate instruction.
+    /// Reads a value that does not change any more. The compiler can use it in place. An atomic
+    /// load would take a separate instruction.
     ///
     /// # Safety
-    /// 1. No thread writes another value than the one that is there, unless the program frees a
-    ///    pointer that it was never given. Then an old or a new value is read, and the caller does
-    ///    nothing that is wrong with either.
+    /// 1. No thread writes a different value, unless the program frees a pointer that it was never
+    ///    given. The read then returns the old or the new value, and the caller does nothing wrong
+    ///    with either.
     unsafe fn settled(&self) -> Self::Value;
 }
 
@@ -150,7 +155,7 @@ macro_rules! settled {
             #[inline(always)]
             unsafe fn settled(&self) -> $value {
                 #[cfg(not(loom))]
-                // SAFETY: duty 1; aligned, and as long-lived as the reference.
+                // SAFETY: duty 1; the pointer is aligned, and lives as long as the reference.
                 unsafe {
                     *self.as_ptr()
                 }

@@ -1,18 +1,18 @@
-//! Stacks of numbered things that link themselves: lock-free, with a tag against ABA.
+//! Lock-free stacks of numbered items that contain their own links, with a tag against ABA.
 //!
 //! ```text
 //! head   | tag : 32 | number + 1 : 32 |     zero: empty
 //! ```
 //!
-//! The things must never go away: reading the link of one that another thread has just popped gives
-//! an old number, and the tag makes the exchange fail.
+//! An item must stay mapped for ever. A thread may read the link of an item that another thread has
+//! just popped. The link is then old, and the tag makes the exchange fail.
 
 use super::{AtomicU64, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-/// Puts the thing of a number on the stack; `link` is told which number is below it. What the
-/// caller wrote before, the thread that pops it sees. SeqCst, for callers that read elsewhere
-/// afterwards.
+/// Pushes an item on the stack. `link` stores the link to the item below: its number plus one, or
+/// zero. The thread that pops the item sees what the caller wrote before. SeqCst, for callers that
+/// read elsewhere afterwards.
 #[inline]
 pub fn push(head: &AtomicU64, number: u32, link: impl Fn(u32)) {
     let mut seen = head.load(Relaxed);
@@ -25,7 +25,7 @@ pub fn push(head: &AtomicU64, number: u32, link: impl Fn(u32)) {
     }
 }
 
-/// Takes the top off the stack; `below` says what was linked below a number.
+/// Pops the top item and returns its number. `below` returns the link of an item.
 #[inline]
 pub fn pop(head: &AtomicU64, below: impl Fn(u32) -> u32) -> Option<u32> {
     let mut seen = head.load(Acquire);
@@ -38,8 +38,8 @@ pub fn pop(head: &AtomicU64, below: impl Fn(u32) -> u32) -> Option<u32> {
     }
 }
 
-/// Takes everything off the stack `from` and puts it on `to`, which is empty and stays so until
-/// this is done: no other thread puts anything there.
+/// Moves all items of stack `from` to stack `to`. `to` is empty, and no other thread pushes to it
+/// meanwhile.
 pub fn take_over(from: &AtomicU64, to: &AtomicU64) {
     let mut seen = from.load(Relaxed);
     while let Err(now) = from.compare_exchange_weak(seen, tagged(seen, 0), AcqRel, Relaxed) {
@@ -48,7 +48,7 @@ pub fn take_over(from: &AtomicU64, to: &AtomicU64) {
     to.store(tagged(to.load(Relaxed), seen as u32), Ordering::Release);
 }
 
-/// The number plus one of the top of the stack; zero of an empty one.
+/// Returns the number of the top item plus one, or zero if the stack is empty.
 #[inline]
 pub fn top(head: &AtomicU64) -> u32 {
     head.load(SeqCst) as u32

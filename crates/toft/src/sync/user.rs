@@ -1,15 +1,15 @@
-//! The word that says which thread uses something that one thread at a time may use. No thread
-//! waits for another one.
+//! The word that names the thread that uses something, if one thread at a time may use it. No
+//! thread waits for another.
 
 use super::{AtomicU32, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Who uses something: a number that is not zero, or zero for no thread. Any thread, by compare and
-/// exchange; who leaves stores zero.
+/// The user: a number that is not zero, or zero if there is no user. Any thread writes its number
+/// by compare and exchange. A user that leaves stores zero.
 #[derive(Debug)]
 pub struct User(AtomicU32);
 
-/// The right to use it, while it lasts.
+/// The right of the present user. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Use<'a>(&'a User);
 
@@ -21,18 +21,19 @@ impl Drop for Use<'_> {
 }
 
 impl User {
-    /// Not in use.
+    /// Returns a word without a user.
     #[cfg(loom)]
     pub fn new() -> User {
         User(AtomicU32::new(0))
     }
 
-    /// Takes it for `me`; returns `None` if it is in use.
+    /// Makes `me` the user. Returns `None` if there is a user already.
     pub fn take(&self, me: u32) -> Option<Use<'_>> {
         self.take_from(0, me)
     }
 
-    /// Takes it for `me` from `user`, whose thread has ended. `None` if another uses it.
+    /// Makes `me` the user in place of `user`, whose thread has exited. Returns `None` if `user` is
+    /// not the user now.
     pub fn take_from(&self, user: u32, me: u32) -> Option<Use<'_>> {
         if self.now() != user {
             return None;
@@ -41,7 +42,7 @@ impl User {
         self.0.compare_exchange(user, me, Acquire, Relaxed).ok().map(|_| Use(self))
     }
 
-    /// Who uses it at this moment; zero for no thread.
+    /// Returns the present user, or zero if there is none.
     pub fn now(&self) -> u32 {
         self.0.load(Relaxed)
     }

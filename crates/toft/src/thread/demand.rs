@@ -1,44 +1,45 @@
-//! How often a heap lately took a slot from a shared heap, by bin.
+//! The demand of each bin of a heap: the number of slots that it lately took from shared heaps.
 //!
-//! A slab of a thread costs at least a page and a descriptor. A bin earns one by demand: after
-//! [`EARNED`] slots in about a second the thread gets separate slabs for it.
+//! A slab of a thread costs at least a page and a descriptor. A bin earns separate slabs by
+//! [`EARNED`] slots in about a second.
 //!
-//! Several bins share a count, so a bin can earn its slab earlier than that, and never later.
+//! Several bins share a count. A bin can therefore earn its slab earlier than that, but never
+//! later.
 
 use crate::bin::BIN_WORDS;
 use crate::os::SECOND;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU8, AtomicU32};
 
-/// Slots that a bin draws before it earns a slab.
+/// The number of slots that a bin draws before it earns a slab.
 pub const EARNED: u8 = 32;
-/// The number of counts: a power of two.
+/// The number of counts. A power of two.
 const COUNTS: usize = 1024;
 const SHIFT: u32 = u64::BITS - COUNTS.ilog2();
-/// 2^64 divided by the golden ratio: neighbouring bins get counts that are far apart.
+/// 2^64 divided by the golden ratio. Neighbouring bins get counts that are far apart.
 const SCATTER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The counts of one heap. Holder only.
 #[derive(Debug)]
 pub struct Demand {
-    /// The tick at which all counts were zero.
+    /// The last tick at which all counts were set to zero.
     since: AtomicU32,
     counts: [AtomicU8; COUNTS],
 }
 
 impl Demand {
-    /// No demand.
+    /// Returns counts of zero.
     pub const fn new() -> Demand {
         Demand { since: AtomicU32::new(0), counts: [const { AtomicU8::new(0) }; COUNTS] }
     }
 
-    /// The index under which frees of a class are counted: beyond those of all bins.
+    /// Returns the index that counts frees of a class. It is above the indices of all bins.
     pub fn of_frees(class: usize) -> usize {
         usize::MAX / 2 - class * BIN_WORDS
     }
 
-    /// Counts one more slot for bin `index` at tick `now`. Returns true if the bin has not earned a
-    /// slab. All counts begin at zero again after a second.
+    /// Counts a slot for bin `index` at tick `now`. Returns true if the bin has not earned a slab.
+    /// All counts are set to zero about every second.
     pub fn is_low(&self, index: usize, now: u32) -> bool {
         if now.wrapping_sub(self.since.load(Relaxed)) >= SECOND {
             self.since.store(now, Relaxed);

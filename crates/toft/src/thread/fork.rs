@@ -1,26 +1,26 @@
-//! What the child of a fork does, before anything else of the program runs in it.
+//! The repair of the heaps in the child of a fork, before any other code of the program runs there.
 //!
-//! Nothing of the heaps is held across a fork, so a thread inside stdio can still allocate (promise
-//! 23). Only with compaction is there a prepare handler (`Allocator::prepare_fork`). Instead the
-//! child repairs what a thread that no longer exists may have left half done:
+//! No heap is locked across a fork, so a thread inside stdio can still allocate (promise 23). Only
+//! compaction needs a prepare handler (`Allocator::prepare_fork`). Instead, the child repairs what
+//! a thread that does not exist in it may have left half done:
 //!
-//! - heaps of other threads become orphans;
-//! - where such a thread was changing its heap's lists, the lists are built again from the slabs;
-//! - a slab that was about to be pushed on a pending stack is collected directly.
+//! - The heaps of other threads become orphans.
+//! - If such a thread was changing its heap's lists, the lists are built again from the slabs.
+//! - A slab that was about to be pushed on a pending stack is collected directly.
 //!
 //! Metadata that such a thread was about to map is finished by its owners (`repair` of `Plots`,
-//! `Blocks` and `Heaps`). Slabs that it had mapped and not published are gone round; a large block
-//! in transit is lost to its stack, not to the address space.
+//! `Blocks` and `Heaps`). Growth skips slabs that such a thread had mapped and not published. A
+//! large block in transit is lost to its stack, but not to the address space.
 
 use super::{Heap, Heaps};
 use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
-/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `torn` is true if
-/// a thread without a heap was in the middle of a change; `for_each_slab` names every slab.
+/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap. `torn` is true if
+/// a thread without a heap was in the middle of a change. `for_each_slab` visits every slab.
 ///
-/// Costs a few instructions a heap; only when some thread was in the middle of a change, or slabs
-/// were pending, a walk over all descriptors on top.
+/// Costs a few instructions for each heap. It visits the descriptors of all slabs only if some
+/// thread was in the middle of a change.
 pub fn repair_after_fork(
     heaps: &Heaps,
     mine: &Heap,
@@ -28,9 +28,9 @@ pub fn repair_after_fork(
     mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
 ) {
     let mine_number = (!mine.is_nobodys()).then_some(mine.number);
-    // A fork from a signal handler that interrupted this very thread's change: that change goes on
-    // in the child when the handler returns, so its heaps are left alone. They are its own and the
-    // shared one that it uses.
+    // A signal handler may fork while it interrupts a change by this same thread. That change
+    // continues in the child when the handler returns, so its heaps are left alone. They are the
+    // thread's own heap and the shared heap that it uses.
     let keep = mine_number.filter(|_| mine.is_torn());
     heaps.orphan_all_but(mine_number);
     heaps.leave_all_shared(keep);
@@ -55,10 +55,10 @@ pub fn repair_after_fork(
     others().for_each(Heap::clear_torn);
 }
 
-/// Repairs a slab of a heap that no thread uses in the child.
+/// Repairs a slab of a heap that no thread of the child is changing.
 fn repair_slab(heap: &Heap, is_others: bool, slab: &Slab) {
-    // The stacks were reset above, so whatever was pending is collected here. A slot that is not
-    // live was freed twice by threads that are gone: no thread is left to tell.
+    // The stacks were reset above, so what was pending is collected here. A slot that is not live
+    // was freed twice by threads that do not exist any more. It is not reported.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
     let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();

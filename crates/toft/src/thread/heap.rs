@@ -17,74 +17,77 @@ use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
 
-/// What a thread owns. Only its holder uses it, but for the inbox and the number.
+/// The heap of a thread. Only its holder uses it, except for the inbox and the fields that name
+/// other readers or writers.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Heap {
-    /// Slabs that others have freed into. The heap's address is the inbox's address.
+    /// The slabs that other threads have freed into. The heap's address is the inbox's address.
     pub(crate) inbox: Inbox,
     /// Written once, at birth.
     pub(crate) hash: SiteHash,
-    /// The heap's number; `NO_NUMBER` for the two constant heaps.
+    /// The heap's number, or `NO_NUMBER` for the constant heaps.
     pub(crate) number: u32,
-    /// Not zero while the holder changes lists: a signal handler that finds it so, or a child made
-    /// by fork, must not trust them.
+    /// Not zero while the holder changes lists. A signal handler, or the child of a fork, must not
+    /// use the lists then.
     busy: Busy,
-    /// How often this thread's exit was postponed, so that other exit handlers come first.
+    /// The number of times that this thread's exit was postponed, so that other exit handlers run
+    /// first.
     pub(crate) exit_rounds: AtomicU32,
-    /// The number of the thread that owns the heap, or zero. Written by that thread after it has
-    /// acquired the heap, and cleared by the thread that makes an orphan of it. `orphan_the_dead`
-    /// reads it in any thread, and again while it holds the heap: the state orders the two.
+    /// The number of the thread that owns the heap, or zero. That thread writes it after it has
+    /// acquired the heap. The thread that makes an orphan of the heap clears it. `orphan_the_dead`
+    /// reads it in any thread, and reads it again while it holds the heap. The heap's state orders
+    /// the two.
     thread: AtomicU32,
-    /// Whether the heap is that of a thread that was stopped by a fork: `CUT_OFF` in the child
-    /// until it is adopted, and `LOOKED_AT` from then on; else zero. Written in the child's
-    /// handler, and by the adopting thread. Relaxed, because no other thread is there in the one
-    /// case, and a thread that adopts a heap or holds an orphan has acquired it.
+    /// `CUT_OFF` in the child of a fork, from the fork until the heap is adopted, if the heap's
+    /// thread was stopped by the fork. `LOOKED_AT` after the adoption, else zero. The child's
+    /// handler and the adopting thread write it. Relaxed, because the child has no other thread
+    /// then, and a thread that adopts a heap or holds an orphan has acquired it.
     doubtful: AtomicU32,
-    /// The tick at which this heap's slabs were last looked at, and the bin at which that goes on,
-    /// or
-    /// 0. Holder only.
+    /// The tick at which the last scan of this heap's slabs began. Holder only.
     pub(crate) tended_at: AtomicU32,
+    /// The bin at which that scan continues, or zero if it is complete. Holder only.
     pub(crate) tend_next: AtomicU32,
-    /// Address of the control block of the thread that had the heap last: whose it is, for those
-    /// who look from outside. Written at birth and adoption.
+    /// The address of the control block of the thread that had the heap last, for readers outside
+    /// the process. Written at birth and adoption.
     thread_block: AtomicUsize,
-    /// What the reclaimer knows of the exit of the heap's thread: [`EXITED`], [`SEEN`] or 0.
-    /// Written by the thread that makes an orphan of the heap, and by the reclaimer while it holds
-    /// the heap.
+    /// The exit of the heap's thread, as the reclaimer has seen it: [`EXITED`], [`SEEN`] or zero.
+    /// The thread that makes an orphan of the heap writes it, and so does the reclaimer while it
+    /// holds the heap.
     exit: AtomicU32,
-    /// Bytes of blocks for which this heap's quarantine has places that count against the budget of
-    /// threads that share. Holder only.
+    /// The bytes of blocks for which this heap's quarantine has places that count against the
+    /// budget of threads that share. Holder only.
     own_places: AtomicUsize,
-    /// Slots lately drawn from shared heaps. Holder only.
+    /// Counts of the slots lately drawn from shared heaps. Holder only.
     demand: Demand,
-    /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once,
-    /// at birth.
+    /// The address of the thread's cache of call sites in exact mode, else zero. Written once, at
+    /// birth.
     sites: usize,
     bins: BinsHead,
 }
 
 const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
-// The bins follow their head, and that is the last part of a heap.
+// The bins follow their head, which is the last part of a heap.
 const _: () =
     assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
 
-/// Bytes of the bins of one partition.
+/// The number of bytes of the bins of one partition.
 const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
 
-/// Of a heap whose thread a fork has stopped: not in use since; or what can be put right has been.
+/// Values of `doubtful` for a heap whose thread a fork has stopped: not adopted since, or adopted
+/// and repaired as far as possible.
 const CUT_OFF: u32 = 1;
 const LOOKED_AT: u32 = 2;
 
-/// Of a heap whose thread has exited: since the last sweep, or before it.
+/// Values of `exit` for a heap whose thread has exited: after the last sweep, or before it.
 const EXITED: u32 = 1;
 const SEEN: u32 = 2;
 
-/// Number of an unowned heap.
+/// The number of a constant heap.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
 impl Heap {
-    /// A heap without memory: every allocation misses.
+    /// Returns a heap without memory: every allocation misses.
     pub const fn empty() -> Heap {
         Heap {
             inbox: Inbox::new(),
@@ -105,28 +108,28 @@ impl Heap {
         }
     }
 
-    /// A new heap, at tick `now`, whose thread remembers call sites at the address `sites`, if that
-    /// is not zero.
+    /// Returns a new heap at tick `now`. `sites` is the address of the thread's cache of call
+    /// sites, or zero.
     pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
         let tended_at = AtomicU32::new(now);
         Heap { hash, sites, number, busy: Busy::new(), tended_at, ..Heap::empty() }
     }
 
-    /// What this heap's thread remembers of call sites; `None` where they are hashed. Holder only.
+    /// Returns the thread's cache of call sites, or `None` if sites are hashed. Holder only.
     #[inline(always)]
     fn cache(&self) -> Option<&'static Cache> {
-        // SAFETY: (1) written at birth, by `Heaps`, which has put a cache there.
+        // SAFETY: (1) written at birth by `Heaps`, which has put a cache there.
         (self.sites != 0).then(|| unsafe { Cache::at(self.sites) })
     }
 
-    /// Whether the rows of call sites are to be asked for: then row 0 is empty.
+    /// Returns true in exact mode, in which a site's row must be looked up. Row 0 is empty then.
     #[inline(always)]
     pub fn is_exact(&self) -> bool {
         self.sites != 0
     }
 
-    /// Index of the first bin of a site's row, if that is known without the table; of the empty row
-    /// 0 otherwise. Holder only.
+    /// Returns the index of the first bin of a site's row. In exact mode, returns that of the empty
+    /// row 0 if the thread does not remember the site. Holder only.
     #[inline(always)]
     pub fn known_row(&self, site: usize) -> usize {
         match self.cache() {
@@ -135,8 +138,8 @@ impl Heap {
         }
     }
 
-    /// As `known_row`, where it is known; `None` otherwise: the caller then goes another way.
-    /// Holder only.
+    /// Returns the index of the first bin of a site's row, or `None` if the thread does not
+    /// remember it. Holder only.
     #[inline(always)]
     pub fn remembered_row(&self, site: usize) -> Option<usize> {
         match self.cache() {
@@ -145,13 +148,14 @@ impl Heap {
         }
     }
 
-    /// The number or code of a site; zero where it is not remembered. Holder only.
+    /// Returns the number or code of a site, or zero if the thread does not remember it. Holder
+    /// only.
     #[inline(always)]
     pub fn known_code(&self, site: usize) -> usize {
         self.cache().map_or(0, |cache| cache.code(site))
     }
 
-    /// Forgets what is remembered of a site. Holder only.
+    /// Removes a site from the cache. Holder only.
     pub(crate) fn forget(&self, site: usize) {
         if let Some(cache) = self.cache() {
             cache.forget(site);
@@ -162,22 +166,23 @@ impl Heap {
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {
             if HARDENED && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
-                // malloc is about to look into a bin of this row, and to fill it.
+                // Malloc is about to read a bin of this row, and to fill it.
                 let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
-                // SAFETY: (1) the bins of a row of this heap, which its holder alone writes to;
-                // words.
+                // SAFETY: (1) the bins of a row of this heap, which only its holder writes; both
+                // ends are multiples of a word.
                 unsafe { touch(row, ROW_BYTES) };
             }
             cache.remember(site, number);
         }
     }
 
-    /// Gets the pages that the first malloc and the first free of a thread read and then write, so
-    /// that each costs one fault and not two: of what is remembered of call sites, and of the
-    /// quarantine's rows. Once, at birth.
+    /// Faults in the pages that a thread's first malloc and first free read and then write. Each
+    /// page then costs one fault rather than two. These are the cache of call sites and the
+    /// quarantine's rows. Called once, at birth.
     pub(crate) fn touch_first(&self) {
         if HARDENED && self.is_exact() {
-            // SAFETY: (1) after the heap's bins, not in use yet; both are of words.
+            // SAFETY: (1) after the heap's bins, and not in use yet; both ends are multiples of a
+            // word.
             unsafe {
                 touch(self.sites, Cache::BYTES);
                 if !self.shares() {
@@ -187,12 +192,12 @@ impl Heap {
         }
     }
 
-    /// Seeds the dice again. Holder only.
+    /// Seeds the dice. Holder only.
     pub(crate) fn seed(&self, random: u64) {
         self.bins.dice().seed(random);
     }
 
-    /// Says where the call lies that the thread is in, and its frame pointer. Holder only.
+    /// Stores the place of the program's call in progress, and its frame pointer. Holder only.
     pub fn set_call(&self, stack: usize, frame: usize) {
         if !self.is_nobodys() {
             self.bins
@@ -203,38 +208,40 @@ impl Heap {
         }
     }
 
-    /// Where the call lies, and its frame pointer: once, for who comes next may be in another.
-    /// Holder only.
+    /// Returns the place of the program's call and its frame pointer, and forgets both. The next
+    /// reader may be in another call. Holder only.
     pub fn take_call(&self) -> [usize; 2] {
         let call = self.bins.call().each_ref().map(|word| word.load(Relaxed));
         self.set_call(0, 0);
         call
     }
 
-    /// The distance to the next allocation that is reported. Holder only; not of the constant
-    /// heaps, which are not written to.
+    /// Returns the distance to the next allocation that is reported, or `None` for the constant
+    /// heaps, which are never written. Holder only.
     pub fn distance(&self) -> Option<&Distance> {
         (!self.is_nobodys()).then(|| self.bins.distance())
     }
 
-    /// What this heap's thread has freed and what is not free yet. Of the hardened build.
+    /// Returns the quarantine: the slots that this heap's thread has freed and that are not free
+    /// yet. Hardened build only.
     #[inline(always)]
     pub(crate) fn quarantine(&self) -> &'static Quarantine {
         let bins = self.address() + size_of::<Heap>();
-        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first;
-        // the two constant heaps are not asked, because no thread ever has their seats.
+        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first.
+        // This is not called for the constant heaps, because no thread ever has their seats.
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
     }
 
-    /// Lets something stand in the quarantine's line; no, where something has to leave for it.
-    /// Holder only, of a heap that owns something. The fast path of the hardened build's free.
+    /// Puts an entry into the quarantine's line. Returns false if another entry must leave first.
+    /// Holder only, of a heap that is not constant. The fast path of the hardened build's free.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
         self.quarantine().line_up(class, entry)
     }
 
-    /// Puts something into the quarantine, and says what leaves it for that, but for what `leaves`
-    /// is done with; no, where the heap cannot be used now. Holder only.
+    /// Puts an entry into the quarantine. Adds to `leaving` what leaves the quarantine, except for
+    /// the entries that `leaves` has finished. Returns false if the heap cannot be used now. Holder
+    /// only.
     #[inline(always)]
     pub(crate) fn exchange(
         &self,
@@ -248,27 +255,28 @@ impl Heap {
         self.quarantine().exchange(&seat, class, entry, drawn, leaving, leaves)
     }
 
-    /// The heap's address, as slabs keep it in `owner`.
+    /// Returns the heap's address, which slabs store in `owner`.
     #[inline(always)]
     pub fn address(&self) -> usize {
         (&raw const *self).expose_provenance()
     }
 
-    /// Remembers the thread, to ask the kernel whether it still runs if no key tells of its exit.
+    /// Stores the thread's number. If no key reports the thread's exit, the allocator asks the
+    /// kernel by this number if the thread still runs.
     pub fn set_thread(&self, number: u32) {
         self.thread.store(number, Relaxed);
     }
 
-    /// The offset of the control block of the thread that has the heap, for readers from outside.
+    /// The offset of the address of the thread's control block, for readers outside the process.
     pub const THREAD_BLOCK: usize = core::mem::offset_of!(Heap, thread_block);
 
-    /// Remembers whose the heap is. By its control block, which costs no system call: a filter may
-    /// forbid to ask for the thread's number.
+    /// Stores the address of the thread's control block, which identifies the thread. It costs no
+    /// system call: a filter may forbid the call that returns the thread's number.
     pub fn set_thread_block(&self, address: usize) {
         self.thread_block.store(address, Relaxed);
     }
 
-    /// The thread's number, if it is remembered.
+    /// Returns the thread's number, if it is stored.
     pub(crate) fn thread(&self) -> Option<u32> {
         Some(self.thread.load(Relaxed)).filter(|&number| number != 0)
     }
@@ -278,20 +286,21 @@ impl Heap {
         self.exit.store(EXITED, Relaxed);
     }
 
-    /// Whether the heap was not cleared out since its thread exited. Any thread; a hint.
+    /// Returns true if the thread has exited and the heap was not cleared out since. Any thread; a
+    /// hint.
     pub(crate) fn is_left(&self) -> bool {
         self.exit.load(Relaxed) != 0
     }
 
     /// Returns true if an earlier call has seen the exit of the heap's thread, and the heap was not
-    /// used since: then it is time to clear it out. Who holds the orphan.
+    /// used since. The caller, which holds the orphan, then clears it out.
     pub(crate) fn is_long_left(&self) -> bool {
         let exit = self.exit.load(Relaxed);
         self.exit.store(if exit == EXITED { SEEN } else { 0 }, Relaxed);
         exit == SEEN
     }
 
-    /// Whether the heap's thread uses shared heaps.
+    /// Returns true if the heap's thread uses shared heaps.
     #[inline]
     fn shares(&self) -> bool {
         self.number >= SHARE_FROM && !self.is_nobodys()
@@ -303,45 +312,45 @@ impl Heap {
         self.shares() && self.demand.is_low(index, now())
     }
 
-    /// Whether a freed block of a class may wait elsewhere, because this heap's quarantine has no
-    /// places for the class and its thread uses shared heaps. Holder only.
+    /// Returns true if a freed block of a class may wait in another heap. This heap's quarantine
+    /// has no places for the class then, and its thread uses shared heaps. Holder only.
     pub(crate) fn may_wait_elsewhere(&self, class: usize) -> bool {
         self.shares() && !self.has_line(class)
     }
 
-    /// Whether this heap's quarantine has places for a class. Holder only.
+    /// Returns true if this heap's quarantine has places for a class. Holder only.
     pub(crate) fn has_line(&self, class: usize) -> bool {
         self.quarantine().has_line(class)
     }
 
-    /// Counts places of the heap's quarantine for `bytes` bytes of blocks. Holder only.
+    /// Counts `bytes` bytes of blocks for which the heap's quarantine has got places. Holder only.
     pub(crate) fn count_places(&self, bytes: usize) {
         self.own_places.store(self.own_places.load(Relaxed) + bytes, Relaxed);
     }
 
-    /// What is counted. Any thread; a hint.
+    /// Returns the number of bytes counted by `count_places`. Any thread; a hint.
     pub(crate) fn counted_places(&self) -> usize {
         self.own_places.load(Relaxed)
     }
 
-    /// Returns what was counted, and counts nothing any more. Holder only.
+    /// Returns the number of bytes counted by `count_places`, and resets it to zero. Holder only.
     pub(crate) fn uncount_places(&self) -> usize {
         self.own_places.swap(0, Relaxed)
     }
 
     /// Counts a block of a class that is freed at tick `now`. Returns true if the thread rarely
-    /// frees such blocks. Holder only.
+    /// frees blocks of the class. Holder only.
     pub(crate) fn rarely_frees(&self, class: usize, now: u32) -> bool {
         self.demand.is_low(Demand::of_frees(class), now)
     }
 
-    /// Whether this is one of the two constant heaps, which own nothing.
+    /// Returns true for the constant heaps, which own nothing.
     #[inline]
     pub fn is_nobodys(&self) -> bool {
         self.number == NO_NUMBER
     }
 
-    /// The bins. Holder only.
+    /// Returns the bins. Holder only.
     #[inline(always)]
     pub fn bins(&self) -> Bins {
         // SAFETY: (1) a heap is followed by its bins, zero at first; (2) the caller holds the heap;
@@ -349,51 +358,53 @@ impl Heap {
         unsafe { Bins::behind(&self.bins) }
     }
 
-    /// Takes the seat; `None` when this very thread already has it, in a call that a signal handler
-    /// has interrupted.
+    /// Takes the seat. Returns `None` if this thread already has it, in a call that a signal
+    /// handler interrupted.
     #[inline]
     pub fn sit(&self) -> Option<Seat<'_>> {
         self.busy.sit()
     }
 
-    /// The seat that its thread, which has ended, has not left. For who holds the heap.
+    /// Takes over the seat that the heap's thread has not left before its exit. The caller holds
+    /// the heap.
     pub(super) fn inherit_seat(&self) -> Seat<'_> {
         self.busy.inherit()
     }
 
-    /// Index of the bin of a small request. Holder only.
+    /// Returns the index of the bin of a small request. Holder only.
     #[inline(always)]
     pub fn small_bin(&self, size: usize, site: usize) -> usize {
         self.hash.row(site) + self.bins.class_words(size)
     }
 
-    /// As `small_bin`, but in exact mode of the row that the site is known to draw from. Holder
-    /// only.
+    /// Returns the index of the bin of a small request, in exact mode in the row that the site is
+    /// known to draw from. Holder only.
     #[inline(always)]
     pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
         self.known_row(site) + self.bins.class_words(size)
     }
 
-    /// As `known_small_bin`, where it is known. Holder only. The fast path of the hardened build's
-    /// malloc.
+    /// Returns the index of the bin of a small request, or `None` if the thread does not remember
+    /// the site. Holder only. The fast path of the hardened build's malloc.
     #[inline(always)]
     pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
         Some(self.remembered_row(site)? + self.bins.class_words(size))
     }
 
-    /// Index of the bin of a class; in exact mode, of an empty one. Holder only.
+    /// Returns the index of the bin of a class, in exact mode of an empty one. Holder only.
     #[inline(always)]
     pub fn bin(&self, class: usize, site: usize) -> usize {
         self.hash.row(site) + class * BIN_WORDS
     }
 
-    /// As `bin`, but in exact mode of the row that the site is known to draw from. Holder only.
+    /// Returns the index of the bin of a class, in exact mode in the row that the site is known to
+    /// draw from. Holder only.
     #[inline(always)]
     pub fn known_bin(&self, class: usize, site: usize) -> usize {
         self.known_row(site) + class * BIN_WORDS
     }
 
-    /// Hands out a slot of a bin, if one is claimed. Holder only. The fast path of malloc.
+    /// Hands out a claimed slot of a bin, if there is one. Holder only. The fast path of malloc.
     #[inline(always)]
     pub fn pop(&self, index: usize) -> Option<usize> {
         self.bins().pop(index)
@@ -406,21 +417,21 @@ impl Heap {
         if self.bins().refill(index) { self.bins().pop(index) } else { None }
     }
 
-    /// Takes any slot that a bin has claimed, if there is one. Holder only. The fast path of the
+    /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
     /// hardened build's malloc.
     #[inline(always)]
     pub fn take(&self, index: usize) -> Option<Taken<'static>> {
         self.bins().take(index)
     }
 
-    /// Claims more slots from the bin's current slab and takes any one. Holder only.
+    /// Claims more slots from a bin's current slab and hands out any of them. Holder only.
     #[inline]
     pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
         let _seat = self.sit()?;
         if self.bins().refill(index) { self.bins().take(index) } else { None }
     }
 
-    /// Lets malloc hand out next what was just freed, if that keeps its slab packed. Holder only.
+    /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
     #[inline(always)]
     pub fn push(&self, slab: &Slab, slot: usize, address: usize) {
         if let Some(_seat) = self.sit() {
@@ -428,31 +439,33 @@ impl Heap {
         }
     }
 
-    /// Whether its bin draws from a slab just now. Any thread; to others than the holder, a hint.
+    /// Returns true if a slab is its bin's current one. Any thread; a hint unless the caller holds
+    /// the heap.
     pub fn draws_from(&self, slab: &Slab) -> bool {
-        // SAFETY: (1) and (3) as in `bins`; (2) nothing else is asked.
+        // SAFETY: (1) and (3) as in `bins`; (2) only `draws_from` is called.
         let bins = unsafe { Bins::behind(&self.bins) };
         bins.draws_from(Heap::bin_of(slab), slab)
     }
 
-    /// Its thread does not exist in this child of a fork, and may have been stopped between two
-    /// steps of malloc or free that take no seat.
+    /// Notes that the heap's thread does not exist in this child of a fork. The thread may have
+    /// been stopped between two steps of malloc or free that take no seat.
     pub(crate) fn cut_off(&self) {
         self.doubtful.store(CUT_OFF, Relaxed);
     }
 
-    /// Whether that was so, and the heap was not adopted since.
+    /// Returns true after `cut_off`, until the heap is adopted.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.doubtful.load(Relaxed) == CUT_OFF
     }
 
-    /// Whether that was so: then a slot may be both claimed and live until the heap is adopted, and
-    /// a free not counted for ever.
+    /// Returns true after `cut_off`, also after the adoption. Until the adoption a slot may be both
+    /// claimed and live. One free may stay uncounted for ever.
     pub(crate) fn was_cut_off(&self) -> bool {
         self.doubtful.load(Relaxed) != 0
     }
 
-    /// Puts right what malloc may have left half done then. Who has just adopted it.
+    /// Repairs the steps of malloc that `cut_off` notes as half done. The caller has just adopted
+    /// the heap.
     pub(crate) fn look_again(&self, partitions: usize) {
         if self.doubtful.load(Relaxed) == CUT_OFF {
             self.bins().repair_cut_off(partitions);
@@ -460,8 +473,8 @@ impl Heap {
         }
     }
 
-    /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a
-    /// fork.
+    /// Returns true if a change is in progress. For the reclaimer after a barrier, and for the
+    /// child of a fork.
     pub(crate) fn is_torn(&self) -> bool {
         self.busy.is_taken()
     }

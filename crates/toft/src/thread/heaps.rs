@@ -1,4 +1,4 @@
-//! All heaps: birth, adoption, and the orphans between.
+//! All heaps: birth, adoption, and orphans.
 //!
 //! ```text
 //!            birth                      exit
@@ -7,14 +7,13 @@
 //! ```
 //!
 //! Each heap's state is one byte of a separate table. The change from ORPHAN is a compare and
-//! exchange,
-//! so exactly one thread becomes the holder.
+//! exchange, so exactly one thread becomes the holder.
 //!
 //! Shared heaps are in state SHARED for ever (`shared.rs`).
 //!
-//! A thread takes a number before it maps that heap's pages, which no other heap shares. So a
-//! mapping that it finds there is foreign, and no thread waits for another one's. A number whose
-//! heap could not be mapped is VACANT, and is tried again first.
+//! A thread takes a number before it maps the pages of that heap, which no other heap shares. A
+//! mapping that it finds there is therefore foreign, and no thread waits for another. A number
+//! whose heap could not be mapped is VACANT, and is tried again first.
 
 use super::shared::Places;
 use super::{Heap, Quarantine};
@@ -28,66 +27,68 @@ use crate::site::{Cache, SiteHash, Sites};
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// Who has a heap.
+/// The state of a heap, which determines the thread that may use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HeapState {
-    /// Not born yet.
+    /// The heap does not exist yet.
     None = 0,
-    /// A running thread's.
+    /// A running thread owns the heap.
     Live = 1,
-    /// Unowned: its thread has exited.
+    /// The heap is unowned: its thread has exited.
     Orphan = 2,
-    /// Held by a thread that takes something out of an orphan, or checks in `orphan_the_dead`
-    /// whether the owner runs.
+    /// A thread holds the heap for a short time, to take something out of an orphan, or to check in
+    /// `orphan_the_dead` if the owner runs.
     Held = 3,
-    /// A number without a heap.
+    /// The number has no heap, and may be used again.
     Vacant = 4,
-    /// No thread's, and for all of them to draw from (`shared.rs`).
+    /// No thread owns the heap, and all threads draw from it (`shared.rs`).
     Shared = 5,
 }
 
-/// Lives in the metadata tables, zero at first.
+/// The shared data of all heaps. In the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Numbers given out; a heap is there when its state says so.
+    /// The number of heap numbers given out. A heap exists if its state says so.
     count: AtomicU32,
-    /// Heaps that are orphans; a hint.
+    /// The number of orphans. A hint.
     orphans: AtomicU32,
-    /// Where the next search for an orphan begins.
+    /// The number at which the next search for an orphan begins.
     cursor: AtomicU32,
-    /// Numbers that are vacant; a hint.
+    /// The number of vacant numbers. A hint.
     vacant: AtomicU32,
-    /// Bytes mapped for heaps. Any thread adds.
+    /// The bytes mapped for heaps. Any thread adds.
     mapped: AtomicUsize,
     states: Carve,
-    /// Not zero once the program has the thread key that told of exits. Set by any thread, and
-    /// never cleared. SeqCst: a birth arms the key and then reads this; the thread that sets it
-    /// then deletes the key. So either the birth sees it, or what it armed is deleted.
+    /// Not zero after the program has taken over the thread key that reported exits. Any thread
+    /// sets it, and it is never cleared. SeqCst: a birth arms the key and then reads this. The
+    /// thread that sets this then deletes the key. So either the birth sees it, or what the birth
+    /// armed is deleted.
     keyless: AtomicU32,
     shared: Places,
 }
 
-/// Where heaps are found from outside the process, next to where the first one lies.
+/// The addresses by which readers outside the process find heaps, in addition to that of the first
+/// heap.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapPlaces {
-    /// Bytes from one heap to the next.
+    /// The number of bytes from one heap to the next.
     pub stride: usize,
-    /// Address of the first heap's state, a byte as [`HeapState`] says.
+    /// The address of the first heap's state, a byte with a value of [`HeapState`].
     pub states: usize,
-    /// Address of the 32-bit number of heaps.
+    /// The address of the 32-bit number of heaps.
     pub count: usize,
 }
 
-/// The offset in a heap of `partitions` where its thread remembers call sites: after the bins, and
-/// after the quarantine of the hardened build; from the start of a page on, because every thread
-/// needs all of it soon.
+/// Returns the offset of the cache of call sites in a heap of `partitions`. It is after the bins,
+/// and after the quarantine of the hardened build. It begins on a page, because every thread soon
+/// needs all of it.
 fn cache_offset(partitions: usize) -> usize {
     let bins = partitions * ROW_WORDS * size_of::<usize>();
     (size_of::<Heap>() + bins + Quarantine::BYTES).next_multiple_of(PAGE_LEAST)
 }
 
-/// How many orphans one search looks into.
+/// The most orphans that one search visits.
 const SEARCH: u32 = 4;
 
 /// All heaps.
@@ -105,10 +106,10 @@ pub struct Heaps {
 }
 
 impl Heaps {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of bytes of zeroed tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Before anything is known.
+    /// Returns a value without heaps, for the time before the start.
     pub const fn none() -> Heaps {
         Heaps {
             base: 0,
@@ -123,7 +124,7 @@ impl Heaps {
         }
     }
 
-    /// Heaps from `base` to `end`, with one byte of state each from `states` on.
+    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -140,7 +141,7 @@ impl Heaps {
     ) -> Result<Heaps, Error> {
         let page_size = os.page_size();
         let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
-        // A page is a power of two: there is no division here that could be by zero.
+        // A page is a power of two, so this needs no division, which could be by zero.
         let stride = (bytes + page_size - 1) & !(page_size - 1);
         let heaps = Heaps {
             base,
@@ -148,13 +149,14 @@ impl Heaps {
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
             states,
             partitions,
-            // The hardened build asks the cache first, and finds the quarantine by the hash.
+            // The hardened build uses the cache first, and finds the quarantine by the hash's
+            // number of bins.
             hash: if sites.is_exact() && !HARDENED { SiteHash::single() } else { hash },
             sites,
             secret,
             state: core::ptr::with_exposed_provenance(tables),
         };
-        // As many as most processes ever need, before there is a second thread.
+        // Maps more states than most processes ever need, before there is a second thread.
         heaps.state().states.reach(os, states, states + 1, STEP)?;
         Ok(heaps)
     }
@@ -173,42 +175,42 @@ impl Heaps {
         unsafe { &*core::ptr::with_exposed_provenance(self.states + number as usize) }
     }
 
-    /// The heap of a number below `count`.
+    /// Returns the heap of a number below `count`.
     pub fn heap(&self, number: u32) -> &'static Heap {
         let address = self.base + number as usize * self.stride;
         // SAFETY: `new` duty 2, and `birth` writes the heap before it counts it.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Numbers given to heaps so far.
+    /// Returns the number of heap numbers given out so far.
     pub fn count(&self) -> u32 {
         self.state().count.load(Acquire)
     }
 
-    /// All heaps that are there.
+    /// Returns all heaps that exist.
     pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
         (0..self.count()).filter(|&number| self.is_there(number)).map(|number| self.heap(number))
     }
 
-    /// The heap at an address that a slab names as its owner.
+    /// Returns the heap at an address from a slab's owner word.
     pub(crate) fn heap_at(&self, address: usize) -> Option<&'static Heap> {
         let number = address.checked_sub(self.base)? / self.stride.max(1);
         let number = u32::try_from(number).ok().filter(|&number| number < self.count())?;
         self.is_there(number).then(|| self.heap(number))
     }
 
-    /// Number of partitions that anything may be in: rows of bins in each heap that need to be
-    /// looked at.
+    /// Returns the number of partitions in use. Only the bins of these rows need a scan in each
+    /// heap.
     pub fn partitions(&self) -> usize {
         self.sites.rows(self.partitions)
     }
 
-    /// Where a heap's thread remembers call sites; zero where they are hashed.
+    /// Returns the address of a heap's cache of call sites, or zero if sites are hashed.
     fn cache_of(&self, heap: usize) -> usize {
         if self.sites.is_exact() { heap + cache_offset(self.partitions) } else { 0 }
     }
 
-    /// Who has a heap.
+    /// Returns the state of a heap.
     pub fn who(&self, number: u32) -> HeapState {
         match self.state_of(number).load(Acquire) {
             0 => HeapState::None,
@@ -224,13 +226,13 @@ impl Heaps {
         !matches!(self.who(number), HeapState::None | HeapState::Vacant)
     }
 
-    /// Heaps that running threads have.
+    /// Returns the number of heaps that running threads own.
     pub fn live(&self) -> usize {
         (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
     }
 
-    /// A heap for a new thread: an orphan if there is one, else a new one. Who gets it mends it, if
-    /// it is torn.
+    /// Returns a heap for a new thread: an orphan if there is one, else a new heap. The caller
+    /// repairs the heap if it is torn.
     pub(crate) fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         if self.state().orphans.load(Relaxed) != 0 {
             for number in 0..self.count() {
@@ -254,7 +256,7 @@ impl Heaps {
         self.state_of(number).compare_exchange(from as u8, to as u8, AcqRel, Relaxed).is_ok()
     }
 
-    /// A new heap.
+    /// Creates a heap.
     pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         let number = self.take_number(os)?;
         let address = self.base + number as usize * self.stride;
@@ -264,8 +266,9 @@ impl Heaps {
         }
         self.state().mapped.fetch_add(self.stride, Relaxed);
         let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until the
-        // state says otherwise no other thread reads it, not even the child of a fork.
+        // SAFETY: the memory is mapped, aligned to a page, and this number belongs to this thread
+        // alone. No other thread reads the heap before its state changes, not even the child of a
+        // fork.
         unsafe {
             let cache = self.cache_of(address);
             heap.write(Heap::new(self.hash, cache, number, os.ticks()))
@@ -276,7 +279,7 @@ impl Heaps {
         Ok(self.heap(number))
     }
 
-    /// A number without a heap, which is the caller's.
+    /// Takes a number without a heap for the caller.
     fn take_number(&self, os: &impl Os) -> Result<u32, Error> {
         let state = self.state();
         if state.vacant.load(Relaxed) != 0 {
@@ -298,7 +301,7 @@ impl Heaps {
         }
     }
 
-    /// The caller's number has got no heap.
+    /// Gives back the caller's number, which has got no heap.
     fn give_number(&self, number: u32) {
         let state = self.state();
         if state.count.compare_exchange(number + 1, number, AcqRel, Relaxed).is_err() {
@@ -307,18 +310,18 @@ impl Heaps {
         }
     }
 
-    /// Whether all threads draw from a heap.
+    /// Returns true if all threads draw from a heap.
     pub(crate) fn is_shared(&self, heap: &Heap) -> bool {
         !heap.is_nobodys() && self.who(heap.number) == HeapState::Shared
     }
 
-    /// Makes a new heap a shared one.
+    /// Turns a new heap into a shared heap.
     pub(super) fn set_shared(&self, heap: &Heap) {
         self.state_of(heap.number).store(HeapState::Shared as u8, Release);
     }
 
-    /// Makes an orphan of a heap whose thread has exited. Clears the thread's number:
-    /// `orphan_the_dead` would take the heap from its next owner by it.
+    /// Turns a heap whose thread has exited into an orphan. Clears the thread's number, by which
+    /// `orphan_the_dead` would take the heap from its next owner.
     pub fn orphan(&self, heap: &Heap) {
         heap.set_thread(0);
         heap.note_exit();
@@ -326,17 +329,17 @@ impl Heaps {
         self.state().orphans.fetch_add(1, Relaxed);
     }
 
-    /// Notes that no key tells of exits any more; returns true for the first caller.
+    /// Notes that no key reports exits any more. Returns true for the first caller.
     pub fn lose_key(&self) -> bool {
         self.state().keyless.swap(1, SeqCst) == 0
     }
 
-    /// Returns true if the key that told of exits is the program's by now.
+    /// Returns true if the program has taken over the key that reported exits.
     pub fn has_lost_key(&self) -> bool {
         self.state().keyless.load(SeqCst) != 0
     }
 
-    /// Makes orphans of heaps whose remembered thread does not run any more.
+    /// Turns each heap whose stored thread does not run any more into an orphan.
     pub fn orphan_the_dead(&self, runs: impl Fn(u32) -> bool) {
         for number in 0..self.count() {
             if self.who(number) != HeapState::Live {
@@ -350,8 +353,8 @@ impl Heaps {
             // hold heap: another thread may have taken the heap over since the first check. What it
             // wrote is visible now, either no number or its own.
             if is_dead() {
-                // Nor did anybody say what it was at: this may be the child of a fork without
-                // handlers.
+                // The thread may have been stopped in the middle of a call: this may be the child
+                // of a fork without handlers.
                 heap.cut_off();
                 self.orphan(heap);
             } else {
@@ -360,7 +363,8 @@ impl Heaps {
         }
     }
 
-    /// Offers a few orphans to `each`, one at a time, held; stops when it says true.
+    /// Passes a few orphans to `each`, one at a time. Each orphan is held meanwhile. Ends when
+    /// `each` returns true, and returns the last result.
     pub fn search_orphans(&self, mut each: impl FnMut(&'static Heap) -> bool) -> bool {
         let state = self.state();
         let orphans = state.orphans.load(Relaxed);
@@ -386,7 +390,7 @@ impl Heaps {
         false
     }
 
-    /// Runs `body` with the heap of a number held, if it is an orphan.
+    /// Holds heap `number` while it runs `body` with the heap, if the heap is an orphan.
     pub fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap)) {
         if self.change(number, HeapState::Orphan, HeapState::Held) {
             body(self.heap(number));
@@ -394,10 +398,10 @@ impl Heaps {
         }
     }
 
-    /// Gives back the pages of an orphan that hold nothing: bins without a slab, a quarantine that
-    /// is not in use, and what its thread remembered of call sites. They are zero afterwards, which
-    /// means the same. Calls `discard` with the start and the length of each range. The caller
-    /// holds the orphan.
+    /// Gives back the unused pages of an orphan that the caller holds. These are bins without a
+    /// slab, a quarantine that is not in use, and the cache of call sites. The pages are zero
+    /// afterwards, which means the same. Calls `discard` with the start and the length of each
+    /// range.
     pub(crate) fn discard_unused(
         &self,
         heap: &Heap,
@@ -405,7 +409,7 @@ impl Heaps {
         mut discard: impl FnMut(usize, usize),
     ) {
         const WORD: usize = size_of::<usize>();
-        // A page is a power of two: there is no division here that could be by zero.
+        // A page is a power of two, so this needs no division, which could be by zero.
         let up = |address: usize| (address + page - 1) & !(page - 1);
         let bins = heap.address() + size_of::<Heap>();
         let quarantine = bins + self.partitions * ROW_WORDS * WORD;
@@ -427,7 +431,7 @@ impl Heaps {
             discard(start, at - start);
         }
         if HARDENED && !heap.quarantine().is_used() {
-            // Not the word by which another thread may have shut it.
+            // The first word stays: another thread may have shut the quarantine by it.
             let start = up(quarantine + 1);
             let end = (quarantine + Quarantine::BYTES) & !(page - 1);
             discard(start, end.saturating_sub(start));
@@ -439,13 +443,13 @@ impl Heaps {
         }
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// In the child of a fork: finishes a mapping that a thread of the parent had begun.
     pub(crate) fn repair(&self, os: &impl Os) {
         self.state().states.repair(os, self.states);
     }
 
-    /// In the child of a fork: every heap but `mine` and the shared ones is an orphan, whatever its
-    /// thread was doing.
+    /// In the child of a fork: turns every heap into an orphan, whatever its thread was doing,
+    /// except for `mine` and the shared heaps.
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
@@ -466,34 +470,35 @@ impl Heaps {
         self.state().orphans.store_changed(orphans, Relaxed);
     }
 
-    /// In the child of a fork: its dice fall otherwise than its parent's.
+    /// In the child of a fork: gives the dice other seeds than the parent's.
     pub(crate) fn seed_anew(&self, process: u32) {
         if HARDENED {
             self.all().for_each(|heap| self.seed(heap, process));
         }
     }
 
-    /// Without a system call, which a filter might forbid: the secret is the kernel's, and no two
-    /// heaps of two processes have a number and a process in common.
+    /// Seeds a heap's dice. Needs no system call, which a filter might forbid. The secret is from
+    /// the kernel, and the pair of process and heap number is unique.
     fn seed(&self, heap: &Heap, process: u32) {
         if HARDENED {
             heap.seed(self.secret.word((process as usize) << 32 | heap.number as usize));
         }
     }
 
-    /// Where heaps are found from outside the process.
+    /// Returns the addresses by which readers outside the process find heaps.
     pub fn places(&self) -> HeapPlaces {
         let count = (&raw const self.state().count).addr();
         HeapPlaces { stride: self.stride, states: self.states, count }
     }
 
-    /// Counts less for a new shared heap. It serves 8 of each 32 partitions, so most pages of its
-    /// bins are never used.
+    /// Counts only a part of the bytes of a new shared heap. It serves 8 of each 32 partitions, so
+    /// most pages of its bins are never used.
     pub(super) fn count_part_of_shared(&self) {
         self.state().mapped.fetch_sub(self.stride / 8 * 5, Relaxed);
     }
 
-    /// Bytes of metadata for heaps: mapped, but of shared heaps the part that can be in use.
+    /// Returns the bytes of metadata for heaps: all mapped bytes, but for shared heaps only the
+    /// part that can be in use.
     pub fn mapped_bytes(&self) -> usize {
         self.state().mapped.load(Relaxed) + self.state().states.mapped()
     }

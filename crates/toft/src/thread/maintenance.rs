@@ -1,9 +1,8 @@
-//! What a thread does now and then for its own slabs, where no reclaimer does it for all: pages
-//! that have lain idle are returned.
+//! The return of idle pages by a thread for its own slabs, if no reclaimer does it for all threads.
 //!
-//! Each list of slabs is looked through twice, some ticks apart. What has not changed in between
-//! gives back the pages of its free slots. It is done in pieces, on paths that are slow anyway, so
-//! that no call takes long; a thread that sleeps does nothing.
+//! Each list of slabs is scanned twice, some ticks apart. A slab that did not change meanwhile
+//! gives back the pages of its free slots. The work is done in pieces on slow paths, so no call
+//! takes long. A thread that sleeps does nothing.
 
 use super::{Heap, Seat};
 use crate::bin::BIN_WORDS;
@@ -11,7 +10,7 @@ use crate::os::Os;
 use crate::slab::{CLASSES, Look};
 use crate::sync::Ordering::Relaxed;
 
-/// Bytes that one call gives back, and bins that it scans, at most.
+/// The most bytes that one call gives back, and the most bins that it scans.
 const BYTES_MOST: usize = 4 << 20;
 const BINS_MOST: usize = 8192;
 
@@ -45,7 +44,7 @@ impl Heap {
                 if !slab.is_dormant() && slab.look(|| is_current) == Look::Idle {
                     given += slab.give_back_pages(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which no thread can claim
-                        // while this thread is here.
+                        // during this call.
                         unsafe { os.discard(start, bytes) }.is_ok()
                     });
                 }
@@ -54,7 +53,8 @@ impl Heap {
                     break;
                 }
             }
-            // A list that was not finished is begun again: what is tidy costs a check.
+            // A list that was not finished is scanned again. A slab that has given back its pages
+            // costs only a check.
             number += usize::from(given < BYTES_MOST);
         }
         self.tend_next.store(if number < all { number as u32 } else { 0 }, Relaxed);

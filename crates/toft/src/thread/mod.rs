@@ -1,8 +1,8 @@
 //! L6: the heap that a thread owns: the TLS slot, birth, exit, adoption, fork.
 //!
 //! A heap outlives its thread. When a thread exits, its heap stays as it is and becomes an
-//! *orphan*: the next thread to be born takes the whole of it. Until then threads that would need a
-//! new slab take slabs with room out of it. Nothing is flushed, moved or lost.
+//! *orphan*. The next new thread adopts the whole heap. Until then, a thread that would need a new
+//! slab takes over a slab with free slots from the orphan. Nothing is flushed, moved or lost.
 
 mod demand;
 mod fork;

@@ -1,25 +1,31 @@
-//! The quarantine of one heap: what its thread has freed and what is not free yet.
+//! The quarantine of one heap: the slots that its thread has freed and that are not free yet.
 //!
 //! ```text
-//! for each class   line[l + b - 1]  what comes stands in line
-//!                  random[r]        the b oldest of a full line take the places of as many of these, by a throw of dice
-//!                                   each; and those leave, together
+//! for each class   line[l + b - 1]  a freed slot enters the line
+//!                  random[r]        in a full line, the b oldest entries move to random places,
+//!                                   and the entries that they replace leave together
 //! ```
 //!
-//! `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a block see
-//! freed before it leaves, at least. Of up to 256 bytes `r` is 96: how long a block stays there
-//! then has 8 bits of entropy. Of more it is what 8 KiB hold, four at least where 16 KiB hold them.
-//! Both are one at least, so no block is free at once. `b` is what 4 KiB hold, 32 at most and one
-//! at least: so often does a free do more than to write a word, and then it does it for so many,
-//! whose slabs are fetched side by side. All places together hold [`Quarantine::BYTES_MOST`] bytes
-//! of blocks, and a smaller `Options::quarantine` makes them fewer in proportion.
+//! | number | places for each class | purpose |
+//! |---|---|---|
+//! | `l` | the slots in 16 KiB, 1 to 1024 | a slot leaves after `l` or more frees of its class |
+//! | `b` | the slots in 4 KiB, 1 to 32 | only one free in `b` does more than to write a word |
+//! | `r` | 96, for slots up to 256 bytes | the delay there has 8 bits of entropy |
+//! | `r` | the slots in 8 KiB, for larger slots | at least 4, or `l` if that is less |
 //!
-//! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with
-//! its seat, but for the usual way, which writes to an empty place that it has taken by one
-//! instruction. Another thread may empty them where it has *shut* the quarantine first, has made
-//! every thread pass a barrier, and has seen the seat empty then. A thread that sits down later
-//! finds it shut, and goes another way. So the usual way takes no atomic. Each thread that empties
-//! it shuts it, its holder as well: it is emptied by one at a time.
+//! The slabs of the entries that leave together are fetched side by side. All places together hold
+//! [`Quarantine::BYTES_MOST`] bytes of blocks. A smaller `Options::quarantine` reduces the numbers
+//! in proportion. A class may then have no place, and its blocks become free at once.
+//!
+//! An entry is a word of the caller that is not zero. The holder of the heap uses the places with
+//! its seat, except on the common path ([`Quarantine::line_up`]). That path takes an empty place by
+//! one instruction, and then writes to it.
+//!
+//! Another thread may empty the places after three steps. It has *shut* the quarantine, has made
+//! every thread pass a barrier, and has then seen the seat empty. A thread that takes its seat
+//! later finds the quarantine shut, and puts its entry elsewhere. The common path therefore needs
+//! no atomic operation. Each thread that empties the quarantine shuts it first, including its
+//! holder, so one thread at a time empties it.
 
 use crate::harden::Dice;
 use crate::policy::QUARANTINE;
@@ -32,51 +38,53 @@ use shape::{LAYOUT, SHAPES, TOGETHER_MOST};
 mod leaving;
 mod shape;
 
-/// All shares are of this many.
+/// The number of parts into which a share divides the places: a share of `WHOLE` is all of them.
 pub(crate) const WHOLE: usize = 1 << 16;
 
-/// What is needed of a class at each free. Holder of the heap. All zero until the class is first
-/// asked for; and for ever, where nothing of it stands in line.
+/// The line of one class, as each free needs it. Holder of the heap. All zero until the first free
+/// of the class, and for ever if the class has no line.
 #[derive(Debug)]
 #[repr(C, align(32))]
 struct Row {
-    /// The address of the place of who comes next, and of the one at which others must leave before
-    /// that.
+    /// The address of the next place to fill.
     next: AtomicUsize,
+    /// The address of the place at which entries must leave first.
     stop: AtomicUsize,
-    /// Where the line begins, and where it ends: places by their numbers.
+    /// The number of the line's first place.
     begin: AtomicU16,
+    /// The number of the place after the line's last.
     end: AtomicU16,
-    /// How many leave the line together.
+    /// The number of entries that leave the line together.
     together: AtomicU16,
-    /// The first of the places at random, which come before the line, and how many there are.
+    /// The number of the first random place. The random places are before the line.
     first: AtomicU16,
+    /// The number of random places.
     random: AtomicU16,
 }
 
-/// The quarantine of a heap: after its bins, zero at first.
+/// The quarantine of a heap. It is after the heap's bins, and zero at first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Quarantine {
-    /// Not zero while another thread empties it. Any thread, by exchange.
+    /// Not zero while a thread empties it. Any thread, by exchange.
     shut: AtomicU32,
-    /// Not zero since a class got its places. Holder of the heap.
+    /// Not zero after a class has got its places. Holder of the heap.
     used: AtomicU32,
     rows: [Row; CLASSES],
-    /// Entries, or zero. Holder of the heap; or who has shut it.
+    /// Entries, or zero. Holder of the heap, or the thread that has shut the quarantine.
     places: [AtomicUsize; LAYOUT.1],
 }
 
-/// Moves the address of a place on to the next, and says which it was: no signal comes in between.
-/// Only its thread writes it.
+/// Advances the address of a place to the next place, and returns the old address. No signal
+/// handler runs between the two. Only the heap's thread writes the address.
 #[inline(always)]
 fn take_one(next: &AtomicUsize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     {
         let mut step = size_of::<usize>();
-        // SAFETY: adds to an integer of which we have a reference, and that may be written through
-        // it: in one instruction, which no signal comes into. No other thread writes it, so it
-        // needs no lock.
+        // SAFETY: adds to an integer that this code has a reference to and may write. It is one
+        // instruction, so no signal handler runs in between. No other thread writes the integer, so
+        // no lock prefix is needed.
         unsafe {
             core::arch::asm!("xadd qword ptr [{0}], {1}", in(reg) next.as_ptr(), inout(reg) step,
                 options(nostack));
@@ -88,42 +96,42 @@ fn take_one(next: &AtomicUsize) -> usize {
 }
 
 impl Quarantine {
-    /// Bytes that it takes.
+    /// The number of bytes of the quarantine.
     pub(crate) const BYTES: usize = if QUARANTINE { size_of::<Quarantine>() } else { 0 };
-    /// Bytes of blocks that it may hold.
+    /// The most bytes of blocks that it may hold.
     pub(crate) const BYTES_MOST: usize = LAYOUT.2;
 
-    /// Bytes of it that every free reads, from its address on.
+    /// The number of bytes, from its address on, that every free reads.
     pub(crate) const ROWS: usize = core::mem::offset_of!(Quarantine, places);
 
-    /// Where it lies.
+    /// Returns the quarantine's address.
     pub(crate) fn address(&self) -> usize {
         (&raw const *self).expose_provenance()
     }
 
-    /// The share of the places that hold at most `bytes` bytes of blocks.
+    /// Returns the share of the places that holds at most `bytes` bytes of blocks.
     pub(crate) fn share(bytes: usize) -> usize {
         let bytes = bytes.min(Self::BYTES_MOST);
         (bytes as u128 * WHOLE as u128 / Self::BYTES_MOST as u128) as usize
     }
 
-    /// The quarantine at an address.
+    /// Returns the quarantine at an address.
     ///
     /// # Safety
     /// 1. There are `BYTES` bytes for it alone that live for ever, and were zero at first.
     #[inline(always)]
     pub(crate) unsafe fn at(address: usize) -> &'static Quarantine {
-        // SAFETY: duty 1; zero bytes are one.
+        // SAFETY: duty 1; zero bytes are a `Quarantine`.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Whether a class has its places. Holder of the heap.
+    /// Returns true if a class has its places. Holder of the heap.
     pub(crate) fn has_line(&self, class: usize) -> bool {
         self.rows.get(class).is_some_and(|row| row.end.load(Relaxed) != 0)
     }
 
-    /// Bytes of blocks that wait at the places of a class, at most; zero for a class of which the
-    /// share leaves no line.
+    /// Returns the most bytes of blocks that wait at the places of a class, or zero if the share
+    /// leaves the class no line.
     pub(crate) fn bytes_of(class: usize, share: usize) -> usize {
         let of = |shape: &shape::Shape| match shape.line as usize * share / WHOLE {
             0 => 0,
@@ -132,13 +140,13 @@ impl Quarantine {
         SHAPES.get(class).map_or(0, of)
     }
 
-    /// Whether any class has its places. Any thread; a hint.
+    /// Returns true if any class has its places. Any thread; a hint.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Relaxed) != 0
     }
 
     /// Gives up the places of all classes, which are empty. The caller holds the heap of a thread
-    /// that has ended, and has shut the quarantine.
+    /// that has exited, and has shut the quarantine.
     pub(crate) fn close(&self) {
         for row in &self.rows {
             row.end.store(0, Relaxed);
@@ -148,33 +156,36 @@ impl Quarantine {
         self.used.store(0, Relaxed);
     }
 
-    /// Lets something stand in line, where nothing has to leave for it. The usual way of a free,
-    /// and the only one without the seat. The place is this call's alone, whatever a signal handler
-    /// does in between. It is empty, so that another thread that empties the places finds this
-    /// entry or lets it be. Returns false if there is no such place; then `exchange` puts right
-    /// that one was asked for. A signal handler in between that lets the whole line pass by loses
-    /// the block. So may one whose free comes between the two instructions that ask for the place.
-    /// The block is then as a thread that was stopped in the middle of a free leaves it.
+    /// Puts an entry into the line, if no other entry must leave first. Returns false otherwise.
+    /// `exchange` then takes back the request for a place.
+    ///
+    /// This is the common path of a free, and the only one without the seat. The place belongs to
+    /// this call alone, whatever a signal handler does meanwhile. The place is empty, so another
+    /// thread that empties the places either finds this entry or leaves it alone.
+    ///
+    /// A signal handler that interrupts this call may lose a block in two cases. It fills the whole
+    /// line, or it frees a block between the two instructions that request the place. The block
+    /// then stays as if its thread had been stopped in the middle of a free.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
         debug_assert!(class < CLASSES);
-        // SAFETY: a class's number is less than there are classes.
+        // SAFETY: the number of a class is less than the number of classes.
         let row = unsafe { self.rows.get_unchecked(class) };
         let next = take_one(&row.next);
         if next >= row.stop.load(Relaxed) {
             return false;
         }
-        // SAFETY: what is below `stop` is one of the places: `exchange_first` and `make_room` write
-        // both.
+        // SAFETY: an address below `stop` is that of a place: `exchange_first` and `make_room`
+        // write both.
         let place: &AtomicUsize = unsafe { &*core::ptr::with_exposed_provenance(next) };
-        // put in: who looks from outside finds the block cleared.
+        // put in: a thread that reads the place from outside finds the block cleared.
         place.store(entry, Release);
         true
     }
 
-    /// As `line_up`, whatever has to leave for it. For each that leaves, `leaves` returns true if
-    /// it is done with it; what it is not done with is left to the caller. Returns false if another
-    /// thread is at it.
+    /// Puts an entry into the line, even if other entries must leave first. `leaves` receives each
+    /// entry that leaves, and returns true if it has finished with it. The others are left to the
+    /// caller in `leaving`. Returns false if the quarantine is shut.
     #[inline(always)]
     pub(crate) fn exchange(
         &self,
@@ -188,8 +199,7 @@ impl Quarantine {
         let Some(row) = self.rows.get(class) else { return false };
         let (next, stop) = (row.next.load(Relaxed), row.stop.load(Relaxed));
         if next > stop {
-            // Places were requested in vain. No caller gets one meanwhile: a signal handler finds
-            // it so, too.
+            // Places were requested in vain. A signal handler that runs here gets no place either.
             row.next.store(stop, Relaxed);
         }
         // pairs: open.
@@ -207,8 +217,8 @@ impl Quarantine {
         true
     }
 
-    /// The line has reached the oldest: some of them go to random places, and those that were there
-    /// leave. The first place becomes the entry's.
+    /// Makes room for an entry at the oldest part of the line, and puts the entry there. The old
+    /// entries move to random places, and the entries that they replace leave.
     #[inline(always)]
     fn make_room(
         &self,
@@ -221,8 +231,8 @@ impl Quarantine {
         let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
         let end = row.end.load(Relaxed) as usize;
         let stop = match row.stop.load(Relaxed) {
-            // In the child of a fork that came below, or into `exchange_first`: the line begins
-            // again.
+            // In the child of a fork that interrupted the code below or `exchange_first`: the line
+            // begins again.
             0 => end,
             stop => self.number_of(stop),
         };
@@ -232,18 +242,19 @@ impl Quarantine {
         let line = self.places.get(next..next + count).unwrap_or(&[]);
         let random = self.places.get(first..first + random).unwrap_or(&[]);
         leaving.let_go(line, random, dice.throw() as u32, leaves);
-        // In this order: a signal handler finds no place until all is done, and what it asks for in
-        // vain is forgotten.
+        // In this order: a signal handler finds no place until all is done. Its requests meanwhile
+        // are forgotten.
         row.stop.store(0, Relaxed);
         compiler_fence(SeqCst);
-        // put in: as above.
+        // put in: a thread that reads the place from outside finds the block cleared.
         self.place(next).store(entry, Release);
         row.next.store(self.address_of(next + 1), Relaxed);
         compiler_fence(SeqCst);
         row.stop.store(self.address_of(stop), Relaxed);
     }
 
-    /// The class's first block, or one of a class of which the share leaves no line.
+    /// Puts in the first entry of a class, or an entry of a class for which the share leaves no
+    /// line.
     #[cold]
     fn exchange_first(
         &self,
@@ -274,23 +285,23 @@ impl Quarantine {
         row.together.store(together as u16, Relaxed);
         row.begin.store(begin as u16, Relaxed);
         row.next.store(self.address_of(begin), Relaxed);
-        // In this order: who finds an end finds a line, though a fork may have come before it was
-        // opened.
+        // In this order: if `end` is set the class has a line, even if a fork came before `stop`
+        // was set.
         compiler_fence(SeqCst);
         row.end.store((begin + line + together - 1) as u16, Relaxed);
-        // Last: before that, a signal handler finds no place.
+        // Last, because a signal handler finds no place before that.
         compiler_fence(SeqCst);
         row.stop.store(self.address_of(begin + together), Relaxed);
         self.line_up(class, entry)
     }
 
-    /// The address of a place, or of the end.
+    /// Returns the address of a place, or of the end.
     #[inline(always)]
     fn address_of(&self, place: usize) -> usize {
         self.places.as_ptr().expose_provenance() + place * size_of::<usize>()
     }
 
-    /// The number of the place at an address.
+    /// Returns the number of the place at an address.
     #[inline(always)]
     fn number_of(&self, address: usize) -> usize {
         (address - self.places.as_ptr().expose_provenance()) / size_of::<usize>()
@@ -299,8 +310,7 @@ impl Quarantine {
     #[inline(always)]
     fn place(&self, place: usize) -> &AtomicUsize {
         debug_assert!(place < LAYOUT.1);
-        // SAFETY: `exchange_first` writes rows, from the shapes, whose places end with the last
-        // there is.
+        // SAFETY: `exchange_first` fills the rows from the shapes, whose places all exist.
         unsafe { self.places.get_unchecked(place) }
     }
 
@@ -308,12 +318,12 @@ impl Quarantine {
     fn replace(&self, place: usize, entry: usize) -> usize {
         let place = self.place(place);
         let before = place.load(Relaxed);
-        // put in: as above.
+        // put in: a thread that reads the place from outside finds the block cleared.
         place.store(entry, Release);
         before
     }
 
-    /// Names everything that is in it, where it stays; nothing, where another thread is at it.
+    /// Passes every entry to `each` and leaves it in place. Does nothing if the quarantine is shut.
     /// Holder of the heap.
     pub(crate) fn each(&self, _seat: &Seat, mut each: impl FnMut(usize)) {
         // pairs: open.
@@ -328,25 +338,25 @@ impl Quarantine {
         }
     }
 
-    /// What is in it at this moment, each by the number of its place. Any thread.
+    /// Returns the present entries, each with the number of its place. Any thread.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let entry = |place: usize| (place, self.entry_at(place));
         (0..self.places.len()).map(entry).filter(|(_, entry)| *entry != 0)
     }
 
-    /// What is at a place at this moment, or zero. Any thread: what its holder has done to the
-    /// block before, it sees.
+    /// Returns the present entry of a place, or zero. Any thread: the caller sees what the holder
+    /// did to the block before.
     pub(crate) fn entry_at(&self, place: usize) -> usize {
         // pairs: put in.
         self.places.get(place).map_or(0, |place| place.load(Acquire))
     }
 
-    /// Takes everything out, an entry at a time. Who has shut it: its holder, with the seat; or
-    /// another thread, behind the barrier.
+    /// Takes out every entry and passes it to `each`. The caller has shut the quarantine. It is the
+    /// holder with the seat, or another thread after the barrier.
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {
-            // Away before it is used: a fork in between loses one block, and frees none twice.
-            // Acquire: `line_up` may have put it in just now.
+            // The place is cleared before the entry is used: a fork in between loses one block, and
+            // frees none twice. Acquire: `line_up` may have put the entry in just now.
             let entry = place.load(Acquire);
             if entry != 0 {
                 place.store(0, Relaxed);
@@ -355,15 +365,15 @@ impl Quarantine {
         }
     }
 
-    /// Keeps all other threads out: its holder from the next time that every thread has passed a
-    /// barrier. Returns true if it was not shut already.
+    /// Keeps all other threads out of the quarantine. The holder keeps out after every thread has
+    /// passed a barrier. Returns true if the quarantine was not shut already.
     pub(crate) fn shut(&self) -> bool {
         self.shut.compare_exchange(0, 1, AcqRel, Relaxed).is_ok()
     }
 
-    /// Ends that; or what a thread has begun that is no more.
+    /// Ends `shut`. In the child of a fork, also that of a thread that does not exist any more.
     pub(crate) fn open(&self) {
-        // open: who finds it open again sees what was taken out.
+        // open: a thread that finds it open again sees what was taken out.
         self.shut.store(0, Release);
     }
 }

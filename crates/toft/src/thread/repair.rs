@@ -1,11 +1,14 @@
-//! Repairs a heap that a thread has left in the middle of a change: its lists are built again from
+//! Repairs a heap whose thread exited in the middle of a change, by building its lists again from
 //! its slabs.
 //!
-//! A thread can be ended there by `pthread_exit` in a handler that has interrupted malloc, or by a
-//! cancellation. The change is never finished, and the seat stays taken. What the thread had in
-//! hand at that moment is lost. That is an unowned slab on no list, an orphan that it held, or the
-//! announcement of one slab on its way through the inbox. Such a slab then tells of no free by
-//! another thread any more.
+//! A thread exits there by `pthread_exit` in a signal handler that interrupted malloc, or by a
+//! cancellation. The change is never finished, and the seat stays taken. What the thread was about
+//! to move is lost:
+//!
+//! - an unowned slab on no list;
+//! - an orphan that the thread held;
+//! - the announcement of one slab on its way through the inbox. Later frees by other threads in
+//!   that slab are not announced either.
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -13,12 +16,12 @@ use crate::slab::Slab;
 use crate::sync::Seat;
 
 impl Heap {
-    /// Makes the heap whole, which the caller holds and whose thread has ended: takes it out of the
-    /// hands of the ended thread. `for_each_slab` names every slab, and `bad` is told each slot
-    /// that was freed by another thread and not live.
+    /// Repairs a heap that the caller holds and whose thread has exited. Returns the heap's seat.
+    /// `for_each_slab` visits every slab. `bad` receives each slot that another thread has freed
+    /// and that was not live.
     ///
-    /// Other threads may go on freeing into it. To the reclaimer its thread is in the middle of a
-    /// change until the seat that this answers goes.
+    /// Other threads may free into the heap meanwhile. To the reclaimer, the heap's thread is in
+    /// the middle of a change until the returned seat is dropped.
     pub(crate) fn mend(
         &self,
         partitions: usize,
@@ -29,7 +32,7 @@ impl Heap {
         self.forget_lists(partitions);
         for_each_slab(&mut |slab| {
             if self.owns(slab) {
-                // A thread that freed there may have notified the thread that has exited.
+                // A thread that freed into the slab may have notified the exited thread.
                 slab.collect(|slot| bad(slab, slot));
                 self.list_torn(slab);
             }
@@ -37,15 +40,15 @@ impl Heap {
         seat
     }
 
-    /// Empties every list; the slabs know nothing of that.
+    /// Empties every list. The slabs themselves do not change.
     pub(super) fn forget_lists(&self, partitions: usize) {
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
             self.bins().clear(index);
         }
     }
 
-    /// Lists a slab, wherever in malloc or free its thread was: every slab goes on a list, and
-    /// leaves it when it proves full.
+    /// Puts a slab on its list, at whatever step of malloc or free its thread exited. A full slab
+    /// leaves the list when malloc finds it full.
     pub(super) fn list_torn(&self, slab: &Slab) {
         slab.take_back_cut_off();
         slab.unclaim();

@@ -3,19 +3,19 @@
 //!
 //! ```text
 //! places[32] --> number of a heap in state Shared
-//!                user: 0, or who uses the heap now
+//!                user: 0, or the present user of the heap
 //! ```
 //!
-//! Slots come from the place of their partition. In the hardened build freed blocks wait at the
-//! place of their class.
+//! A slot comes from the place of its partition. In the hardened build, a freed block waits at the
+//! place of its class.
 //!
-//! A shared heap is used by one thread at a time. The thread takes it by one compare and exchange
-//! and never waits: if the heap is in use, it tries the next place, and then its own heap. All
-//! other threads free into a shared heap's slabs as into those of any other thread.
+//! One thread at a time uses a shared heap. The thread takes it by one compare and exchange, and
+//! never waits. If the heap is in use, the thread tries the next place, and at last its own heap.
+//! All other threads free into a shared heap's slabs as into those of any other thread.
 //!
-//! A thread can end while it uses a shared heap, by `pthread_exit` in a signal handler. The next
-//! thread that finds its number there and its heap an orphan takes the shared heap over. The heap's
-//! seat is taken then, so it is mended first (`repair.rs`).
+//! A thread can exit while it uses a shared heap, by `pthread_exit` in a signal handler. The shared
+//! heap then names a user whose heap is an orphan. The next thread that finds this takes the shared
+//! heap over. The shared heap's seat is taken then, so it is repaired first (`repair.rs`).
 
 use super::Heap;
 use super::heaps::{HeapState, Heaps};
@@ -23,47 +23,47 @@ use crate::os::Os;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU32, Use, User};
 
-/// The number of places: threads that draw for different partitions rarely meet.
+/// The number of places. Threads that draw for different partitions rarely meet.
 const PLACES: usize = 32;
-/// Places that one call tries.
+/// The number of places that one call tries.
 const TRIES: usize = 8;
-/// The first heap that draws from shared heaps. For a process with few threads shared slabs would
-/// only be added to those that each thread has.
+/// The number of the first heap that draws from shared heaps. In a process with few threads, shared
+/// slabs would only add to the slabs of each thread.
 pub const SHARE_FROM: u32 = 3;
-/// The user that is a thread without a heap, such as the reclaimer's.
+/// The user number of a thread without a heap, such as the reclaimer's.
 const KEEPER: u32 = u32::MAX;
 
-/// Where one shared heap is found.
+/// The place of one shared heap.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct Place {
-    /// The heap's number and 1, or 0 if there is none. Written once, by any thread.
+    /// The heap's number plus one, or zero if there is no heap. Written once, by any thread.
     number: AtomicU32,
-    /// The number and 1 of the heap whose thread uses the shared heap, [`KEEPER`], or 0.
+    /// The number plus one of the heap whose thread uses the shared heap, [`KEEPER`], or zero.
     user: User,
 }
 
-/// All shared heaps; lives in the metadata tables, zero at first.
+/// All places. In the metadata tables, zero at first.
 #[derive(Debug)]
 pub(super) struct Places([Place; PLACES]);
 
-/// The use of a shared heap, while it lasts.
+/// The right to use a shared heap. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Drawn<'a> {
     _used: Use<'a>,
-    /// The heap.
+    /// The shared heap.
     pub(crate) heap: &'static Heap,
 }
 
 impl Heaps {
-    /// Takes a shared heap for the thread of heap `user`, or for the reclaimer's: that of a place
-    /// or one of the next. Returns `None` if those that it tries are in use, or there is no memory
-    /// for one.
+    /// Takes the shared heap of a place or of one of the next places. `user` is the number of the
+    /// heap whose thread takes it, or `None` for a thread without a heap. Returns `None` if the
+    /// heaps that it tries are in use, or if there is no memory for one.
     pub(crate) fn draw(&self, os: &impl Os, place: usize, user: Option<u32>) -> Option<Drawn<'_>> {
         let me = user.map_or(KEEPER, |number| number + 1);
         for place in place..place + TRIES {
             let place = self.shared().0.get(place % PLACES)?;
-            // Without memory for this one there is none for the next.
+            // Without memory for this heap there is none for the next.
             let heap = self.heap_of(os, place)?;
             let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me));
             if let Some(used) = used {
@@ -73,19 +73,19 @@ impl Heaps {
         None
     }
 
-    /// Takes the shared heap with a number, unless a thread uses it.
+    /// Takes shared heap `number` for a thread without a heap, unless a thread uses it.
     pub(crate) fn draw_number(&self, number: u32) -> Option<Drawn<'_>> {
         let place = self.place_of(number)?;
         let used = place.user.take(KEEPER).or_else(|| self.take_from_the_dead(place, KEEPER))?;
         Some(Drawn { _used: used, heap: self.heap(number) })
     }
 
-    /// The number of shared heaps.
+    /// Returns the number of shared heaps.
     pub fn shared_count(&self) -> u32 {
         self.shared().0.iter().filter(|place| place.number.load(Relaxed) != 0).count() as u32
     }
 
-    /// Whether a heap in state Shared can be found.
+    /// Returns true if a heap in state SHARED has a place.
     pub(super) fn has_place(&self, number: u32) -> bool {
         self.place_of(number).is_some()
     }
@@ -94,7 +94,7 @@ impl Heaps {
         self.shared().0.iter().find(|place| place.number.load(Acquire) == number + 1)
     }
 
-    /// The heap of a place, which is born now if there is none.
+    /// Returns the heap of a place. Creates it if there is none.
     fn heap_of(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
         match place.number.load(Acquire) {
             0 => self.bear_shared(os, place),
@@ -113,14 +113,14 @@ impl Heaps {
                 Some(heap)
             }
             Err(other) => {
-                // Another thread was first. A thread that is born may have this heap.
+                // Another thread was first. The next new thread may have this heap.
                 self.orphan(heap);
                 Some(self.heap(other - 1))
             }
         }
     }
 
-    /// Takes a shared heap whose user has ended. Returns `None` if the user's thread runs.
+    /// Takes a shared heap whose user's thread has exited. Returns `None` if that thread runs.
     #[cold]
     #[inline(never)]
     fn take_from_the_dead<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
@@ -128,7 +128,7 @@ impl Heaps {
         if user == 0 || user == KEEPER || self.who(user - 1) != HeapState::Orphan {
             return None;
         }
-        // While this thread holds the heap that the user's thread has left, no other thread can
+        // This thread holds the heap that the user's thread has left. Meanwhile no other thread can
         // adopt that heap and use the shared heap under the same number.
         let mut used = None;
         self.with_orphan(user - 1, |_| used = place.user.take_from(user, me));
@@ -136,7 +136,7 @@ impl Heaps {
     }
 
     /// Ends the use of shared heaps by the thread that left heap `number` torn. The caller has
-    /// adopted that heap, and so sees all that the thread did.
+    /// adopted that heap, and so sees everything that the thread did.
     #[cold]
     pub(super) fn leave_shared_of_the_dead(&self, number: u32) {
         for place in &self.shared().0 {
@@ -144,8 +144,9 @@ impl Heaps {
         }
     }
 
-    /// In the child of a fork: no thread uses a shared heap, except the forking one if a signal
-    /// handler that forks has interrupted it there (`mine`).
+    /// In the child of a fork: ends the use of shared heaps. `mine` is the number of the forking
+    /// thread's heap if a signal handler has forked while that thread was in the middle of a
+    /// change. Its use continues.
     pub(super) fn leave_all_shared(&self, mine: Option<u32>) {
         for place in &self.shared().0 {
             let user = place.user.now();
@@ -155,7 +156,7 @@ impl Heaps {
         }
     }
 
-    /// Whether a shared heap is in use.
+    /// Returns true if a shared heap is in use.
     pub(super) fn is_drawn(&self, heap: &Heap) -> bool {
         self.is_shared(heap)
             && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
@@ -174,7 +175,7 @@ mod tests {
     use crate::reclaim::Life;
     use crate::report::Call;
 
-    /// An allocator, and a heap that shares.
+    /// Returns an allocator, and a heap that uses shared heaps.
     fn world() -> (Allocator<Fake>, &'static Heap) {
         let options = Options { warn_only: true, ..Options::DEFAULT };
         let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
@@ -192,7 +193,7 @@ mod tests {
         block
     }
 
-    /// The number of the shared heap that has a block, or `None`.
+    /// Returns the number of the shared heap that owns a block, or `None`.
     fn owner(allocator: &Allocator<Fake>, block: usize) -> Option<u32> {
         let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));
         let mut owners = shared.filter(|heap| {
@@ -206,12 +207,12 @@ mod tests {
     fn nobody_waits_for_a_shared_heap() {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
-        // Another thread uses that heap: the next one serves.
+        // Another thread uses that heap, so the next one serves the request.
         let used = allocator.heaps.draw_number(first).unwrap();
         let other = owner(&allocator, take(&allocator, heap)).unwrap();
         assert_ne!(other, first);
         assert!(allocator.heaps.draw_number(first).is_none(), "two users");
-        // All that a call tries are in use: the thread's own heap serves.
+        // All heaps that a call tries are in use, so the thread's own heap serves the request.
         let places = allocator.heaps.shared().0.iter();
         let all: Vec<_> = places.filter_map(|place| place.user.take(KEEPER)).collect();
         assert_eq!(owner(&allocator, take(&allocator, heap)), None);
@@ -224,7 +225,7 @@ mod tests {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
         let place = allocator.heaps.place_of(first).unwrap();
-        // `pthread_exit` in a handler: neither the heap nor its seat is left.
+        // `pthread_exit` in a handler: the thread leaves neither the heap nor its seat.
         let dead = allocator.acquire_heap().unwrap();
         core::mem::forget(place.user.take(dead.number + 1));
         core::mem::forget(allocator.heaps.heap(first).sit());
@@ -279,7 +280,8 @@ mod tests {
         assert!(counted > stride / 4 && counted < stride / 2, "{counted} of {stride}");
     }
 
-    /// A free in a shared slab wakes the reclaimer's thread once in a second, another one at once.
+    /// A free in a shared slab wakes the reclaimer's thread at most once a second. Any other free
+    /// wakes it at once.
     #[test]
     fn frees_in_shared_slabs_wake_the_reclaimer_rarely() {
         let (allocator, heap) = world();
@@ -305,7 +307,7 @@ mod tests {
         assert!(wakes(own), "the slab of another thread");
     }
 
-    /// Of drawn slots as many are guarded as the option says, whatever the slab has claimed.
+    /// Drawn slots are guarded as often as the option says, whatever the slab has claimed.
     #[test]
     fn drawn_slots_are_sampled_one_by_one() {
         const EVERY: usize = 100;

@@ -1,5 +1,5 @@
-//! The slabs that a heap owns: what others have freed is collected, and slabs are listed, let go of
-//! and taken over.
+//! The slabs that a heap owns: the heap collects their remote frees, lists them, gives them up and
+//! takes them over.
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -7,14 +7,14 @@ use crate::slab::{Class, FLAGS, Slab, Spent};
 use crate::sync::{Ordering::Relaxed, Seat};
 
 impl Heap {
-    /// The bin that a slab belongs to.
+    /// Returns the index of the bin that a slab belongs to.
     pub fn bin_of(slab: &Slab) -> usize {
         slab.partition() * ROW_WORDS + slab.class().index() * BIN_WORDS
     }
 
-    /// Collects what other threads have freed into this heap's slabs, and lists the slabs that have
-    /// room again. Tells each slot that was not live, and each slab that has become empty. Says
-    /// whether any slab was collected.
+    /// Collects the slots that other threads have freed in this heap's slabs, and lists the slabs
+    /// that have enough free slots again. Passes each slot that was not live to `bad`, and each
+    /// empty slab that is on its list to `empty`. Returns true if any slab was collected.
     pub fn collect(
         &self,
         _seat: &Seat,
@@ -34,9 +34,9 @@ impl Heap {
         any
     }
 
-    /// Lets go of an empty slab, unless its bin draws from it just now, or another thread is just
-    /// freeing into it: then it stays, on a list. Returns true if it went: the slab is unowned
-    /// then.
+    /// Gives up an empty slab, and returns true: the slab is unowned then. If the slab is its bin's
+    /// current one, or another thread is freeing into it, the slab stays on a list, and the result
+    /// is false.
     pub fn part_with(&self, seat: &Seat, slab: &Slab) -> bool {
         let index = Heap::bin_of(slab);
         let is_current = core::ptr::eq(self.bins().current(index), slab);
@@ -53,8 +53,8 @@ impl Heap {
         true
     }
 
-    /// Lets go of the empty slabs on all lists of an orphan that the caller holds. Names each,
-    /// which is unowned then.
+    /// Gives up the empty slabs on all lists of an orphan that the caller holds. Passes each slab,
+    /// which is then unowned, to `each`.
     pub fn part_with_empty(
         &self,
         _seat: &Seat,
@@ -80,22 +80,22 @@ impl Heap {
         self.bins().list(Heap::bin_of(slab), slab);
     }
 
-    /// Takes over one slab of a bin of an orphan that the caller holds, and no more: the next
-    /// thread will adopt the orphan, and must not find it plundered. A slab that another thread is
-    /// just freeing into stays where it is.
+    /// Takes over one slab of a bin of heap `orphan`, which the caller holds. Takes only one,
+    /// because the next thread adopts the orphan with the rest. Skips a slab that another thread is
+    /// freeing into.
     pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
         let taken = orphan.bins().remove(index, |slab| {
             !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
         });
         let Some(slab) = taken else { return false };
         slab.unclaim();
-        // How many another bin had filled says nothing of this one.
+        // The other bin's count of slabs filled in a row does not apply to this bin.
         slab.row.store(0, Relaxed);
         self.bins().list(index, slab);
         true
     }
 
-    /// Whether the slab is this heap's, whatever its flags.
+    /// Returns true if this heap owns the slab, whatever the slab's flags.
     #[inline]
     pub fn owns(&self, slab: &Slab) -> bool {
         slab.owner.load(Relaxed) & !FLAGS == self.address()

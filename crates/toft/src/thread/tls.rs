@@ -1,15 +1,15 @@
 //! The one word of thread-local storage: the address of the thread's heap.
 //!
-//! It is defined in assembly, because `thread_local!` in a shared library goes through
-//! `__tls_get_addr`, which is slow and may itself allocate. Initial-exec means one load of the
-//! offset and one load of the word. It begins as the address of a constant heap that owns nothing,
-//! so the fast path has no null check.
+//! It is defined in assembly, because `thread_local!` in a shared library calls `__tls_get_addr`,
+//! which is slow and may itself allocate. In the initial-exec model an access is one load of the
+//! offset and one load of the word. The word begins as the address of a constant heap that owns
+//! nothing, so the fast path needs no null check.
 
 use super::Heap;
 use crate::bin::ROW_WORDS;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// A constant heap and one row of bins, all empty, in memory that is read-only once loaded.
+/// A constant heap and one row of bins, all empty. The memory is read-only after it is loaded.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ConstantHeap {
@@ -22,7 +22,7 @@ impl ConstantHeap {
         ConstantHeap { heap: Heap::empty(), bins: [const { AtomicUsize::new(0) }; ROW_WORDS] }
     }
 
-    /// The heap, and with it the bins behind it.
+    /// Returns the heap, with the bins after it.
     pub fn heap(&'static self) -> &'static Heap {
         let address = (&raw const *self).expose_provenance();
         debug_assert!(self.bins[0].load(Ordering::Relaxed) == 0);
@@ -35,11 +35,12 @@ impl ConstantHeap {
 #[unsafe(link_section = ".data.rel.ro")]
 pub static EMPTY_HEAP: ConstantHeap = ConstantHeap::new();
 
-/// The heap of a thread whose exit has been noticed: late calls borrow an orphan.
+/// The heap of a thread whose exit has been noticed. Later calls of the thread borrow an orphan.
 #[unsafe(link_section = ".data.rel.ro")]
 pub static EXITED_HEAP: ConstantHeap = ConstantHeap::new();
 
-/// The heap of a thread of which every call is looked at: its own is elsewhere.
+/// The heap of a thread whose calls are all observed, so that none takes a fast path. The thread's
+/// own heap is stored under the exit key.
 #[unsafe(link_section = ".data.rel.ro")]
 pub static CAREFUL_HEAP: ConstantHeap = ConstantHeap::new();
 
@@ -56,7 +57,7 @@ core::arch::global_asm!(
     empty = sym EMPTY_HEAP,
 );
 
-/// The calling thread's heap.
+/// Returns the calling thread's heap.
 #[inline(always)]
 pub fn current_heap() -> &'static Heap {
     let address: usize;
@@ -117,7 +118,7 @@ pub fn set_current_heap(heap: &'static Heap) {
     }
 }
 
-/// Address of the calling thread's control block, which libc keeps.
+/// Returns the address of the calling thread's control block, which libc keeps.
 pub fn thread_block() -> usize {
     let address: usize;
     // SAFETY: the platform's ABI says that the word at fs:0 is its own address.

@@ -1,5 +1,6 @@
-//! Whether a function that copies or fills stays within the block that it begins in: for
-//! `libtoft_checked.so`, which has `memcpy` and its like in front of the C library's.
+//! Checks that a function that copies or fills memory stays within the block where it begins.
+//! `libtoft_checked.so` uses this check: it replaces `memcpy` and similar functions of the C
+//! library.
 
 use crate::allocator::{Allocator, Found};
 use crate::harden::CLEARED_AT_ONCE;
@@ -8,8 +9,9 @@ use crate::policy::WIPE;
 use crate::report::{Call, Line, head};
 
 impl<O: Os> Allocator<O> {
-    /// Names an access of `bytes` bytes at `address` that leaves its live block. Returns true if it
-    /// stays within. Ignores foreign addresses, and guarded blocks, whose faults name themselves.
+    /// Reports an access of `bytes` bytes at `address` that leaves its live block. Returns true if
+    /// it stays within. Ignores foreign addresses, and guarded blocks, whose faults are reported
+    /// separately.
     pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
         if bytes == 0 || !self.may_be_block(address) || self.is_being_cleared(address, bytes) {
             return true;
@@ -39,9 +41,9 @@ impl<O: Os> Allocator<O> {
         false
     }
 
-    /// Whether this may be the hardened build itself, which clears what was just freed by that very
-    /// `memset`: whole slots, or pages of them counted from their start, which a program has no
-    /// reason to.
+    /// Returns true if this may be the hardened build itself, which clears a freed slot by this
+    /// `memset`. It clears whole slots, or pieces of `CLEARED_AT_ONCE` bytes counted from a slot's
+    /// start. A program has no reason for such a call.
     fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {
         if !WIPE {
             return false;

@@ -1,14 +1,14 @@
-//! Verifies what was left in free slots while their threads go on. A write there comes from a
+//! Verifies the contents of free slots while other threads run. A write to a free slot comes from a
 //! pointer to a freed block.
 //!
-//! Such a slot has the pattern of `TOFT_FILL=free`, or is zero where its pages are gone. Without
-//! the pattern there is nothing to compare. In the hardened build the slot is zero, and
+//! A free slot has the pattern of `TOFT_FILL=free`, or zeros if its pages were returned to the OS.
+//! Without the pattern there is nothing to compare. In the hardened build a free slot is zero, and
 //! `verify_slots.rs` and `verify_others.rs` check it.
 //!
-//! A slot may be handed out, written and freed during the check. So its state is read before and
-//! after its bytes, which the kernel reads (the page may go). A byte counts as overwritten only if
-//! every check finds it so for a fifth of a second. The pattern is written before the state says
-//! free.
+//! The program may allocate, write and free a slot during the check. So the check reads the slot's
+//! state before and after its bytes. The kernel reads the bytes, because the page may vanish. A
+//! byte counts as overwritten only if every check in a fifth of a second finds it overwritten. A
+//! free writes the pattern before the state says that the slot is free.
 
 use crate::allocator::{Allocator, calls_are_looked_at};
 use crate::os::process::peek;
@@ -20,12 +20,12 @@ use crate::slab::{Rest, Slab};
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
-/// Bytes read at a time.
+/// The number of bytes read at a time.
 const PIECE: usize = 4096;
 
 impl<O: Os> Allocator<O> {
-    /// Checks all free slots, and names the first byte that was overwritten. Returns true if there
-    /// is none, or if the kernel may not read for us.
+    /// Checks all free slots, and reports the first overwritten byte. Returns true if there is
+    /// none. Also returns true if there is no pattern, or the kernel may not read memory for Toft.
     pub(crate) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
         let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
         if HARDENED || !filled || !calls_are_looked_at() {
@@ -47,7 +47,7 @@ impl<O: Os> Allocator<O> {
         sound
     }
 
-    /// A free slot of a slab, and its first overwritten byte.
+    /// Returns a free slot with an overwritten byte, and the offset of that byte in the slot.
     fn overwritten(&self, slab: &Slab) -> Option<(usize, usize)> {
         let (size, end) = (slab.size(), slab.slots() * slab.size());
         let mut at = 0;
@@ -61,8 +61,8 @@ impl<O: Os> Allocator<O> {
                 for slot in
                     (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
                 {
-                    // So it seems. The state was asked after the bytes here, and will be before
-                    // them as well.
+                    // The slot seems damaged. Its state may have been read only after the bytes.
+                    // `looks_bad` reads it before and after them.
                     let looks_bad = || {
                         let mut bytes = [0u8; PIECE];
                         let bad = is_left(slab, slot)
@@ -82,13 +82,14 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// Whether the bytes of a slot among those that were read at an offset are not what they must
-    /// be, now that they were read.
+    /// Returns true if a slot is still free and has an overwritten byte among `bytes`, which were
+    /// read at offset `at` of the slab.
     fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
         self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
     }
 
-    /// The first of them, by its place in the slot.
+    /// Returns the offset in a slot of its first overwritten byte among `bytes`, which were read at
+    /// offset `at` of the slab.
     fn place_of(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
         let begin = slot * slab.size();
         let first = begin.max(at);
@@ -99,12 +100,13 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Whether what was done to a slot when it was freed is still there.
+/// Returns true if a free slot must still have the pattern, or zeros of returned pages.
 fn is_left(slab: &Slab, slot: usize) -> bool {
     slab.rest(slot) == Rest::Left
 }
 
-/// The first byte that is neither of the pattern nor of a page that has gone.
+/// Returns the offset of the first byte that is neither the pattern nor a zero of a returned page.
+/// Zeros next to pattern bytes are allowed only if `mixed` is set.
 fn stale(part: &[u8], mixed: bool) -> Option<usize> {
     let filled = part.contains(&super::guarded::STALE);
     part.iter().position(|&byte| match byte {

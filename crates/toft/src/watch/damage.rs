@@ -1,5 +1,5 @@
-//! Names what the hardened build finds wrong with a block: a write outside live blocks, and a size
-//! that is not the block's.
+//! Reports the damage that the hardened build finds: a write outside live blocks, or a size that is
+//! not the block's.
 
 use crate::allocator::Allocator;
 use crate::large::Block;
@@ -8,23 +8,23 @@ use crate::report::{Call, Line, head};
 use crate::slab::Slab;
 use crate::watch::misuse::tier;
 
-/// What is wrong.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// The byte of this number behind the block was overwritten.
+    /// The byte at this offset from the block's end was overwritten.
     Behind(usize),
-    /// The byte before the block was.
+    /// The byte before the block was overwritten.
     Before,
-    /// The byte of this number of a free block was.
+    /// The byte at this offset in a free block was overwritten.
     AfterFree(usize),
-    /// The block was freed with this size in bytes.
+    /// The block was freed with this wrong size in bytes.
     Size(usize),
-    /// The byte of this number of a reserved slot was.
+    /// The byte at this offset in a reserved slot was overwritten.
     Reserved(usize),
 }
 
 impl<O: Os> Allocator<O> {
-    /// Says what is wrong with a slot of a slab.
+    /// Reports the damage of a slot.
     #[cold]
     #[inline(never)]
     pub(crate) fn damaged(&self, call: Call, slab: &Slab, slot: usize, damage: Damage) {
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
 }
 
 impl<O: Os> Allocator<O> {
-    /// A large block was freed with a size of `given` bytes.
+    /// Reports that a large block was freed with a wrong size of `given` bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn large_size_differs(
@@ -80,7 +80,7 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// A zero-size block was freed with another size.
+    /// Reports that a zero-size block was freed with a size of `given` bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn nothing_size_differs(&self, address: usize, given: usize, call: Call) {

@@ -1,16 +1,18 @@
-//! Dangling pointers, on demand: words that lead into blocks which were freed. `toft_dangling`,
+//! Finds dangling pointers on demand: words that point into freed blocks. `toft_dangling`,
 //! `TOFT_DANGLING`.
 //!
-//! All memory that the program can write to is looked through: its data, stacks, other mappings,
-//! and every live block. A word that leads into a slot that was freed and not handed out again,
-//! into a freed large block, or into a freed guarded block, is named, with the block or the mapping
-//! that holds it. It need not be wrong: it may be never used again. And it need not be a pointer:
-//! it may be a number, or what an earlier call has left on a stack or an earlier owner in a block.
-//! One kind of word that is right is told apart: the end of a live block, which is where the next
-//! one begins.
+//! The scan covers all memory that the program can write to: its data, stacks, other mappings, and
+//! every live block. It reports a word that points into a freed large block, a freed guarded block,
+//! or a slot that was freed and not handed out again. The report names the block or the mapping
+//! that holds the word.
 //!
-//! Nothing is stopped, nothing is remembered, and nothing ends the process. Memory is read by the
-//! kernel ([`peek`]).
+//! A reported word need not be wrong: the program may never use it again. It need not be a pointer
+//! either. It may be a number, or a value that an earlier call left on a stack or an earlier owner
+//! left in a block. One kind of harmless word is recognized: the end of a live block, which is
+//! where the next one begins.
+//!
+//! No thread is stopped, nothing is recorded, and nothing ends the process. The kernel reads the
+//! memory ([`peek`]).
 
 use crate::allocator::{Allocator, Found};
 use crate::guarded::SlotCondition;
@@ -25,12 +27,12 @@ use crate::watch::reachability::{PIECE, WORD, can_peek, for_each_root};
 use process::peek;
 
 const WORDS: usize = PIECE / WORD;
-/// Words that are named to stderr by one look; all of them are in the file of reports.
+/// The most words that one scan reports on stderr. The file of reports has all of them.
 const NAMED: usize = 32;
-/// How near to a pointer to a block's end a pointer into that block is.
+/// The largest distance in words from a pointer to a block's end to a pointer into that block.
 const NEAR: usize = 2;
 
-/// What holds the words that are being looked at.
+/// The holder of the words that are being scanned.
 #[derive(Clone, Copy)]
 enum Holder<'a> {
     /// A live block.
@@ -39,23 +41,23 @@ enum Holder<'a> {
     Mapping(&'a [u8]),
 }
 
-/// One look.
+/// The state of one scan.
 struct Look {
     found: usize,
-    /// The file of reports, or none.
+    /// The descriptor of the file of reports, if there is one.
     file: Option<i32>,
-    /// Whether stderr is told more than a line.
+    /// True if stderr gets more than one line for each word.
     in_text: bool,
 }
 
 impl<O: Os> Allocator<O> {
-    /// Finds words that lead into freed blocks, names them, and returns their number. The calling
-    /// thread's stack counts from `here`, where the library's own frames end; at the program's end
-    /// it does not count.
+    /// Reports words that point into freed blocks, and returns their number. The calling thread's
+    /// stack counts from `here`, where the library's own frames end. At the program's end there is
+    /// no `here`, and that stack does not count.
     #[cold]
     #[inline(never)]
     pub fn sweep_for_dangling(&self, here: Option<usize>) -> usize {
-        // Who asks for this says that an inherited filter allows it.
+        // By requesting this the user states that an inherited filter allows the system calls.
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return 0 };
         if !can_peek() {
             self.os.report(b"toft: dangling pointers: this process may not read its own memory\n");
@@ -75,7 +77,7 @@ impl<O: Os> Allocator<O> {
             let end = slab.base() + slab.slots() * slab.size();
             let mut at = slab.base();
             while at < end && !slab.is_dormant() {
-                // Neighbours that are live are looked at together.
+                // Adjacent live slots are scanned together.
                 let slot = (at - slab.base()) / slab.size();
                 let live = |slot: &usize| slab.state(*slot) == SlotState::Live;
                 let last = (slot..slab.slots()).take_while(live).count() + slot;
@@ -101,7 +103,7 @@ impl<O: Os> Allocator<O> {
         look.found
     }
 
-    /// Every word of a range.
+    /// Scans every word of a range, and reports those that point into freed blocks.
     fn look_through(&self, look: &mut Look, start: usize, end: usize, holder: Holder) {
         let mut at = start.next_multiple_of(WORD);
         while at + WORD <= end {
@@ -117,12 +119,12 @@ impl<O: Os> Allocator<O> {
                     self.name_dangling(look, at + number * WORD, &freed, &words, number, holder);
                 }
             }
-            // A page that cannot be read is passed over.
+            // A page that cannot be read is skipped.
             at += if got < WORD { wanted.next_multiple_of(WORD) } else { got / WORD * WORD };
         }
     }
 
-    /// The freed block that a word of some leads into.
+    /// Returns the freed block that the word with this number points into, if it does.
     fn freed_block(&self, words: &[usize; WORDS], number: usize) -> Option<BlockFacts> {
         let word = *words.get(number)?;
         if !self.may_be_block(word) && !self.guarded.contains(word) {
@@ -144,8 +146,8 @@ impl<O: Os> Allocator<O> {
         (word.wrapping_sub(facts.begin) < facts.size).then_some(facts)
     }
 
-    /// Whether a word that leads to the start of a slot is rather the end of the live block before
-    /// it: a word near by leads into that.
+    /// Returns true if a word that points to the start of a slot is rather the end of the live
+    /// block before it. A word nearby then points into that block.
     fn is_an_end(&self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
         let Some(&end) = words.get(number) else { return false };
         let begin = end.wrapping_sub(size);
@@ -218,7 +220,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Sweeps each time the given number of allocations has been checked.
+    /// Scans if `looked_at`, the number of checked allocations, is a multiple of the number that
+    /// the user chose.
     pub(crate) fn dangling_now_and_then(&self, looked_at: usize) {
         let every = self.options.dangling;
         if every > 1 && looked_at.is_multiple_of(every) {
@@ -228,12 +231,12 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Whether the program had the slot and has it no more.
+/// Returns true if the program once had the slot, and has it no more.
 fn was_freed(state: SlotState) -> bool {
     matches!(state, SlotState::Free | SlotState::Remote)
 }
 
-/// The name of a mapping, or what stands for it.
+/// Returns the name of a mapping, or a description if it has none.
 fn name_of(line: &[u8]) -> &[u8] {
     // `start-end rights offset device inode   name`
     let name = line.splitn(6, |&byte| byte == b' ').nth(5).unwrap_or(&[]).trim_ascii();

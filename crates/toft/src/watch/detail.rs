@@ -1,7 +1,8 @@
-//! The rest of a report, behind its first line: who called, which block it is, where it was
-//! allocated and freed. As text to stderr, and as a line of JSON to the file that
-//! `TOFT_REPORT_FILE` names. Code is named by file, offset and build-id: `toft explain` makes
-//! functions and lines of that.
+//! The details of a report, after its first line: the caller, the block, and where it was allocated
+//! and freed.
+//!
+//! The details are text on stderr, and a line of JSON in the file that `TOFT_REPORT_FILE` names.
+//! Code is named by file, offset and build-id. `toft explain` turns these into functions and lines.
 
 use crate::allocator::{Allocator, Found};
 use crate::guarded::SlotCondition;
@@ -15,11 +16,11 @@ use crate::report::{
 use crate::slab::SlotState;
 use crate::watch::misuse::tier;
 
-/// Where a block was allocated and freed, where that is known exactly.
+/// The stacks where a block was allocated and freed, if they are known exactly.
 #[derive(Clone, Copy, Debug)]
 struct History {
     allocated: Stack,
-    /// Empty where it was not freed.
+    /// Empty if the block was not freed.
     freed: Stack,
 }
 
@@ -37,12 +38,12 @@ pub(crate) struct BlockFacts {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Tells what else is known, as far as that is wanted and can be had.
+    /// Writes what else is known, if requested and available.
     #[cold]
     #[inline(never)]
     pub(crate) fn tell_more(&self, line: &Line, stack: Option<&Stack>) {
-        // Another's rights: nothing of how the program is laid out. And of an allocator that is not
-        // the process's own this process knows nothing.
+        // A process with another user's rights must not reveal its layout. An allocator that is not
+        // the process's own has no details.
         if !self.for_ever || self.hide_addresses {
             return;
         }
@@ -57,7 +58,7 @@ impl<O: Os> Allocator<O> {
         if self.misuses_are_fatal() {
             self.filter().nothing_follows(&self.os);
         }
-        // By `full` or a file the user states that an inherited filter allows it.
+        // With `full` or a file the user states that an inherited filter allows the system calls.
         let trusted = self.options.report == Report::Full || self.options.report_file.is_some();
         self.probe_filter();
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, trusted) else { return };
@@ -81,7 +82,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The block at or around an address.
+    /// Returns the block at or around an address.
     pub(crate) fn facts(&self, address: usize) -> Option<BlockFacts> {
         let (slab, slot) = match self.find(address) {
             Found::Slot(slab, slot) => (slab, slot),

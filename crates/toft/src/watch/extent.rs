@@ -1,10 +1,10 @@
-//! How far a verification goes: over all of the heap, or for a bounded time. It counts the parts
-//! that were covered.
+//! The extent of a verification: the whole heap, or as much as a time limit allows. It counts the
+//! parts that were covered.
 
 use core::cell::Cell;
 
-/// Where a verification ends, and how many parts it has covered. A part is a slab, a large block or
-/// a quarantine, contents included.
+/// The end of a verification, and the number of parts that it has covered. A part is a slab, a
+/// large block or a quarantine, with its contents.
 pub struct Extent<'a> {
     clock: Option<Clock<'a>>,
     covered: Cell<usize>,
@@ -17,27 +17,27 @@ struct Clock<'a> {
 }
 
 impl<'a> Extent<'a> {
-    /// Over everything.
+    /// Returns an extent without a time limit.
     pub const fn all() -> Extent<'static> {
         Extent { clock: None, covered: Cell::new(0), left: Cell::new(0) }
     }
 
-    /// Until a clock shows `end`.
+    /// Returns an extent that ends when the clock `now` shows `end`.
     pub fn until(now: &'a dyn Fn() -> u64, end: u64) -> Extent<'a> {
         Extent { clock: Some(Clock { now, end }), ..Extent::all() }
     }
 
-    /// Whether it may end before all is covered.
+    /// Returns true if the verification may end before all is covered.
     pub fn is_bounded(&self) -> bool {
         self.clock.is_some()
     }
 
-    /// Whether there is time for more.
+    /// Returns true if there is time for more.
     pub fn goes_on(&self) -> bool {
         self.clock.as_ref().is_none_or(|clock| (clock.now)() < clock.end)
     }
 
-    /// As [`Extent::goes_on`]; counts one part as covered or as left.
+    /// Returns true if there is time for more, and counts one part as covered or as left.
     pub fn covers(&self) -> bool {
         let goes_on = self.goes_on();
         let count = if goes_on { &self.covered } else { &self.left };
@@ -45,7 +45,7 @@ impl<'a> Extent<'a> {
         goes_on
     }
 
-    /// Parts covered, and all parts.
+    /// Returns the number of parts covered, and the number of all parts.
     pub fn figures(&self) -> (usize, usize) {
         (self.covered.get(), self.covered.get() + self.left.get())
     }

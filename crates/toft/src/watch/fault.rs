@@ -1,10 +1,11 @@
-//! The handler of SIGSEGV, where `TOFT_GUARDED` is on. It names a bad access to the pool; any other
-//! fault goes to the earlier handler of the signal.
+//! The handler of SIGSEGV, if `TOFT_GUARDED` is on. It reports a bad access to the pool of guarded
+//! blocks. It passes any other fault to the signal's earlier handler.
 //!
-//! The program may replace our handler at any time. So each sampled block puts ours back and
-//! remembers the program's, which is called for faults that are not ours. If that in turn calls
-//! ours, which it found before itself, the first handler of all is next. A handler called by the
-//! kernel begins at the kernel's frame; one called by a function does not.
+//! The program may replace Toft's handler at any time. So each sampled block installs Toft's
+//! handler again, and records the program's handler, which gets the faults outside the pool. If the
+//! program's handler calls Toft's, which it has found installed, Toft calls the handler that was
+//! the first of all. The stack tells the two cases apart: only a handler that the kernel calls
+//! begins at the kernel's frame.
 
 use crate::allocator::{allocator, inside};
 use crate::guarded::{Access, Guarded, Slot};
@@ -16,7 +17,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
 
-/// The handler: passes on where its stack begins.
+/// The handler. It passes its stack pointer on to `fault`.
 #[unsafe(naked)]
 unsafe extern "C" fn on_fault(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
@@ -25,9 +26,10 @@ unsafe extern "C" fn on_fault(_signal: c_int, _info: *mut libc::siginfo_t, _cont
     core::arch::naked_asm!("mov x3, sp", "b {}", sym fault);
 }
 
-/// Whether the kernel has called us: then its frame begins where our stack does.
+/// Returns true if the kernel has called the handler. The kernel's frame then begins where the
+/// handler's stack does.
 fn is_from_kernel(info: *mut libc::siginfo_t, context: *mut c_void, stack: usize) -> bool {
-    // A return address, the context, and more; elsewhere the information comes first.
+    // On x86-64 a return address and the context come first, elsewhere the signal information.
     if cfg!(target_arch = "x86_64") { context.addr() == stack + 8 } else { info.addr() == stack }
 }
 
@@ -44,15 +46,15 @@ fn ours() -> usize {
     on_fault as *const () as usize
 }
 
-/// Puts the handler in place for the first time. It is there if the C library has allocated during
-/// the start, as musl's `pthread_atfork` does.
+/// Installs the handler for the first time. It is installed already if the C library has allocated
+/// during the start, as musl's `pthread_atfork` does.
 pub(crate) fn begin(guarded: &Guarded) {
     stay_in_place(guarded);
     let (handler, flags) = guarded.chained(false);
     guarded.chain(handler, flags, true);
 }
 
-/// Puts it back, where the program has set its own.
+/// Installs the handler again, if the program has replaced it.
 pub(crate) fn stay_in_place(guarded: &Guarded) {
     let before = current();
     if before.sa_sigaction != ours() {
@@ -61,7 +63,7 @@ pub(crate) fn stay_in_place(guarded: &Guarded) {
     }
 }
 
-/// With the mask and the stack that the one before asked for.
+/// Installs the handler, with the mask and the stack that the handler before it requested.
 fn put(mut action: libc::sigaction) {
     action.sa_sigaction = ours();
     action.sa_flags = (action.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND;
@@ -69,6 +71,8 @@ fn put(mut action: libc::sigaction) {
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()) };
 }
 
+/// Reports a bad access to the pool, or calls the handler that is next.
+///
 /// # Safety
 /// 1. Called by the kernel, or with what the kernel has given another handler.
 unsafe extern "C" fn fault(
@@ -81,7 +85,8 @@ unsafe extern "C" fn fault(
     let address = unsafe { (*info).si_addr() }.addr();
     // SAFETY: duty 1.
     let sent = unsafe { (*info).si_code } <= 0;
-    // The kernel starts a handler with its own rights, and naming counts in the tables.
+    // The kernel starts a handler with default protection-key rights, and a report changes the
+    // tables.
     if !sent && inside(|| is_named(address, context)) {
         return;
     }
@@ -91,7 +96,7 @@ unsafe extern "C" fn fault(
         libc::SIG_IGN if sent => {}
         libc::SIG_DFL | libc::SIG_IGN => end_by_default(signal, sent),
         _ if flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: the program has named this function for the purpose.
+            // SAFETY: the program has installed this function as a handler of this kind.
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
                 unsafe { core::mem::transmute(handler) };
             handler(signal, info, context);
@@ -104,8 +109,8 @@ unsafe extern "C" fn fault(
     }
 }
 
-/// What the kernel does without a handler: as soon as this one returns, the instruction faults
-/// again, or a signal that was sent comes again.
+/// Does what the kernel does without a handler. After the handler returns, the instruction faults
+/// again, or a signal that was sent arrives again.
 pub(crate) fn end_by_default(signal: c_int, sent: bool) {
     // SAFETY: a structure of integers, of which zero is the default.
     unsafe {
@@ -119,7 +124,8 @@ pub(crate) fn end_by_default(signal: c_int, sent: bool) {
     }
 }
 
-/// Names a bad access. Returns true if it was one.
+/// Reports a bad access to the pool. Returns true if the fault is dealt with, so that the program
+/// may go on.
 fn is_named(address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let Some(access) = allocator.guarded.access(address) else { return false };
@@ -140,7 +146,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         Access::Within(slot) if allocator.guarded.is_shut_out(slot, address) => {
             return is_unset(slot, address, context);
         }
-        // Another thread that met it was let in meanwhile.
+        // The page is accessible again if another thread's fault on it was handled meanwhile.
         Access::Within(slot) if slot.is_watched() => {
             return process::peek(address, &mut [0]) == 1;
         }
@@ -160,13 +166,13 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
     allocator.conclude_with(&mut line, stack.as_ref());
-    // It goes on: the page is the program's from now on.
+    // If the program goes on, it may use the page from now on.
     allocator.guarded.give_in(address);
     true
 }
 
-/// An access to a page that the watcher has shut, because a read would come before its first write.
-/// Names a reader; a writer goes on.
+/// Handles a fault on a page that the watcher made inaccessible because a read would be before the
+/// first write. Reports a read. A write goes on.
 fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let at = Registers::of(context);
@@ -179,7 +185,7 @@ fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
     true
 }
 
-/// Where a signal interrupted the program.
+/// The program's registers at the moment when a signal interrupted it.
 pub(crate) struct Registers {
     pub(crate) instruction: usize,
     pub(crate) stack: usize,
@@ -190,14 +196,14 @@ pub(crate) struct Registers {
 impl Registers {
     pub(crate) fn of(context: *mut c_void) -> Registers {
         let context: *const libc::ucontext_t = context.cast_const().cast();
-        // SAFETY: what the kernel gives a handler that asks for it.
+        // SAFETY: the kernel gives this context to a handler that requests it.
         let machine = unsafe { &(*context).uc_mcontext };
         #[cfg(target_arch = "x86_64")]
         {
             let register = |number: c_int| {
                 machine.gregs.get(number as usize).map_or(0, |&value| value as usize)
             };
-            // Bit 1 of the processor's error code says that it was a write.
+            // Bit 1 of the processor's error code is set for a write.
             let writes = register(libc::REG_ERR) & 2 != 0;
             Registers {
                 instruction: register(libc::REG_RIP),
@@ -224,21 +230,21 @@ impl Registers {
     }
 }
 
-/// Whether an instruction of aarch64 that accesses memory writes to it. Atomic operations, which do
-/// both, write.
+/// Returns true if an instruction of aarch64 that accesses memory writes to it. Atomic operations,
+/// which read and write, count as writes.
 #[cfg(any(test, target_arch = "aarch64"))]
 fn stores(code: u32) -> bool {
     let bits = |low: u32, count: u32| code >> low & ((1 << count) - 1);
     let vector = bits(26, 1) == 1;
     match bits(27, 3) {
-        // One register. Two bits tell: of vectors the lower one; of others only 00 stores, the rest
-        // extend the sign.
+        // One register; the first arm has the atomic operations. For vectors the lower of two bits
+        // is zero in a store. For others both bits are zero in a store, and the rest are loads.
         0b111 if bits(24, 1) == 0 && bits(21, 1) == 1 && bits(10, 2) == 0 && !vector => true,
         0b111 if vector => bits(22, 1) == 0,
         0b111 => bits(22, 2) == 0,
-        // Addresses relative to the instruction are read only.
+        // Accesses relative to the instruction only read.
         0b011 => false,
-        // Pairs, structures of vectors, exclusive and ordered ones: one bit tells.
+        // Pairs, structures of vectors, exclusive and ordered accesses: one bit is zero in a store.
         0b101 | 0b001 => bits(22, 1) == 0,
         _ => false,
     }
@@ -248,7 +254,7 @@ fn stores(code: u32) -> bool {
 mod tests {
     use super::stores;
 
-    /// The words are the assembler's.
+    /// The words are output of the assembler.
     #[test]
     fn stores_are_told_from_loads() {
         for (name, code, stored) in [

@@ -1,5 +1,4 @@
-//! What is done to blocks on slow paths where the environment asks for it: sampling, patterns,
-//! verifying.
+//! Optional work on blocks in slow paths: sampling, fill patterns and verification.
 
 use crate::allocator::{Allocator, Found};
 use crate::guarded::{Slot, SlotCondition};
@@ -12,19 +11,20 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 use crate::watch::fault;
 
-/// What is written to a block that `malloc` hands out, and to one that is freed: `TOFT_FILL`.
+/// The bytes of `TOFT_FILL`: the first is for blocks that `malloc` hands out, the second for freed
+/// ones.
 const FRESH: u8 = 0xA5;
 pub(crate) const STALE: u8 = 0xDF;
 
-/// How many allocations one chance of sampling stands for.
+/// The number of allocations that one chance of sampling stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stands {
-    /// For itself.
+    /// One allocation.
     Alone,
-    /// For the claim that it begins: the others are served without a check.
+    /// The claim that the block begins. The fast paths serve the claim's other slots without a
+    /// check.
     ForItsClaim,
-    /// As `calloc` comes here: a small one for its claim, another for itself. What it holds has to
-    /// stay.
+    /// From `calloc`: the claim if the block is small, else one allocation. The zeros must stay.
     Zeroed,
 }
 
@@ -36,9 +36,9 @@ fn fill(address: usize, bytes: usize, byte: u8) {
 }
 
 impl<O: Os> Allocator<O> {
-    /// A block was allocated where that is slow anyway: by chance it is another one, between guard
-    /// pages, or it is filled, or a heap is verified. The block is as large as the first, zero, and
-    /// aligned as asked for.
+    /// Returns the block that a slow path has allocated, or by chance a replacement between guard
+    /// pages. The replacement is as large as the first block, zero, and aligned to `align`. If
+    /// requested, also fills the block, verifies the heap, or searches for dangling pointers.
     #[inline]
     pub(crate) fn sample(
         &self,
@@ -64,21 +64,22 @@ impl<O: Os> Allocator<O> {
         self.now_and_then(heap);
         let address = self.sampled(heap, address, align, site, stands);
         let filled = self.options.fill.of_fresh() && stands != Stands::Zeroed;
-        // To write it would be to have written it.
+        // A fill would count as the first write of a watched block.
         if filled && !self.guarded.is_watched(address) {
             self.fill(address, FRESH);
         }
         address
     }
 
-    /// What is due after a number of allocations.
+    /// Runs the checks that are due after a number of allocations.
     fn now_and_then(&self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
         self.verify_now_and_then(heap, number);
         self.dangling_now_and_then(number);
     }
 
-    /// A block of another thread, or of one of which every call is looked at, is about to be freed.
+    /// Fills a slot that is about to be freed, if requested. The slot is another thread's, or every
+    /// call is checked.
     #[cold]
     #[inline(never)]
     pub(crate) fn before_free(&self, slab: &Slab, slot: usize) {
@@ -107,14 +108,14 @@ impl<O: Os> Allocator<O> {
             return address;
         }
         let Found::Slot(slab, slot) = self.find(address) else { return address };
-        // Where every call is looked at, a claim stands for nothing.
+        // If every call is checked, a block does not stand for its claim.
         let for_its_claim = match stands {
             Stands::Alone => false,
             Stands::ForItsClaim => true,
-            // The hardened build comes here with each of them.
+            // In the hardened build every `calloc` reaches this function.
             Stands::Zeroed => !HARDENED && slab.class().is_small(),
         };
-        // A slot of a shared heap was taken alone.
+        // A slot of a shared heap was taken alone, without a claim.
         let of = if for_its_claim && heap.owns(slab) && !self.options.is_careful() {
             slab.claimed().count_ones() as usize + 1
         } else {
@@ -139,13 +140,13 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Frees a sampled block; returns false where none begins there.
+    /// Frees a guarded block. Returns false if none begins at `address`.
     pub(crate) fn free_guarded(&self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)
     }
 
-    /// A call was given an address in the pool that is no live block.
+    /// Describes an address in the pool that is not a live block.
     pub(crate) fn describe_guarded(
         &self,
         line: &mut Line,
@@ -175,7 +176,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Where a sampled block was allocated.
+/// Returns the call site that allocated a guarded block.
 pub(crate) fn site_of(slot: &Slot) -> usize {
     slot.allocated().frames().next().map_or(0, |(address, _)| address)
 }

@@ -1,4 +1,4 @@
-//! A file of hints: read at the start, followed where a call site is new (docs/hints.md).
+//! Reads the file of hints at the start, and applies it to new call sites (docs/hints.md).
 
 use crate::allocator::Allocator;
 use crate::options::{
@@ -9,12 +9,13 @@ use crate::os::{Os, process};
 use crate::report::Line;
 use crate::site::{Hints, Rule};
 
-/// Most bytes of a file: a line for each site of a hundred of the largest programs.
+/// The largest file in bytes: a line for each call site of a hundred of the largest programs.
 const FILE_MOST: usize = 16 << 20;
-/// Lines that are not understood, of which each is told; the others are counted.
+/// The number of invalid lines that are reported one by one. Further ones are only counted.
 const TOLD_MOST: usize = 8;
 
-/// The hints that were asked for, if they can be had: then sites are looked up one by one.
+/// Reads the requested hints, and switches `options` to exact call sites. Returns no hints if none
+/// were requested, another option excludes them, or the file cannot be read.
 pub(crate) fn read(options: &mut Options) -> Hints {
     let Some(name) = options.hints else { return Hints::none() };
     let name = name.as_c_str().to_bytes();
@@ -64,12 +65,12 @@ fn read_file(options: &Options, name: &[u8]) -> Result<Hints, &'static str> {
     Ok(hints)
 }
 
-/// As many as are needed: the tables are the smaller for it.
+/// Returns the number of partitions that the hints need. A smaller number makes the tables smaller.
 fn partitions(hints: &Hints) -> usize {
     match hints.own() {
         None => PARTITIONS_EXACT,
         Some(own) => {
-            // Row 0, and one in 64 for sites that come late.
+            // Adds row 0, and more than the one partition in 64 that late sites get.
             let needed = own.saturating_add(hints.groups()).saturating_add(1);
             let needed = needed.saturating_add(needed / 32 + 1);
             needed.min(PARTITIONS_MAX).next_power_of_two().max(PARTITIONS_USUAL)
@@ -90,7 +91,8 @@ fn refuse(name: &[u8], why: &str) {
 }
 
 impl<O: Os> Allocator<O> {
-    /// The number of the partition that a new site is to share with others, where hints say so.
+    /// Returns the partition that a new site shares with others, or `None` if the hints put it in
+    /// no group.
     #[inline]
     pub(crate) fn hinted(&self, site: usize) -> Option<usize> {
         if !self.hints.are_there() {

@@ -1,9 +1,11 @@
-//! Leaks at exit, by call site: `TOFT_LEAKS`.
+//! Reports leaks at exit, by call site: `TOFT_LEAKS`.
 //!
-//! A leak is a block that can no longer be freed: when the program ends, no pointer to it or into
-//! it is found in what the program can still reach (`reachability.rs`). With `TOFT_LEAKS=all` it is
-//! every block that was not freed. Each call site has one line, the largest first. The table of
-//! sites is as large as it has to be: there is no site that is left out.
+//! A leak is a block that the program can no longer free. At exit, no pointer to it or into it is
+//! found in memory that the program can reach (`reachability.rs`). With `TOFT_LEAKS=all`, every
+//! block that was not freed is a leak.
+//!
+//! Each call site has one line, the largest first. The table of sites has an entry for each slab
+//! and large block, so no site is left out.
 
 use crate::allocator::Allocator;
 use crate::large::BlockState;
@@ -16,7 +18,7 @@ use crate::slab::SlotState;
 use crate::stats::Resident;
 use crate::watch::reachability::Reach;
 
-/// What one call site has leaked.
+/// The leaks of one call site.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Leak {
@@ -25,22 +27,22 @@ struct Leak {
     blocks: usize,
 }
 
-/// All of them, in memory that was mapped for it.
+/// All leaks, in memory mapped for the table.
 struct Table {
     leaks: &'static mut [Leak],
     len: usize,
-    /// Blocks for which there was no room: other threads have allocated meanwhile, from new call
+    /// The number of blocks that did not fit. Other threads allocated them meanwhile, from new call
     /// sites.
     missed: usize,
-    /// Blocks that can still be reached, and their bytes.
+    /// The number of blocks that can still be reached, and their bytes.
     reachable: (usize, usize),
 }
 
-/// Room for what other threads do while the table is filled.
+/// Extra entries for allocations of other threads while the table is filled.
 const SPARE: usize = 4096;
 
 impl Table {
-    /// Room for as many entries as there are slabs and large blocks.
+    /// Returns a table with an entry for each slab and each large block, or `None` without memory.
     fn new<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
@@ -91,7 +93,7 @@ impl Table {
         self.merge();
     }
 
-    /// One entry for each site, most bytes first.
+    /// Merges the entries of each site, and sorts them by bytes, the largest first.
     fn merge(&mut self) {
         self.sort(|leak| (leak.site, 0));
         let mut kept = 0;
@@ -140,25 +142,25 @@ impl Table {
     }
 }
 
-/// Where a report of leaks goes.
+/// The destination of a report of leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// To the process that started the program and names the call sites by the list of mappings
-    /// below.
+    /// The process that started the program. It names the call sites by the list of mappings that
+    /// follows the report.
     Starter(i32),
-    /// To stderr, and to the file of reports.
+    /// Stderr, and the file of reports.
     Person,
 }
 
 impl<O: Os> Allocator<O> {
-    /// The program ends: tells what it has leaked.
+    /// Reports the leaks when the program ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn tell_leaks(&self, to: To) {
-        // By this option the user states that an inherited filter allows it.
+        // With this option the user states that an inherited filter allows the system calls.
         let permit = self.filter().permit(&self.os, Calls::REPORT, true);
         let wanted = self.options.leaks == Leaks::Lost;
-        // Looking at memory that may go is an unusual call.
+        // Reading memory that may vanish takes an unusual system call.
         let reach = if wanted && permit.is_some() { Reach::of(self) } else { None };
         let Some(mut table) = Table::new(self) else {
             self.os.report(b"toft: leaks: there is no memory to count them in\n");
@@ -185,7 +187,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// `leaks: 400 bytes in 4 blocks, of 2 call sites`.
+/// Writes the first line, such as `leaks: 400 bytes in 4 blocks, of 2 call sites`.
 fn message<const BYTES: usize>(w: &mut Writer<BYTES>, table: &Table, blind: bool) {
     let (bytes, blocks) = table.sums();
     w.text("leaks: ").digits(bytes as u64, 10).text(" bytes in ").digits(blocks as u64, 10);
@@ -242,7 +244,7 @@ fn write_json(
     w.field("reachable_bytes", table.reachable.1 as u64);
     w.field("reachable_blocks", table.reachable.0 as u64);
     if let Some(now) = resident {
-        // The scan covers the first; the origin of the second is unknown.
+        // The scan covers the first. The origin of the second is unknown.
         w.field("resident", now.slabs + now.large);
         w.field("other_resident", now.brk + now.other);
     }

@@ -1,5 +1,7 @@
-//! Naming a bad call: one line, from a fixed buffer, what else is known (`detail.rs`), and then the
-//! end or going on. A further check has its own line: [`head`], what it saw,
+//! Reports bad calls.
+//!
+//! A report is one line from a fixed buffer, and then the details (`detail.rs`). The process then
+//! ends or goes on. Other checks write their own line: [`head`], then the finding, then
 //! [`Allocator::conclude`].
 
 use crate::allocator::{Allocator, Found};
@@ -10,7 +12,8 @@ use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
 
 impl<O: Os> Allocator<O> {
-    /// A call was given an address that is not a live block: says what it is instead.
+    /// Reports a call with an address that is not a live block, and describes what is there
+    /// instead. A sampled slot is a live block after all, and is freed.
     #[cold]
     #[inline(never)]
     pub fn misused(&self, call: Call, address: usize) {
@@ -63,7 +66,7 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// A large block was missed: something was written before it or behind it.
+    /// Reports a write before or after a large block.
     #[cold]
     #[inline(never)]
     pub(crate) fn missed_large(&self, call: Call, block: &Block, damage: Damage) {
@@ -81,7 +84,7 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// A slot that is not live was freed.
+    /// Reports the free of a slot that is not live.
     #[cold]
     #[inline(never)]
     pub(crate) fn freed_twice(&self, slab: &Slab, slot: usize, call: Call) {
@@ -131,13 +134,13 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    /// The end of every report, whatever it is of: the line, the rest as `TOFT_REPORT` has it, and
-    /// the end of the process.
+    /// Ends a report: writes the line, adds the details that `TOFT_REPORT` selects, and ends the
+    /// process or counts the misuse.
     pub(crate) fn conclude(&self, line: &mut Line) {
         self.conclude_with(line, None);
     }
 
-    /// Concludes with a known stack, where what happened was no call.
+    /// Ends a report with a known stack, for an event that was no call.
     pub(crate) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
         if !self.options.in_silence {
             self.os.report(line.end());

@@ -1,16 +1,16 @@
-//! L8: what observes: reports, checks, samples, profiles.
+//! L8: observation of the heap: reports, checks, samples and profiles.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `misuse.rs`, `damage.rs`, `detail.rs` | the report of a bad call, of damage, and what is added |
+//! | `misuse.rs`, `damage.rs`, `detail.rs` | reports of bad calls and damage, and their details |
 //! | `bounds.rs` | copies that leave their block |
-//! | `guarded.rs`, `fault.rs` | blocks between guard pages; accesses that fault there |
-//! | `sampling.rs` | allocations by chance, with their stacks |
-//! | `profile/` | profiles by call site, written from inside |
+//! | `guarded.rs`, `fault.rs` | blocks between guard pages, and accesses that fault there |
+//! | `sampling.rs` | random samples of allocations, with their stacks |
+//! | `profile/` | profiles by call site, written from inside the process |
 //! | `leaks.rs`, `reachability.rs`, `dangling.rs` | unreachable blocks; pointers to freed ones |
-//! | `verify*.rs`, `contents.rs`, `extent.rs` | the whole heap, for a bounded time |
+//! | `verify*.rs`, `contents.rs`, `extent.rs` | verification of the heap, perhaps in part |
 //! | `uninitialized.rs` | reads of memory that was never written |
-//! | `hints.rs` | what an earlier run showed of call sites |
+//! | `hints.rs` | what an earlier run has shown about call sites |
 
 mod bounds;
 mod contents;

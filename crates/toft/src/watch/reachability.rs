@@ -1,15 +1,16 @@
-//! Which blocks can still be reached, by a conservative look: any word that could be a pointer to a
-//! block or into it counts as one.
+//! Finds the blocks that the program can still reach, by a conservative mark. Any word that could
+//! be a pointer to a block, or into it, counts as one.
 //!
-//! The look begins with all memory of the process that can be written to and is not the
-//! allocator's: the data of the program and its libraries, stacks, thread-local storage, mappings
-//! of the program's own. Stacks of other threads are looked at as a whole, the calling thread's
-//! from where it is; registers are not. What is found is looked through in turn. It may find too
-//! much (a number that looks like a pointer, a word that a function has left behind on the stack),
-//! never too little, but for pointers that are kept in another form.
+//! The scan begins with all writable memory of the process that is not the allocator's. That is the
+//! data of the program and its libraries, stacks, thread-local storage, and the program's own
+//! mappings. Stacks of other threads are scanned as a whole, the calling thread's from the current
+//! frame on. Registers are not scanned. Each block that is found is scanned in turn.
 //!
-//! Nothing is stopped: what other threads do meanwhile is seen or not. Memory is read by the kernel
-//! ([`peek`]), because they may unmap it.
+//! The scan may find too much: a number that equals an address, or a word that a function left on
+//! the stack. It finds too little only if the program keeps a pointer in another form.
+//!
+//! No thread is stopped, so the scan may miss what other threads do meanwhile. The kernel reads the
+//! memory ([`peek`]), because other threads may unmap it.
 
 use crate::allocator::{Allocator, Found};
 use crate::large::BlockState;
@@ -17,31 +18,32 @@ use crate::os::Os;
 use crate::os::process::{peek, read_lines_by, scratch};
 use crate::slab::SlotState;
 
-/// Bytes read at a time.
+/// The number of bytes read at a time.
 pub(crate) const PIECE: usize = 4096;
 pub(crate) const WORD: usize = size_of::<usize>();
-/// Bytes of descriptors for each word of marks: those of a large block, or of 32 slots of a slab.
+/// The number of descriptor bytes for each word of marks. The descriptor of a large block has one
+/// word, and that of a slab has one for each 32 slots.
 const UNIT: usize = 64;
 
-/// Marks for all blocks, and the blocks that are yet to be looked through.
+/// The marks for all blocks, and the blocks that are still to be scanned.
 #[derive(Debug)]
 pub(crate) struct Reach {
-    /// Where the marks are of the descriptors from `first` to `end`; zero at first, and most never
-    /// touched.
+    /// The address of the marks for the descriptors from `first` to `end`. They are zero at first,
+    /// and most are never touched.
     marks: usize,
     first: usize,
     end: usize,
-    /// Begin and length of blocks: a stack with room for every block.
+    /// The address of a stack with the beginning and length of blocks. It has room for every block.
     pending: usize,
     room: usize,
     len: usize,
-    /// The large block that was found last: several words often point into one.
+    /// The large block that was found last, because several words often point into one.
     last: (usize, usize),
 }
 
 impl Reach {
-    /// Marks whatever can be reached; `None` where there is no memory for that, or no leave to
-    /// look.
+    /// Marks all blocks that can be reached. Returns `None` if there is no memory for the marks, or
+    /// the kernel does not read memory for Toft.
     pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
         if !can_peek() {
             return None;
@@ -66,7 +68,7 @@ impl Reach {
         Some(reach)
     }
 
-    /// The word of marks that has a slot's, and its bit there.
+    /// Returns the word that has the mark of a slot, and the bit in it.
     fn mark_of(&self, descriptor: usize, slot: usize) -> Option<(*mut u32, u32)> {
         if !(self.first..self.end).contains(&descriptor) {
             return None;
@@ -75,12 +77,12 @@ impl Reach {
         Some((core::ptr::with_exposed_provenance_mut(self.marks + word * 4), 1 << (slot % 32)))
     }
 
-    /// Whether a block can be reached, by the address of its descriptor and its slot (0, if it is
-    /// large).
+    /// Returns true if a block can be reached. `descriptor` is the address of its descriptor.
+    /// `slot` is its slot, or 0 if it is large.
     pub(crate) fn is_marked(&self, descriptor: usize, slot: usize) -> bool {
         let Some((word, bit)) = self.mark_of(descriptor, slot) else { return false };
-        // SAFETY: a word for each descriptor of the range was mapped; for a slab eight, and a slot
-        // has a number below 256. No other thread writes.
+        // SAFETY: a word for each unit of the range is mapped. A slab has eight, and a slot's
+        // number is below 256. No other thread writes them.
         unsafe { *word & bit != 0 }
     }
 
@@ -111,7 +113,7 @@ impl Reach {
         Some((begin, bytes))
     }
 
-    /// Every word of a range.
+    /// Scans every word of a range.
     fn look_at<O: Os>(&mut self, allocator: &Allocator<O>, start: usize, end: usize) {
         let mut piece = [0u8; PIECE];
         let mut at = start.next_multiple_of(WORD);
@@ -121,12 +123,12 @@ impl Reach {
             for bytes in piece.get(..got).unwrap_or(&[]).chunks_exact(WORD) {
                 self.meet(allocator, usize::from_ne_bytes(bytes.try_into().unwrap_or([0; WORD])));
             }
-            // A page that cannot be read is passed over.
+            // A page that cannot be read is skipped.
             at += if got == 0 { wanted } else { got.next_multiple_of(WORD) };
         }
     }
 
-    /// A word that may be a pointer.
+    /// Marks the block that a word may point to.
     fn meet<O: Os>(&mut self, allocator: &Allocator<O>, word: usize) {
         if !allocator.may_be_block(word) || (self.last.0..self.last.1).contains(&word) {
             return;
@@ -137,7 +139,7 @@ impl Reach {
             Found::Large(block) | Found::InLarge(block) => {
                 if block.state() == BlockState::Live {
                     let (begin, bytes) = (allocator.large().address(block), block.bytes());
-                    // One byte behind the end is still a pointer to it.
+                    // A pointer to the end of a block still counts as a pointer to it.
                     if word.wrapping_sub(begin) <= bytes {
                         self.last = (begin, begin + bytes);
                         self.mark((&raw const *block).addr(), 0, begin, bytes);
@@ -145,7 +147,7 @@ impl Reach {
                 }
                 return;
             }
-            // Those are scanned as a whole: what is freed there cannot be read; and zero-size
+            // The slots of guarded blocks are roots, and freed ones cannot be read. Zero-size
             // blocks have no contents.
             Found::Guarded(_) | Found::Nothing(_) | Found::Foreign => return,
         };
@@ -156,15 +158,15 @@ impl Reach {
     }
 }
 
-/// Whether the kernel reads memory for us: where it does not, nothing would be found.
+/// Returns true if the kernel reads memory for Toft. If it does not, a scan would find nothing.
 pub(crate) fn can_peek() -> bool {
     let (known, mut seen) = ([0x70u8; WORD], [0u8; WORD]);
     peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
 }
 
-/// Every mapping that can be written to, but for the allocator's windows, the tables of guarded
-/// blocks and the ranges `but`; with its line of the kernel's list. The calling thread's stack
-/// begins at `here`: what lies below is left from calls that are over.
+/// Passes every writable mapping to `each`, with its line of the kernel's list. Leaves out the
+/// allocator's windows, the tables of guarded blocks and the ranges `but`. The calling thread's
+/// stack begins at `here`, because the memory below is left from calls that have returned.
 pub(crate) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
     but: [(usize, usize); 2],
@@ -183,7 +185,8 @@ pub(crate) fn for_each_root<O: Os>(
             return;
         }
         let mut at = if (start..end).contains(&here) { here } else { start };
-        // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
+        // Adjacent mappings of a kind are one line. The allocator's memory may be in the middle of
+        // it.
         while at < end {
             let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
             let &(first, last) = ours.unwrap_or(&(end, end));
@@ -195,7 +198,7 @@ pub(crate) fn for_each_root<O: Os>(
     });
 }
 
-/// The range of a mapping that can be read and written.
+/// Returns the range of a mapping that can be read and written.
 fn writable(line: &[u8]) -> Option<(usize, usize)> {
     let hex = |text: &[u8]| {
         text.iter().try_fold(0usize, |number, &byte| {

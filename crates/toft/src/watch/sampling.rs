@@ -1,10 +1,10 @@
-//! Sampling of blocks where malloc and free are slow anyway: by chance, in proportion to bytes. For
-//! probes (`os/probes.rs`), and for the stacks that are kept (`sample/`): one choice for both.
+//! Samples blocks on the slow paths of malloc and free, at random and in proportion to bytes.
+//! Probes (`os/probes.rs`) and the kept stacks (`sample/`) share the choice.
 //!
-//! A claim begins with a slow call, and fast calls take its other slots. So the claim is made to
-//! end where the next chosen byte is, and the call that gets that slot is slow again
-//! (`bin/distance.rs`). Chosen blocks are marked if frees are followed: their state is not LIVE, so
-//! that their free is slow.
+//! A claim begins with a slow call, and fast calls take its other slots. So the claim is cut before
+//! the slot with the next chosen byte. The call that gets that slot is then slow again
+//! (`bin/distance.rs`). If frees are followed, chosen blocks are marked: their state is not LIVE,
+//! so their free is slow.
 
 use crate::allocator::{Allocator, Found};
 use crate::large::Block;
@@ -15,8 +15,8 @@ use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat, current_heap};
 
 impl<O: Os> Allocator<O> {
-    /// A claim was begun in a bin, and its first slot, at `address`, handed out. Samples it if
-    /// chosen, and makes the claim end before the next chosen slot.
+    /// Samples the first slot of a new claim, at `address`, if it is chosen. Makes the claim end
+    /// before the next chosen slot.
     #[cold]
     #[inline(never)]
     pub(crate) fn tell_claim(
@@ -42,12 +42,13 @@ impl<O: Os> Allocator<O> {
             if slab.claim_at_most(before) {
                 slab.set_due(distance.owe());
             } else {
-                // The reclaimer is at the slab: the others go out, and are not sampled.
+                // The reclaimer is at the slab, so the claim cannot be cut. Its chosen slots are
+                // handed out without being sampled.
                 let lost = (before..claimed).filter(|_| pass(size) != 0).count();
                 self.samples.lost(lost, Weight::of(size, interval));
             }
         }
-        // Where a block between guard pages stands for it, nothing is told.
+        // If a guarded block has replaced the slot, nothing is reported.
         if chosen != 0
             && let Found::Slot(slab, slot) = self.find(address)
         {
@@ -58,7 +59,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A large block was handed out.
+    /// Samples a large block that is being handed out, if it is chosen.
     #[inline]
     pub(crate) fn tell_large(&self, heap: &Heap, address: usize, site: usize) {
         if probes::wants_allocations() {
@@ -95,7 +96,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
         let [stack, frame] = heap.take_call();
-        // By this option the user states that an inherited filter allows the call that reads
+        // With this option the user states that an inherited filter allows the call that reads
         // stacks.
         let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
             Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
@@ -104,14 +105,14 @@ impl<O: Os> Allocator<O> {
         self.samples.had(&self.os, address, weight, &mut trace);
     }
 
-    /// A sampled block is about to be freed.
+    /// Reports that a sampled block is about to be freed.
     fn tell_it_is_freed(&self, address: usize) {
         self.samples.freed(address);
         probes::freed(address);
     }
 
-    /// A large block was resized or moved, by a call that returns to `site`. With `told`, the old
-    /// block was sampled; it is out of the samples by now.
+    /// Reports that a call that returns to `site` has resized or moved a large block. With `told`,
+    /// the old block was sampled, and is already out of the samples.
     pub(crate) fn tell_resized(
         &self,
         heap: &Heap,
@@ -125,7 +126,7 @@ impl<O: Os> Allocator<O> {
         self.tell_large(heap, to, site);
     }
 
-    /// A large block is about to be freed.
+    /// Reports that a large block is about to be freed, if it was sampled.
     #[inline]
     pub(crate) fn tell_large_freed(&self, block: &Block, address: usize) {
         if probes::THERE && block.take_told() {
@@ -133,7 +134,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A block at an address is about to be freed in a separate way.
+    /// Reports that a block is about to be freed on a separate path, if it was sampled.
     pub(crate) fn tell_freed(&self, address: usize) {
         let told = probes::THERE
             && match self.find(address) {
@@ -146,8 +147,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Frees a slot that a probe follows, and reports that it is freed; returns false if none does.
-    /// `free` calls this with any slot that is not plainly live.
+    /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
+    /// sampled. `free` calls this for any slot that is not plainly live.
     pub(crate) fn free_told(&self, address: usize, call: Call) -> bool {
         if !probes::THERE {
             return false;

@@ -1,12 +1,14 @@
-//! Reads of what was not written: `TOFT_UNINIT`. The watcher, a thread of the library's own that
-//! the kernel tells of each first access to a page of a watched block (`guarded/watch.rs`), and
-//! what it makes of it.
+//! Reports reads of uninitialized memory: `TOFT_UNINIT`.
+//!
+//! The watcher is a thread of the library. The kernel notifies it of each first access to a page of
+//! a watched block (`guarded/watch.rs`). The watcher's response depends on the access:
 //!
 //! ```text
-//! to write       the page is filled with zeros, and the program goes on
-//! to read        the page is shut, filled, and its reader faults: the handler names it (`fault.rs`)
-//! to read, by    the same is named here: `write(2)` of a buffer that was never written
-//! a system call
+//! write          fill the page with zeros; the program goes on
+//! read           make the page inaccessible and fill it; the reader faults, and the handler
+//!                reports the read (`fault.rs`)
+//! read by a      report it here, such as `write(2)` of a buffer that was never written
+//! system call
 //! ```
 
 use crate::allocator::Allocator;
@@ -18,12 +20,12 @@ use crate::report::{Call, Line, Stack, head};
 use crate::sync::pause;
 use crate::watch::guarded::site_of;
 
-/// How often it is asked what a thread is doing that is about to wait.
+/// The most times that the watcher asks what a thread is doing, until it has stopped.
 const LOOKS: u32 = 1000;
 
 impl<O: Os> Allocator<O> {
-    /// The descriptor that reports reads, if requested and available. The first caller starts the
-    /// watcher.
+    /// Returns the descriptor that reports reads, if requested and available. The first caller
+    /// starts the watcher.
     pub(crate) fn watcher(&self) -> Option<i32> {
         if self.options.uninit == 0 || !self.for_ever {
             return None;
@@ -38,7 +40,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn start_watcher(&self) -> Option<i32> {
-        // By this option the user states that an inherited filter allows it.
+        // With this option the user states that an inherited filter allows the system calls.
         let permit = self.filter().permit(
             &self.os,
             Calls::REPORT.and(Calls::FAULTS).and(Calls::THREAD),
@@ -60,9 +62,9 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// A filter of system calls is about to be installed, perhaps for all threads, and it need not
-    /// know what the watcher calls. Stops reports, and waits until the watcher itself waits, where
-    /// it stays. Not on a path of malloc's.
+    /// Stops the reports, because a filter of system calls is about to be installed. The filter may
+    /// be for all threads, and need not allow the watcher's calls. Waits until the watcher is
+    /// waiting in `read`, where it stays. Never called on a path of malloc.
     pub(crate) fn stop_watcher(&self) {
         self.guarded.stop_watcher();
         if let Some(thread) = self.guarded.watcher_thread(process::pid()) {
@@ -71,7 +73,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// What the watcher does, until its descriptor is of no use any more.
+    /// Runs the watcher, until its descriptor is of no use any more.
     fn watch(&self) -> ! {
         let file = match self.guarded.watcher(process::pid()) {
             Watcher::At(file) => file,
@@ -91,7 +93,7 @@ impl<O: Os> Allocator<O> {
         thread::end()
     }
 
-    /// A thread is about to read memory that was never written.
+    /// Handles a read of memory that was never written, by the thread `reader`.
     fn read_too_early(&self, slot: &Slot, address: usize, reader: u32) {
         let mut doing = userfault::doing(reader);
         for _ in 0..LOOKS {
@@ -102,23 +104,23 @@ impl<O: Os> Allocator<O> {
             doing = userfault::doing(reader);
         }
         match doing {
-            // The library's own looks, and a debugger's, which is no thread of this process.
+            // Reads by the library itself, and by a debugger, which is no thread of this process.
             Doing::Unknown | Doing::Call(libc::SYS_process_vm_readv, ..) => {}
             Doing::Code => {
                 self.guarded.shut_out(slot, address);
             }
             Doing::Call(number, at, pointer) => {
-                // To read a watched page is to wait for this very thread.
+                // A read of a watched page would wait for this very thread.
                 let readable = |word| !self.guarded.contains(word);
                 let stack = Stack::of_stopped(at, pointer, readable);
-                // An older kernel tells the page alone, which may begin before the block.
+                // An older kernel reports only the page, which may begin before the block.
                 let address = address.max(slot.begin());
                 self.name_unset(slot, Call::System, address, Some(number), Some(&stack));
             }
         }
     }
 
-    /// Names a read of what was not written.
+    /// Reports a read of memory that was never written. `number` is the system call that reads it.
     pub(crate) fn name_unset(
         &self,
         slot: &Slot,
@@ -141,7 +143,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Where the watcher begins.
+/// The function where the watcher's thread begins.
 ///
 /// # Safety
 /// 1. `allocator` is the address of an `Allocator<O>` that lives for ever.

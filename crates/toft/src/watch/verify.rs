@@ -1,22 +1,23 @@
-//! Verification on demand, and after each number of allocations: `toft_verify`, `TOFT_VERIFY`.
+//! Verification on demand, and after each given number of allocations: `toft_verify`,
+//! `TOFT_VERIFY`.
 //!
-//! All of the heap is verified, while its threads go on, each part as far as it can be:
+//! The whole heap is verified while its threads run. Each part is verified as far as possible:
 //!
 //! ```text
-//! the calling thread's slabs and lists     all invariants, with the seat of its heap
-//! those of threads that have ended         all of a slab's, with the seat of theirs
-//! unowned slabs                            all of a slab's, while no thread is inside a change
-//! those of running threads                 what holds at every moment (`Slab::check_from_outside`)
-//! large blocks                             each by itself (L1), and in the hardened build what lies beside it
-//! the pool of guarded blocks               all
-//! slots that are not in use                what was left there (`contents.rs`)
-//! slots of the calling thread              in the hardened build (`verify_slots.rs`)
-//! slots of others, and reserved ones       in the hardened build (`verify_others.rs`)
+//! the calling thread's slabs and lists  all invariants, with the seat of its heap
+//! slabs of threads that have exited     all of a slab's invariants, with the seat of their heap
+//! unowned slabs                         all of a slab's invariants, while no thread is in a change
+//! slabs of running threads              what always holds (`Slab::check_from_outside`)
+//! large blocks                          each one (L1); hardened build: its surroundings, too
+//! the pool of guarded blocks            all invariants
+//! slots that are not in use             their contents (`contents.rs`)
+//! slots of the calling thread           in the hardened build (`verify_slots.rs`)
+//! slots of others, and reserved ones    in the hardened build (`verify_others.rs`)
 //! ```
 //!
-//! A check of what other threads change may fall between two of their steps. So an invariant counts
-//! as broken only when every check finds it so for a fifth of a second. Where a thread may be
-//! stopped for longer between two steps that break one, it is not checked.
+//! A check of data that other threads change may fall between two of their steps. So an invariant
+//! counts as broken only if every check in a fifth of a second finds it broken. An invariant is not
+//! checked if a thread may be stopped for longer between two steps that break it.
 
 use crate::allocator::Allocator;
 use crate::os::process::{self, peek};
@@ -30,18 +31,18 @@ use crate::thread::{Heap, HeapState};
 use crate::watch::extent::Extent;
 use crate::watch::misuse::tier;
 
-/// Nanoseconds that a verification at exit may take, if a hundredth of the program's processor time
-/// is less.
+/// The time limit in nanoseconds of a verification at exit. A hundredth of the program's processor
+/// time is the limit if that is more.
 const AT_EXIT: u64 = 50_000_000;
 
 impl<O: Os> Allocator<O> {
-    /// Verifies the whole heap, and names the first thing that is wrong. Returns true if there is
-    /// none. In a signal handler that has interrupted a change, does nothing.
+    /// Verifies the whole heap, and reports the first violation. Returns true if there is none.
+    /// Does nothing in a signal handler that has interrupted a change.
     pub fn verify(&self, heap: &Heap) -> bool {
         self.verify_within(heap, &Extent::all())
     }
 
-    /// As [`Allocator::verify`], as far as the extent goes.
+    /// Does what [`Allocator::verify`] does, as far as `extent` goes.
     fn verify_within(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let Some(seat) = heap.sit() else { return true };
         let bounded = extent.is_bounded();
@@ -51,14 +52,15 @@ impl<O: Os> Allocator<O> {
             && self.slots_are_whole(heap, &seat, extent);
         drop(seat);
         let sound = sound && self.verify_contents(extent) && self.others_are_whole(heap, extent);
-        // Last where time may run out: blocks are overwritten more often than tables.
+        // With a time limit the tables are last, because blocks are overwritten more often than
+        // tables.
         let tables = || heap.sit().is_none_or(|_seat| self.verify_slabs(heap, extent));
         sound && (!bounded || tables())
     }
 
-    /// Verifies the heap when the program ends, for a bounded time. Prints the share that was
-    /// covered, unless it was everything. Under an unknown filter of system calls it does nothing:
-    /// it may not read a clock there.
+    /// Verifies the heap when the program ends, within a time limit. Prints the share that was
+    /// covered, unless it was everything. Does nothing under an unknown filter of system calls,
+    /// which may forbid reading a clock.
     pub(crate) fn verify_at_exit(&self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
         let least = AT_EXIT.max(process::processor_time() / 100);
@@ -76,12 +78,12 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Whether something holds now, or at any time soon.
+    /// Waits until `check` succeeds, for a fifth of a second at most. Returns its last result.
     pub(crate) fn holds(&self, check: impl Fn() -> Result<(), Violation>) -> Result<(), Violation> {
         if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
     }
 
-    /// Every slab, whosever it is. With the seat of `heap`.
+    /// Verifies every slab, of any owner. The caller holds the seat of `heap`.
     fn verify_slabs(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let mut sound = true;
         self.for_each_slab(|slab| {
@@ -112,7 +114,8 @@ impl<O: Os> Allocator<O> {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         if owner == 0 {
             let checked = slab.check();
-            // A thread that takes it or leaves it is in its seat, or owns it by now.
+            // A thread that takes the slab or parts with it is in its seat, or owns the slab by
+            // now.
             let changes = slab.has_owner()
                 || self
                     .heaps
@@ -136,7 +139,8 @@ impl<O: Os> Allocator<O> {
         checked
     }
 
-    /// The lists of the calling thread, and the pool of guarded blocks. With the seat of `heap`.
+    /// Verifies the lists of the calling thread, and the pool of guarded blocks. The caller holds
+    /// the seat of `heap`.
     fn verify_lists(&self, heap: &Heap) -> bool {
         let rest = || {
             heap.check(self.heaps.partitions())?;
@@ -152,7 +156,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn verify_large(&self, extent: &Extent<'_>) -> bool {
-        // Another thread may unmap what is looked at: the kernel reads it.
+        // Another thread may unmap the memory during the check, so the kernel reads it.
         let permit =
             if HARDENED { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
@@ -188,7 +192,8 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// Verifies each time the given number of allocations has been checked.
+    /// Verifies the heap if `looked_at`, the number of checked allocations, is a multiple of the
+    /// number that the user chose.
     pub(crate) fn verify_now_and_then(&self, heap: &Heap, looked_at: usize) {
         let every = self.options.verify;
         if every != 0 && looked_at.is_multiple_of(every) {
@@ -197,7 +202,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Everything that holds of a slab of a heap that is held.
+/// Verifies everything that holds for a slab of a heap that the caller holds.
 fn check_of(heap: &Heap, slab: &Slab) -> Result<(), Violation> {
     if heap.was_cut_off() { slab.check_cut_off() } else { slab.check() }
 }
@@ -217,7 +222,7 @@ mod tests {
         allocator.filter().watch();
         let heap = allocator.acquire_heap().unwrap();
         let allocate = |size| allocator.allocate(heap, size, 0x5000).unwrap();
-        // Large blocks come first.
+        // The verification covers large blocks first.
         let _large: [usize; 5] = [(); 5].map(|()| allocate(1 << 20));
         let small = allocate(100);
         let verify = |parts: u64| {

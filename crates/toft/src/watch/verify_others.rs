@@ -1,16 +1,18 @@
-//! Verifies slots of other threads and of unowned slabs on demand, in the hardened build: the
-//! canaries of live blocks, reserved slots, that free slots are still zero, and what waits in
-//! quarantines.
+//! Verifies slots of other threads and of unowned slabs on demand. Hardened build only.
 //!
-//! The threads go on, and pages may go: so the kernel reads ([`peek`]). A slot counts as damaged
-//! only when every check finds it so for a fifth of a second, with the same state before and after.
-//! Nor is a thread that is stopped for longer mistaken for a fault:
+//! The checks cover the canaries of live blocks, reserved slots, the zeros in free slots, and the
+//! slots in quarantines.
+//!
+//! Other threads run meanwhile, and pages may vanish. So the kernel reads the memory ([`peek`]). A
+//! slot counts as damaged only if every check in a fifth of a second finds damage, with the same
+//! state before and after. A thread that is stopped for longer causes no false alarm either:
 //!
 //! ```text
-//! live          malloc and realloc arm a canary by its last byte last, and disarm it by that first: without it nothing
-//!               is said. free changes the state before anything else
-//! free          cleared before the state says so
-//! reserved      armed when the pattern is there, and not any more when pages may go
+//! live          malloc and realloc write a canary's last byte last, and clear it first. Without
+//!               that byte the canary is not checked. free changes the state first of all
+//! free          cleared before the state says free
+//! reserved      checked only while the state says that the pattern is complete. That state ends
+//!               before pages may vanish
 //! quarantined   cleared before it is put in, and checked only while it is there
 //! ```
 
@@ -25,10 +27,10 @@ use crate::thread::Heap;
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
-/// Bytes read at a time.
+/// The number of bytes read at a time.
 const PIECE: usize = 4096;
 
-/// Some of a slab's bytes, as they were a moment ago.
+/// A copy of some of a slab's bytes.
 struct Piece {
     begin: usize,
     bytes: [u8; PIECE],
@@ -44,7 +46,8 @@ impl Piece {
         address.wrapping_sub(self.begin) < PIECE
     }
 
-    /// A byte of it; of a slot that begins in another, the byte as it is now.
+    /// Returns the byte at `address` from the copy. A byte outside the copy is read from memory
+    /// now.
     fn byte(&self, address: usize) -> Option<u8> {
         if let Some(&byte) = self.bytes.get(address.wrapping_sub(self.begin)) {
             return Some(byte);
@@ -55,8 +58,8 @@ impl Piece {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Checks everything that is not of `heap`, which is the caller's; names the first thing that
-    /// is wrong, and returns true if nothing is. Nothing, where the kernel may not read for us.
+    /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
+    /// damage. Returns true if no damage was found, or the kernel may not read memory for Toft.
     pub(crate) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;
@@ -96,7 +99,8 @@ impl<O: Os> Allocator<O> {
                 if self.wrong_in(slab, slot, slab.care(slot), &piece).is_none() {
                     continue;
                 }
-                // So it seems: but the state was not asked before.
+                // The slot seems damaged. `look` also compares its state before and after the
+                // bytes.
                 let look = || {
                     let care = slab.care(slot);
                     let wrong = self.wrong_in(slab, slot, care, &Piece::read(begin)?);
@@ -113,7 +117,7 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// What is wrong with a slot of which this is known, as far as some bytes say.
+    /// Returns the damage of a slot whose bytes must be as `care` says, as far as `piece` shows it.
     fn wrong_in(&self, slab: &Slab, slot: usize, care: SlotCare, piece: &Piece) -> Option<Damage> {
         let (begin, size) = (slab.base() + slot * slab.size(), slab.size());
         let (first, end) = (begin.max(piece.begin), (begin + size).min(piece.begin + PIECE));
@@ -134,7 +138,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// What waits in the quarantine of another thread, or of one that has ended.
+    /// Checks the slots in the quarantine of another heap, whose thread may have exited. Returns
+    /// true if no damage was found.
     fn waiting_of_others(&self, other: &Heap) -> bool {
         let quarantine = other.quarantine();
         quarantine.waiting().all(|(place, entry)| {
@@ -158,7 +163,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// The first byte of a slot that is not zero, by its place.
+/// Returns the offset of the first byte of a slot that is not zero.
 fn first_written(slab: &Slab, slot: usize) -> Option<usize> {
     let begin = slab.base() + slot * slab.size();
     let mut bytes = [0u8; PIECE];

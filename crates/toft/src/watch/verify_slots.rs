@@ -1,8 +1,10 @@
-//! Verifies slots on demand, in the hardened build: the canaries of live blocks, that free slots
-//! are still zero, what is in the thread's quarantine, and reserved slots.
+//! Verifies the slots of the calling thread's slabs on demand. Hardened build only.
 //!
-//! Other threads may free or resize a block at the same moment, and the reclaimer may hold a slot:
-//! a slot counts as damaged only when it stays so, in the same state, for a fifth of a second.
+//! The checks cover the canaries of live blocks, the zeros in free slots, the slots in the thread's
+//! quarantine, and the patterns of reserved slots.
+//!
+//! Other threads may free or resize a block during a check, and the reclaimer may hold a slot. So a
+//! slot counts as damaged only if it stays damaged, in the same state, for a fifth of a second.
 
 use crate::allocator::Allocator;
 use crate::harden::first_nonzero;
@@ -14,17 +16,20 @@ use crate::thread::{Heap, Seat};
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
+/// Returns the last byte before `end`.
+///
 /// # Safety
 /// 1. There is a mapped byte before `end`.
 unsafe fn last_byte(end: usize) -> u8 {
     let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
-    // SAFETY: duty 1. Volatile: its block's thread may be writing it.
+    // SAFETY: duty 1. The read is volatile, because the thread that has the block may be writing
+    // the byte.
     unsafe { last.read_volatile() }
 }
 
 impl<O: Os> Allocator<O> {
-    /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what
-    /// is wrong, and returns true if nothing is.
+    /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
+    /// damage was found. The caller holds the heap and its seat.
     pub(crate) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;
@@ -70,16 +75,16 @@ impl<O: Os> Allocator<O> {
         let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
         match care {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
-                // SAFETY: (1) a slot of a slab whose pages are mapped. Whose block it is may be
-                // about to change what is behind it: then it does not stay so.
+                // SAFETY: (1) a slot of a slab whose pages are mapped. The thread that has the
+                // block may be changing the canary. The damage then does not last.
                 let place = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
-                // SAFETY: as above. The last byte comes last, and is never zero: a signal handler
-                // may have interrupted malloc before that.
+                // SAFETY: as above. malloc writes the last byte last, and it is never zero. A
+                // signal handler may have interrupted malloc before that.
                 let armed = unsafe { last_byte(address + bytes) } != 0;
                 place.filter(|_| armed).map(Damage::Behind)
             }
             SlotCare::Zero if WIPE => {
-                // SAFETY: (1) as above. The freeing thread may be clearing it just now.
+                // SAFETY: (1) as above. The freeing thread may be clearing the slot.
                 unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
             }
             _ => None,

@@ -1,4 +1,4 @@
-//! Blocks of one zone, under its lock: taken, measured, given back.
+//! The blocks of one zone, under its lock: allocation, size and free.
 
 use super::lock::Held;
 use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, Whereabouts};
@@ -14,13 +14,13 @@ use crate::sync::Ordering::Relaxed;
 /// A block that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Where it begins.
+    /// The address at which it begins.
     pub(super) address: usize,
-    /// The addresses that were mapped for it, if any were: begin and bytes.
+    /// The start and length of the addresses that were mapped for it, if any were.
     pub(super) mapped: Option<(usize, usize)>,
 }
 
-/// A zone, while one has its lock.
+/// A zone whose lock the current thread holds.
 #[derive(Debug)]
 pub(super) struct Zone<'a, O: Os> {
     pub(super) state: &'a State,
@@ -32,7 +32,7 @@ pub(super) struct Zone<'a, O: Os> {
 }
 
 impl State {
-    /// What an address is.
+    /// Returns what is at an address.
     pub(super) fn at(&self, address: usize) -> Whereabouts {
         let Some(lot) = self.lot_of(address) else { return Whereabouts::Nobodys };
         let zone = lot.zone.load(Relaxed) as usize;
@@ -104,23 +104,23 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(Block { address, mapped })
     }
 
-    /// A slot that was in use before is handed out again.
+    /// Prepares a slot that was in use before for a new block.
     fn ready(&self, address: usize, bytes: usize, zeroed: bool) -> Result<(), Refusal> {
         if HARDENED {
-            // SAFETY: (1) a slot of a lot that is mapped, taken a moment ago.
+            // SAFETY: (1) a slot of a mapped lot, which this call has just taken.
             return match unsafe { first_nonzero(address, bytes) } {
                 Some(byte) => Err(Refusal::WrittenTo { begin: address, bytes, byte }),
                 None => Ok(()),
             };
         }
         if zeroed {
-            // SAFETY: (1) as above.
+            // SAFETY: (1) a slot of a mapped lot, which this call has just taken.
             unsafe { wipe(address, bytes, Long::NONE) };
         }
         Ok(())
     }
 
-    /// The size of slot for a request; `None` if it has to be a separate block.
+    /// Returns the slot size for a request, or `None` if the request needs a separate block.
     fn slot_for(&self, size: usize, align: usize) -> Result<Option<usize>, Refusal> {
         let slot = self.record.slot.load(Relaxed);
         if slot != 0 {
@@ -140,7 +140,7 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(class.map(Class::size).filter(|&size| size <= SLOT_MAX))
     }
 
-    /// The live block of this zone that begins at an address.
+    /// Returns the lot and the slot of the live block of this zone that begins at an address.
     fn block(&self, address: usize) -> Result<(&'a Lot, Option<usize>), Refusal> {
         let found = self.state.at(address);
         let refused = Refusal::NotABlock(found);
@@ -163,7 +163,7 @@ impl<'a, O: Os> Zone<'a, O> {
         let size = lot.size();
         let Some(slot) = slot else { return self.free_large(lot) };
         if HARDENED {
-            // SAFETY: (1) a live slot, which the program gives back.
+            // SAFETY: (1) a live slot, which the program frees.
             unsafe { wipe(address, size, Long::NONE) };
         }
         self.change_tags(address, size);
@@ -182,9 +182,9 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(())
     }
 
-    /// A lot has become empty: one of each size keeps its pages, so that a program that takes and
-    /// gives one block in turn meets no fault each time. Others come later in the list than what
-    /// has pages.
+    /// Handles a lot that has become empty. One empty lot of each size keeps its pages. A program
+    /// that allocates and frees one block in turn therefore gets no page fault each time. Other
+    /// empty lots lose their pages, and come later in the list.
     fn is_empty(&self, lot: &Lot, number: u32) {
         let size = lot.size();
         let (Some(bin), Some(kept)) = (self.record.bin(size), self.record.kept(size)) else {

@@ -1,4 +1,4 @@
-//! The invariants of zones, and what `toft_zone_verify` checks.
+//! The invariants of zones, and the checks of `toft_zone_verify`.
 
 use super::handle::Handle;
 use super::lot::{Kind, LOT_BYTES, Lot};
@@ -11,8 +11,8 @@ use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 impl Zones {
-    /// Verifies a zone: its tables, and, in the hardened build, that what is free was not written
-    /// to.
+    /// Verifies the tables of a zone. The hardened build also verifies that free slots were not
+    /// written to.
     pub fn verify(
         &self,
         os: &impl Os,
@@ -24,7 +24,7 @@ impl Zones {
         Ok(tables.and_then(|()| zone.state.free_is_clean(zone.record)))
     }
 
-    /// Verifies every zone. With no other thread in any.
+    /// Verifies every zone. No other thread may use a zone meanwhile.
     pub fn check(&self) -> Result<(), &'static str> {
         let Some(state) = self.state() else { return Ok(()) };
         for (place, record) in state.all_records().filter(|(_, record)| record.is_live()) {
@@ -99,7 +99,7 @@ impl State {
         Ok(())
     }
 
-    /// In the hardened build free slots are zero.
+    /// Verifies that free slots are zero. Hardened build only.
     fn free_is_clean(&self, record: &Record) -> Result<(), Damage> {
         let mut number = if HARDENED { head(&record.first) } else { 0 };
         while let Some(lot) = self.lot(number) {
@@ -115,8 +115,7 @@ impl State {
         let (begin, size) = (self.address_of(lot.place.load(Relaxed)), lot.size());
         for slot in (0..lot.fresh()).filter(|&slot| !lot.is_live(slot)) {
             let address = begin + slot * size;
-            // SAFETY: (1) a slot of a lot that is mapped while the zone is locked, and that is not
-            // in use.
+            // SAFETY: (1) a slot that is not in use. Its lot stays mapped while the zone is locked.
             if let Some(byte) = unsafe { first_nonzero(address, size) } {
                 return Err(Damage { address, what: "", block: (size, byte) });
             }
@@ -135,7 +134,7 @@ mod tests {
     #[test]
     fn planted_damage_is_found() {
         let fake = Fake::new(Machine::LARGE);
-        // SAFETY: (1) pages of zeros for this alone.
+        // SAFETY: (1) zeroed pages that nothing else uses.
         let zones = unsafe { Zones::new(scratch(4096).unwrap(), [0..0, 0..0]) };
         let terms = Terms { name: Name::new(b""), object: 64, tagged: false };
         let zone = zones.create(&fake, 2, &terms).unwrap();

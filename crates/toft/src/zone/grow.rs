@@ -1,4 +1,4 @@
-//! How a zone gets addresses, and how it loses them.
+//! How a zone gets addresses and returns them.
 
 use super::blocks::{Block, Zone};
 use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, Number};
@@ -8,14 +8,14 @@ use super::zones::Refusal;
 use crate::os::Os;
 use crate::sync::Ordering::Relaxed;
 
-/// Lots of the longest stretch: 32 MiB.
+/// The number of lots of the longest stretch: 32 MiB.
 const STEP_MAX: u32 = 512;
 
-/// A lot of a zone, and its number; and the addresses that were mapped, if any were.
+/// A lot's number and descriptor, and the start and length of the addresses mapped for it, if any.
 type NewLot<'a> = (Number, &'a Lot, Option<(usize, usize)>);
 
 impl<'a, O: Os> Zone<'a, O> {
-    /// A lot that is bare, out of the list.
+    /// Removes a bare lot from the list and returns it. Maps a new stretch if there is none.
     pub(super) fn bare_lot(&self) -> Result<NewLot<'a>, Refusal> {
         let mut mapped = None;
         if head(&self.record.bare) == 0 {
@@ -27,8 +27,8 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok((number, lot, mapped))
     }
 
-    /// Another stretch of bare lots, twice as long as the last; of one, where there is no more.
-    /// Says its addresses.
+    /// Maps another stretch of bare lots, twice as long as the last, or of one lot if there is no
+    /// memory for more. Returns its start and length.
     fn grow(&self) -> Result<(usize, usize), Refusal> {
         let step = self.record.step.load(Relaxed).max(1);
         let open = self.state.open(self.os, self.me)?;
@@ -41,9 +41,9 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok((self.state.address_of(place), lots as usize * LOT_BYTES))
     }
 
-    /// A stretch of `lots` lots; returns the first.
+    /// Maps a stretch of `lots` lots, and returns the place of the first.
     fn stretch(&self, open: &Open<'_, O>, lots: u32) -> Result<usize, Refusal> {
-        // Descriptors first, in a chain: without them there is no stretch.
+        // The descriptors are taken first, as a chain, because a stretch cannot exist without them.
         let mut chain = 0;
         for _ in 0..lots {
             match open.take_lot() {
@@ -51,7 +51,7 @@ impl<'a, O: Os> Zone<'a, O> {
                     lot.zone.store(self.place as u32, Relaxed);
                     lot.stretch.store(0, Relaxed);
                     lot.size.store(0, Relaxed);
-                    // Not to be unmapped by a child that is forked now: it is nowhere.
+                    // A child that is forked now must not unmap it: it has no place yet.
                     lot.place.store(usize::MAX, Relaxed);
                     lot.next.store(chain, Relaxed);
                     lot.set_kind(Kind::Reserved);
@@ -87,7 +87,7 @@ impl<'a, O: Os> Zone<'a, O> {
             }
         };
         self.record.mapped.fetch_add(bytes, Relaxed);
-        // In the order of the addresses, so that the first is the next to be used.
+        // This goes up the addresses, so the lot at the lowest address is used first.
         let mut last = 0;
         while let Some(lot) = self.state.lot(chain) {
             let (number, next) = (chain, lot.next.load(Relaxed));
@@ -102,7 +102,8 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(place)
     }
 
-    /// The bare lots of a new stretch are a chain from its last on: the list begins with the first.
+    /// Moves the bare lots of a new stretch to the list. `chain` begins with the last lot of the
+    /// stretch, so the list begins with the first.
     fn each_bare(&self, mut chain: Number) {
         while let Some(lot) = self.state.lot(chain) {
             let next = lot.after.load(Relaxed);
@@ -128,7 +129,7 @@ impl<'a, O: Os> Zone<'a, O> {
         }
     }
 
-    /// Everything that is mapped for the zone: an address and bytes.
+    /// Calls `each` with the start and length of every range that is mapped for the zone.
     pub(super) fn for_each_stretch(&self, each: impl Fn(usize, usize)) {
         self.each_of(head(&self.record.first), |_, _, lot| {
             let bytes = match lot.kind() {
@@ -141,7 +142,7 @@ impl<'a, O: Os> Zone<'a, O> {
         });
     }
 
-    /// Puts a lot into the list of all.
+    /// Puts a lot on the list of all lots.
     fn link(&self, number: Number, lot: &Lot) {
         let first = head(&self.record.first);
         lot.before.store(0, Relaxed);
@@ -163,7 +164,7 @@ impl<'a, O: Os> Zone<'a, O> {
         }
     }
 
-    /// A block that has a stretch to itself. It is zero.
+    /// Allocates a block that has a separate stretch. The block is zero.
     pub(super) fn large(&self, size: usize, align: usize) -> Result<Block, Refusal> {
         let page = self.os.page_size();
         let bytes = size.checked_next_multiple_of(page).ok_or(Refusal::NoMemory)?;
@@ -204,7 +205,7 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(Block { address, mapped: Some((address, bytes)) })
     }
 
-    /// Takes such a block back: its addresses are unowned from then on.
+    /// Frees a large block. Its addresses are unowned afterwards.
     pub(super) fn free_large(&self, lot: &Lot) -> Result<(), Refusal> {
         let open = self.state.open(self.os, self.me)?;
         let (place, bytes) = (lot.place.load(Relaxed), lot.size());
@@ -218,18 +219,18 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(())
     }
 
-    /// A stretch is unowned again.
+    /// Unmaps a stretch and its tags, and makes its addresses unowned.
     fn give_addresses(&self, open: &Open<'_, O>, place: usize, bytes: usize) {
         self.unmap_tags(place, bytes);
         self.give_untagged(open, place, bytes);
     }
 
-    /// As `give_addresses`, of a stretch that has no tags.
+    /// Does the work of `give_addresses` for a stretch that has no tags.
     fn give_untagged(&self, open: &Open<'_, O>, place: usize, bytes: usize) {
         let address = self.state.address_of(place);
-        // SAFETY: (1) mapped for this zone, which gives it up; the descriptors say so already.
-        // Where the system cannot unmap it, its pages go at least, and it is never handed out
-        // again: nothing can be mapped there.
+        // SAFETY: (1) mapped for this zone, which gives it up. The descriptors no longer refer to
+        // it. If the kernel cannot unmap the range, this discards its pages. The range is then
+        // never handed out again, because nothing can be mapped there.
         unsafe {
             if self.os.unmap(address, bytes).is_err() {
                 let _ = self.os.discard(address, bytes);
@@ -241,20 +242,20 @@ impl<'a, O: Os> Zone<'a, O> {
         open.tidy(place + lots - 1);
     }
 
-    /// What begins at a lot of a zone that ends is unowned again.
+    /// Makes the addresses that begin at a lot unowned. The lot's zone is being destroyed.
     fn let_go(&self, open: &Open<'_, O>, lot: &Lot) {
         let bytes = match lot.kind() {
             Kind::Large => lot.size(),
             _ => lot.stretch.load(Relaxed) as usize * LOT_BYTES,
         };
-        // Before it is unmapped: see `repair.rs`.
+        // This precedes the unmapping: see `repair.rs`.
         lot.set_kind(Kind::Reserved);
         if bytes != 0 {
             self.give_addresses(open, lot.place.load(Relaxed), bytes);
         }
     }
 
-    /// Ends the zone.
+    /// Destroys the zone.
     pub(super) fn destroy(self) -> Result<(), Refusal> {
         let (state, os) = (self.state, self.os);
         let open = state.open(os, self.me)?;
@@ -270,8 +271,8 @@ impl<'a, O: Os> Zone<'a, O> {
         self.record.clear_figures();
         self.record.ended();
         open.give_record(self.place, self.record);
-        // The record's lock before the window's: a handler that comes in now may be given this very
-        // record.
+        // The record's lock is released before the window's. The release of the window's lock lets
+        // signals in, and a handler may then be given this record.
         drop(self);
         drop(open);
         Ok(())

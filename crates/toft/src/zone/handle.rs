@@ -1,40 +1,40 @@
-//! The number that stands for a zone.
+//! The handle of a zone.
 //!
-//! It is a keyed permutation of the zone's place in the table and of how often that place was used.
-//! So a handle that is changed in any bit, or made up, is one of a zone that never was, but for a
-//! chance of one in 2^64 for each zone that is. That of a zone that was destroyed never becomes
-//! right again.
+//! A handle is a keyed permutation of the zone's place in the table and of the place's generation.
+//! The generation grows when a zone is created at the place and when one is destroyed. A forged or
+//! altered handle stands for an existing zone with a chance of one in 2^64 for each zone. The
+//! handle of a destroyed zone never becomes valid again.
 
 use crate::keyed::Key;
 
-/// log2 of the most zones that can be at a time.
+/// log2 of the largest number of zones at a time.
 pub(super) const NUMBER_BITS: u32 = 24;
-/// The most often that a place in the table is used.
+/// The largest generation of a place in the table. The place is not used any more after that.
 pub(super) const GENERATION_MAX: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
 
-/// What the program knows of a zone.
+/// The number by which the program names a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Handle(u64);
 
 impl Handle {
-    /// The handle that a program says it has.
+    /// Returns the handle for a word that the program passes.
     pub fn from_word(word: u64) -> Handle {
         Handle(word)
     }
 
-    /// The word that the program is given.
+    /// Returns the word that the program gets.
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// The handle of a zone; `None` where that would be zero, which is no handle.
+    /// Returns the handle of a zone, or `None` if it would be zero, which is not a handle.
     pub(super) fn new(key: &Key, number: usize, generation: u64) -> Option<Handle> {
         let word = key.mix(generation << NUMBER_BITS | number as u64);
         (word != 0).then_some(Handle(word))
     }
 
-    /// The place in the table, and how often it had been used.
+    /// Returns the place in the table, and the place's generation when the handle was made.
     pub(super) fn open(self, key: &Key) -> (usize, u64) {
         let plain = key.unmix(self.0);
         ((plain & ((1 << NUMBER_BITS) - 1)) as usize, plain >> NUMBER_BITS)

@@ -1,38 +1,38 @@
-//! A lock that knows which thread has it.
+//! A lock that records which thread holds it.
 //!
-//! Who wants it waits. That is for zones alone: nothing of malloc and free ever asks for one. A
-//! thread that has it already, in a call that one of its signal handlers has interrupted, is told
-//! so instead of waiting for itself.
+//! A thread that wants the lock waits. Only zones use this lock; malloc and free never take one. A
+//! signal handler may interrupt a call of its thread that holds the lock. If the handler wants the
+//! lock too, it gets an error instead of waiting for its own thread.
 
 use crate::os::Os;
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Set in the word while a thread sleeps.
+/// The bit of the word that is set while a thread sleeps.
 const AWAITED: usize = 1;
-/// Milliseconds after which a sleeper looks again, whatever happened.
+/// The number of milliseconds after which a sleeping thread checks the lock again.
 const NAP: u32 = 20;
 
-/// The lock; zero is open.
+/// The lock. Zero means open.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The number of the thread that has it, even and not zero, and [`AWAITED`]. Any thread, by
-    /// exchange; Acquire when it is taken and Release when it is opened, so that who has it sees
-    /// what was done under it.
+    /// The number of the thread that holds the lock, which is even and not zero, and [`AWAITED`].
+    /// Any thread writes it, by exchange. Taking the lock is an Acquire and opening it is a
+    /// Release, so the holder sees the writes of earlier holders.
     word: AtomicUsize,
-    /// Changes when an awaited lock is opened: what sleepers sleep on.
+    /// The word that waiting threads sleep on. It changes when an awaited lock is opened.
     turn: AtomicU32,
 }
 
-/// The lock, while one has it.
+/// The lock, held by the current thread until this is dropped.
 #[derive(Debug)]
 pub(super) struct Held<'a, O: Os> {
     lock: &'a Lock,
     os: &'a O,
 }
 
-/// The calling thread takes no signal until this is dropped.
+/// Blocks all signals of the calling thread until this is dropped.
 #[derive(Debug)]
 pub(super) struct Undisturbed<'a, O: Os> {
     os: &'a O,
@@ -51,12 +51,12 @@ impl<O: Os> Drop for Undisturbed<'_, O> {
     }
 }
 
-/// The thread that asks has the lock already.
+/// The error of a thread that already holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mine;
 
 impl Lock {
-    /// Takes the lock for the thread that `me` stands for: not zero, and even.
+    /// Takes the lock for the thread with number `me`, which is even and not zero.
     pub(super) fn take<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Held<'a, O>, Mine> {
         debug_assert!(me != 0 && me & AWAITED == 0);
         match self.word.compare_exchange(0, me, Acquire, Relaxed) {
@@ -80,7 +80,8 @@ impl Lock {
         loop {
             let turn = self.turn.load(Acquire);
             let word = self.word.load(Relaxed);
-            // Others may sleep as well: who opens it has to wake the next.
+            // Other threads may sleep too. The new holder keeps the mark, and so wakes the next
+            // one.
             let wanted = if word == 0 { me | AWAITED } else { word | AWAITED };
             if word != wanted && self.word.compare_exchange(word, wanted, Acquire, Relaxed).is_err()
             {
@@ -93,12 +94,12 @@ impl Lock {
         }
     }
 
-    /// Opens the lock in the child of a fork, if another thread than `me` had it; returns true if
+    /// Opens the lock in the child of a fork if a thread other than `me` held it. Returns true if
     /// so.
     pub(super) fn open_for_the_dead(&self, me: usize) -> bool {
         let word = self.word.load(Relaxed) & !AWAITED;
         if word == me {
-            // No thread waits here.
+            // No thread waits in the child.
             self.word.store_changed(me, Relaxed);
             return false;
         }

@@ -1,92 +1,93 @@
-//! The descriptor of a lot: what its addresses are for, and which of its slots are live.
+//! The descriptor of a lot: the use of its addresses, and which of its slots are live.
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// log2 of the bytes of a lot: whole pages on every kernel.
+/// log2 of the bytes of a lot, which is whole pages on every kernel.
 pub(super) const LOT_SHIFT: u32 = 16;
-/// Bytes of a lot.
+/// The number of bytes of a lot.
 pub const LOT_BYTES: usize = 1 << LOT_SHIFT;
-/// The smallest slot, and what every block is aligned to.
+/// The size of the smallest slot, and the alignment of every block.
 pub(super) const GRAIN: usize = 16;
-/// The largest block that shares a lot with others.
+/// The size of the largest block that shares a lot with others.
 pub const SLOT_MAX: usize = 16 << 10;
-/// Words of a bit for each slot.
+/// The number of words that hold one bit for each slot.
 const WORDS: usize = LOT_BYTES / GRAIN / 64;
 
-/// The number of a descriptor, from one on; zero stands for none.
+/// The number of a descriptor, counted from one. Zero means none.
 pub(super) type Number = u32;
 
-/// What a lot is.
+/// The use of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The descriptor is unowned.
     Free,
-    /// It was taken for addresses that may not be mapped yet, or not any more.
+    /// The descriptor was taken for addresses that are not mapped yet, or not any more.
     Reserved,
-    /// The zone's, and not in use yet.
+    /// The lot belongs to a zone, and is not in use yet.
     Bare,
-    /// Slots of one size.
+    /// The lot is cut into slots of one size.
     Slots,
-    /// One block.
+    /// The lot is the start of one large block.
     Large,
 }
 
-/// A descriptor. The thread that has the lock of the zone writes it; of one that is free, or is
-/// about to be, the one that has that of the window. A report reads it without, and may mix what
-/// was with what is.
+/// The descriptor of a lot. The thread that holds the zone's lock writes it. If the descriptor is
+/// free or about to be, the thread that holds the window's lock writes it. A report reads it
+/// without a lock, and may see a mixture of old and new values.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Lot {
     kind: AtomicU32,
-    /// The place of its zone in the table.
+    /// The place of the zone in the table.
     pub(super) zone: AtomicU32,
     /// The lot's number in the window.
     pub(super) place: AtomicUsize,
-    /// Where a stretch begins, the lots of it; else zero.
+    /// The number of lots of the stretch that begins here, or zero if none does.
     pub(super) stretch: AtomicU32,
-    /// Bytes of a slot, or of a large block as it was asked for.
+    /// The size of a slot, or the size of a large block rounded up to whole pages.
     pub(super) size: AtomicUsize,
     pub(super) slots: AtomicU32,
     pub(super) live: AtomicU32,
-    /// Slots from here on were never handed out.
+    /// The first slot that was never handed out; no slot after it was either.
     pub(super) fresh: AtomicU32,
-    /// Where the search for a free slot begins.
+    /// The slot at which the search for a free slot begins.
     rotor: AtomicU32,
-    /// Its neighbours in the list of the zone's lots; of a free descriptor, the next free one.
+    /// The neighbours in the list of the zone's lots. In a free descriptor, `next` is the next free
+    /// one.
     pub(super) before: AtomicU32,
     pub(super) next: AtomicU32,
-    /// The next in its bin, or of the zone's bare lots.
+    /// The next lot in the bin, or in the list of the zone's bare lots.
     pub(super) after: AtomicU32,
-    /// Whether it is in its bin.
+    /// One if the lot is in its bin, else zero.
     pub(super) in_bin: AtomicU32,
-    /// A bit for each slot: whether the program has it.
+    /// One bit for each slot: set if the slot is live.
     bits: [AtomicU64; WORDS],
 }
 
-/// What an address among those of zones is.
+/// What is at an address in the window of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// In or behind a slot, or in a large block.
+    /// In a slot, or in a large block.
     Block {
-        /// The place of its zone.
+        /// The place of the zone in the table.
         zone: usize,
-        /// Where it begins.
+        /// The address at which the block begins.
         begin: usize,
-        /// Its bytes.
+        /// The number of bytes of the block.
         bytes: usize,
         /// The slot's number; `None` for a large block.
         slot: Option<usize>,
-        /// Whether the program has it.
+        /// True if the block is live.
         live: bool,
-        /// Whether it never had.
+        /// True if the slot was never handed out.
         fresh: bool,
     },
-    /// A zone's, which has no block there.
+    /// In a lot of a zone, at an address without a block.
     Bare {
-        /// The place of its zone.
+        /// The place of the zone in the table.
         zone: usize,
     },
-    /// No zone's: not yet, or not any more.
+    /// In no zone: not yet, or not any more.
     Nobodys,
 }
 
@@ -126,7 +127,7 @@ impl Lot {
         self.set_kind(Kind::Slots);
     }
 
-    /// The words that have the bits of `slots` slots.
+    /// Returns the words that have the bits of `slots` slots.
     fn words(&self, slots: usize) -> impl Iterator<Item = &AtomicU64> {
         self.bits.iter().take(slots.div_ceil(64))
     }
@@ -152,14 +153,14 @@ impl Lot {
         word >> (slot % 64) & 1 != 0
     }
 
-    /// Takes a slot that is free; says which. The one behind the last that was taken, and so on
-    /// round the lot: what was freed a moment ago is not the next.
+    /// Takes a free slot and returns its number. The search begins after the slot that was taken
+    /// last, and wraps round the lot. A slot that was just freed is therefore not the next.
     pub(super) fn take(&self) -> Option<usize> {
         let slots = self.slots();
         let from = self.rotor.load(Relaxed) as usize;
         let slot = self.free_from(from, slots).or_else(|| self.free_from(0, from.min(slots)))?;
         let word = self.bits.get(slot / 64)?;
-        // A child that is forked here has a slot that is live, and that is not in use.
+        // In a child that is forked here the slot is live although the program does not have it.
         word.store(word.load(Relaxed) | 1 << (slot % 64), Relaxed);
         self.fresh.store(self.fresh.load(Relaxed).max(slot as u32 + 1), Relaxed);
         self.live.store(self.live.load(Relaxed) + 1, Relaxed);
@@ -167,7 +168,7 @@ impl Lot {
         Some(slot)
     }
 
-    /// The first slot in a range that is free.
+    /// Returns the first free slot in a range.
     fn free_from(&self, from: usize, end: usize) -> Option<usize> {
         let mut at = from;
         while at < end {
@@ -181,7 +182,7 @@ impl Lot {
         None
     }
 
-    /// Takes a live slot back.
+    /// Makes a live slot free.
     pub(super) fn put(&self, slot: usize) {
         if let Some(word) = self.bits.get(slot / 64) {
             word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
@@ -189,14 +190,14 @@ impl Lot {
         }
     }
 
-    /// How many bits are set, of slots that there are, and whether one is behind `fresh`.
+    /// Returns the number of set bits, and true if the bit of a slot from `fresh` on is set.
     pub(super) fn count(&self) -> (usize, bool) {
         let slots = self.slots();
         let live = self.words(slots).map(|word| word.load(Relaxed).count_ones() as usize).sum();
         (live, (self.fresh()..slots).any(|slot| self.is_live(slot)))
     }
 
-    /// Sets the counts to what the bits say.
+    /// Computes the counts from the bits.
     pub(super) fn recount(&self) {
         let (live, _) = self.count();
         let last = (0..self.slots()).rev().find(|&slot| self.is_live(slot));

@@ -1,4 +1,4 @@
-//! L4: private zones, which a program makes for itself: `toft_zone_create` and its family.
+//! L4: private zones, which a program creates for itself: `toft_zone_create` and its family.
 //!
 //! ```text
 //! handle --unmix--> number, generation --> record: lock, lists, figures
@@ -8,43 +8,45 @@
 //! lots by address  | 1 | 1 | - | 2 | ...  the number of each lot's descriptor
 //! ```
 //!
-//! A zone draws *stretches* of whole *lots* from the window of zones: mapped at once, followed by
-//! addresses that are not, twice as long each time. A lot is cut into slots of one size, and keeps
-//! to it; a block above [`SLOT_MAX`] bytes has a stretch to itself, and is unmapped when it is
-//! freed. What is known of lots lies apart, in descriptors that serve one lot after another, as the
-//! records of zones do one zone after another: so neither memory nor mappings grow with the number
-//! of zones that ever were.
+//! A zone gets *stretches* of whole *lots* from the window of zones. A stretch is mapped at once,
+//! and unmapped addresses follow it. Each stretch is twice as long as the last. A lot is cut into
+//! slots of one size, and keeps that size. A block above [`SLOT_MAX`] bytes has a separate stretch,
+//! which is unmapped when the block is freed.
 //!
-//! Addresses are handed out round the window, each time after the last: one that a zone had is
-//! unowned until all others have had their turn, and never malloc's.
+//! Descriptors of lots are outside the zones. A descriptor serves one lot after another, and a
+//! record serves one zone after another. So neither memory nor mappings grow with the number of
+//! zones that were ever created.
 //!
-//! All of this is written under a lock: that of the zone, or, for addresses and descriptors, that
-//! of the window, which is taken second. Neither is ever wanted by malloc or free. In the child of
-//! a fork, locks of threads that are no more are opened, and the lists are made again from the
-//! descriptors (`repair.rs`): descriptors are changed in an order that leaves them true at every
-//! moment.
+//! Addresses are handed out round the window, each time after the last. The addresses of a zone are
+//! therefore not used again until all others have been used. Malloc never gets them.
+//!
+//! Everything is written under a lock. It is the zone's lock, or the window's lock for addresses
+//! and descriptors. The window's lock is taken second. Malloc and free never take either. In the
+//! child of a fork, the locks of threads that no longer exist are opened, and the lists are rebuilt
+//! from the descriptors (`repair.rs`). Descriptors are changed in an order that keeps them true at
+//! every moment.
 //!
 //! Invariants, verified by `Zones::check`:
 //! - Z1 the descriptor of a zone's lot leads to the lot's address, and the table of lots leads
 //!   back.
-//! - Z2 `live` of a lot counts its bits, none of them behind `fresh`, and that not behind its
-//!   slots.
-//! - Z3 a lot is in its bin's list exactly if it has a slot that is free.
+//! - Z2 `live` of a lot is the number of its set bits. No set bit is from `fresh` on, and `fresh`
+//!   is at most the number of slots.
+//! - Z3 a lot is in its bin's list exactly when it has a free slot.
 //! - Z4 a zone's figures are the sums over its lots.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `handle.rs` | the number that stands for a zone, which cannot be guessed or used again |
-//! | `lock.rs` | a lock that knows who has it |
+//! | `handle.rs` | the handle of a zone, which cannot be guessed or used again |
+//! | `lock.rs` | a lock that records which thread holds it |
 //! | `lot.rs` | the descriptor of a lot, and its slots |
-//! | `record.rs` | what is known of a zone |
-//! | `window.rs` | addresses, and where descriptors come from |
-//! | `zones.rs` | what can be asked of a zone |
-//! | `blocks.rs` | blocks of one zone: taken, measured, given back |
-//! | `grow.rs` | how a zone gets addresses and loses them |
+//! | `record.rs` | the record of a zone |
+//! | `window.rs` | addresses, and the source of descriptors |
+//! | `zones.rs` | the calls on a zone |
+//! | `blocks.rs` | the blocks of one zone: allocation, size and free |
+//! | `grow.rs` | how a zone gets addresses and returns them |
 //! | `tags.rs` | a byte for each grain of a zone whose pointers have tags |
 //! | `check.rs` | the invariants |
-//! | `repair.rs` | in the child of a fork |
+//! | `repair.rs` | repair in the child of a fork |
 
 mod blocks;
 mod check;

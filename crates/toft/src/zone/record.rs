@@ -1,4 +1,4 @@
-//! What is known of a zone.
+//! The record of a zone.
 
 use super::lock::Lock;
 use super::lot::{Number, SLOT_MAX};
@@ -6,7 +6,7 @@ use crate::slab::Class;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Bins: one for each class that shares lots.
+/// The number of bins: one for each class whose blocks share lots.
 pub(super) const BINS: usize = {
     let mut bins = 0;
     while Class::size_of(bins) < SLOT_MAX {
@@ -15,10 +15,10 @@ pub(super) const BINS: usize = {
     bins + 1
 };
 
-/// Bytes of a name, with the zero at its end.
+/// The number of bytes of a name, with the zero at its end.
 const NAME_BYTES: usize = 64;
 
-/// What a zone is called: what the kernel takes for a name, cut off where it is too long.
+/// The name of a zone. It has only characters that the kernel accepts, and is cut off if too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; NAME_BYTES],
@@ -26,7 +26,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// A name of these bytes. What the kernel would not take is a dot.
+    /// Makes a name of `text`. A dot replaces each byte that the kernel would not accept.
     pub fn new(text: &[u8]) -> Name {
         let mut name = Name { bytes: [0; NAME_BYTES], len: 0 };
         for &byte in text.iter().take(NAME_BYTES - 1) {
@@ -46,37 +46,37 @@ impl Name {
         }
     }
 
-    /// Its bytes.
+    /// Returns the bytes without the zeros after them.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }
 
-    /// Its bytes and zeros, for C.
+    /// Returns the bytes and the zeros after them, for C.
     pub fn padded(&self) -> [u8; NAME_BYTES] {
         self.bytes
     }
 }
 
-/// Figures of a zone.
+/// The figures of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Blocks that the program has.
+    /// The number of live blocks.
     pub live_blocks: u64,
-    /// Their usable bytes.
+    /// The usable bytes of the live blocks.
     pub live_bytes: u64,
-    /// Blocks that were ever handed out.
+    /// The number of blocks that were ever handed out.
     pub allocations: u64,
-    /// Bytes of addresses that are mapped.
+    /// The number of bytes of addresses that are mapped.
     pub mapped_bytes: u64,
-    /// Bytes of each object, where the zone is of one kind of objects; else zero.
+    /// The size of each object if all objects have one size, else zero.
     pub object_bytes: u64,
-    /// Whether the name is to be seen in `/proc/PID/maps`.
+    /// True if `/proc/PID/maps` shows the name.
     pub name_is_shown: bool,
 }
 
-/// A record, of one zone after another; zero at first. The thread that has its lock writes it; the
-/// one that has the lock of the window while it is no zone's. `state` and `generation` are read
-/// without.
+/// The record of one zone after another. It begins as zero. The thread that holds its lock writes
+/// it. While the record belongs to no zone, the thread that holds the window's lock writes it. Any
+/// thread reads `state` and `generation` without a lock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Record {
@@ -85,30 +85,31 @@ pub(super) struct Record {
     state: AtomicU32,
     /// [`TAGGED`].
     pub(super) flags: AtomicU32,
-    /// How often the record was a zone's.
+    /// The number of times that a zone was created in this record or destroyed.
     generation: AtomicU64,
-    /// Bytes of a slot where all are of one size; else zero.
+    /// The size of a slot if all slots have one size, else zero.
     pub(super) slot: AtomicUsize,
-    /// Bytes of an object there.
+    /// The size of an object if all objects have one size, else zero.
     pub(super) object: AtomicUsize,
-    /// All lots.
+    /// The first of all lots.
     pub(super) first: AtomicU32,
-    /// Those that are bare.
+    /// The first bare lot.
     pub(super) bare: AtomicU32,
-    /// Of a record that is free, the next.
+    /// In a free record, the next free record.
     pub(super) next: AtomicU32,
-    /// Lots of the next stretch.
+    /// The number of lots of the next stretch.
     pub(super) step: AtomicU32,
     pub(super) live_blocks: AtomicU64,
     pub(super) live_bytes: AtomicU64,
     pub(super) allocations: AtomicU64,
     pub(super) mapped: AtomicUsize,
-    /// Not zero where the kernel has refused the name.
+    /// Not zero if the kernel has refused the name.
     nameless: AtomicU32,
     name: [AtomicU64; NAME_BYTES / 8],
-    /// Lots with free slots, by class.
+    /// For each class, the first lot with free slots.
     pub(super) bins: [AtomicU32; BINS],
-    /// By class, a lot of which all slots are free and that keeps its pages; or that was so.
+    /// For each class, a lot that keeps its pages although all its slots are free, or that did so
+    /// before.
     kept: [AtomicU32; BINS],
 }
 
@@ -128,7 +129,7 @@ impl Record {
         self.state.load(Acquire) == LIVE
     }
 
-    /// A new zone, not known to other threads yet.
+    /// Begins a new zone, which other threads do not know yet.
     pub(super) fn begin(&self, name: &Name, object: usize, slot: usize, flags: u32) {
         self.set_name(name);
         self.object.store(object, Relaxed);
@@ -154,7 +155,7 @@ impl Record {
         self.mapped.store(0, Relaxed);
     }
 
-    /// From now on no handle leads here.
+    /// Begins the end of the zone: from now on no handle leads here.
     pub(super) fn end(&self) {
         self.state.store(ENDS, Release);
         self.skip_generation();
@@ -164,7 +165,7 @@ impl Record {
         self.generation.store(self.generation() + 1, Release);
     }
 
-    /// The zone has nothing any more.
+    /// Completes the end of the zone, which has nothing any more.
     pub(super) fn ended(&self) {
         self.state.store(NONE, Release);
     }
@@ -183,7 +184,7 @@ impl Record {
         Name::new(&bytes)
     }
 
-    /// Whether the kernel took the name.
+    /// Records whether the kernel accepted the name.
     pub(super) fn show_name(&self, shown: bool) {
         self.nameless.store(u32::from(!shown), Relaxed);
     }
@@ -203,7 +204,7 @@ impl Record {
         }
     }
 
-    /// A block was handed out, or taken back.
+    /// Counts a block that was handed out if `more`, else a block that was freed.
     pub(super) fn count(&self, bytes: usize, more: bool) {
         let step = |place: &AtomicU64, by: u64| {
             let before = place.load(Relaxed);
@@ -220,18 +221,18 @@ impl Record {
         if self.slot.load(Relaxed) != 0 { Some(0) } else { Some(Class::of(size)?.index()) }
     }
 
-    /// The bin of a slot size.
+    /// Returns the bin of a slot size.
     pub(super) fn bin(&self, size: usize) -> Option<&AtomicU32> {
         self.bins.get(self.class(size)?)
     }
 
-    /// Which lot of a slot size keeps its pages although it is empty.
+    /// Returns the word that names the empty lot of a slot size that keeps its pages.
     pub(super) fn kept(&self, size: usize) -> Option<&AtomicU32> {
         self.kept.get(self.class(size)?)
     }
 }
 
-/// The head of a list, for [`Number`]s.
+/// Returns the first lot of a list.
 pub(super) fn head(list: &AtomicU32) -> Number {
     list.load(Relaxed)
 }

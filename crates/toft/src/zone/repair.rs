@@ -1,10 +1,10 @@
-//! Zones in the child of a fork: other threads may have been in the middle of something, and are no
-//! more.
+//! Zones in the child of a fork, where other threads no longer exist. Such a thread may have been
+//! cut off in the middle of a change.
 //!
-//! What the descriptors say is true at every moment, so all lists and figures can be made from
-//! them. If no thread was in the middle of anything, nothing is done. A descriptor that is
-//! `Reserved` has addresses that may be mapped or not: they are left as they are, and not handed
-//! out where something is.
+//! The descriptors are true at every moment, so all lists and figures can be rebuilt from them. If
+//! no thread was in the middle of a change, nothing is done. The addresses of a `Reserved`
+//! descriptor may be mapped or not. They stay as they are, and are not handed out if something is
+//! mapped there.
 
 use super::lot::{Kind, LOT_BYTES};
 use super::record::{Record, head};
@@ -14,8 +14,8 @@ use crate::os::Os;
 use crate::sync::Ordering::Relaxed;
 
 impl Zones {
-    /// In the child: `me` is its only thread, which may itself be in the middle of a call, in a
-    /// handler.
+    /// Repairs the zones in the child. `me` is its only thread. It may itself be in a signal
+    /// handler, in the middle of a call.
     pub fn repair(&self, os: &impl Os, me: usize) {
         let Some(state) = self.state() else { return };
         state.repair_tables(os);
@@ -36,7 +36,7 @@ impl Zones {
 }
 
 impl State {
-    /// Makes the lists and figures of a zone again.
+    /// Rebuilds the lists and figures of a zone.
     fn make_lists(&self, place: usize, record: &Record) {
         record.clear_lists();
         record.clear_figures();
@@ -70,7 +70,8 @@ impl State {
                 }
                 _ => Some(&record.bare),
             };
-            // Of a stretch that was cut short the end is not known: each lot is a separate one.
+            // The end of a stretch that was cut short is unknown, so each lot becomes a separate
+            // stretch.
             lot.stretch.store(1, Relaxed);
             if let Some(list) = list {
                 lot.after.store(head(list), Relaxed);
@@ -81,8 +82,8 @@ impl State {
 }
 
 impl<O: Os> Open<'_, O> {
-    /// Makes descriptors in the middle of a change, and all of zones that were about to end,
-    /// unowned.
+    /// Frees each descriptor that was in the middle of a change, and all descriptors of zones that
+    /// were being destroyed.
     fn let_go_of_the_unfinished(&self) {
         for (number, lot) in self.state.all_lots() {
             let record = self.state.record(lot.zone.load(Relaxed) as usize);
@@ -105,8 +106,9 @@ impl<O: Os> Open<'_, O> {
                 Kind::Bare | Kind::Slots => LOT_BYTES,
             };
             if ends {
-                // SAFETY: (1) mapped for a zone that is no more: what was unmapped already is
-                // `Reserved`, or was a part of a stretch that was, where nothing is now.
+                // SAFETY: (1) mapped for a zone that no longer exists. A lot that was already
+                // unmapped is `Reserved`, or belonged to a stretch that was unmapped as a whole.
+                // Then nothing is there.
                 let _ = unsafe { self.os.unmap(self.state.address_of(place), bytes) };
                 self.mark(place, bytes.div_ceil(LOT_BYTES), 0);
                 lot.set_kind(Kind::Free);
@@ -114,7 +116,7 @@ impl<O: Os> Open<'_, O> {
         }
     }
 
-    /// Makes the lists of what is unowned again.
+    /// Rebuilds the lists of free descriptors and free records.
     fn make_free_lists(&self) {
         self.state.free_lots.store(0, Relaxed);
         for (number, lot) in self.state.all_lots().filter(|(_, lot)| lot.kind() == Kind::Free) {
@@ -132,10 +134,10 @@ impl<O: Os> Open<'_, O> {
 mod tests {
     use super::*;
 
-    /// A reader of an address without a lock may meet a lot that is just being taken or given back.
+    /// A reader without a lock may find a lot that is just being taken or freed.
     #[test]
     fn a_lot_that_is_nowhere_has_an_address_all_the_same() {
-        // SAFETY: all-zero is a `State`: no window yet.
+        // SAFETY: all-zero is a `State`, one without a window.
         let state: State = unsafe { core::mem::zeroed() };
         state.base.store(1 << 40, Relaxed);
         assert_eq!(state.address_of(2), (1 << 40) + 2 * LOT_BYTES);

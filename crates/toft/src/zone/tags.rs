@@ -1,10 +1,10 @@
-//! Pointers with tags: the top byte of a pointer into a tagged zone says to which life of its block
-//! it belongs.
+//! Pointers with tags. The top byte of a pointer into a tagged zone identifies one life of its
+//! block.
 //!
-//! Each grain of 16 bytes of such a zone has a byte, apart from the zone: the tag of the block that
-//! it is in, which is another one from the free on. The program keeps tagged words, and resolves
-//! one to a pointer where it is about to use it: what was freed since does not resolve. A tag comes
-//! back when its block was freed 255 times.
+//! Each grain of 16 bytes of such a zone has a tag byte, which is stored outside the zone. All
+//! grains of a block have the block's tag, and a free changes it. The program keeps tagged words,
+//! and resolves a word to a pointer just before it uses the pointer. A word whose block was freed
+//! since does not resolve. A tag recurs after its block was freed 255 times.
 
 use super::blocks::Zone;
 use super::lot::{GRAIN, Whereabouts};
@@ -14,11 +14,11 @@ use crate::os::Os;
 use crate::sync::AtomicU8;
 use crate::sync::Ordering::Relaxed;
 
-/// Where the tag is in a word.
+/// The position of the tag in a word.
 pub const TAG_SHIFT: u32 = 56;
 const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;
 
-/// How many tags there are: 1 to 255.
+/// The number of tags, which are 1 to 255.
 const TAGS: u8 = u8::MAX;
 
 /// A pointer and its tag.
@@ -27,37 +27,38 @@ const TAGS: u8 = u8::MAX;
 pub struct Tagged(pub u64);
 
 impl Tagged {
-    /// The pointer, without its tag.
+    /// Returns the pointer without its tag.
     pub fn address(self) -> usize {
         (self.0 & ADDRESS) as usize
     }
 
-    /// The tag.
+    /// Returns the tag.
     pub fn tag(self) -> u8 {
         (self.0 >> TAG_SHIFT) as u8
     }
 
-    /// The word made of both.
+    /// Returns the word that is made of a pointer and a tag.
     pub fn new(address: usize, tag: u8) -> Tagged {
         Tagged(address as u64 & ADDRESS | u64::from(tag) << TAG_SHIFT)
     }
 }
 
 impl State {
-    /// The tag of an address's grain; callers know that it is a tagged zone's.
+    /// Returns the tag of the grain at an address. The caller knows that the address is in a tagged
+    /// zone.
     fn tag(&self, address: usize) -> &AtomicU8 {
-        // SAFETY: mapped with the addresses that it is of (`map_tags`). A thread with the zone's
-        // lock keeps it so. One without (`resolve`, `tagged`) has seen the block live a moment ago.
-        // If the program ends the zone or frees a large block just then, the page may be gone, and
-        // the load faults. It never reads other memory, because only tags are ever mapped there.
-        // The program may not do that (docs/zones.md, "Tags").
+        // SAFETY: mapped together with the grain's addresses (`map_tags`). A thread that holds the
+        // zone's lock keeps it mapped. A thread without the lock (`resolve`, `tagged`) has just
+        // seen the block live. If the program destroys the zone or frees a large block at that
+        // moment, the page may be gone. The load then faults. It never reads other memory, because
+        // only tags are ever mapped there. The program must not do that (docs/zones.md, "Tags").
         unsafe { &*core::ptr::with_exposed_provenance(self.tag_at(address)) }
     }
 }
 
 impl Zones {
-    /// The pointer that a tagged word stands for, and may be used: the block that contains it is
-    /// live, and the same as when the word was made.
+    /// Returns the pointer of a tagged word, if the program may use it. It may if the block that
+    /// contains the address is live, and has not been freed since the word was made.
     pub fn resolve(&self, tagged: Tagged) -> Result<usize, Refusal> {
         let address = tagged.address();
         let found = self.at(address);
@@ -74,12 +75,12 @@ impl Zones {
         Ok(address)
     }
 
-    /// The tag of an address in a live block of a tagged zone.
+    /// Returns the tag of an address in a live block of a tagged zone.
     pub(super) fn tag_of(&self, address: usize) -> u8 {
         self.state().map_or(0, |state| state.tag(address).load(Relaxed))
     }
 
-    /// The word for a block of a tagged zone, or for an address within it.
+    /// Returns the tagged word for a block of a tagged zone, or for an address within the block.
     pub fn tagged(&self, address: usize) -> Result<Tagged, Refusal> {
         let found = self.at(address);
         match (found, self.state()) {
@@ -94,7 +95,8 @@ impl Zones {
 }
 
 impl<O: Os> Zone<'_, O> {
-    /// Maps what a new stretch's tags need; returns true if that was possible.
+    /// Maps the memory for the tags of a new stretch. Returns true if it could, or if the zone has
+    /// no tags.
     pub(super) fn map_tags(&self, place: usize, bytes: usize) -> bool {
         if !self.record.is_tagged() {
             return true;
@@ -108,8 +110,8 @@ impl<O: Os> Zone<'_, O> {
             return;
         }
         let (at, len) = self.tag_range(place, bytes);
-        // SAFETY: (1) mapped by `map_tags` with what is given up now. A stretch that got no tags is
-        // none either.
+        // SAFETY: (1) mapped by `map_tags` together with the stretch, which is given up now. A
+        // stretch whose tags could not be mapped does not get here.
         let _ = unsafe { self.os.unmap(at, len) };
     }
 
@@ -118,7 +120,7 @@ impl<O: Os> Zone<'_, O> {
         (at, (bytes / GRAIN).next_multiple_of(self.os.page_size().max(1)))
     }
 
-    /// Before a block is handed out: a place that never had a tag gets one, by chance.
+    /// Gives a block that is about to be handed out a random tag, unless its place already has one.
     pub(super) fn put_tags(&self, address: usize, bytes: usize) {
         if !self.record.is_tagged() {
             return;
@@ -129,7 +131,7 @@ impl<O: Os> Zone<'_, O> {
         }
     }
 
-    /// A block is freed: the tags that are about are not its any more.
+    /// Changes the tag of a block that is freed, so that existing tagged words no longer match.
     pub(super) fn change_tags(&self, address: usize, bytes: usize) {
         if self.record.is_tagged() {
             let tag = self.state.tag(address).load(Relaxed);

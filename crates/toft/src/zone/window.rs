@@ -1,6 +1,5 @@
-//! The window of zones: where it is, which of its addresses are whose, and where descriptors and
-//! records come from. It is chosen when the first zone is made; a program without zones has none of
-//! it.
+//! The window of zones: its place, the owners of its addresses, and the source of descriptors and
+//! records. It is chosen when the first zone is created. A program without zones has no window.
 
 use super::lock::{Held, Lock, Mine, Undisturbed};
 use super::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
@@ -13,27 +12,27 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 use core::ops::Range;
 
-/// The most bytes of addresses.
+/// The largest window, in bytes of addresses.
 const SPAN_MAX: usize = 4 << 40;
-/// The fewest that are worth having.
+/// The smallest window that is worth having.
 const SPAN_MIN: usize = 16 << 20;
-/// How often a place for the window is looked for at each size, and one for a stretch where others
-/// have mapped something.
+/// The number of attempts to find a place for the window at each size. Also the number of attempts
+/// to find a place for a stretch if foreign mappings are in the way.
 const TRIES: u32 = 64;
-/// Most zones that can be at a time: as many as a handle has numbers for.
+/// The largest number of zones at a time, which is the number that a handle can distinguish.
 const ZONES_MAX: usize = 1 << super::handle::NUMBER_BITS;
-/// Lots between two stretches: from one to so many, by chance.
+/// The largest number of lots between two stretches. The number is random, and at least one.
 const GAP_MAX: u64 = 4;
-/// Bytes of the table of lots for each of them.
+/// The number of bytes of the lot table for each lot.
 const PLACE_BYTES: usize = size_of::<AtomicU32>();
 
-/// Lives in the metadata tables, zero at first. What does not say otherwise is written under
-/// `lock`.
+/// The state of the window. It is in the metadata tables, and begins as zero. Unless a field's
+/// comment differs, the holder of `lock` writes it.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) lock: Lock,
-    /// The first address, which is written last: who has it by an Acquire has all of the next
-    /// lines.
+    /// The first address. It is written last, so a thread that loads it by Acquire sees the fields
+    /// below.
     pub(super) base: AtomicUsize,
     span: AtomicUsize,
     places_at: AtomicUsize,
@@ -46,16 +45,17 @@ pub(super) struct State {
     records: Carve,
     /// The lot where the next search for addresses begins.
     cursor: AtomicUsize,
-    /// Descriptors and records that were ever in use: the first so many. Read by anyone.
+    /// The number of descriptors, and of records, that were ever in use. They are the first ones of
+    /// their table. Any thread reads these two.
     lots_used: AtomicU32,
     records_used: AtomicU32,
-    /// Those of them that are free.
+    /// The heads of the lists of free descriptors and free records.
     pub(super) free_lots: AtomicU32,
     pub(super) free_records: AtomicU32,
     drawn: AtomicU64,
 }
 
-/// The window, while one has its lock.
+/// The window, whose lock the current thread holds.
 #[derive(Debug)]
 pub(super) struct Open<'a, O: Os> {
     pub(super) state: &'a State,
@@ -66,16 +66,16 @@ pub(super) struct Open<'a, O: Os> {
 }
 
 impl State {
-    /// Takes the lock of the window. Handlers of the calling thread wait until it is open again:
-    /// they may make and use zones, which needs it. Its holder maps or unmaps, so that two more
-    /// system calls are little.
+    /// Takes the lock of the window. Signals of the calling thread are blocked until it is open
+    /// again, because a handler may create and use zones, which needs this lock. The holder maps or
+    /// unmaps memory, so two more system calls cost little.
     pub(super) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
         let undisturbed = Undisturbed::begin(os);
         let held = self.lock.take(os, me).map_err(|Mine| Refusal::InHandler)?;
         Ok(Open { state: self, os, _held: held, _undisturbed: undisturbed })
     }
 
-    /// Whether there is a window.
+    /// Returns true if there is a window.
     pub(super) fn is_there(&self) -> bool {
         self.base.load(Acquire) != 0
     }
@@ -84,13 +84,13 @@ impl State {
         self.base.load(Acquire)
     }
 
-    /// The key of handles.
+    /// Returns the key of the handles.
     pub(super) fn key(&self) -> Key {
         let [first, middle, last] = &self.key;
         Key::of_words([first.load(Relaxed), middle.load(Relaxed), last.load(Relaxed)])
     }
 
-    /// The number of the lot that an address is in, if it is in the window.
+    /// Returns the number of the lot at an address, or `None` outside the window.
     pub(super) fn place_of(&self, address: usize) -> Option<usize> {
         let base = self.base.load(Acquire);
         let offset = address.wrapping_sub(base);
@@ -98,73 +98,74 @@ impl State {
     }
 
     pub(super) fn address_of(&self, place: usize) -> usize {
-        // A lot that is nowhere has the highest place.
+        // A lot without a place has the highest number, so this wraps.
         self.base().wrapping_add(place << LOT_SHIFT)
     }
 
-    /// Where the tag of an address's grain is.
+    /// Returns the address of the tag of the grain at an address.
     pub(super) fn tag_at(&self, address: usize) -> usize {
         self.tags_at.load(Relaxed) + (address - self.base()) / GRAIN
     }
 
-    /// A word of the table of lots; `None` if it is not mapped: then the lot is not in use.
+    /// Returns the lot table's entry for a lot. `None` means that it is not mapped, so the lot is
+    /// not in use.
     pub(super) fn entry(&self, place: usize) -> Option<&AtomicU32> {
         if (place + 1) * PLACE_BYTES > self.places.mapped() {
             return None;
         }
         let address = self.places_at.load(Relaxed) + place * PLACE_BYTES;
-        // SAFETY: mapped, as compared above, for ever; zero bytes are such a word.
+        // SAFETY: mapped for ever, as the comparison above shows. Zero bytes are such a word.
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
-    /// The descriptor of the lot that an address is in, and its number.
+    /// Returns the descriptor of the lot at an address.
     pub(super) fn lot_of(&self, address: usize) -> Option<&Lot> {
         self.lot(self.entry(self.place_of(address)?)?.load(Acquire))
     }
 
-    /// The descriptor of a number.
+    /// Returns the descriptor with a number.
     pub(super) fn lot(&self, number: Number) -> Option<&Lot> {
         if number == 0 || number > self.lots_used.load(Acquire) {
             return None;
         }
         let address = self.lots_at.load(Relaxed) + (number as usize - 1) * size_of::<Lot>();
-        // SAFETY: descriptors that were ever in use are mapped for ever; zero bytes are one that is
-        // free.
+        // SAFETY: descriptors that were ever in use are mapped for ever. Zero bytes are a free
+        // descriptor.
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
-    /// All descriptors that were ever in use.
+    /// Returns all descriptors that were ever in use, with their numbers.
     pub(super) fn all_lots(&self) -> impl Iterator<Item = (Number, &Lot)> {
         (1..=self.lots_used.load(Acquire)).filter_map(|number| Some((number, self.lot(number)?)))
     }
 
-    /// The record of a place in the table.
+    /// Returns the record at a place in the table.
     pub(super) fn record(&self, place: usize) -> Option<&Record> {
         if place >= self.records_used.load(Acquire) as usize {
             return None;
         }
         let address = self.records_at.load(Relaxed) + place * size_of::<Record>();
-        // SAFETY: as for descriptors.
+        // SAFETY: records that were ever in use are mapped for ever. Zero bytes are a free record.
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
-    /// All records that were ever in use.
+    /// Returns all records that were ever in use, with their places.
     pub(super) fn all_records(&self) -> impl Iterator<Item = (usize, &Record)> {
         let used = self.records_used.load(Acquire) as usize;
         (0..used).filter_map(|place| Some((place, self.record(place)?)))
     }
 
-    /// A random word that is no secret.
+    /// Returns a random word that need not be secret.
     pub(super) fn draw(&self) -> u64 {
         self.key().mix(self.drawn.fetch_add(1, Relaxed))
     }
 
-    /// Bytes mapped for what is known of zones.
+    /// Returns the number of bytes that are mapped for the tables of zones.
     pub(super) fn table_bytes(&self) -> usize {
         self.places.mapped() + self.lots.mapped() + self.records.mapped()
     }
 
-    /// In the child of a fork.
+    /// Repairs the tables in the child of a fork.
     pub(super) fn repair_tables(&self, os: &impl Os) {
         if self.is_there() {
             self.places.repair(os, self.places_at.load(Relaxed));
@@ -175,7 +176,7 @@ impl State {
 }
 
 impl<O: Os> Open<'_, O> {
-    /// Chooses the window, away from all that is to stay clear of it, unless there is one.
+    /// Chooses the window, clear of the ranges `taken`. Does nothing if there is a window.
     pub(super) fn begin(&self, taken: &[Range<usize>]) -> Result<(), Refusal> {
         if self.state.is_there() {
             return Ok(());
@@ -221,7 +222,7 @@ impl<O: Os> Open<'_, O> {
         if span >= low || tables >= high {
             return Ok(false);
         }
-        // As for the windows of malloc: clear of the program, its libraries and stacks.
+        // Like malloc's windows, these are clear of the program, its libraries and its stacks.
         let data = all.start + part + crate::keyed::below(self.random()?, low - span);
         let data = data & !(LOT_BYTES - 1);
         let meta = all.start + 90 * part + crate::keyed::below(self.random()?, high - tables);
@@ -248,11 +249,11 @@ impl<O: Os> Open<'_, O> {
     }
 
     fn can_map(&self, address: usize, len: usize) -> bool {
-        // SAFETY: (1) mapped a moment ago, and known to no other code.
+        // SAFETY: (1) mapped by the call before, and known to no other code.
         self.os.map(address, len).is_ok() && unsafe { self.os.unmap(address, len) }.is_ok()
     }
 
-    /// A record that is no zone's, and its place.
+    /// Takes a free record, and returns it with its place.
     pub(super) fn take_record(&self) -> Result<(usize, &Record), Refusal> {
         let state = self.state;
         let free = state.free_records.load(Relaxed);
@@ -271,7 +272,7 @@ impl<O: Os> Open<'_, O> {
         Ok((used, state.record(used).ok_or(Refusal::NoMemory)?))
     }
 
-    /// The record is no zone's any more.
+    /// Puts a record that belongs to no zone any more on the list of free records.
     pub(super) fn give_record(&self, place: usize, record: &Record) {
         record.next.store(self.state.free_records.load(Relaxed), Relaxed);
         self.state.free_records.store(place as u32 + 1, Relaxed);
@@ -282,7 +283,7 @@ impl<O: Os> Open<'_, O> {
         run.reach(self.os, start, start + bytes, STEP).map_err(|_| Refusal::NoMemory)
     }
 
-    /// An unowned descriptor, and its number.
+    /// Takes a free descriptor, and returns it with its number.
     pub(super) fn take_lot(&self) -> Result<(Number, &Lot), Refusal> {
         let state = self.state;
         let free = state.free_lots.load(Relaxed);
@@ -299,27 +300,27 @@ impl<O: Os> Open<'_, O> {
         Ok((used + 1, state.lot(used + 1).ok_or(Refusal::NoMemory)?))
     }
 
-    /// The descriptor is unowned again.
+    /// Puts a descriptor on the list of free descriptors.
     pub(super) fn give_lot(&self, number: Number, lot: &Lot) {
         lot.set_kind(Kind::Free);
         lot.next.store(self.state.free_lots.load(Relaxed), Relaxed);
         self.state.free_lots.store(number, Relaxed);
     }
 
-    /// Writes a number into the table, for `lots` lots.
+    /// Writes `number` into the entries of `lots` lots of the lot table.
     pub(super) fn mark(&self, place: usize, lots: usize, number: Number) {
         for entry in (place..place + lots).filter_map(|place| self.state.entry(place)) {
             entry.store(number, Release);
         }
     }
 
-    /// Addresses of `lots` lots that are not in use, from a multiple of `align` lots on.
+    /// Finds addresses of `lots` lots that are not in use, starting at a multiple of `align` lots.
     pub(super) fn find(&self, lots: usize, align: usize) -> Result<usize, Refusal> {
         let all = self.state.span.load(Relaxed) >> LOT_SHIFT;
         let gap = 1 + (self.state.draw() % GAP_MAX) as usize;
         let needed = lots.checked_add(gap).filter(|&n| n < all).ok_or(Refusal::NoMemory)?;
         let begin = self.state.cursor.load(Relaxed);
-        // What is aligned are addresses.
+        // The alignment is that of the address, not that of the place in the window.
         let first = self.state.base() >> LOT_SHIFT;
         let (mut at, mut round) = (begin, false);
         loop {
@@ -337,7 +338,7 @@ impl<O: Os> Open<'_, O> {
             }
             let bytes = (at + needed) * PLACE_BYTES;
             self.reach(&self.state.places, &self.state.places_at, bytes)?;
-            // With the one before: next to a zone nothing is in use.
+            // The lot before is checked too: the lots next to a zone's are never in use.
             let taken = (at.saturating_sub(1)..at + needed).rev().find(|&place| {
                 self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) != 0)
             });
@@ -351,8 +352,8 @@ impl<O: Os> Open<'_, O> {
         }
     }
 
-    /// Maps `bytes` bytes in addresses that are not in use; returns the first lot. Where others
-    /// have mapped something it goes further, longer ways each time.
+    /// Maps `bytes` bytes at addresses that are not in use, and returns the first lot. If something
+    /// foreign is mapped there, the search moves on, by a distance that doubles each time.
     pub(super) fn map(
         &self,
         bytes: usize,
@@ -379,8 +380,8 @@ impl<O: Os> Open<'_, O> {
         Err(Refusal::NoMemory)
     }
 
-    /// The search goes on from here, another time. What the table says behind is dropped, where it
-    /// says nothing.
+    /// Sets where the next search begins. If that is on another page of the lot table, discards the
+    /// page of the previous place if it is empty.
     fn go_on_at(&self, place: usize) {
         let before = self.state.cursor.swap(place, Relaxed);
         if self.page_of(before) != self.page_of(place) {
@@ -392,8 +393,8 @@ impl<O: Os> Open<'_, O> {
         place * PLACE_BYTES / self.os.page_size().max(1)
     }
 
-    /// Gives back the page of the table that has a lot's word, if it says nothing and is not needed
-    /// soon.
+    /// Discards the page of the lot table that has a lot's entry, if all entries of the page are
+    /// zero and the next search does not begin there.
     pub(super) fn tidy(&self, place: usize) {
         let page = self.os.page_size();
         let each = (page / PLACE_BYTES).max(1);
@@ -406,8 +407,8 @@ impl<O: Os> Open<'_, O> {
             .all(|place| self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) == 0));
         if whole && says_nothing {
             let at = self.state.places_at.load(Relaxed) + first * PLACE_BYTES;
-            // SAFETY: (1) mapped by `reach`; zeros stay zeros, and only who has the lock writes
-            // others.
+            // SAFETY: (1) mapped by `reach`. Zeros stay zeros, and only the lock's holder writes
+            // other values.
             let _ = unsafe { self.os.discard(at, page) };
         }
     }

@@ -1,4 +1,5 @@
-//! What can be asked of a zone: each call looks its handle up, takes the zone's lock, and does it.
+//! The calls on zones. Each call finds the zone of its handle, takes the zone's lock, and does the
+//! work.
 
 use super::blocks::Zone;
 use super::handle::{GENERATION_MAX, Handle};
@@ -12,60 +13,60 @@ use core::ops::Range;
 /// The largest request: no object may be larger.
 const SIZE_MAX: usize = isize::MAX as usize;
 
-/// Why something was not done.
+/// The reason why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The handle is zero.
     NoHandle,
-    /// The handle was one of a zone that was destroyed.
+    /// The zone of the handle was destroyed.
     Destroyed,
-    /// There never was a zone with that handle.
+    /// No zone ever had the handle.
     NeverWas,
     /// The system has no memory, addresses or mappings left.
     NoMemory,
     /// The zone is for objects of another size or alignment.
     DoesNotFit,
-    /// The system cannot do it.
+    /// The system does not support it.
     Unsupported,
-    /// A signal handler asks, and has interrupted the same call of its thread.
+    /// The call is from a signal handler, which interrupted a call of its thread on the same zone.
     InHandler,
-    /// The address is no live block of the zone.
+    /// No live block of the zone begins at the address.
     NotABlock(Whereabouts),
-    /// The block that was to be handed out was written to since it was freed, at this byte.
-    /// Hardened build only.
+    /// A free block that was to be handed out was written to. Hardened build only.
     WrittenTo {
-        /// Where it begins.
+        /// The address at which the block begins.
         begin: usize,
-        /// Its bytes.
+        /// The number of bytes of the block.
         bytes: usize,
-        /// The first byte that is not zero.
+        /// The position of the first byte that is not zero.
         byte: usize,
     },
 }
 
-/// Makes a name visible where a number of bytes are mapped at an address; returns true if it could.
+/// Makes a name visible for the given number of bytes that are mapped at an address. Returns true
+/// if it could.
 pub type Show<'a> = &'a dyn Fn(usize, usize, &Name) -> bool;
 
-/// What is wrong with a zone.
+/// A defect of a zone that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where.
+    /// The address of the defect.
     pub address: usize,
-    /// What does not hold.
+    /// The rule that is violated.
     pub what: &'static str,
-    /// For a block that was written to after it was freed, its bytes and the one that was; else
+    /// The size of a free block that was written to, and the position of the byte that was; else
     /// zeros.
     pub block: (usize, usize),
 }
 
-/// What a zone is to be.
+/// The properties of a new zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// What it is called.
+    /// The name.
     pub name: Name,
-    /// Bytes of each object; zero where they are of any size.
+    /// The number of bytes of each object, or zero if objects have any size.
     pub object: usize,
-    /// Whether pointers into it have tags.
+    /// True if pointers into the zone have tags.
     pub tagged: bool,
 }
 
@@ -73,20 +74,21 @@ pub struct Terms {
 #[derive(Debug)]
 pub struct Zones {
     state: *const State,
-    /// Addresses that are malloc's.
+    /// The addresses that belong to malloc.
     taken: [(usize, usize); 2],
 }
 
 impl Zones {
-    /// Bytes of tables that `new` needs, zeroed.
+    /// The number of zeroed bytes of tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Before anything is known: no zone, and none can be made.
+    /// Returns an object that has no zone and cannot create one, for use before the allocator
+    /// starts.
     pub const fn none() -> Zones {
         Zones { state: core::ptr::null(), taken: [(0, 0); 2] }
     }
 
-    /// No zone yet; they keep clear of these addresses.
+    /// Returns an object that has no zone yet. Its zones keep clear of the addresses `taken`.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -101,35 +103,37 @@ impl Zones {
         unsafe { self.state.as_ref() }
     }
 
-    /// Whether an address is one that zones may have.
+    /// Returns true if an address is in the window of zones.
     pub fn contains(&self, address: usize) -> bool {
         self.state().is_some_and(|state| state.place_of(address).is_some())
     }
 
-    /// Bytes mapped for what is known of zones.
+    /// Returns the number of bytes that are mapped for the tables of zones.
     pub fn table_bytes(&self) -> usize {
         self.state().map_or(0, State::table_bytes)
     }
 
-    /// What an address is, without a lock: what happens at the same time is seen or not.
+    /// Returns what is at an address. It takes no lock, so it may miss a change that happens at the
+    /// same time.
     pub fn at(&self, address: usize) -> Whereabouts {
         self.state().map_or(Whereabouts::Nobodys, |state| state.at(address))
     }
 
-    /// What the zone at a place of the table is called.
+    /// Returns the name of the zone at a place of the table.
     pub fn name_at(&self, place: usize) -> Name {
         let record = self.state().and_then(|state| state.record(place));
         record.map_or(Name::new(b""), Record::name)
     }
 
-    /// Makes a zone. `me` stands for the calling thread, here and everywhere: even, and not zero.
+    /// Creates a zone. Here and everywhere, `me` is the number of the calling thread, which is even
+    /// and not zero.
     pub fn create(&self, os: &impl Os, me: usize, terms: &Terms) -> Result<Handle, Refusal> {
         let slot = match terms.object {
             0 => 0,
             size if size > SIZE_MAX => return Err(Refusal::NoMemory),
             size => size.next_multiple_of(GRAIN),
         };
-        // Tags are mapped page by page with what they are of.
+        // Tags are mapped page by page together with their lots.
         if terms.tagged && !(LOT_BYTES / GRAIN).is_multiple_of(os.page_size()) {
             return Err(Refusal::Unsupported);
         }
@@ -140,7 +144,7 @@ impl Zones {
         loop {
             let (place, record) = open.take_record()?;
             if record.generation() >= GENERATION_MAX {
-                // Worn out: it is left alone.
+                // The generations of this record are used up, so it is left out for ever.
                 continue;
             }
             record.skip_generation();
@@ -154,7 +158,7 @@ impl Zones {
         }
     }
 
-    /// The zone of a handle, locked.
+    /// Locks the zone of a handle, and returns it.
     pub(super) fn enter<'a, O: Os>(
         &'a self,
         os: &'a O,
@@ -181,8 +185,8 @@ impl Zones {
         Ok(Zone { state, os, me, place, record, _held: held })
     }
 
-    /// A block of a zone: of `size` bytes, at a multiple of `align`, a power of two; zero, if that
-    /// is asked for.
+    /// Allocates a block of `size` bytes in a zone, at a multiple of `align`, which is a power of
+    /// two. The block is zero if `zeroed` is set.
     pub fn allocate(
         &self,
         os: &impl Os,
@@ -202,7 +206,7 @@ impl Zones {
         Ok(block.address)
     }
 
-    /// Takes a block of a zone back.
+    /// Frees a block of a zone.
     pub fn free(
         &self,
         os: &impl Os,
@@ -213,7 +217,7 @@ impl Zones {
         self.enter(os, me, handle)?.free(address)
     }
 
-    /// Usable bytes of a live block of a zone.
+    /// Returns the number of usable bytes of a live block of a zone.
     pub fn usable_size(
         &self,
         os: &impl Os,
@@ -224,7 +228,7 @@ impl Zones {
         self.enter(os, me, handle)?.usable_size(address)
     }
 
-    /// Gives a zone another name.
+    /// Changes the name of a zone.
     pub fn rename(
         &self,
         os: &impl Os,
@@ -241,17 +245,17 @@ impl Zones {
         Ok(())
     }
 
-    /// The name of a zone.
+    /// Returns the name of a zone.
     pub fn name(&self, os: &impl Os, me: usize, handle: Handle) -> Result<Name, Refusal> {
         Ok(self.enter(os, me, handle)?.record.name())
     }
 
-    /// Figures of a zone.
+    /// Returns the figures of a zone.
     pub fn figures(&self, os: &impl Os, me: usize, handle: Handle) -> Result<Figures, Refusal> {
         Ok(self.enter(os, me, handle)?.record.figures())
     }
 
-    /// Ends a zone: nothing of it is there any more, and nothing leads to it.
+    /// Destroys a zone: all its memory is unmapped, and its handle is invalid afterwards.
     pub fn destroy(&self, os: &impl Os, me: usize, handle: Handle) -> Result<(), Refusal> {
         self.enter(os, me, handle)?.destroy()
     }

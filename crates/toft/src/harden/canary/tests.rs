@@ -97,7 +97,7 @@ fn branchless_and_exact_checks_agree() {
             for place in 0..SLOT {
                 quick.0[place] ^= 0x10;
                 let wrong = damage(&mut quick, canary, size);
-                // SAFETY: (1) as above.
+                // SAFETY: (1) our own memory.
                 let whole = |word| unsafe { Canary::is_surely_whole(word, end, SLOT - size) };
                 assert_eq!(whole(canary.word), wrong.is_none(), "byte {place} of {size}");
                 let rejected = size < SLOT - 16 && word >> LAST == 0;

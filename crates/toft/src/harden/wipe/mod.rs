@@ -1,12 +1,12 @@
-//! Clearing a slot, and finding what was written to it since.
+//! Clearing a slot, and detecting later writes to it.
 //!
-//! Slots are multiples of 16 bytes, and are walked in steps of a power of two. The last step ends
-//! where the slot ends, over what the one before it may have done already: nothing is left over. Up
-//! to 1040 bytes there is no loop, because the number of rounds for mixed sizes cannot be
-//! predicted. Half of the steps go from the beginning on, and half to the end, as many as half of
-//! the next power of two needs.
+//! Slots are multiples of 16 bytes, and are processed in steps of a power of two. The last step
+//! ends where the slot ends, and may overlap the step before it, so nothing is left over. Up to
+//! 1040 bytes there is no loop, because the number of rounds for mixed sizes cannot be predicted.
+//! Half of the steps go from the beginning on, and half up to the end. Their number is that of half
+//! of the next power of two.
 //!
-//! How a step is done: `vectors.rs` on x86-64, and `plain.rs` elsewhere.
+//! The steps are in `vectors.rs` on x86-64, and in `plain.rs` elsewhere.
 
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "vectors.rs")]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), path = "plain.rs")]
@@ -17,43 +17,44 @@ use steps::{long, short};
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that are read together: what is zero already is not written, so that an untouched page
-/// stays away.
+/// The number of bytes that are read together. Bytes that are zero already are not written, so that
+/// an untouched page stays missing.
 pub const CLEARED_AT_ONCE: usize = 4096;
-/// Bytes in a page, at least.
+/// The smallest number of bytes in a page.
 pub const PAGE_LEAST: usize = 4096;
-/// Bytes of a slot whose pages `touch` may bring all: a program that requests up to this many uses
-/// most of them as a rule, and of more often not.
+/// The largest slot, in bytes, whose pages `touch` may make present at once. A program that
+/// requests up to this size usually uses most of the pages. Larger blocks are often used only in
+/// part.
 pub const TOUCHED_MAX: usize = 4 * PAGE_LEAST;
-/// Bytes of a step.
+/// The number of bytes of a step.
 const STEP: usize = 64;
-/// Bytes for which two steps are enough.
+/// The number of bytes for which two steps are enough.
 const TWO_STEPS: usize = 2 * STEP;
-/// Bytes for which there is no loop, where the processor has long vectors.
+/// The number of bytes up to which there is no loop, if the processor has long vectors.
 const STRAIGHT: usize = 1040;
 
-/// For which ranges there are long vectors. A number that is compared and not a flag, so that one
-/// comparison says both whether there are any and whether a range is long enough.
+/// The length from which long vectors are used. It is a number and not a flag. One comparison then
+/// decides both whether there are long vectors and whether a range is long enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Long(usize);
 
 impl Long {
-    /// There are none.
+    /// The value for a processor without long vectors.
     pub const NONE: Long = Long(usize::MAX);
 
-    /// What the processor has.
+    /// Returns the value for this processor.
     pub fn of_processor() -> Long {
         if has_long_vectors() { Long(STEP) } else { Long::NONE }
     }
 
-    /// Whether there are, and a range of `len` bytes is as long as a step.
+    /// Returns true if there are long vectors, and a range of `len` bytes is as long as a step.
     #[inline(always)]
     fn suit(self, len: usize) -> bool {
         len >= self.0
     }
 }
 
-/// Whether the processor has vectors of 32 bytes, and the system keeps them.
+/// Returns true if the processor has vectors of 32 bytes, and the system saves them.
 fn has_long_vectors() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -64,7 +65,7 @@ fn has_long_vectors() -> bool {
             return false;
         }
         let kept: u32;
-        // SAFETY: the system has said that the instruction is there.
+        // SAFETY: the system has reported that the instruction exists.
         unsafe {
             core::arch::asm!("xgetbv", in("ecx") 0, out("eax") kept, out("edx") _,
                 options(nomem, nostack, preserves_flags));
@@ -75,12 +76,12 @@ fn has_long_vectors() -> bool {
     false
 }
 
-/// Has the line of an address fetched for writing, if there is any memory: what is freed has often
+/// Fetches the cache line of an address for writing, if there is memory. A freed block has often
 /// not been used for long, and stores wait for their lines one after the other.
 #[inline(always)]
 pub fn fetch_to_write(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: changes nothing that can be told, whatever the address.
+    // SAFETY: has no visible effect, whatever the address.
     unsafe {
         core::arch::asm!("prefetchw [{0}]", in(reg) address,
             options(nostack, preserves_flags, readonly));
@@ -94,7 +95,7 @@ pub fn fetch_to_write(address: usize) {
 /// # Safety
 /// 1. The range is mapped, only the caller uses it, and both ends are multiples of 16; it is not
 ///    empty.
-/// 2. There are long vectors where `long` says so.
+/// 2. There are long vectors if `long` is not `Long::NONE`.
 #[inline(always)]
 pub unsafe fn wipe(address: usize, len: usize, long: Long) {
     // SAFETY: duties 1 and 2.
@@ -107,7 +108,7 @@ pub unsafe fn wipe(address: usize, len: usize, long: Long) {
     }
 }
 
-/// As `wipe`, of 1040 bytes at most.
+/// Makes at most 1040 bytes zero.
 ///
 /// # Safety
 /// 1. As for `wipe`.
@@ -139,7 +140,8 @@ unsafe fn wipe_large(address: usize, len: usize, long: Long) {
     let mut at = address;
     let end = address + len;
     while at < end {
-        // A page of the system's at a time, and no less than two steps for the first and the last.
+        // Each round clears one page of the system, but at least two steps for the first and the
+        // last.
         let next = (at + TWO_STEPS).next_multiple_of(CLEARED_AT_ONCE);
         let bytes = if end < next + TWO_STEPS { end - at } else { next - at };
         // SAFETY: duties 1 and 2, of a part of the range.
@@ -152,10 +154,10 @@ unsafe fn wipe_large(address: usize, len: usize, long: Long) {
     }
 }
 
-/// Whether `len` bytes are zero.
+/// Returns true if `len` bytes are zero.
 ///
 /// # Safety
-/// 1. As for `wipe`, but others may write to it: then it may be either.
+/// 1. As for `wipe`, but other threads may write to it: then the result may be either.
 /// 2. As for `wipe`.
 #[inline(always)]
 pub unsafe fn is_zero(address: usize, len: usize, long: Long) -> bool {
@@ -169,7 +171,7 @@ pub unsafe fn is_zero(address: usize, len: usize, long: Long) -> bool {
     }
 }
 
-/// As `is_zero`, of 1040 bytes at most.
+/// Returns true if at most 1040 bytes are zero.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -194,7 +196,7 @@ pub unsafe fn is_zero_small(address: usize, len: usize, long: Long) -> bool {
 }
 
 /// # Safety
-/// 1. As for `is_zero`, of two steps at least.
+/// 1. As for `is_zero`, of at least two steps.
 /// 2. As for `wipe`.
 #[inline(never)]
 unsafe fn is_zero_loop(address: usize, len: usize, long: Long) -> bool {
@@ -204,7 +206,7 @@ unsafe fn is_zero_loop(address: usize, len: usize, long: Long) -> bool {
     }
 }
 
-/// Whether `len` bytes are a word again and again.
+/// Returns true if `len` bytes repeat a word.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -221,7 +223,7 @@ pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: Long) -> bo
     }
 }
 
-/// Offset of the first byte that is not zero, if there is one.
+/// Returns the offset of the first byte that is not zero, if there is one.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -229,12 +231,12 @@ pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: Long) -> bo
 #[inline(never)]
 pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
     let start: *const u8 = core::ptr::with_exposed_provenance(address);
-    // SAFETY: duty 1. Volatile: another thread may be writing there by mistake now.
+    // SAFETY: duty 1. Volatile, because another thread may be writing there by mistake.
     (0..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
 }
 
-/// Gets the pages of a range for writing and changes nothing, so that what is read there first does
-/// not cost two faults each.
+/// Makes the pages of a range writable and present, and changes nothing. A first read of such a
+/// page would otherwise cost two faults.
 ///
 /// # Safety
 /// 1. The range is mapped, only the caller writes to it, and both ends are multiples of 8; it is
@@ -254,7 +256,7 @@ pub unsafe fn touch(address: usize, len: usize) {
 ///    of 8.
 #[inline(always)]
 unsafe fn touch_word(address: usize) {
-    // One instruction that reads and writes, so that the first fault is the one of a write.
+    // This is one instruction that reads and writes, so the first fault is that of a write.
     // SAFETY: duty 1.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
@@ -275,7 +277,7 @@ mod tests {
     #[repr(align(16))]
     struct Memory([u8; 9 * 1024]);
 
-    /// With and without long vectors, where there are any.
+    /// Returns both ways: without long vectors, and with them if there are any.
     fn ways() -> [Long; 2] {
         [Long::NONE, Long::of_processor()]
     }
@@ -287,7 +289,8 @@ mod tests {
             for len in (16..1120).step_by(16).chain([4096, 4112, 4160, 4224, 8240, 9 * 1024]) {
                 for place in (0..len).step_by(if len > 1200 { 97 } else { 7 }).chain([len - 1]) {
                     let address = memory.0.as_mut_ptr().expose_provenance();
-                    // SAFETY: (1) our own memory, aligned; (2) if there are.
+                    // SAFETY: (1) our own memory, aligned; (2) the processor has them, if any are
+                    // used.
                     unsafe {
                         assert!(is_zero(address, len, long));
                         core::ptr::with_exposed_provenance_mut::<u8>(address + place).write(1);
@@ -312,7 +315,8 @@ mod tests {
                     let within = (16..16 + len).contains(&place);
                     *byte = if within { word.to_le_bytes()[place % 8] } else { 0 };
                 }
-                // SAFETY: (1) a part of our own memory, aligned; (2) if there are.
+                // SAFETY: (1) a part of our own memory, aligned; (2) the processor has them, if any
+                // are used.
                 let is_filled = |word| unsafe { is_filled(address + 16, len, word, long) };
                 assert!(is_filled(word) && !is_filled(word ^ 1) && !is_filled(word ^ 1 << 63));
                 for place in (16..16 + len).step_by(if len > 512 { 97 } else { 7 }) {
@@ -330,7 +334,8 @@ mod tests {
             for len in (16..1120).step_by(16).chain([4096, 4112, 4224, 8192]) {
                 let mut memory = Memory([0xEE; 9 * 1024]);
                 let address = memory.0.as_mut_ptr().expose_provenance();
-                // SAFETY: (1) a part of our own memory, aligned; (2) if there are.
+                // SAFETY: (1) a part of our own memory, aligned; (2) the processor has them, if any
+                // are used.
                 unsafe {
                     wipe(address + 16, len, long);
                     assert!(is_zero(address + 16, len, long), "{len}");

@@ -1,6 +1,6 @@
-//! As `vectors.rs`, by what every processor has and the interpreter knows.
+//! The functions of `vectors.rs`, by operations that every processor and the interpreter support.
 
-/// There is one way only.
+/// The only implementation.
 pub mod short {
     /// Clears a range.
     ///
@@ -13,10 +13,10 @@ pub mod short {
         unsafe { target.write_bytes(0, len) };
     }
 
-    /// Whether a range is zero.
+    /// Returns true if a range is zero.
     ///
     /// # Safety
-    /// 1. As for `clear`, but others may write to it: then it may be either.
+    /// 1. As for `clear`, but other threads may write to it: then the result may be either.
     #[inline]
     pub unsafe fn is_zero(address: usize, len: usize) -> bool {
         let start: *const u64 = core::ptr::with_exposed_provenance(address);
@@ -28,7 +28,7 @@ pub mod short {
         any == 0
     }
 
-    /// Whether a range is a word again and again.
+    /// Returns true if a range repeats a word.
     ///
     /// # Safety
     /// 1. As for `is_zero`.

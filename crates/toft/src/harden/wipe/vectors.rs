@@ -1,11 +1,11 @@
-//! Steps of four vectors, on x86-64: of 64 bytes, which every processor has, and of 128.
+//! Steps of four vectors, on x86-64. A step has 64 bytes, which every processor supports, or 128.
 //!
-//! In assembly, because the compiler makes a call of `memset` of a row of stores, and because Rust
-//! has no atomic load of a vector. Others may write by mistake to what is read, and each byte read
-//! is one that the memory has held.
+//! The steps are in assembly for two reasons. The compiler turns a row of stores into a call of
+//! `memset`, and Rust has no atomic load of a vector. Other threads may write by mistake to memory
+//! that is read here. Each byte that is read is one that the memory has held.
 
-/// The four instructions of a step, for each of some places: what stands before each, the offsets
-/// of the last three, and what stands behind.
+/// Makes the four instructions of a step, for each of some places. Its arguments are the offsets of
+/// the last three, the text before each, and the text after each.
 macro_rules! step {
     ($o1:literal $o2:literal $o3:literal, $a:literal $b:literal $c:literal $d:literal, $behind:literal: $($at:literal),*) => {
         concat!($(
@@ -34,8 +34,8 @@ macro_rules! xmm {
     (which) => { "por xmm0, xmm1\npxor xmm1, xmm1\npcmpeqb xmm0, xmm1\npmovmskb {zeros:e}, xmm0" };
 }
 
-/// The instructions for vectors of 32 bytes. The register that is zero is made so as a short one:
-/// its upper half is not in use for the processor then, and needs no `vzeroupper`.
+/// The instructions for vectors of 32 bytes. The zero register is made as a short one. The
+/// processor then does not count its upper half as in use, and it needs no `vzeroupper`.
 macro_rules! ymm {
     (zero) => { "vpxor xmm0, xmm0, xmm0" };
     (store $($at:literal),*) => {
@@ -54,30 +54,30 @@ macro_rules! ymm {
     (which) => {
         "vpor ymm0, ymm0, ymm1\nvpxor xmm1, xmm1, xmm1\nvpcmpeqb ymm0, ymm0, ymm1\nvpmovmskb {zeros:e}, ymm0\nvzeroupper"
     };
-    // The zero flag says that all is zero; and the first register is zero from there on.
-    // A vector in the middle, where the steps from both ends may not meet.
+    // `or_middle` and `store_middle` handle a vector in the middle, where the steps from both ends
+    // may not meet. `any` sets the zero flag if all is zero, and makes the first register zero.
     (or_middle) => { "vpor ymm0, ymm0, ymmword ptr [{at} + 496]" };
     (store_middle) => { "vmovdqu ymmword ptr [{at} + 496], ymm0" };
     (any) => { "vpor ymm0, ymm0, ymm1\nvptest ymm0, ymm0\nvzeroupper\nvpxor xmm0, xmm0, xmm0" };
 }
 
-/// What is done by vectors of one kind.
+/// Makes the functions for vectors of one kind.
 macro_rules! by_vectors {
     ($vectors:ident, $bytes:literal) => {
-        /// Bytes of a step.
+        /// The number of bytes of a step.
         const STEP: usize = 4 * $bytes;
-        /// A bit for each byte of a vector.
+        /// One bit for each byte of a vector.
         const ALL: u32 = u32::MAX >> (32 - $bytes);
 
-        /// Clears a step or more, in a loop.
+        /// Clears one step or more, in a loop.
         ///
         /// # Safety
         /// 1. The range is mapped, and only the caller uses it; both ends are multiples of 16.
-        /// 2. There are such vectors.
+        /// 2. The processor has such vectors.
         #[inline(always)]
         pub unsafe fn clear(address: usize, len: usize) {
             debug_assert!(len >= STEP);
-            // SAFETY: duties 1 and 2: every store lies within the range, and has the alignment that
+            // SAFETY: duties 1 and 2: every store is within the range, and has the alignment that
             // it needs.
             unsafe {
                 core::arch::asm!(
@@ -97,10 +97,10 @@ macro_rules! by_vectors {
             }
         }
 
-        /// Whether a step or more is zero, in a loop.
+        /// Returns true if one step or more is zero, in a loop.
         ///
         /// # Safety
-        /// 1. As for `clear`, but others may write to it: then it may be either.
+        /// 1. As for `clear`, but other threads may write to it: then the result may be either.
         /// 2. As for `clear`.
         #[inline(always)]
         pub unsafe fn is_zero(address: usize, len: usize) -> bool {
@@ -130,7 +130,7 @@ macro_rules! by_vectors {
             zeros == ALL
         }
 
-        /// Whether a vector or more is a word again and again.
+        /// Returns true if one vector or more repeats a word.
         ///
         /// # Safety
         /// 1. As for `is_zero`.
@@ -139,8 +139,8 @@ macro_rules! by_vectors {
         pub unsafe fn is_filled(address: usize, len: usize, word: u64) -> bool {
             debug_assert!(len >= $bytes);
             let zeros: u32;
-            // SAFETY: duties 1 and 2, as in `is_zero`. The last vector is two words, or four, of
-            // the same, too.
+            // SAFETY: duties 1 and 2, as in `is_zero`. The last vector is two or four repetitions
+            // of the word too.
             unsafe {
                 core::arch::asm!(
                     $vectors!(fill),
@@ -168,7 +168,7 @@ macro_rules! by_vectors {
     };
 }
 
-/// By vectors of 16 bytes.
+/// The functions for vectors of 16 bytes.
 pub mod short {
     by_vectors!(xmm, 16);
 
@@ -194,7 +194,7 @@ pub mod short {
         }
     }
 
-    /// Whether less than a step is zero.
+    /// Returns true if less than a step is zero.
     ///
     /// # Safety
     /// 1. As for `is_zero`, of 16 to 48 bytes.
@@ -222,18 +222,18 @@ pub mod short {
         zeros == ALL
     }
 
-    /// Offset of the vector in the middle of one to three.
+    /// Returns the offset of the middle one of one to three vectors.
     #[inline(always)]
     fn middle_of(len: usize) -> usize {
         len >> 1 & !15
     }
 }
 
-/// By vectors of 32 bytes, where the processor has them.
+/// The functions for vectors of 32 bytes, if the processor has them.
 pub mod long {
     by_vectors!(ymm, 32);
 
-    /// Clears half a step to one.
+    /// Clears half a step up to one step.
     ///
     /// # Safety
     /// 1. As for `clear`, of 64 to 128 bytes.
@@ -256,7 +256,7 @@ pub mod long {
         }
     }
 
-    /// Whether half a step to one is zero.
+    /// Returns true if half a step up to one step is zero.
     ///
     /// # Safety
     /// 1. As for `is_zero`, of 64 to 128 bytes.
@@ -286,17 +286,18 @@ pub mod long {
         true
     }
 
-    /// Clears one step to eight, without a loop. Of more than two steps, what is between the first
-    /// and the last is read first, and written only if it is not zero yet. Much of a large block is
-    /// often never used, and lines that were only read need not be written to memory again.
+    /// Clears one step up to eight, without a loop. If there are more than two steps, the bytes
+    /// between the first and the last are read first. They are written only if they are not zero
+    /// yet. Much of a large block is often never used, and lines that were only read need not be
+    /// written to memory again.
     ///
     /// # Safety
     /// 1. As for `clear`, of 128 to 1040 bytes.
     /// 2. As for `clear`.
     #[inline(always)]
     pub unsafe fn clear_both_ends(address: usize, len: usize) {
-        // SAFETY: duties 1 and 2, as in `clear`. Where the middle is short, what is looked at
-        // reaches into the first step.
+        // SAFETY: duties 1 and 2, as in `clear`. If the middle is short, the reads extend into the
+        // first step.
         unsafe {
             core::arch::asm!(
                 "prefetchw [{at} + 64]",
@@ -333,7 +334,7 @@ pub mod long {
         }
     }
 
-    /// Whether one step to eight are zero, in the same way.
+    /// Returns true if one step up to eight steps are zero, without a loop.
     ///
     /// # Safety
     /// 1. As for `is_zero`, of 128 to 1040 bytes.

@@ -1,8 +1,8 @@
-//! Failure on demand: which of the coming calls fail, and how.
+//! Failure on demand: which later calls fail, and how.
 
 use crate::os::Error;
 
-/// What was asked of the system.
+/// A kind of call of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `Os::map`
@@ -95,66 +95,66 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Error(Error),
-    /// Something foreign turns up in the middle of the range just before the call, and stays.
+    /// A foreign mapping appears in the middle of the range just before the call, and stays.
     Foreign,
 }
 
-/// Which of the calls made from now on fail: those numbered `first` to `last`, counting from zero
-/// the calls of the kinds that the fault is about.
+/// The calls that fail from now on. They are those numbered `first` to `last`, counted from zero
+/// among the calls of the kinds that the fault is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     first: u64,
     last: u64,
-    /// Only requests of this kind are counted; all without.
+    /// The kind of requests that are counted, or `None` for all kinds.
     only: Option<Request>,
     outcome: Outcome,
 }
 
 impl Fault {
-    /// Call number `n` fails for want of memory.
+    /// Returns a fault of call number `n`, for lack of memory.
     pub fn at(n: u64) -> Fault {
         Fault { first: n, last: n, only: None, outcome: Outcome::Error(Error::NoMemory) }
     }
 
-    /// Call number `n` and all later ones fail for want of memory.
+    /// Returns a fault of call number `n` and all later calls, for lack of memory.
     pub fn from(n: u64) -> Fault {
         Fault { last: u64::MAX, ..Fault::at(n) }
     }
 
-    /// Only requests of one kind are counted and fail.
+    /// Restricts the fault to requests of one kind.
     pub fn only(self, kind: Request) -> Fault {
         Fault { only: Some(kind), ..self }
     }
 
-    /// The calls fail with this error.
+    /// Sets the error with which the calls fail.
     pub fn with(self, error: Error) -> Fault {
         Fault { outcome: Outcome::Error(error), ..self }
     }
 
-    /// Instead of failing for want of memory, mappings meet something foreign in their way, which
-    /// stays for ever. Other requests are not concerned.
+    /// Makes the calls meet a foreign mapping, which stays for ever, instead of failing for lack of
+    /// memory. Only mappings are affected.
     pub fn foreign(self) -> Fault {
         Fault { outcome: Outcome::Foreign, only: Some(Request::Map), ..self }
     }
 }
 
-/// What is to become of a call.
+/// The decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Proceed,
     Fail(Error),
-    /// Put something foreign in the way, and then proceed.
+    /// Put a foreign mapping in the way, and then proceed.
     Obstruct,
 }
 
-/// Counts calls, and says which fail.
+/// Counts calls, and decides which fail.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     counts: [u64; Request::ALL.len()],
     fault: Option<Fault>,
-    /// Calls that the fault has counted.
+    /// The number of calls that the fault has counted.
     seen: u64,
-    /// Calls that the fault has made fail.
+    /// The number of calls that the fault has made fail.
     failed: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The memory behind the fake: a stretch of this process's own address space that faults wherever
-//! the fake has nothing mapped, so that a stray access of the allocator is found at once.
+//! The memory of the fake: a range of this process's own address space. It faults wherever the fake
+//! has nothing mapped, so that a stray access of the allocator is found at once.
 
 extern crate std;
 
@@ -8,21 +8,21 @@ use core::ops::Range;
 use std::vec;
 use std::vec::Vec;
 
-/// A reserved stretch of address space. Given back when dropped.
+/// A reserved range of address space. It is unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Host {
     start: usize,
     len: usize,
 }
 
-/// Bytes in a page of the host's.
+/// The number of bytes in a page of the host.
 const PAGE: usize = 4096;
 
 const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
     let args = [address, len, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
-    // SAFETY: (1) callers name no address, or one in their own reservation.
+    // SAFETY: (1) callers pass no address, or one in their own reservation.
     let code = unsafe { syscall(libc::SYS_mmap, args) };
     usize::try_from(code).ok()
 }
@@ -49,11 +49,10 @@ impl Host {
         self.start <= range.start && range.start <= range.end && range.end <= self.start + self.len
     }
 
-    /// Makes pages readable and writable; they are zero unless they were so before.
+    /// Makes pages readable and writable. They are zero unless they were open before.
     pub(super) fn open(&self, range: Range<usize>) -> bool {
         assert!(self.holds(&range));
-        // Tests compare what is resident with what was touched, wherever the machine has huge
-        // pages.
+        // Tests compare resident pages with touched pages, so there must be no huge pages.
         let advice = libc::MADV_NOHUGEPAGE as usize;
         // SAFETY: (1) within our reservation.
         unsafe { syscall(libc::SYS_madvise, [range.start, range.len(), advice, 0, 0, 0]) };
@@ -68,7 +67,7 @@ impl Host {
         unsafe { syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0 }
     }
 
-    /// Makes pages fault, and forgets what is in them.
+    /// Makes pages fault, and discards their contents.
     pub(super) fn close(&self, range: Range<usize>) {
         assert!(self.holds(&range));
         let got = mmap(range.start, range.len(), FLAGS | libc::MAP_FIXED);
@@ -84,7 +83,7 @@ impl Host {
         assert_eq!(code, 0, "the host cannot clear pages");
     }
 
-    /// Makes open pages be there, with what they hold.
+    /// Makes open pages present, with their contents.
     pub(super) fn touch(&self, range: Range<usize>) {
         assert!(self.holds(&range));
         for page in range.step_by(PAGE) {
@@ -99,24 +98,24 @@ impl Host {
         assert!(self.holds(&(from..from + len)) && self.holds(&(to..to + len)));
         let from: *const u8 = core::ptr::with_exposed_provenance(from);
         let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
-        // SAFETY: both ranges are open pages of our reservation, and apart.
+        // SAFETY: both ranges are open pages of our reservation, and do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
     }
 
-    /// Bytes of a range that really are in memory.
+    /// Returns the bytes of a range that are really in memory.
     pub(super) fn resident(&self, range: Range<usize>) -> usize {
         const PIECE: usize = 16 << 20;
         let pieces = range.clone().step_by(PIECE);
         pieces.flat_map(|at| self.residents(at..range.end.min(at + PIECE), PIECE)).sum()
     }
 
-    /// Resident bytes of each part of `bytes`, a multiple of the page size, in order. Costs one
-    /// system call.
+    /// Returns the resident bytes of each part of a range, in order. A part has `bytes` bytes, a
+    /// multiple of the page size. It makes one system call.
     pub(super) fn residents(&self, range: Range<usize>, bytes: usize) -> Vec<usize> {
         assert!(self.holds(&range));
         let mut flags = vec![0u8; range.len().div_ceil(PAGE)];
         let args = [range.start, range.len(), flags.as_mut_ptr().expose_provenance(), 0, 0, 0];
-        // SAFETY: (1) the kernel writes one byte for each page asked about.
+        // SAFETY: (1) the kernel writes one byte for each page of the query.
         let code = unsafe { syscall(libc::SYS_mincore, args) };
         assert_eq!(code, 0, "the host cannot say what is in memory");
         let resident = |part: &[u8]| part.iter().filter(|&&flag| flag & 1 != 0).count() * PAGE;

@@ -1,4 +1,4 @@
-//! Which ranges of the fake's have huge pages, and which it was told to leave small.
+//! The ranges of the fake that have huge pages, and the ranges that must stay small.
 
 extern crate std;
 
@@ -11,12 +11,12 @@ use std::vec::Vec;
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     habit: HugeHabit,
-    /// Bytes that were populated.
+    /// The number of bytes that were populated.
     pub(super) populated: usize,
     huge: BTreeSet<usize>,
-    /// By start, the end.
+    /// The end of each range that must stay small, by its start.
     small: BTreeMap<usize, usize>,
-    /// Ranges that huge pages were allowed in, for however short a time.
+    /// The ranges in which huge pages were allowed, for however short a time.
     allowed: Vec<Range<usize>>,
 }
 
@@ -25,7 +25,7 @@ impl Pages {
         self.huge.contains(&(at & !(HUGE - 1)))
     }
 
-    /// A range that is mapped again has no advice.
+    /// Removes the advice of a range, which is mapped again.
     pub(super) fn forget(&mut self, range: &Range<usize>) {
         let touched = |(&start, &end): (&usize, &usize)| start < range.end && end > range.start;
         let touched: Vec<_> =
@@ -43,27 +43,27 @@ impl Pages {
 }
 
 impl Fake {
-    /// What the system does about huge pages from now on.
+    /// Sets the system's behaviour with huge pages.
     pub fn set_huge_habit(&self, habit: HugeHabit) {
         self.state().huge.habit = habit;
     }
 
-    /// Bytes that were populated.
+    /// Returns the number of bytes that were populated.
     pub fn populated_bytes(&self) -> usize {
         self.state().huge.populated
     }
 
-    /// Huge pages that were made, by address.
+    /// Returns the addresses of the huge pages that were made.
     pub fn huge_pages(&self) -> Vec<usize> {
         self.state().huge.huge.iter().copied().collect()
     }
 
-    /// Ranges that huge pages were allowed in.
+    /// Returns the ranges in which huge pages were allowed.
     pub fn allowed_huge(&self) -> Vec<Range<usize>> {
         self.state().huge.allowed.clone()
     }
 
-    /// Whether the system would make no huge pages at an address by itself.
+    /// Returns true if the system would make no huge pages at an address by itself.
     pub fn is_kept_small(&self, at: usize) -> bool {
         self.state().huge.small.range(..=at).next_back().is_some_and(|(_, &end)| at < end)
     }

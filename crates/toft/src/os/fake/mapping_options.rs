@@ -1,4 +1,4 @@
-//! Which ranges of the fake's are locked, and what they are called.
+//! The ranges of the fake that are locked, and the names of ranges.
 
 extern crate std;
 
@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use std::string::String;
 use std::vec::Vec;
 
-/// The requests, in order.
+/// The requests so far, in order.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     locked: Vec<(usize, usize)>,
@@ -16,18 +16,18 @@ pub(super) struct Asked {
 }
 
 impl Fake {
-    /// Ranges that were locked, by address and length.
+    /// Returns the ranges that were locked, by address and length.
     pub fn locked(&self) -> Vec<(usize, usize)> {
         self.state().asked.locked.clone()
     }
 
-    /// Ranges that were given names, by address and length.
+    /// Returns the ranges that were given names, by address and length.
     pub fn names(&self) -> Vec<(usize, usize, String)> {
         self.state().asked.names.clone()
     }
 }
 
-// SAFETY: (1) nothing is touched; (2) as for `Os`.
+// SAFETY: (1) no page is changed; (2) as for `Os`.
 unsafe impl Wishes for Fake {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
         self.admit(Request::Lock, addr, len)?.asked.locked.push((addr, len));

@@ -1,13 +1,13 @@
 //! A fake operating system: an address space in an array, and failure on demand.
 //!
-//! The array is a stretch of this process's own address space, because the allocator hands out real
-//! addresses that the tests write to. What the fake believes about its pages is kept apart from it
-//! ([`Space`]); a page that is not mapped faults on access. Everything is deterministic: the same
-//! seed, the same requests and the same [`Fault`] give the same answers (addresses differ from run
-//! to run by where the host put the array, and by nothing else).
+//! The array is a range of this process's own address space, because the allocator hands out real
+//! addresses that the tests write to. The fake's record of its pages is separate ([`Space`]). A
+//! page that is not mapped faults on access. Everything is deterministic. The same seed, the same
+//! requests and the same [`Fault`] give the same answers. Only the address of the array differs
+//! from run to run.
 //!
-//! A request that breaks the rules of [`Os`] (an unmap of what was never mapped, say) is a fault of
-//! the allocator, and panics.
+//! A request that breaks the rules of [`Os`], such as an unmap of a range that was never mapped, is
+//! a defect of the allocator, and panics.
 
 mod faults;
 mod host;
@@ -34,28 +34,29 @@ use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-/// How to make a [`Fake`].
+/// The properties of a [`Fake`].
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Bytes of address space: a power of two, and at least 2 GiB, or the allocator finds no place.
+    /// The number of bytes of address space. It is a power of two, and at least 2 GiB, or the
+    /// allocator finds no place.
     pub address_space: usize,
-    /// Bytes in a page: a power of two, at least 4096.
+    /// The number of bytes in a page, which is a power of two and at least 4096.
     pub page_size: usize,
-    /// What `random` begins with.
+    /// The seed of `random`.
     pub seed: u64,
-    /// Whether the system knows guard pages.
+    /// True if the system supports guard pages.
     pub guards: bool,
 }
 
 impl Machine {
-    /// A machine of 16 TiB with 4 KiB pages: plots are as large as on a real one.
+    /// A machine of 16 TiB with 4 KiB pages. Plots are as large as on a real machine.
     pub const LARGE: Machine =
         Machine { address_space: 1 << 44, page_size: 4096, seed: 1, guards: true };
-    /// The smallest machine on which the allocator starts: plots are small and share granules.
+    /// The smallest machine on which the allocator starts. Plots are small and share granules.
     pub const SMALL: Machine = Machine { address_space: 1 << 31, ..Machine::LARGE };
 }
 
-/// A handle on a fake operating system; clones are handles on the same one.
+/// A handle of a fake operating system. Clones are handles of the same one.
 #[derive(Clone, Debug)]
 pub struct Fake {
     machine: Machine,
@@ -77,18 +78,18 @@ struct State {
     space: Space,
     faults: Faults,
     random: u64,
-    /// Most bytes that may be mapped.
+    /// The largest number of bytes that may be mapped.
     limit: usize,
     reports: Vec<String>,
-    /// Mappings that were refused because something was there.
+    /// The number of mappings that were refused because something was there.
     collisions: u64,
-    /// Calls of `wait_briefly`.
+    /// The number of calls of `wait_briefly`.
     waits: u64,
     ticks: u32,
     at_barrier: Option<Meanwhile>,
     while_unused_go: Option<pin::Meanwhile>,
     filtered: Option<bool>,
-    /// What a probe finds, and how many there were.
+    /// The result of a probe, and the number of probes.
     probe: Option<Answers>,
     probes: usize,
     group: Group,
@@ -100,10 +101,10 @@ struct State {
 }
 
 impl Fake {
-    /// A new, empty system. Panics when the host has no address space for it.
+    /// Returns a new, empty system. Panics if the host has no address space for it.
     pub fn new(machine: Machine) -> Fake {
         assert!(machine.address_space.is_power_of_two() && machine.page_size.is_power_of_two());
-        // A real address space begins at zero, a multiple of everything.
+        // A real address space begins at zero, which is a multiple of every alignment.
         let align = 1 << 32;
         let host = Host::reserve(machine.address_space, align);
         let state = State {
@@ -139,43 +140,43 @@ impl Fake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on calls fail as `fault` says; none with `None`.
+    /// Makes later calls fail according to `fault`. `None` ends that.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.state().faults.set(fault);
     }
 
-    /// Calls that the fault now in force has made fail.
+    /// Returns the number of calls that the current fault has made fail.
     pub fn failed(&self) -> u64 {
         self.state().faults.failed()
     }
 
-    /// Mappings beyond `bytes` bytes in all fail for want of memory.
+    /// Limits the mapped bytes. Mappings beyond `bytes` bytes in all fail for lack of memory.
     pub fn set_limit(&self, bytes: usize) {
         self.state().limit = bytes;
     }
 
-    /// Calls of one kind ever made.
+    /// Returns the number of calls of one kind ever made.
     pub fn calls(&self, kind: Request) -> u64 {
         self.state().faults.count(kind)
     }
 
-    /// Calls ever made.
+    /// Returns the number of calls ever made.
     pub fn all_calls(&self) -> u64 {
         self.state().faults.total()
     }
 
-    /// Mappings ever refused because something was in the way. With one thread and nothing foreign
-    /// there is no reason for any.
+    /// Returns the number of mappings ever refused because something was in the way. With one
+    /// thread and nothing foreign there should be none.
     pub fn collisions(&self) -> u64 {
         self.state().collisions
     }
 
-    /// How often the allocator has let time pass for another thread.
+    /// Returns the number of times that the allocator has let time pass for another thread.
     pub fn waits(&self) -> u64 {
         self.state().waits
     }
 
-    /// Maps a range as foreign; returns false where it is not free.
+    /// Maps a range as foreign. Returns false if the range is not free.
     pub fn occupy(&self, range: Range<usize>) -> bool {
         let mut state = self.state();
         self.check_range(range.start, range.len());
@@ -186,24 +187,24 @@ impl Fake {
         free
     }
 
-    /// What the page of an address is.
+    /// Returns the state of the page of an address.
     pub fn page(&self, address: usize) -> PageState {
         self.state().space.at(address)
     }
 
-    /// The first foreign address, if there is one.
+    /// Returns the first foreign address, if there is one.
     pub fn foreign(&self) -> Option<usize> {
         let state = self.state();
         let mut all = state.space.within(self.host.range());
         all.find(|&(_, page)| page == PageState::Foreign).map(|(range, _)| range.start)
     }
 
-    /// Bytes mapped by the allocator, guard pages included.
+    /// Returns the number of bytes mapped by the allocator, guard pages included.
     pub fn mapped_bytes(&self) -> usize {
         self.state().mapped_bytes()
     }
 
-    /// Bytes of those that were touched and not given back since.
+    /// Returns the number of mapped bytes that were touched and not released since.
     pub fn resident_bytes(&self) -> usize {
         let state = self.state();
         let mapped = state.space.within(self.host.range());
@@ -213,22 +214,22 @@ impl Fake {
         resident - self.swapped_bytes()
     }
 
-    /// The number of the process is another from now on.
+    /// Sets the number of the process.
     pub fn set_process(&self, process: u32) {
         self.state().process = process;
     }
 
-    /// Bytes that are views of stores.
+    /// Returns the number of bytes that are views of stores.
     pub fn shared_bytes(&self) -> usize {
         self.state().space.bytes(PageState::Shared)
     }
 
-    /// How short of memory the process's group is from now on.
+    /// Sets how short of memory the process's group is.
     pub fn set_group(&self, group: Group) {
         self.state().group = group;
     }
 
-    /// Sets the bytes of memory that the machine has.
+    /// Sets the number of bytes of memory that the machine has.
     pub fn set_memory(&self, bytes: usize) {
         self.state().memory = Some(bytes);
     }
@@ -239,34 +240,34 @@ impl Fake {
         state.ticks = state.ticks.wrapping_add(ticks);
     }
 
-    /// Sets what happens while a barrier is passed; `meanwhile` returns true if the system has
-    /// barriers. Other threads may be played in it.
+    /// Sets what happens while a barrier is passed. `meanwhile` returns true if the system has
+    /// barriers. It may play other threads.
     pub fn at_barrier(&self, meanwhile: impl FnMut() -> bool + Send + 'static) {
         self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
     }
 
-    /// From now on the kernel says that there is a filter of system calls, or that there is none,
-    /// or cannot be asked.
+    /// Sets the kernel's answer to whether there is a filter of system calls. `None` means that it
+    /// cannot answer.
     pub fn set_filtered(&self, filtered: Option<bool>) {
         self.state().filtered = filtered;
     }
 
-    /// What a probe of the filter finds from now on; nothing where no child may be created.
+    /// Sets the result of a probe of the filter. `None` means that no child may be created.
     pub fn set_probe(&self, answers: Option<Answers>) {
         self.state().probe = answers;
     }
 
-    /// The number of probes so far.
+    /// Returns the number of probes so far.
     pub fn probes(&self) -> usize {
         self.state().probes
     }
 
-    /// Separate mappings, as a kernel would count them.
+    /// Returns the number of separate mappings, as a kernel would count them.
     pub fn mappings(&self) -> usize {
         self.state().space.mappings()
     }
 
-    /// Every line that was reported since this was last asked.
+    /// Returns every line that was reported since the last call.
     pub fn take_reports(&self) -> Vec<String> {
         core::mem::take(&mut self.state().reports)
     }
@@ -277,7 +278,8 @@ impl Fake {
         assert!(len != 0 && len.is_multiple_of(page), "{len:#x} bytes are not whole pages");
     }
 
-    /// Counts a request that needs no room, checks it, and lets it go on or fail.
+    /// Counts and checks a request that needs no further memory. Returns the state, or the error of
+    /// a fault.
     fn admit(
         &self,
         kind: Request,
@@ -287,8 +289,8 @@ impl Fake {
         self.check_range(addr, len);
         let mut state = self.state();
         assert!(state.space.is_ours(addr..addr + len), "{kind:?} of what is not mapped");
-        // A discard of a view leaves what is in the store, and pages that others share must not be
-        // moved.
+        // A discard of a view would leave the contents of the store. Pages that other views share
+        // must not be moved.
         let views = state.space.within(addr..addr + len).filter(|&(_, p)| p == PageState::Shared);
         let views = views.count();
         assert!(views == 0 || kind == Request::Renew, "{kind:?} of what is shared");
@@ -298,7 +300,7 @@ impl Fake {
         }
     }
 
-    /// Counts a request about views, checks it, and lets it go on or fail.
+    /// Counts and checks a request about views. Returns the error of a fault, if any.
     fn admit_views(&self, kind: Request, addr: usize, len: usize) -> Result<(), Error> {
         self.check_range(addr, len);
         let mut state = self.state();
@@ -310,7 +312,7 @@ impl Fake {
         }
     }
 
-    /// Maps a free range, if there is room for it.
+    /// Maps a free range, if the limit allows it.
     fn place(&self, state: &mut State, addr: usize, len: usize) -> Result<(), Error> {
         let all = self.host.range();
         let end = addr.checked_add(len).ok_or(Error::NoMemory)?;

@@ -1,4 +1,4 @@
-//! What the allocator asks of the fake, and how it answers.
+//! The fake's implementation of the allocator's requests.
 
 extern crate std;
 
@@ -12,10 +12,9 @@ use crate::sync::AtomicU32;
 use core::ops::Range;
 use std::string::String;
 
-// SAFETY: (1) `place` maps only free pages, which the host has never opened, or has closed again
-// and thereby zeroed; (2) the ranges are passed on as they are; (3) the fake allocates through the
-// test's own allocator. Its lock is held for a few instructions. It panics only in a test that is
-// to fail.
+// SAFETY: (1) `place` maps only free pages. The host has never opened them, or has closed and so
+// zeroed them; (2) the ranges are passed on unchanged; (3) the fake allocates through the test's
+// own allocator. Its lock is held for a few instructions. It panics only in a test that is to fail.
 unsafe impl Os for Fake {
     fn page_size(&self) -> usize {
         self.machine.page_size
@@ -64,7 +63,7 @@ unsafe impl Os for Fake {
     ) {
         // Each piece is a separate request, which a fault may strike.
         for piece in pieces {
-            // SAFETY: (1) the caller's.
+            // SAFETY: (1) the caller's duty.
             piece.done = unsafe { self.discard(piece.address, piece.len) }.is_ok();
         }
     }
@@ -72,7 +71,7 @@ unsafe impl Os for Fake {
     unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error> {
         let mut state = self.admit(Request::Populate, addr, len)?;
         if !state.space.is_all(addr..addr + len, PageState::Mapped) {
-            // As the kernel, at the first guard.
+            // The kernel fails in the same way at the first guard.
             return Err(Error::NoMemory);
         }
         state.huge.populated += len;
@@ -220,7 +219,7 @@ unsafe impl Os for Fake {
         if let Verdict::Fail(error) = self.state().faults.judge(Request::BeginSharing) {
             return Err(error);
         }
-        // The test's other threads have no business here: as many as may be are ours.
+        // The other threads of the test do not use the range, so all threads count as Toft's.
         Sharing::begin(Some(u32::MAX), kept, bytes)
     }
 
@@ -257,7 +256,7 @@ unsafe impl Os for Fake {
     ) -> Result<(), Error> {
         assert!(self.state().space.is_all(with..with + len, PageState::Shared), "not a view");
         drop(self.admit(Request::ShareWith, addr, len)?);
-        // SAFETY: as above.
+        // SAFETY: the caller's duties; the pages are the host's.
         unsafe { sharing.join(with, addr, len, copy) }?;
         self.state().space.set(addr..addr + len, PageState::Shared);
         Ok(())
@@ -271,7 +270,7 @@ unsafe impl Os for Fake {
         copy: impl FnOnce(usize),
     ) -> Result<(), Error> {
         self.admit_views(Request::Unshare, addr, len)?;
-        // SAFETY: as above.
+        // SAFETY: the caller's duty; the pages are the host's.
         unsafe { sharing.make_private(addr, len, copy) }?;
         let mut state = self.state();
         state.space.set(addr..addr + len, PageState::Mapped);
@@ -281,7 +280,7 @@ unsafe impl Os for Fake {
 
     unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error> {
         let mut state = self.admit(Request::Renew, addr, len)?;
-        // SAFETY: as above.
+        // SAFETY: the caller's duty; the pages are the host's.
         unsafe { share::renew(addr, len) }?;
         state.space.set(addr..addr + len, PageState::Mapped);
         state.huge.forget(&(addr..addr + len));
@@ -290,7 +289,7 @@ unsafe impl Os for Fake {
 
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error> {
         self.admit_views(Request::EmptyStore, addr, len)?;
-        // SAFETY: as above.
+        // SAFETY: the caller's duty; the pages are the host's.
         unsafe { share::empty(addr, len) }
     }
 

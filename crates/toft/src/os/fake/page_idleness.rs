@@ -1,6 +1,6 @@
-//! What the fake knows of how warm pages are: what they held when they were last scanned for
-//! writes, and which are out. A page that is out can be read and written all the same, because it
-//! is memory of this process; a test must report its own reads ([`Fake::touch`]).
+//! Page idleness in the fake: the contents of pages at the last scan for writes, and the pages that
+//! are swapped out. A swapped-out page can still be read and written, because it is memory of this
+//! process. A test must therefore report its own reads ([`Fake::touch`]).
 
 extern crate std;
 
@@ -9,16 +9,17 @@ use super::{Fake, PageState, Request};
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// What is known of pages, by address.
+/// The fake's record of pages, by address.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The descriptor that notes writes, and the ranges that it is for: by start, the end.
+    /// The descriptor that records writes, and its ranges: the end of each by its start.
     watch: u32,
     watches: u32,
     watched: BTreeMap<usize, usize>,
-    /// What a page held when it was found written last, if writes to it are noted.
+    /// The hash of a page's contents when a scan last found it written, if writes to it are
+    /// recorded.
     armed: BTreeMap<usize, u64>,
-    /// What a page holds that is out.
+    /// The hash of the contents of each page that is swapped out.
     out: BTreeMap<usize, u64>,
     no_swap: bool,
     stuck: bool,
@@ -27,28 +28,28 @@ pub(super) struct Known {
 }
 
 impl Fake {
-    /// There is no swap from now on.
+    /// Removes the swap.
     pub fn take_swap_away(&self) {
         self.state().warmth.no_swap = true;
     }
 
-    /// The program closes every descriptor.
+    /// Makes the program close every descriptor.
     pub fn close_all(&self) {
         let mut state = self.state();
-        // Never one of ours.
+        // The new number is never one that `open_watch` returned.
         state.warmth.watch += 1;
         state.warmth.watched.clear();
         state.warmth.armed.clear();
     }
 
-    /// The program reads a range: pages that are out come back.
+    /// Notes that the program reads a range, so that its pages come back from swap.
     pub fn touch(&self, range: Range<usize>) {
         let page = self.machine.page_size;
         let start = range.start & !(page - 1);
         self.state().warmth.out.retain(|&at, _| at < start || at >= range.end);
     }
 
-    /// Bytes of pages that are out.
+    /// Returns the number of bytes of pages that are swapped out.
     pub fn swapped_bytes(&self) -> usize {
         let mut state = self.state();
         let still = |(&at, &mut hash): (&usize, &mut u64)| {
@@ -58,23 +59,23 @@ impl Fake {
         state.warmth.out.len() * self.machine.page_size
     }
 
-    /// Descriptors that are open.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> u32 {
         let state = self.state();
         state.warmth.opened - state.warmth.closed
     }
 
-    /// Scans say that they have come nowhere from now on.
+    /// Makes scans report that they made no progress.
     pub fn stop_scans(&self) {
         self.state().warmth.stuck = true;
     }
 
-    /// How often what tells of pages was opened.
+    /// Returns the number of times that a descriptor for scans was opened.
     pub fn pages_opened(&self) -> u32 {
         self.state().warmth.opened
     }
 
-    /// Descriptors that were opened to note writes.
+    /// Returns the number of descriptors that were opened to record writes.
     pub fn watches(&self) -> u32 {
         self.state().warmth.watches
     }
@@ -82,7 +83,7 @@ impl Fake {
     fn hash(&self, address: usize) -> u64 {
         let start: *const u64 = core::ptr::with_exposed_provenance(address);
         (0..self.machine.page_size / 8).fold(0, |hash: u64, word| {
-            // SAFETY: callers name resident pages of the host's.
+            // SAFETY: callers pass resident pages of the host.
             let value = unsafe { start.add(word).read_volatile() };
             (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23)
         })
@@ -142,7 +143,7 @@ unsafe impl Warmth for Fake {
         if let super::faults::Verdict::Fail(_) = state.faults.judge(Request::Watch) {
             return Err(Error::Unsupported);
         }
-        // Walls may be among it, as the kernel allows.
+        // The range may contain guard pages, which the kernel allows.
         let fits =
             |state| matches!(state, PageState::Mapped | PageState::Guarded | PageState::Forbidden);
         let such = state.space.within(addr..addr + len).filter(|&(_, state)| fits(state));
@@ -186,7 +187,7 @@ unsafe impl Warmth for Fake {
                         *range = (at, page);
                         ranges += 1;
                     }
-                    // A page of the next range is looked at again.
+                    // The page belongs to the next range, so the next scan must find it again.
                     None => {
                         if wanted == Pages::Written {
                             self.state().warmth.armed.remove(&at);

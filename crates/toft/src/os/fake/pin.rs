@@ -1,6 +1,6 @@
-//! What the fake does with pages that are to go if they are not used. It remembers what was on them
-//! when they were freed, and takes those that have not changed since: as the kernel does, which
-//! sees writes.
+//! Release of unused pages in the fake. The fake records the contents of pages when they are freed.
+//! It takes the pages that have not changed since. The kernel does the same, because it sees
+//! writes.
 
 extern crate std;
 
@@ -11,16 +11,16 @@ use super::{Fake, PageState, Request};
 use std::boxed::Box;
 use std::vec::Vec;
 
-/// A moment at which other threads may do something.
+/// A moment at which other threads may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Pages are freed, and not looked at yet.
+    /// Pages are freed, and not checked yet.
     Freed,
-    /// They were looked at, and are about to go.
+    /// Pages were checked, and are about to be taken.
     Looked,
 }
 
-/// What other threads do then.
+/// The actions of other threads at these moments.
 pub(super) struct Meanwhile(Box<dyn FnMut(Moment) + Send>);
 
 impl core::fmt::Debug for Meanwhile {
@@ -30,7 +30,7 @@ impl core::fmt::Debug for Meanwhile {
 }
 
 impl Fake {
-    /// What other threads do while pages go that are not used.
+    /// Sets the actions of other threads while unused pages are released.
     pub fn while_unused_go(&self, act: impl FnMut(Moment) + Send + 'static) {
         self.state().while_unused_go = Some(Meanwhile(Box::new(act)));
     }
@@ -43,12 +43,12 @@ impl Fake {
 
     fn bytes(&self, address: usize, len: usize) -> Vec<u8> {
         let start: *const u8 = core::ptr::with_exposed_provenance(address);
-        // SAFETY: callers name open pages of the host's.
+        // SAFETY: callers pass open pages of the host.
         (0..len).map(|at| unsafe { start.add(at).read_volatile() }).collect()
     }
 }
 
-// SAFETY: (1) what has changed stays, and so does what is said to be used; (2) as for `Os`.
+// SAFETY: (1) changed contents stay, and so do pages that are reported as used; (2) as for `Os`.
 unsafe impl Pin for Fake {
     fn resident_pieces(&self, addr: usize, len: usize, mut each: impl FnMut(usize, usize)) -> bool {
         self.check_range(addr, len);
@@ -68,7 +68,7 @@ unsafe impl Pin for Fake {
     fn resident_prefix(&self, addr: usize, len: usize) -> usize {
         self.check_range(addr, len);
         let page = self.machine.page_size;
-        // In pieces: the range may be long, and its resident prefix short.
+        // This reads piece by piece, because the range may be long, and its resident prefix short.
         let (end, piece) = (addr + len, PIECE_BYTES.max(page));
         let residents = (addr..end)
             .step_by(piece)

@@ -1,5 +1,5 @@
-//! Which pages of the fake's address space are what: an ordered map of ranges, so that a space of
-//! many TiB costs nothing and neighbours of one kind count as one mapping, as in a kernel.
+//! The states of the fake's pages. They are an ordered map of ranges, so a space of many TiB costs
+//! nothing. Neighbours of one kind count as one mapping, as in a kernel.
 
 extern crate std;
 
@@ -7,7 +7,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// What a page is. Pages that no range names are free.
+/// The state of a page. Pages outside all ranges are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
     /// Not in use.
@@ -20,20 +20,20 @@ pub enum PageState {
     Forbidden,
     /// Mapped by the allocator, and a view of a store.
     Shared,
-    /// Mapped by others.
+    /// Mapped by other code.
     Foreign,
 }
 
 /// An address space.
 #[derive(Debug, Default)]
 pub struct Space {
-    /// By first address: the end and the state. Never empty, never overlapping, never `Free`;
-    /// neighbours that touch differ in state.
+    /// The end and the state of each range, by its first address. Ranges are never empty, never
+    /// overlap, and are never `Free`. Adjacent ranges differ in state.
     ranges: BTreeMap<usize, (usize, PageState)>,
 }
 
 impl Space {
-    /// The ranges that touch `wanted`, cut to it; free stretches are left out.
+    /// Returns the ranges that overlap `wanted`, cut to it. Free ranges are left out.
     pub fn within(
         &self,
         wanted: Range<usize>,
@@ -46,12 +46,12 @@ impl Space {
         })
     }
 
-    /// Whether every page of the range is free.
+    /// Returns true if every page of the range is free.
     pub fn is_free(&self, wanted: Range<usize>) -> bool {
         self.within(wanted).next().is_none()
     }
 
-    /// Whether every page of the range is the allocator's.
+    /// Returns true if every page of the range is the allocator's.
     pub fn is_ours(&self, wanted: Range<usize>) -> bool {
         let len = wanted.len();
         let ours = |state| !matches!(state, PageState::Free | PageState::Foreign);
@@ -59,26 +59,26 @@ impl Space {
         pieces.map(|(range, _)| range.len()).sum::<usize>() == len
     }
 
-    /// Whether every page of the range is in a state.
+    /// Returns true if every page of the range is in a state.
     pub fn is_all(&self, wanted: Range<usize>, state: PageState) -> bool {
         let len = wanted.len();
         let such = self.within(wanted).filter(|&(_, found)| found == state);
         such.map(|(range, _)| range.len()).sum::<usize>() == len
     }
 
-    /// The state of the page that contains an address.
+    /// Returns the state of the page that contains an address.
     pub fn at(&self, address: usize) -> PageState {
         self.within(address..address + 1).next().map_or(PageState::Free, |(_, state)| state)
     }
 
-    /// Bytes in a state, over all the space.
+    /// Returns the number of bytes in a state, in the whole space.
     pub fn bytes(&self, wanted: PageState) -> usize {
         let of_state = self.ranges.iter().filter(|(_, (_, state))| *state == wanted);
         of_state.map(|(start, (end, _))| end - start).sum()
     }
 
-    /// Number of separate mappings of the allocator's: what is guarded is part of the one around
-    /// it.
+    /// Returns the number of separate mappings of the allocator. A guarded range is part of the
+    /// mapping around it.
     pub fn mappings(&self) -> usize {
         let mut last = (0, PageState::Free);
         let mut count = 0;
@@ -90,7 +90,7 @@ impl Space {
         count
     }
 
-    /// Makes a range something else.
+    /// Sets the state of a range.
     pub fn set(&mut self, range: Range<usize>, state: PageState) {
         let touched: Vec<_> = self.within(range.clone()).map(|(cut, _)| cut).collect();
         for cut in touched {

@@ -1,4 +1,4 @@
-//! The fake must be right before anything that runs on it says something.
+//! Tests of the fake itself, which must be right before other tests run on it.
 
 use super::PageState::{Foreign, Free, Guarded, Mapped};
 use super::*;
@@ -15,7 +15,7 @@ fn fake() -> (Fake, usize) {
 
 fn bytes(addr: usize, len: usize) -> &'static mut [u8] {
     let start: *mut u8 = core::ptr::with_exposed_provenance_mut(addr);
-    // SAFETY: tests name mapped pages, one slice at a time.
+    // SAFETY: tests pass mapped pages, one slice at a time.
     unsafe { core::slice::from_raw_parts_mut(start, len) }
 }
 
@@ -30,7 +30,7 @@ fn pages_are_zero_whenever_they_come_back() {
     unsafe { fake.discard(at, 4 * PAGE).unwrap() };
     assert!(all_zero());
     bytes(at, 4 * PAGE).fill(7);
-    // SAFETY: (1) as above.
+    // SAFETY: (1) nothing else uses this range.
     unsafe { fake.unmap(at, 4 * PAGE).unwrap() };
     assert_eq!((fake.page(at), fake.mapped_bytes()), (Free, 0));
     fake.map(at, 4 * PAGE).unwrap();
@@ -91,7 +91,7 @@ fn a_guard_keeps_its_mapping() {
     unsafe { fake.guard(at + PAGE, PAGE).unwrap() };
     assert_eq!((fake.page(at + PAGE), fake.mapped_bytes()), (Guarded, 4 * PAGE));
     assert_eq!(fake.map(at + PAGE, PAGE), Err(Error::Occupied));
-    // SAFETY: (1) as above.
+    // SAFETY: (1) nothing else uses this range.
     unsafe { fake.unmap(at, 4 * PAGE).unwrap() };
     assert_eq!(fake.mapped_bytes(), 0);
 }

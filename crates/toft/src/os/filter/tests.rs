@@ -1,4 +1,4 @@
-//! When a permit is given, when a filter is probed, and what is read of it from outside.
+//! Tests of permits, of probes, and of the words that are read from outside.
 
 use super::*;
 use crate::os::Linux;
@@ -47,7 +47,7 @@ fn one_that_is_about_to_end_asks_though_nobody_watches() {
         assert_eq!(filter.state(&os), state);
         assert_eq!(filter.permit(&os, Calls::REPORT, false).is_some(), answer == Some(false));
     }
-    // One that the process has installed is known: the kernel is not asked.
+    // A filter that the process has installed is known, so there is no query.
     let os = Fake::new(Machine::SMALL);
     let filter = watched();
     filter.about_to_install(&os);
@@ -67,7 +67,7 @@ fn what_could_not_be_looked_up_is_looked_up_again() {
             assert_eq!(filter.state(&os), FilterState::Unknown);
             assert!(filter.permit(&os, Calls::NONE, false).is_none());
         }
-        // In the same tick the kernel is not asked; what was answered once holds.
+        // In the same tick there is no second query. An answer holds for ever.
         os.set_filtered(Some(answer));
         assert_eq!(filter.state(&os), FilterState::Unknown);
         os.pass(1);
@@ -96,10 +96,10 @@ fn each_feature_asks_for_what_it_calls() {
         assert!(filter.permit(&os, Calls::THREAD, trusted).is_none(), "it would kill");
         assert!(filter.permit(&os, Calls::BARRIER.and(Calls::THREAD), trusted).is_none());
     }
-    // The child of a fork has the filter, and what was found.
+    // The child of a fork has the filter and the result of the probe.
     filter.repair();
     assert!(filter.probe(&os) && os.probes() == 1);
-    // What the program installs itself is never probed.
+    // A filter that the program installs itself is never probed.
     filter.about_to_install(&os);
     assert!(!filter.probe(&os) && filter.permit(&os, Calls::BARRIER, false).is_none());
 }
@@ -174,8 +174,8 @@ fn a_process_without_a_descriptor_to_spare_is_not_taken_for_a_filtered_one() {
     let os = Linux::detect();
     let filtered = os.is_filtered();
     assert!(filtered.is_some());
-    // In a child, because the limit is the process's.
-    // SAFETY: the child makes system calls only, and ends.
+    // The limit is the process's, so this uses a child.
+    // SAFETY: the child makes only system calls, and ends.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -197,11 +197,11 @@ fn installing_waits_for_permits_and_not_for_ever() {
     let os = Linux::detect();
     let filter = watched();
     let permit = filter.permit(&os, Calls::NONE, false).unwrap();
-    // No thread gives it back: a bound, not a hang.
+    // No thread drops the permit, so the wait ends at its limit.
     filter.about_to_install(&os);
     assert_eq!(filter.in_flight.load(Relaxed), 1);
     filter.was_refused();
-    // A thread does: no installation is seen to go on while it is held.
+    // A thread drops the permit. No installation goes on while the permit is held.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             filter.about_to_install(&os);

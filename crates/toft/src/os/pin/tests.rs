@@ -1,4 +1,4 @@
-//! On the running kernel.
+//! Tests of pinning on the running kernel.
 
 use super::super::filter::Filter;
 use super::*;
@@ -8,9 +8,9 @@ use std::vec;
 extern crate std;
 
 const PAGE: usize = 4096;
-/// Arguments of `clone` with which it forks, as it does on every architecture.
+/// Arguments of `clone` that make it fork, on every architecture.
 const FORK: [usize; 6] = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
-/// Descriptors and the place of the mapping are the process's: one test at a time.
+/// Descriptors and the place of the mapping belong to the process, so one test runs at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 struct Memory {
@@ -21,13 +21,13 @@ struct Memory {
 impl Memory {
     const LEN: usize = 40 * PIECE_BYTES;
 
-    /// Pages that hold their number.
+    /// Returns pages that contain their number.
     fn new() -> Memory {
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let start = 0x1234_0000_0000;
         Linux::detect().map(start, Self::LEN).unwrap();
         let advice = libc::MADV_NOHUGEPAGE as usize;
-        // SAFETY: (1) a mapping of this test's.
+        // SAFETY: (1) a mapping of this test.
         unsafe { syscall(libc::SYS_madvise, [start, Self::LEN, advice, 0, 0, 0]) };
         let memory = Memory { start, _turn: turn };
         (0..Self::LEN / PAGE).for_each(|page| memory.write(page));
@@ -83,10 +83,10 @@ impl Drop for Memory {
     }
 }
 
-/// The kernel as it is when it is short of memory at the worst moment: it takes what is free.
+/// Acts like the kernel when it is short of memory at the worst moment: takes the free pages.
 fn take(address: usize, len: usize) {
     let advice = libc::MADV_PAGEOUT as usize;
-    // SAFETY: (1) what is on pages that are not free stays.
+    // SAFETY: (1) pages that are not free keep their contents.
     unsafe { syscall(libc::SYS_madvise, [address, len, advice, 0, 0, 0]) };
 }
 
@@ -101,7 +101,7 @@ fn end_child(well: bool) -> ! {
     }
 }
 
-/// How a child has ended.
+/// Waits for a child, and returns its status.
 fn end_of(child: isize) -> i32 {
     let mut status = -1i32;
     let args = [child as usize, (&raw mut status).addr(), 0, 0, 0, 0];
@@ -140,8 +140,8 @@ fn what_is_used_stays_even_where_the_kernel_is_short_of_memory() {
     assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
 }
 
-/// What is pinned is the page that a write goes to, also where it is shared with a child, and where
-/// it was only read so far.
+/// The pinned page is the page that a write changes, even if it is shared with a child or was only
+/// read so far.
 #[test]
 fn what_is_written_between_pinning_and_freeing_stays() {
     for shared in [false, true] {
@@ -149,7 +149,7 @@ fn what_is_written_between_pinning_and_freeing_stays() {
         let pinned = Pinned::new();
         if !shared {
             let advice = libc::MADV_DONTNEED as usize;
-            // SAFETY: (1) a mapping of this test's.
+            // SAFETY: (1) a mapping of this test.
             unsafe { syscall(libc::SYS_madvise, [memory.start, Memory::LEN, advice, 0, 0, 0]) };
             assert!((0..Memory::LEN / PAGE).all(|page| !memory.is_there(page)));
         }
@@ -179,7 +179,7 @@ fn what_is_written_between_pinning_and_freeing_stays() {
     }
 }
 
-/// A child that is made while the pipe is being closed closes what is left of it.
+/// A child that is created while the pipe is being closed closes the rest of it.
 #[test]
 fn a_pipe_that_is_half_closed_is_closed() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -189,12 +189,12 @@ fn a_pipe_that_is_half_closed_is_closed() {
     process::close(ends[0]);
     Linux::detect().keep_pinned(&pinned);
     let get = libc::F_GETFD as usize;
-    // SAFETY: (1) asks about a descriptor.
+    // SAFETY: (1) only queries a descriptor.
     assert!(unsafe { syscall(libc::SYS_fcntl, [ends[1] as usize, get, 0, 0, 0, 0]) } < 0);
     assert!(pinned.ends().is_none());
 }
 
-/// Where the system does not keep what is pinned, or there is a filter, nothing is tried.
+/// Nothing is tried if the system does not keep pinned pages, or if there is a filter.
 #[test]
 fn where_it_cannot_be_done_nothing_is_asked() {
     let memory = Memory::new();
@@ -211,7 +211,7 @@ fn where_it_cannot_be_done_nothing_is_asked() {
     assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
 }
 
-/// A thread begins to use a page after it was freed, and is not seen.
+/// A thread begins to use a page after it was freed, and the check does not see it.
 #[test]
 fn what_is_written_to_meanwhile_stays() {
     let memory = Memory::new();
@@ -231,7 +231,7 @@ fn what_is_written_to_meanwhile_stays() {
     assert!((0..pages).all(|page| memory.is_there(page) == chosen(page)));
 }
 
-/// The parent's pages go while the child keeps its own, which then no other process has.
+/// The parent's pages are taken, while the child keeps its own, which no other process has then.
 #[test]
 fn the_child_of_a_fork_keeps_what_was_pinned() {
     let memory = Memory::new();
@@ -241,7 +241,7 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
     let flags = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as usize;
     // SAFETY: (1) a new mapping, of a word that both processes see.
     let shared = unsafe { syscall(libc::SYS_mmap, [0, PAGE, both, flags, usize::MAX, 0]) };
-    // SAFETY: as above; zero at first.
+    // SAFETY: the mapping above; zero at first.
     let is_alone: &AtomicU32 = unsafe { &*core::ptr::with_exposed_provenance(shared as usize) };
     let (mut child, mut first) = (0, 0);
     let gone = memory.discard(&pinned, |address, _| {
@@ -259,13 +259,13 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
                 let all = (0..Memory::LEN / PAGE).all(|page| memory.is_there(page));
                 let closed = ends.iter().all(|&end| {
                     let get = libc::F_GETFD as usize;
-                    // SAFETY: (1) asks about a descriptor.
+                    // SAFETY: (1) only queries a descriptor.
                     unsafe { syscall(libc::SYS_fcntl, [end as usize, get, 0, 0, 0, 0]) < 0 }
                 });
                 end_child(all && closed && pinned.is_empty());
             }
             let advice = libc::MADV_DONTNEED as usize;
-            // SAFETY: (1) a mapping of this test's.
+            // SAFETY: (1) a mapping of this test.
             unsafe { syscall(libc::SYS_madvise, [memory.start, Memory::LEN, advice, 0, 0, 0]) };
             is_alone.store(1, Release);
         }
@@ -282,7 +282,7 @@ fn without_descriptors_nothing_happens() {
     let memory = Memory::new();
     let pinned = Pinned::new();
     memory.pin(&pinned);
-    // In a child, because other tests open files.
+    // Other tests open files, so this uses a child.
     // SAFETY: the child makes only raw system calls.
     let child = unsafe { syscall(libc::SYS_clone, FORK) };
     if child == 0 {

@@ -1,10 +1,10 @@
-//! What the allocator needs of the process it lives in: the auxiliary vector, the environment,
-//! thread-exit and fork notices, and the end; its files and lines in `files.rs`, memory of the
-//! library's own in `memory.rs`.
+//! The allocator's interface to its process: the auxiliary vector, the environment, thread-exit and
+//! fork handlers, and the end of the process. Files and lines are in `files.rs`. The library's own
+//! memory is in `memory.rs`.
 //!
 //! The few libc functions named here neither allocate nor take a lock that allocation needs.
-//! `pthread_setspecific` may allocate for late keys: it is called when the thread's heap is already
-//! in place, so that the re-entry is an ordinary call.
+//! `pthread_setspecific` may allocate for late keys. It is called when the thread's heap already
+//! exists, so that the re-entry is an ordinary call.
 
 mod files;
 mod memory;
@@ -19,10 +19,10 @@ unsafe extern "C" {
     static mut environ: *mut *mut u8;
 }
 
-/// What `fork` calls.
+/// A function that `fork` calls.
 type Handler = Option<unsafe extern "C" fn()>;
 
-/// Registers handlers of `fork`; returns true if libc has taken them.
+/// Registers handlers of `fork`. Returns true if libc accepted them.
 ///
 /// # Safety
 /// 1. The handlers live as long as the process.
@@ -36,11 +36,11 @@ unsafe fn at_fork(prepare: Handler, parent: Handler, child: Handler) -> bool {
             dso: *mut c_void,
         ) -> c_int;
     }
-    // SAFETY: duty 1; of no library that could be unloaded.
+    // SAFETY: duty 1; the handlers belong to no library that could be unloaded.
     unsafe { __register_atfork(prepare, parent, child, core::ptr::null_mut()) == 0 }
 }
 
-/// Registers handlers of `fork`; returns true if libc has taken them.
+/// Registers handlers of `fork`. Returns true if libc accepted them.
 ///
 /// # Safety
 /// 1. The handlers live as long as the process.
@@ -50,39 +50,39 @@ unsafe fn at_fork(prepare: Handler, parent: Handler, child: Handler) -> bool {
     unsafe { libc::pthread_atfork(prepare, parent, child) == 0 }
 }
 
-/// Bytes in a page, from the auxiliary vector.
+/// Returns the number of bytes in a page, from the auxiliary vector.
 pub fn page_size() -> usize {
-    // SAFETY: getauxval reads a table that the loader has filled before any code of ours ran.
+    // SAFETY: getauxval reads a table that the loader filled before any of our code ran.
     let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
     if size.is_power_of_two() && size >= 4096 { size } else { 4096 }
 }
 
-/// Whether the kernel asks for secure execution (setuid, file capabilities): then the environment
-/// is an attacker's and no address goes to stderr.
+/// Returns true if the kernel demands secure execution (setuid, file capabilities). The environment
+/// is then an attacker's, and no address may be written to stderr.
 pub fn is_secure() -> bool {
-    // SAFETY: as in `page_size`.
+    // SAFETY: getauxval reads a table that the loader filled before any of our code ran.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// The environment block: an array of pointers to `NAME=value`, ended by null; may be null early
-/// on.
+/// Returns the environment block: an array of pointers to `NAME=value`, ended by null. The result
+/// may be null early in the process.
 pub fn environment() -> *mut *mut u8 {
     // SAFETY: a plain read of a pointer that libc owns; only start-up code calls this.
     unsafe { environ }
 }
 
-/// Points `environ`, and libc's other names for it, at another array.
+/// Makes `environ`, and libc's other names for it, point to another array.
 ///
 /// # Safety
-/// 1. `array` leads to C strings, is ended by null and can be written to, as long as the process
-///    lives.
+/// 1. `array` leads to C strings, is ended by null and can be written to, for the life of the
+///    process.
 /// 2. No other thread uses the environment meanwhile.
 pub unsafe fn set_environment(array: *mut *mut u8) {
     // SAFETY: duties 1 and 2. libc frees or enlarges only arrays that it has allocated.
     unsafe { environ = array };
 }
 
-/// The process's number.
+/// Returns the number of the process.
 pub fn pid() -> usize {
     // SAFETY: no arguments, no effects.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as usize }
@@ -95,41 +95,41 @@ pub fn set_errno(code: c_int) {
     unsafe { *libc::__errno_location() = code };
 }
 
-/// The calling thread's number.
+/// Returns the number of the calling thread.
 pub fn thread_number() -> u32 {
     // SAFETY: no arguments, no effects.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// Whether a thread of this process still runs.
+/// Returns true if a thread of this process still runs.
 pub fn thread_runs(number: u32) -> bool {
     let args = [pid(), number as usize, 0, 0, 0, 0];
-    // SAFETY: signal 0 only asks.
+    // SAFETY: signal 0 is only a query.
     unsafe { syscall(libc::SYS_tgkill, args) != -(libc::ESRCH as isize) }
 }
 
-/// Registers a handler that runs in the child of every fork. Without compaction nothing is held
-/// across a fork, so this needs no handler before it.
+/// Registers a handler that runs in the child of every fork. Returns true if libc accepted it.
+/// Without compaction no lock is held across a fork, so no handler before the fork is needed.
 pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
     // SAFETY: (1) the library is never unloaded (NODELETE).
     unsafe { at_fork(None, None, Some(handler)) }
 }
 
-/// Registers handlers before every fork, and after it in the parent; returns true if that was
-/// possible. `prepare` is called before the C library takes its locks, and after the program's
+/// Registers handlers that run before every fork, and after it in the parent. Returns true if libc
+/// accepted them. `prepare` is called before the C library takes its locks, and after the program's
 /// handlers.
 pub fn on_fork(prepare: unsafe extern "C" fn(), parent: unsafe extern "C" fn()) -> bool {
-    // SAFETY: (1) as in `on_fork_child`.
+    // SAFETY: (1) the library is never unloaded (NODELETE).
     unsafe { at_fork(Some(prepare), Some(parent), None) }
 }
 
-/// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds
-/// all.
+/// Creates a thread key whose destructor reports a thread's end. Returns `None` if the program
+/// holds all keys.
 pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
     let mut key = MaybeUninit::<libc::pthread_key_t>::uninit();
     // SAFETY: libc writes the key on success.
     let code = unsafe { libc::pthread_key_create(key.as_mut_ptr(), Some(destructor)) };
-    // SAFETY: written, as the code says.
+    // SAFETY: the call succeeded, so libc has written the key.
     (code == 0).then(|| unsafe { key.assume_init() })
 }
 
@@ -139,20 +139,21 @@ pub fn delete_key(key: u32) {
     unsafe { libc::pthread_key_delete(key) };
 }
 
-/// Arms the destructor for the calling thread; with zero, takes that back.
+/// Arms the destructor for the calling thread. A zero disarms it.
 pub fn arm_thread_exit(key: u32, value: usize) {
     // SAFETY: the key was made by `thread_exit_key`; libc keeps the value without following it.
     unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
 }
 
-/// What the calling thread's destructor would be armed with; zero, if with nothing.
+/// Returns the value with which the calling thread's destructor is armed, or zero.
 pub fn thread_value(key: u32) -> usize {
     // SAFETY: the key was made by `thread_exit_key`; libc returns what it keeps.
     unsafe { libc::pthread_getspecific(key) }.expose_provenance()
 }
 
-/// The calling thread's number, without a system call, which a filter might forbid; zero if libc
-/// does not tell. libc makes the thread's clock of it: its complement, above three bits.
+/// Returns the calling thread's number, or zero if libc does not tell it. It makes no system call,
+/// which a filter might forbid. libc derives the thread's clock from the number: its complement,
+/// shifted left by three bits.
 pub fn own_thread() -> u32 {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the thread's own descriptor, and a live local.
@@ -160,9 +161,9 @@ pub fn own_thread() -> u32 {
     if code == 0 { !(clock >> 3) as u32 } else { 0 }
 }
 
-/// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.
+/// Returns the time in ticks of 10 to 40 milliseconds, by the processor's own counter.
 pub fn ticks() -> u32 {
-    // Of 1.7 to 6.7 GHz; no x86-64 processor's counter is far from that.
+    // This fits counters of 1.7 to 6.7 GHz, and no x86-64 processor's counter is far from that.
     #[cfg(target_arch = "x86_64")]
     let ticks = counter() >> 26;
     #[cfg(target_arch = "aarch64")]
@@ -177,7 +178,7 @@ pub fn ticks() -> u32 {
     ticks as u32
 }
 
-/// The processor's own counter, which counts at a steady rate.
+/// Returns the processor's own counter, which counts at a constant rate.
 pub fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction.
@@ -194,7 +195,7 @@ pub fn counter() -> u64 {
     count
 }
 
-/// Seconds since 1970.
+/// Returns the number of seconds since 1970.
 pub fn seconds() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let args = [libc::CLOCK_REALTIME as usize, &raw mut now as usize, 0, 0, 0, 0];
@@ -203,12 +204,12 @@ pub fn seconds() -> u64 {
     now.tv_sec as u64
 }
 
-/// Nanoseconds of a clock that only goes forward.
+/// Returns the nanoseconds of a clock that only goes forward.
 pub fn monotonic() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of processor time that all threads have used.
+/// Returns the nanoseconds of processor time that all threads have used.
 pub fn processor_time() -> u64 {
     nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -221,8 +222,8 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Lets a function handle a signal, calls that it interrupts going on; returns true if that was
-/// possible. The function makes only such calls as a handler may.
+/// Installs a function as the handler of a signal. Interrupted calls go on. Returns true if it
+/// could. The function makes only calls that a signal handler may make.
 pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {
     // SAFETY: a structure of integers, and a handler that lives as long as the process.
     unsafe {
@@ -233,11 +234,11 @@ pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {
     }
 }
 
-/// Dies by SIGABRT; a handler may run, but the process does not go on after it.
+/// Ends the process by SIGABRT. No handler can prevent that.
 pub fn abort() -> ! {
-    // Block everything else, restore the default action, raise, and unblock: a handler installed
-    // for SIGABRT must not be able to longjmp out and continue on a heap known to be misused.
-    // SAFETY: plain kernel calls on zeroed, properly sized kernel structures of this thread.
+    // This restores the default action and unblocks SIGABRT before it raises the signal. A handler
+    // of SIGABRT could otherwise longjmp out, and go on with a heap that is known to be misused.
+    // SAFETY: plain kernel calls on zeroed kernel structures of the right size, of this thread.
     unsafe {
         let default_action = [0usize; 4];
         let abort = libc::SIGABRT as usize;

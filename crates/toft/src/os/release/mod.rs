@@ -1,15 +1,15 @@
-//! Giving many ranges back at once.
+//! Release of many ranges at once.
 //!
-//! By `process_madvise` on this process for 64 pieces at a time (`vector`), and where that does not
-//! work, by one `madvise` for each piece (`plain`). The first is an unusual call, which needs a
-//! [`Permit`]. Every kernel and every filter knows the second. io_uring was measured, and is
+//! `process_madvise` on this process releases 64 pieces at a time (`vector`). If that does not
+//! work, one `madvise` releases each piece (`plain`). The first is an unusual call, which needs a
+//! [`Permit`]. Every kernel and every filter allows the second. io_uring was measured, and is
 //! slower: [experiment][e].
 //!
 //! Guarantees of both:
-//! - exactly the bytes that a piece names, which are whole pages, or none;
-//! - a piece says `done` only where the kernel has confirmed that very piece. Otherwise what is in
-//!   its pages is not known;
-//! - when the call returns nothing of it is under way any more.
+//! - exactly the bytes of a piece are released, if they are whole pages, or none;
+//! - a piece is `done` only if the kernel has confirmed that very piece. Otherwise the contents of
+//!   its pages are unknown;
+//! - when the call returns, the kernel is no longer working on any piece.
 //!
 //! [e]: https://github.com/toft-malloc/toft/blob/main/docs/experiments/release.md
 
@@ -21,24 +21,25 @@ mod tests;
 
 use super::filter::Permit;
 
-/// A range to be given back, and what became of it.
+/// A range to release, and the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// The first address: the start of a page.
+    /// The first address, which is the start of a page.
     pub address: usize,
-    /// Bytes: whole pages, at least one.
+    /// The number of bytes, which is whole pages, at least one.
     pub len: usize,
-    /// Whether the kernel has confirmed that the range reads as zero now.
+    /// True if the kernel has confirmed that the range now reads as zero.
     pub done: bool,
 }
 
 impl Piece {
-    /// A piece that has not been given back.
+    /// Returns a piece that has not been released.
     pub const fn new(address: usize, len: usize) -> Piece {
         Piece { address, len, done: false }
     }
 
-    /// Whether it names whole pages. The kernel would round the end of another up.
+    /// Returns true if the piece is whole pages. The kernel would round up the end of another
+    /// piece.
     fn is_exact(&self, page: usize) -> bool {
         self.len != 0
             && (self.address | self.len) & (page - 1) == 0
@@ -46,7 +47,7 @@ impl Piece {
     }
 }
 
-/// A way of giving pages back.
+/// A way to release pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Method {
@@ -56,31 +57,32 @@ enum Method {
     Vector,
 }
 
-// A `Release` in zeroed memory gives back by the method that always works.
+// A `Release` in zeroed memory uses the method that always works.
 const _: () = assert!(Method::Plain as u32 == 0);
 
-/// The kernel refuses a call that a method needs, with this code.
+/// The error code with which the kernel refuses a call that a method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused(i32);
 
-/// What giving back in batches keeps from one batch to the next: the method. One caller at a time.
-/// All zero is a value: by `madvise`.
+/// The state that is kept between batches of releases, which is the method. One caller at a time
+/// uses it. All zero is a value, whose method is `madvise`.
 #[derive(Debug)]
 pub struct Release {
     method: Method,
 }
 
 impl Release {
-    /// By `process_madvise`, as long as it works.
+    /// Returns a value that uses `process_madvise` as long as it works.
     pub const fn new() -> Release {
         Release { method: Method::Vector }
     }
 
-    /// Gives ranges back, and says of each whether it is zero now. Without a permit by `madvise`.
+    /// Releases ranges, and sets `done` for each that is zero now. Uses `madvise` if there is no
+    /// permit.
     ///
     /// # Safety
-    /// 1. Of each piece that is whole pages: it is private anonymous memory of the caller's, or not
-    ///    mapped, and its contents are not needed any more. Not written to until this returns.
+    /// 1. Each piece that is whole pages is private anonymous memory of the caller's, or not
+    ///    mapped. Its contents are not needed any more. No thread writes to it until this returns.
     /// 2. `page` is the kernel's page size.
     pub unsafe fn discard_all(
         &mut self,
@@ -92,12 +94,12 @@ impl Release {
             piece.done = false;
         }
         let method = if permit.is_some() { self.method } else { Method::Plain };
-        // SAFETY: (1) (2) the caller's.
+        // SAFETY: (1) (2) the caller's duties.
         unsafe {
             if method == Method::Vector && vector::discard_all(page, pieces).is_ok() {
                 return;
             }
-            // What has been done is not done again.
+            // Finished pieces are not released again.
             plain::discard_all(page, pieces);
         }
         if method == Method::Vector {

@@ -1,4 +1,4 @@
-//! Every method on real memory.
+//! Tests of every method on real memory.
 
 use super::super::filter::Filter;
 use super::super::{Linux, Os};
@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 const PAGE: usize = 4096;
 
-/// Memory of the test's own.
+/// Memory of a test.
 struct Area {
     start: usize,
     len: usize,
@@ -18,7 +18,7 @@ struct Area {
 fn map(bytes: usize) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: new memory, where the kernel likes.
+    // SAFETY: new memory, at any place.
     let start = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, flags, -1, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     start.expose_provenance()
@@ -44,7 +44,7 @@ impl Area {
 
     fn bytes(&self, page: usize) -> &'static mut [u8] {
         let start: *mut u8 = core::ptr::with_exposed_provenance_mut(self.at(page));
-        // SAFETY: tests name mapped pages, one slice at a time.
+        // SAFETY: tests pass mapped pages, one slice at a time.
         unsafe { core::slice::from_raw_parts_mut(start, PAGE) }
     }
 
@@ -52,7 +52,7 @@ impl Area {
         (0..self.len / PAGE).for_each(|page| self.bytes(page).fill(page as u8 | 1));
     }
 
-    /// Whether the page is zero; panics when it is neither that nor as `soil` has left it.
+    /// Returns true if the page is zero. Panics if it is neither zero nor unchanged since `soil`.
     fn is_zero(&self, page: usize) -> bool {
         let bytes = self.bytes(page);
         let first = bytes[0];
@@ -61,7 +61,7 @@ impl Area {
         first == 0
     }
 
-    /// A page that is not there any more. Only where no other thread may get it.
+    /// Unmaps a page. Use it only if no other thread could map the same page.
     fn unmap(&self, page: usize) {
         unmap(self.at(page), PAGE);
     }
@@ -79,7 +79,7 @@ fn filter() -> Filter {
     filter
 }
 
-/// Runs a test once for each method that may be used here.
+/// Runs a test once for each method that can be used here.
 fn each_method(mut test: impl FnMut(Method, &mut dyn FnMut(&mut [Piece]) -> Method)) {
     let filter = filter();
     let os = Linux::detect();
@@ -95,14 +95,14 @@ fn each_method(mut test: impl FnMut(Method, &mut dyn FnMut(&mut [Piece]) -> Meth
         }
         let mut release = Release { method };
         test(method, &mut |pieces| {
-            // SAFETY: (1) the test's own memory, or nothing.
+            // SAFETY: (1) the test's own memory, or unmapped.
             unsafe { os.discard_all(&mut release, pieces, permit.as_ref()) };
             release.method
         });
     }
 }
 
-/// Whether the kernel knows `process_madvise` for memory that has to be zero.
+/// Returns true if the kernel supports `process_madvise` for memory that must become zero.
 fn has_vector() -> bool {
     let area = Area::of(1);
     // SAFETY: (1) (2) the test's own memory.
@@ -111,11 +111,11 @@ fn has_vector() -> bool {
 
 /// Runs `test` in the child of a fork, which has no other thread.
 fn in_child(test: impl FnOnce() -> bool) {
-    // SAFETY: the child does nothing but the test, and ends.
+    // SAFETY: the child only runs the test, and ends.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            // A failure's message may want a lock that a thread had which is not here.
+            // The message of a failure may need a lock that a thread of the parent held.
             libc::alarm(10);
             let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
             libc::_exit(i32::from(!passed.unwrap_or(false)));
@@ -134,7 +134,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Ranges of whatever lengths, apart and touching, more of them than one call takes.
+    /// Ranges of any lengths, separate and adjacent, more of them than one call takes.
     #[test]
     fn exactly_the_named_pages_are_zero(
         lengths in prop::collection::vec((0usize..3, 1usize..4), 0..300),
@@ -162,7 +162,7 @@ proptest! {
         });
     }
 
-    /// Any pieces may be of memory that is not there: they say so, and no other does.
+    /// Any piece may be unmapped memory. Such pieces are not done, and all others are.
     #[test]
     fn what_is_not_mapped_is_not_done(holes in prop::collection::vec(prop::bool::weighted(0.2), 1..150)) {
         in_child(|| {
@@ -211,7 +211,8 @@ fn a_piece_may_be_larger_than_any_call_takes() {
     const PAGES: usize = (5 << 30) / PAGE;
     let area = Area::of(PAGES + 8);
     each_method(|method, discard_all| {
-        // Pieces of 5 GiB, of 1 GiB and a bit, which one call takes with none or with few others.
+        // Pieces of 5 GiB, of 1 GiB, and of 1 GiB and a page. One call takes them with no or few
+        // others.
         for (first, len) in [(1, PAGES), (1, PAGES / 5), (1, PAGES / 5 + 1)] {
             let ends = [0, 1, len, len + 1, len + 2];
             ends.iter().for_each(|&page| area.bytes(page).fill(page as u8 | 1));
@@ -254,12 +255,12 @@ fn without_a_permit_only_madvise_is_called() {
         let refused = refuse(libc::EPERM);
         // SAFETY: (1) (2) the test's own memory.
         unsafe { release.discard_all(PAGE, &mut pieces, None) };
-        // There may be a permit the next time.
+        // There may be a permit the next time, so the method stays.
         refused && pieces[0].done && area.is_zero(0) && release.method == Method::Vector
     });
 }
 
-/// Gives one page back; returns true if that page alone is zero and marked as done.
+/// Releases one page. Returns true if only that page is zero and marked as done.
 fn works(release: &mut Release, permit: &Permit<'_>) -> bool {
     let area = Area::of(3);
     area.soil();
@@ -272,12 +273,12 @@ fn works(release: &mut Release, permit: &Permit<'_>) -> bool {
 #[test]
 fn no_descriptor_stays_open() {
     let open = || {
-        // SAFETY: only asks.
+        // SAFETY: only a query.
         let is_open = |number: &i32| unsafe { libc::fcntl(*number, libc::F_GETFD) } >= 0;
         (0..200).filter(is_open).count()
     };
     each_method(|method, discard_all| {
-        // Alone, for other tests open files.
+        // This uses a child, because other tests open files.
         in_child(|| {
             let before = open();
             let area = Area::of(2);
@@ -288,7 +289,7 @@ fn no_descriptor_stays_open() {
     });
 }
 
-/// From now on the kernel refuses `process_madvise` with this code.
+/// Makes the kernel refuse `process_madvise` with this code from now on.
 fn refuse(code: i32) -> bool {
     let step =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, k, jt, jf };

@@ -1,19 +1,21 @@
-//! `process_madvise` on this process: one call for many pieces, which also takes the kernel's lock
-//! once and tells other processors once. Kernels before 6.13 refuse it for what has to be zero.
+//! `process_madvise` on this process: one call for many pieces. It also takes the kernel's lock and
+//! notifies other processors only once. Kernels before 6.13 refuse it for memory that must become
+//! zero.
 //!
-//! This process is named by a constant (Linux 6.14). A descriptor (`pidfd_open`) is opened only
-//! where the kernel does not know that, and closed after the batch: a descriptor of a library's
-//! does not stay open in a program that may believe to know all descriptors.
+//! A constant stands for this process (Linux 6.14). Only if the kernel does not know the constant,
+//! a descriptor (`pidfd_open`) is opened, and closed after the batch. A library's descriptor must
+//! not stay open in a program that may rely on knowing all descriptors.
 
 use super::{Piece, Refused, plain};
 use crate::os::{process, syscall};
 
-/// `PIDFD_SELF_THREAD`: not the process's first thread, which may have ended.
+/// `PIDFD_SELF_THREAD`. It is not the process's first thread, which may have exited.
 const SELF: isize = -10000;
-/// Pieces in one call: the list lies on the stack.
+/// The largest number of pieces in one call, because the list is on the stack.
 const PIECES: usize = 64;
-/// Bytes in one call, unless a single piece is more. The kernel keeps its lock on the address space
-/// for as long, some tenths of a millisecond, and a thread that wants a mapping waits.
+/// The largest number of bytes in one call, unless a single piece is larger. The kernel holds its
+/// lock on the address space for the whole call, some tenths of a millisecond. A thread that wants
+/// to map memory waits for the lock.
 const BYTES: usize = 4 << 20;
 
 /// The kernel's `struct iovec`.
@@ -24,14 +26,14 @@ struct Entry {
     len: usize,
 }
 
-/// Which process: this one, by a constant or by a descriptor.
+/// The process to release memory of: this one, by a constant or by a descriptor.
 struct Target {
     descriptor: isize,
 }
 
 impl Target {
     fn open() -> Result<Target, Refused> {
-        // SAFETY: no effect but a new descriptor.
+        // SAFETY: no effect except a new descriptor.
         let descriptor = unsafe { syscall(libc::SYS_pidfd_open, [process::pid(), 0, 0, 0, 0, 0]) };
         if descriptor < 0 { Err(Refused(-descriptor as i32)) } else { Ok(Target { descriptor }) }
     }
@@ -45,19 +47,19 @@ impl Drop for Target {
     }
 }
 
-/// Gives pieces back. What it has not done where it fails is as it was.
+/// Releases pieces. After a failure, the pieces that are not done are unchanged.
 ///
 /// # Safety
 /// 1. As for [`super::Release::discard_all`].
 pub(super) unsafe fn discard_all(page: usize, pieces: &mut [Piece]) -> Result<(), Refused> {
-    // SAFETY: (1) the caller's.
+    // SAFETY: (1) the caller's duty.
     unsafe { discard_all_of(SELF, page, pieces) }
 }
 
-/// Gives pieces back, where the kernel may know this process by a constant.
+/// Releases pieces. The kernel may know the constant for this process.
 ///
 /// # Safety
-/// 1. As above.
+/// 1. As for [`super::Release::discard_all`].
 unsafe fn discard_all_of(
     constant: isize,
     page: usize,
@@ -69,9 +71,9 @@ unsafe fn discard_all_of(
         let mut list = [Entry { address: 0, len: 0 }; PIECES];
         let count = fill(&mut list, rest, page);
         if count == 0 {
-            // One that is not whole pages, or the end.
+            // The first piece is not whole pages, or there is none left.
             let Some((first, others)) = rest.split_first_mut() else { return Ok(()) };
-            // SAFETY: (1) the caller's.
+            // SAFETY: (1) the caller's duty.
             unsafe { plain::discard(page, first) };
             rest = others;
             continue;
@@ -79,7 +81,7 @@ unsafe fn discard_all_of(
         let list = list.as_ptr() as usize;
         let advice = libc::MADV_DONTNEED as usize;
         let args = [target.descriptor as usize, list, count, advice, 0, 0];
-        // SAFETY: (1) the caller's; `count` entries are filled.
+        // SAFETY: (1) the caller's duty; `count` entries are filled.
         let advised = unsafe { syscall(libc::SYS_process_madvise, args) };
         if advised == -(libc::EBADF as isize) && target.descriptor == constant {
             target = Target::open()?;
@@ -90,10 +92,10 @@ unsafe fn discard_all_of(
         if confirmed == count {
             continue;
         }
-        // The kernel has stopped at this piece, for its sake or for the call's, or within it: it
-        // does 2 GiB at most.
+        // The kernel has stopped before or within this piece. The reason is the piece or the call,
+        // or the kernel's limit of 2 GiB.
         let Some((first, others)) = rest.split_first_mut() else { return Ok(()) };
-        // SAFETY: (1) the caller's.
+        // SAFETY: (1) the caller's duty.
         unsafe { plain::discard(page, first) };
         if first.done && confirmed == 0 && advised < 0 && refuses_the_call(advised) {
             return Err(Refused(-advised as i32));
@@ -102,7 +104,7 @@ unsafe fn discard_all_of(
     }
 }
 
-/// Lists the first pieces, as many as go into one call; returns their number.
+/// Lists the first pieces, as many as one call takes. Returns their number.
 fn fill(list: &mut [Entry], pieces: &[Piece], page: usize) -> usize {
     let mut room = BYTES;
     let mut count = 0;
@@ -117,8 +119,8 @@ fn fill(list: &mut [Entry], pieces: &[Piece], page: usize) -> usize {
     count
 }
 
-/// Marks the pieces of which the kernel has advised every byte; returns their number. It counts
-/// bytes.
+/// Marks the pieces whose every byte the kernel has advised, and returns their number. `advised` is
+/// the kernel's count of bytes.
 fn confirm(pieces: &mut [Piece], count: usize, mut advised: usize) -> usize {
     let mut confirmed = 0;
     for piece in pieces.iter_mut().take(count) {
@@ -130,7 +132,7 @@ fn confirm(pieces: &mut [Piece], count: usize, mut advised: usize) -> usize {
     confirmed
 }
 
-/// Whether the code may be about the call as such, and not about the state of the machine.
+/// Returns true if the code may be about the call as such, and not about the state of the machine.
 fn refuses_the_call(code: isize) -> bool {
     matches!(
         -code as i32,
@@ -161,7 +163,7 @@ mod tests {
             assert_eq!(pieces.map(|piece| piece.done), expected, "{advised}");
             assert_eq!(confirmed, expected.iter().filter(|&&done| done).count());
         }
-        // What is beyond the call is not touched, whatever the kernel says.
+        // Pieces beyond the call are not changed, whatever the kernel returns.
         let mut all = pieces;
         assert_eq!(confirm(&mut all, 1, usize::MAX), 1);
         assert_eq!(all.map(|piece| piece.done), [true, false, false]);
@@ -197,7 +199,7 @@ mod tests {
         area.fill(1);
         let start = area.as_ptr().expose_provenance().next_multiple_of(PAGE);
         let mut pieces = [Piece::new(start, PAGE), Piece::new(start + 2 * PAGE, PAGE)];
-        // SAFETY: (1) the test's own pages, of which it reads nothing but by pointer.
+        // SAFETY: (1) the test's own pages, which it reads only through a pointer.
         let worked = unsafe { discard_all_of(-4242, PAGE, &mut pieces) };
         if worked == Ok(()) {
             assert!(pieces.iter().all(|piece| piece.done));

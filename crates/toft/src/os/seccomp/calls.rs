@@ -1,9 +1,9 @@
-//! The cheapest harmless form of each system call that Toft wants, made by the probing child.
+//! The cheapest harmless form of each system call that Toft needs, made by the probing child.
 //!
-//! Nothing here changes what the parent can see, even where its memory is shared. Calls about
-//! memory are about the probe's own page, calls about the process are about the child, and the rest
-//! are given what the kernel always refuses. So a filter that answers "success" and does nothing is
-//! found, too: an error was due, or an effect is missing.
+//! No call here changes anything that the parent can see, even if the memory is shared. Calls about
+//! memory use the probe's own page. Calls about the process affect only the child. The other calls
+//! get arguments that the kernel always refuses. A filter that answers "success" and does nothing
+//! is therefore detected too: an error is missing, or an effect is.
 
 use super::Outcome;
 use crate::os::syscall::syscall;
@@ -12,7 +12,7 @@ use core::ffi::c_int;
 
 const NOWHERE: usize = usize::MAX;
 
-/// The results of a row's calls so far.
+/// The result of a row's calls so far.
 struct Row {
     outcome: Outcome,
 }
@@ -23,15 +23,15 @@ impl Row {
     }
 
     fn note(&mut self, outcome: Outcome) {
-        // A lie is not made good by what follows, nor is a refusal.
+        // Later calls do not change a lie. They do not turn a refusal into success either.
         if self.outcome != Outcome::Lies && outcome != Outcome::Works {
             self.outcome = outcome;
         }
     }
 
-    /// A call that succeeds where it is allowed; returns what it did.
+    /// Makes a call that succeeds if it is allowed, and returns its result.
     fn succeeds(&mut self, number: i64, args: [usize; 6]) -> Option<usize> {
-        // SAFETY: (1) callers pass what is harmless, see above.
+        // SAFETY: (1) callers pass harmless arguments: see the head of this file.
         let code = unsafe { syscall(number, args) };
         if code < 0 {
             self.note(Outcome::Refused);
@@ -39,9 +39,9 @@ impl Row {
         usize::try_from(code).ok()
     }
 
-    /// A call that the kernel refuses by this error where it is allowed.
+    /// Makes a call that the kernel refuses with this error if it is allowed.
     fn fails(&mut self, number: i64, args: [usize; 6], error: c_int) {
-        // SAFETY: (1) callers pass what is refused.
+        // SAFETY: (1) callers pass arguments that the kernel refuses.
         let code = unsafe { syscall(number, args) };
         if code >= 0 {
             self.note(Outcome::Lies);
@@ -50,7 +50,7 @@ impl Row {
         }
     }
 
-    /// An effect that a call which said that it succeeded must have had.
+    /// Checks an effect of a call that returned success.
     fn ensure(&mut self, effect: bool) {
         if !effect && self.outcome == Outcome::Works {
             self.note(Outcome::Lies);
@@ -58,13 +58,13 @@ impl Row {
     }
 }
 
-/// Tries a row, with a private page of `page` bytes, and the end of a stack.
+/// Tries a row, with a private page of `page` bytes and the end of a stack.
 pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) -> Outcome {
     let mut all = Row::new();
     let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(tried);
-    // SAFETY: the first byte of the probe's own page, which is there to be written.
+    // SAFETY: the first byte of the probe's own page, which may be written.
     unsafe { byte.write_volatile(1) };
-    // SAFETY: as above.
+    // SAFETY: the first byte of the probe's own page.
     let now = || unsafe { byte.read_volatile() };
     let advise = |all: &mut Row, advice: c_int| {
         all.succeeds(libc::SYS_madvise, [tried, page, advice as usize, 0, 0, 0]).is_some()
@@ -72,7 +72,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
     let mut buffer = [0u8; 256];
     let into = buffer.as_mut_ptr().expose_provenance();
     match row {
-        // No child is there.
+        // There is no such child.
         0 => {
             let flags = (libc::WNOHANG | libc::__WALL) as usize;
             all.fails(libc::SYS_wait4, [NOWHERE, 0, flags, 0, 0, 0], libc::ECHILD);
@@ -81,18 +81,19 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             advise(&mut all, libc::MADV_DONTNEED);
             all.ensure(now() == 0);
         }
-        // No such command; and the one that is wanted, which may need to be asked for first.
+        // The first command does not exist. The second is the one that is needed, which may need to
+        // be requested first.
         2 => {
             all.fails(libc::SYS_membarrier, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
-            // SAFETY: (1) no effect but the barrier.
+            // SAFETY: (1) no effect except the barrier.
             let code = unsafe { syscall(libc::SYS_membarrier, [thread::EXPEDITED, 0, 0, 0, 0, 0]) };
             if code < 0 && code != -(libc::EPERM as isize) {
                 all.note(Outcome::Refused);
             }
         }
         3 => {
-            // SAFETY: (1) the probe's stack for it, which no other child uses; the child's end ends
-            // it.
+            // SAFETY: (1) the probe's stack for the thread, which no other child uses. The thread
+            // ends with the child.
             if unsafe { thread::create_thread(thread_top, end_thread, 0) } <= 0 {
                 all.note(Outcome::Refused);
             }
@@ -104,7 +105,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             let usual = (&raw const priority).expose_provenance();
             let args = [0, libc::SCHED_OTHER as usize, usual, 0, 0, 0];
             all.succeeds(libc::SYS_sched_setscheduler, args);
-            // No such policy, and no such version.
+            // There is no such policy, and no such version.
             let args = [0, 99, usual, 0, 0, 0];
             all.fails(libc::SYS_sched_setscheduler, args, libc::EINVAL);
             let mut header = [1u32, 0];
@@ -123,7 +124,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
                     all.ensure(now() == 0);
                 }
             };
-            // SAFETY: (1) a descriptor, which goes with the child.
+            // SAFETY: (1) a descriptor, which is closed with the child.
             let own = unsafe {
                 let own = syscall(libc::SYS_getpid, [0; 6]) as usize;
                 syscall(libc::SYS_pidfd_open, [own, 0, 0, 0, 0, 0])
@@ -134,7 +135,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
         7 => {
             advise(&mut all, libc::MADV_HUGEPAGE);
             advise(&mut all, libc::MADV_NOHUGEPAGE);
-            // In vain for less than a huge page.
+            // This fails, because the page is less than a huge page.
             let args = [tried, page, MADV_COLLAPSE as usize, 0, 0, 0];
             // SAFETY: (1) the probe's own page.
             unsafe { syscall(libc::SYS_madvise, args) };
@@ -184,11 +185,11 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             let (from, to) = ([tried, 1], [into, 1]);
             let (from, to) =
                 ((&raw const from).expose_provenance(), (&raw const to).expose_provenance());
-            // SAFETY: (1) asks for the child's own number.
+            // SAFETY: (1) queries the child's own number.
             let own = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
             all.succeeds(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]);
             all.ensure(read(into) == 1);
-            // SAFETY: (1) asks for the child's first thread's number.
+            // SAFETY: (1) queries the number of the child's first thread.
             let first = unsafe { syscall(libc::SYS_gettid, [0; 6]) } as usize;
             all.succeeds(libc::SYS_tgkill, [own, first, 0, 0, 0, 0]);
             all.succeeds(
@@ -197,7 +198,8 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             );
         }
         15 => {
-            // No such flag; then a descriptor, which goes with the child.
+            // The first flag does not exist. The second call makes a descriptor, which is closed
+            // with the child.
             all.fails(libc::SYS_userfaultfd, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
             let flags = libc::O_CLOEXEC as usize | USER_MODE_ONLY;
             all.succeeds(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]);
@@ -215,9 +217,9 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             let name = c"toft probe".as_ptr().expose_provenance();
             all.succeeds(libc::SYS_prctl, [set, kind, tried, page, name, 0]);
         }
-        // No such flag.
+        // There is no such flag.
         18 => all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL),
-        // No such flag, and no such key: a key would be the program's, too.
+        // There is no such flag, and no such key. A real key would also belong to the program.
         19 => {
             all.fails(libc::SYS_pkey_alloc, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
             let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;

@@ -1,21 +1,21 @@
-//! The child that may die of a filter, and how its parent is left as it was.
+//! The child that a filter may kill, and how its parent stays unchanged.
 //!
 //! ```text
 //! parent   blocks all signals -> clone(CLONE_VM | CLONE_VFORK) ........ goes on -> wait4 -> next child
 //! child                           own stack, no exit signal -> rows ... ends, or is killed in a row
 //! ```
 //!
-//! - *Signals*: all are blocked, so no handler of the program's runs in the child. SIGSYS that a
-//!   filter forces on it (`SECCOMP_RET_TRAP`) kills it, because it is blocked; the table of
+//! - *Signals*: all are blocked, so no handler of the program runs in the child. A filter may force
+//!   SIGSYS on it (`SECCOMP_RET_TRAP`), which kills it, because the signal is blocked. The table of
 //!   handlers is a copy.
 //! - *Waits*: a child without an exit signal sends no SIGCHLD, and only waits with `__WALL` or
 //!   `__WCLONE` see it. It has ended when `clone` returns, and is collected at once.
 //! - *Memory*: the child writes to the notes and to its stack, which are unmapped afterwards.
-//! - *Descriptors*: its table is a copy, and goes with it.
-//! - *Core dumps*: a limit of one byte, at which the kernel dumps nowhere, not even into a pipe.
+//! - *Descriptors*: the child's table is a copy, and ends with it.
+//! - *Core dumps*: a limit of one byte, at which the kernel does not dump, not even into a pipe.
 //! - *Tracers* do not follow it (`CLONE_UNTRACED`).
-//! - A supervisor that does not answer (`SECCOMP_RET_USER_NOTIF`) holds the calling thread, as it
-//!   would for any call of the program's.
+//! - A supervisor that does not answer (`SECCOMP_RET_USER_NOTIF`) holds the calling thread, as for
+//!   any call of the program.
 
 use super::calls;
 use super::{Answers, Calls, Outcome, Way};
@@ -25,28 +25,29 @@ use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 
 const BOTH: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-/// Bytes of the child's stack, and of the stack of the thread that it tries to start.
+/// The number of bytes of the child's stack, and of the stack of the thread that it tries to start.
 const STACK: usize = 48 << 10;
 const THREAD_STACK: usize = 16 << 10;
 
-/// What the child notes, in memory that it shares with its parent. One writer at a time: the parent
-/// waits in `clone` while there is a child, and reads afterwards; so `Relaxed` is enough.
+/// The notes of the child, in memory that it shares with its parent. There is one writer at a time:
+/// the parent waits in `clone` while there is a child, and reads afterwards. `Relaxed` is therefore
+/// enough.
 #[derive(Debug)]
 pub(super) struct Notes {
-    /// An [`Outcome`] of each row.
+    /// The [`Outcome`] of each row.
     outcomes: [AtomicU32; Calls::COUNT],
-    /// An [`Outcome`] of the limit on core dumps.
+    /// The [`Outcome`] of the limit on core dumps.
     limited: AtomicU32,
-    /// Not zero once the child has reached its end.
+    /// Not zero if the child has reached its end.
     done: AtomicU32,
     page: usize,
     /// A private page that the rows try their calls on.
     tried: usize,
-    /// The end of the stack of the thread that it tries to start.
+    /// The end of the stack of the thread that the child tries to start.
     thread_top: usize,
 }
 
-/// Addresses that are unmapped in the end.
+/// Addresses that are unmapped on drop.
 struct Mapping(usize, usize);
 
 impl Mapping {
@@ -65,8 +66,9 @@ impl Drop for Mapping {
     }
 }
 
-/// Has children try all rows; `None` where no child could be created, or one was ended by something
-/// else. With `shares`, they share the memory of their parent; else they have a copy of it.
+/// Makes children try all rows. Returns `None` if no child could be created, or if something other
+/// than a row's call ended one. If `shares` is set, they share the memory of their parent, else
+/// they have a copy.
 pub(super) fn probe(way: Way, shares: bool, page: usize) -> Option<Answers> {
     let seen = if shares { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
     let len = (size_of::<Notes>() + page - 1) & !(page - 1);
@@ -75,7 +77,7 @@ pub(super) fn probe(way: Way, shares: bool, page: usize) -> Option<Answers> {
     let (tried, thread_top) = (private.0, private.0 + page + THREAD_STACK);
     let notes: &Notes = {
         let place: *mut Notes = core::ptr::with_exposed_provenance_mut(noted.0);
-        // SAFETY: zero bytes are notes; of a mapping that this function unmaps in the end.
+        // SAFETY: zero bytes are notes; in a mapping that this function unmaps at its end.
         unsafe {
             (&raw mut (*place).page).write(page);
             (&raw mut (*place).tried).write(tried);
@@ -103,12 +105,12 @@ fn outcome(word: &AtomicU32) -> Outcome {
 }
 
 impl Notes {
-    /// Creates children until one reaches its end; returns true if one did.
+    /// Creates children until one reaches its end. Returns true if one did.
     fn fill(&self, way: Way, shares: bool, top: usize) -> bool {
-        // Each child that dies has begun one row more.
+        // Each child that is killed has begun one more row than the child before.
         for _ in 0..Calls::COUNT + 2 {
             let begun = self.begun();
-            // SAFETY: (1) a stack that no other child has: they come one by one.
+            // SAFETY: (1) a stack that no other child uses, because there is one child at a time.
             let child = unsafe { create(way, shares, top, (&raw const *self).expose_provenance()) };
             if child <= 0 {
                 return false;
@@ -132,7 +134,7 @@ impl Notes {
         all.filter(|word| outcome(word) != Outcome::Untried).count()
     }
 
-    /// A row's turn, unless an earlier child has begun it.
+    /// Tries a row, unless an earlier child has begun it.
     fn try_once(word: &AtomicU32, row: impl FnOnce() -> Outcome) {
         if outcome(word) == Outcome::Untried {
             word.store(Outcome::Begun as u32, Relaxed);
@@ -153,8 +155,8 @@ fn collect(child: usize) {
     }
 }
 
-/// Creates a child that begins with [`child`]; its number, or a negative code. It has ended by
-/// then.
+/// Creates a child that begins with [`child`]. Returns its number, or the negative error code. The
+/// child has ended when this returns.
 ///
 /// # Safety
 /// 1. `top` is the end of a stack that is not in use.
@@ -162,20 +164,20 @@ unsafe fn create(way: Way, shares: bool, top: usize, notes: usize) -> isize {
     let memory = if shares { libc::CLONE_VM } else { 0 };
     let flags = (memory | libc::CLONE_VFORK | libc::CLONE_UNTRACED) as usize;
     if way == Way::Clone3 {
-        // `struct clone_args`: flags, three addresses, the signal at its end, the stack, and more.
+        // `struct clone_args`: flags, three addresses, the exit signal, the stack, and more.
         let args = [flags, 0, 0, 0, 0, top - STACK, STACK, 0];
         let argument = [(&raw const args).expose_provenance(), size_of_val(&args)];
-        // SAFETY: (1) the caller's; (2) that stack is in the structure.
+        // SAFETY: (1) the caller's duty; (2) that stack is in the structure.
         let made = unsafe { thread::clone_onto(libc::SYS_clone3, argument, top, child, notes) };
         if made != -(libc::ENOSYS as isize) {
             return made;
         }
     }
-    // SAFETY: (1) the caller's; (2) flags without a signal, and the stack.
+    // SAFETY: (1) the caller's duty; (2) flags without a signal, and the stack.
     unsafe { thread::clone_onto(libc::SYS_clone, [flags, top], top, child, notes) }
 }
 
-/// What the child does. System calls only: its memory may be its parent's.
+/// Runs in the child. It makes only system calls, because its memory may be its parent's.
 ///
 /// # Safety
 /// 1. `notes` is the address of notes that live until the child has ended.
@@ -184,7 +186,8 @@ unsafe extern "C" fn child(notes: usize) -> ! {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(notes) }
     };
-    // Each child for itself; not again, where that has killed one. The loader has made the call.
+    // Each child limits its own core dumps, unless that has killed an earlier child. The loader has
+    // made this call already.
     if outcome(&notes.limited) != Outcome::Begun {
         notes.limited.store(Outcome::Begun as u32, Relaxed);
         limit_core();
@@ -195,7 +198,7 @@ unsafe extern "C" fn child(notes: usize) -> ! {
     }
     notes.done.store(1, Relaxed);
     loop {
-        // SAFETY: (1) ends the child alone.
+        // SAFETY: (1) ends only the child.
         unsafe { syscall(libc::SYS_exit_group, [0; 6]) };
     }
 }
@@ -207,6 +210,6 @@ fn limit_core() {
         // SAFETY: (1) the child's own limit.
         unsafe { syscall(libc::SYS_prlimit64, args) == 0 }
     };
-    // Where the limit is none already, it cannot be one.
+    // If the limit is zero already, it cannot be raised to one.
     let _ = set(1) || set(0);
 }

@@ -1,18 +1,18 @@
-//! When a child may be created under an inherited filter, and by which call.
+//! Decides whether a child may be created under an inherited filter, and by which call.
 //!
-//! A filter may kill for `clone`, and no call asks about it. So a child is created only where
+//! A filter may kill for `clone`, and no call can query that. A child is therefore created only if
 //! processes or threads have been created under this filter already:
 //!
 //! | evidence | by which call |
 //! |---|---|
-//! | this process has other threads | as the C library creates threads |
-//! | this process has come of a fork since it was executed | `clone` |
+//! | this process has other threads | the call by which the C library creates threads |
+//! | this process is the child of a fork since it was executed | `clone` |
 //! | its parent has as many filters, and is not the first process | `clone` |
 //! | it is in a container of a known runtime, whose first process has as many filters | `clone` |
 //!
-//! The last rests on what such runtimes do: their profiles refuse by errors. The first process does
-//! not count as a parent, because one such as bubblewrap's installs its filter after it has forked.
-//! Files are read, by calls that the loader has made under the same filter.
+//! The last rests on the behaviour of such runtimes: their profiles refuse by errors. The first
+//! process does not count as a parent, because one such as bubblewrap's installs its filter after
+//! it has forked. Files are read by calls that the loader has made under the same filter.
 
 use super::super::process;
 use crate::options::parse_number;
@@ -23,11 +23,11 @@ use core::ffi::CStr;
 pub enum Way {
     /// `clone`.
     Clone,
-    /// `clone3`; `clone`, where that is not known (ENOSYS).
+    /// `clone3`, or `clone` if `clone3` is not supported (ENOSYS).
     Clone3,
 }
 
-/// What the kernel says of a process: its parent, threads, and filters (Linux 5.9).
+/// The kernel's record of a process: its parent, threads, and filters (Linux 5.9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) parent: usize,
@@ -54,7 +54,7 @@ impl Status {
     }
 }
 
-/// How a child may be created; `None` where there is no evidence that it may.
+/// Returns the call that may create a child, or `None` if there is no evidence that one may.
 pub(super) fn way(cloned: bool) -> Option<Way> {
     if cloned {
         return Some(Way::Clone);
@@ -72,7 +72,7 @@ pub(super) fn way(cloned: bool) -> Option<Way> {
     (forked || is_in_container() && same(c"/proc/1/status")).then_some(Way::Clone)
 }
 
-/// `/proc/N/status`.
+/// Returns the path `/proc/N/status`.
 pub(super) fn path_of(mut process: usize) -> Path {
     let mut path = [0; 40];
     let mut digits = [b'0'; 20];
@@ -92,7 +92,7 @@ pub(super) fn path_of(mut process: usize) -> Path {
     Path(path)
 }
 
-/// A path, ended by a zero.
+/// A path that ends with a zero.
 pub(super) struct Path([u8; 40]);
 
 impl core::ops::Deref for Path {
@@ -103,7 +103,7 @@ impl core::ops::Deref for Path {
     }
 }
 
-/// As the C library does it: glibc by `clone3` since 2.34.
+/// Returns the call by which the C library creates threads. glibc uses `clone3` since 2.34.
 #[cfg(target_env = "gnu")]
 fn way_of_threads() -> Way {
     let version = {
@@ -113,13 +113,13 @@ fn way_of_threads() -> Way {
     if at_least(version, (2, 34)) { Way::Clone3 } else { Way::Clone }
 }
 
-/// As the C library does it: musl by `clone`.
+/// Returns the call by which the C library creates threads. musl uses `clone`.
 #[cfg(not(target_env = "gnu"))]
 fn way_of_threads() -> Way {
     Way::Clone
 }
 
-/// Returns true if a text that begins with two numbers says this version or a later one.
+/// Returns true if a text that begins with two numbers is this version or a later one.
 pub(super) fn at_least(text: &[u8], wanted: (usize, usize)) -> bool {
     let mut numbers =
         text.split(|byte| !byte.is_ascii_digit()).map(|digits| parse_number(digits).unwrap_or(0));
@@ -129,7 +129,7 @@ pub(super) fn at_least(text: &[u8], wanted: (usize, usize)) -> bool {
     }
 }
 
-/// The marks of Docker, Podman and Kubernetes.
+/// Returns true if a mark of Docker, Podman or Kubernetes is present.
 fn is_in_container() -> bool {
     const MARKS: [&CStr; 3] = [
         c"/.dockerenv",
@@ -139,8 +139,8 @@ fn is_in_container() -> bool {
     MARKS.iter().any(|mark| process::read_file_with(mark, &mut [0u8; 64], |_| {}).is_ok())
 }
 
-/// Returns true if a child that shares its parent's memory may be killed by a signal that dumps
-/// core: before Linux 5.16 the kernel then kills every process which has that memory.
+/// Returns true if the child may share its parent's memory, although a signal that dumps core may
+/// kill it. Before Linux 5.16 the kernel would then kill every process that has the memory.
 pub(super) fn may_share_memory() -> bool {
     let mut shares = false;
     process::read_lines_by::<64>(c"/proc/sys/kernel/osrelease", |line| {

@@ -1,12 +1,13 @@
-//! What a filter of system calls (seccomp) allows, found out by a child that may die of it.
+//! Finds out what a filter of system calls (seccomp) allows, by a child that the filter may kill.
 //!
-//! A container's filter refuses some calls by an error; a sandbox's may kill. Toft must not die of
-//! a call that it could do without. So [`probe`] creates a child, which inherits the filter and
-//! makes each call once in a harmless form (`calls.rs`). The child notes each row before it begins
-//! it: if the filter kills, the parent reads in which row, and the next child goes on after it.
+//! A container's filter refuses some calls by an error. A sandbox's filter may kill. Toft must not
+//! be killed for a call that it could do without. [`probe`] therefore creates a child, which
+//! inherits the filter. The child makes each call once in a harmless form (`calls.rs`). It notes
+//! each row before it begins the row. If the filter kills the child, the parent reads in which row,
+//! and the next child goes on after that row.
 //!
-//! Creating the child is itself a call that a filter may kill for. `evidence.rs` says when it is
-//! known that the filter allows processes; without evidence nothing is probed.
+//! A filter may also kill for the creation of the child. `evidence.rs` decides whether the filter
+//! is known to allow processes. Without evidence nothing is probed.
 
 mod calls;
 mod child;
@@ -17,7 +18,7 @@ mod tests;
 
 pub use evidence::Way;
 
-/// A set of rows of the table in `calls.rs`: system calls that a feature makes.
+/// A set of rows of the table in `calls.rs`, which are the system calls of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls(u32);
 
@@ -25,53 +26,53 @@ macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident = $row:literal, $calls:literal;)*) => {
         impl Calls {
             $($(#[$doc])* pub const $name: Calls = Calls(1 << $row);)*
-            /// Each row, with the system calls that it consists of.
+            /// Each row, with its system calls.
             pub const ROWS: &[(Calls, &str)] = &[$((Calls::$name, $calls)),*];
         }
     };
 }
 
-// The number of a row is its bit in tables that are read from outside of the process.
+// The number of a row is its bit in tables that are read from outside the process.
 rows! {
-    /// The parent collects an ended child.
+    /// Collects an ended child.
     WAIT = 0, "wait4";
-    /// Pages are returned to the kernel, and read as zero.
+    /// Returns pages to the kernel, which then read as zero.
     DISCARD = 1, "madvise(MADV_DONTNEED)";
-    /// Every running thread passes a barrier.
+    /// Makes every running thread pass a barrier.
     BARRIER = 2, "membarrier";
-    /// A thread of the library's own.
+    /// Starts a thread of the library.
     THREAD = 3, "clone";
-    /// That thread's name, priority and capabilities.
+    /// Sets the name, priority and capabilities of that thread.
     SETTLE = 4, "prctl(PR_SET_NAME), sched_setscheduler, capset";
-    /// Many ranges are returned by one call.
+    /// Releases many ranges by one call.
     BATCH = 5, "process_madvise, pidfd_open";
-    /// Pages are put under a range before it is touched.
+    /// Makes the pages of a range present before their first use.
     POPULATE = 6, "madvise(MADV_POPULATE_WRITE)";
-    /// Advice on huge pages.
+    /// Gives advice on huge pages.
     HUGE = 7, "madvise(MADV_NOHUGEPAGE, MADV_HUGEPAGE, MADV_COLLAPSE)";
-    /// Advice on pages that are idle.
+    /// Gives advice on idle pages.
     ADVICE = 8, "madvise(MADV_FREE, MADV_PAGEOUT, MADV_COLD)";
-    /// Which pages are in memory.
+    /// Finds out which pages are in memory.
     RESIDENT = 9, "mincore";
-    /// Whether there is swap.
+    /// Finds out whether there is swap.
     SWAP = 10, "sysinfo";
-    /// Pages are held in a pipe.
+    /// Holds pages in a pipe.
     PIPE = 11, "pipe2, vmsplice, fcntl";
-    /// Signals are blocked.
+    /// Blocks signals.
     SIGNALS = 12, "rt_sigprocmask";
-    /// Files are opened and read.
+    /// Opens and reads files.
     FILES = 13, "openat, read, fstat, close";
-    /// The kernel reads memory that another thread may unmap.
+    /// Lets the kernel read memory that another thread may unmap.
     READ = 14, "process_vm_readv, tgkill, clock_gettime";
-    /// The kernel reports faults and notes writes.
+    /// Lets the kernel report faults and record writes.
     FAULTS = 15, "userfaultfd, ioctl";
-    /// Memory without a file's name.
+    /// Makes a memory file without a name.
     STORE = 16, "memfd_create, ftruncate";
-    /// Names of mappings.
+    /// Names mappings.
     NAMES = 17, "prctl(PR_SET_VMA)";
-    /// Pages that stay in memory.
+    /// Keeps pages in memory.
     LOCK = 18, "mlock2";
-    /// Protection keys.
+    /// Uses protection keys.
     KEYS = 19, "pkey_alloc, pkey_mprotect";
 }
 
@@ -80,25 +81,25 @@ impl Calls {
     pub const COUNT: usize = Calls::ROWS.len();
     /// No row.
     pub const NONE: Calls = Calls(0);
-    /// What starts the reclaimer.
+    /// The calls that start the reclaimer.
     pub const RECLAIMER: Calls = Calls::THREAD.and(Calls::DISCARD);
-    /// What a report reads: files, memory, stacks.
+    /// The calls by which a report reads files, memory and stacks.
     pub const REPORT: Calls = Calls::FILES.and(Calls::READ);
 
-    /// What finds out that claimed pages are not used, and returns them.
+    /// The calls that find claimed pages that are not used, and release them.
     pub const CLAIMS: Calls =
         Calls::RESIDENT.and(Calls::SWAP).and(Calls::PIPE).and(Calls::ADVICE).and(Calls::BARRIER);
-    /// What has slabs share pages.
+    /// The calls that make slabs share pages.
     pub const SHARING: Calls = Calls::FAULTS
         .and(Calls::STORE)
         .and(Calls::FILES)
         .and(Calls::RESIDENT)
         .and(Calls::SIGNALS)
         .and(Calls::BARRIER);
-    /// What finds cold pages and sends them to swap.
+    /// The calls that find idle pages and send them to swap.
     pub const COLD: Calls = Calls::FILES.and(Calls::FAULTS).and(Calls::ADVICE);
 
-    /// Both.
+    /// Returns the rows of both sets.
     #[must_use]
     pub const fn and(self, other: Calls) -> Calls {
         Calls(self.0 | other.0)
@@ -109,26 +110,26 @@ impl Calls {
         self.0 & need.0 == need.0
     }
 
-    /// The set as a word.
+    /// Returns the set as a word.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The set that a word is.
+    /// Returns the set that a word stands for.
     pub const fn from_bits(bits: u32) -> Calls {
         Calls(bits)
     }
 }
 
-/// What became of a row.
+/// The result of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Outcome {
-    /// The child has not begun it.
+    /// The child has not begun the row.
     Untried = 0,
-    /// The child has begun it: if it has ended since, that killed it.
+    /// The child has begun the row. If the child has ended since, the row killed it.
     Begun = 1,
-    /// Every call did what it should.
+    /// Every call had its effect.
     Works = 2,
     /// A call was refused by an error.
     Refused = 3,
@@ -136,17 +137,17 @@ pub enum Outcome {
     Lies = 4,
 }
 
-/// The answer of a probe.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// Rows that may be called: they neither kill nor lie.
+    /// The rows that may be called: they neither kill nor lie.
     pub safe: Calls,
-    /// Rows of these that do what they should.
+    /// The safe rows that have their effect.
     pub works: Calls,
 }
 
 impl Answers {
-    /// Every row works: what there is without a filter.
+    /// Every row works, as without a filter.
     pub const ALL: Answers =
         Answers { safe: Calls((1 << Calls::COUNT) - 1), works: Calls((1 << Calls::COUNT) - 1) };
 
@@ -160,18 +161,18 @@ impl Answers {
                 answers.works = answers.works.and(*row);
             }
         }
-        // What cannot be collected is not made again: one child, and nothing is known.
+        // If the first child cannot be collected, no other is created, and nothing is known.
         if answers.works.has(Calls::WAIT) { answers } else { Answers::default() }
     }
 }
 
-/// Finds out what the filter of the calling thread allows; `None` where no child may be or could be
-/// created. `cloned` says that this process has come of a fork under the filter.
+/// Finds out what the filter of the calling thread allows. Returns `None` if no child may or can be
+/// created. `cloned` means that this process is the child of a fork under the filter.
 pub fn probe(page: usize, cloned: bool) -> Option<Answers> {
     probe_by(evidence::way(cloned)?, page)
 }
 
-/// As [`probe`], where the caller knows that processes may be created in this way.
+/// Does the work of [`probe`] for a caller that knows that processes may be created in this way.
 pub fn probe_by(way: Way, page: usize) -> Option<Answers> {
     child::probe(way, evidence::may_share_memory(), page)
 }

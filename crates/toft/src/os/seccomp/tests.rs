@@ -1,14 +1,14 @@
-//! Probing with real children of this process, and with filters in separate children.
+//! Tests of probing with real children of this process, and with filters in separate children.
 
 use super::evidence::{Status, at_least, path_of};
 use super::*;
 
 const PAGE: usize = 4096;
 
-/// Runs `test` in a forked child, which may install filters; its exit status, or its signal
-/// negative.
+/// Runs `test` in a forked child, which may install filters. Returns its exit status, or its signal
+/// as a negative number.
 fn in_child(test: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child makes system calls only, and ends.
+    // SAFETY: the child makes only system calls, and ends.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -20,7 +20,7 @@ fn in_child(test: impl FnOnce() -> i32) -> i32 {
     }
 }
 
-/// What a filter does with the calls of a list.
+/// The answer of a filter to one call.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     KillProcess,
@@ -29,7 +29,7 @@ enum Action {
     Error(i32),
 }
 
-/// Installs a filter that allows all but one call.
+/// Installs a filter that allows all calls but one.
 fn install(call: i64, action: Action) {
     let verdict = match action {
         Action::KillProcess => libc::SECCOMP_RET_KILL_PROCESS,
@@ -52,7 +52,7 @@ fn install(call: i64, action: Action) {
     }
 }
 
-/// The rows and a call of each.
+/// Rows, each with one of its calls.
 const OF_ROWS: [(Calls, i64); 18] = [
     (Calls::BARRIER, libc::SYS_membarrier),
     (Calls::SETTLE, libc::SYS_capset),
@@ -74,7 +74,7 @@ const OF_ROWS: [(Calls, i64); 18] = [
     (Calls::KEYS, libc::SYS_pkey_mprotect),
 ];
 
-/// What works without a filter of the test's own: the tests may run in a container.
+/// Returns what works without a filter of the test. The tests may run in a container.
 fn here() -> Answers {
     probe_by(Way::Clone, PAGE).expect("this process creates children")
 }
@@ -85,7 +85,7 @@ fn all_that_there_is_works_without_a_filter() {
     let needed = Calls::RECLAIMER.and(Calls::REPORT).and(Calls::WAIT).and(Calls::RESIDENT);
     assert!(all.works.has(needed), "{all:?}");
     assert_eq!(all.safe, Answers::ALL.safe);
-    // Every way, with shared memory and with a copy, gives the same answers.
+    // Every way gives the same answers, with shared memory and with a copy.
     for way in [Way::Clone, Way::Clone3] {
         for shares in [true, false] {
             assert_eq!(child::probe(way, shares, PAGE), Some(all), "{way:?} {shares}");
@@ -150,7 +150,7 @@ fn a_child_that_cannot_be_created_says_nothing() {
             assert_eq!(status, 0, "{code} {way:?}");
         }
     }
-    // As in containers: `clone3` is not there, and `clone` is.
+    // Containers behave like this: `clone3` is missing, and `clone` is there.
     let status = in_child(|| {
         install(libc::SYS_clone3, Action::Error(libc::ENOSYS));
         i32::from(child::probe(Way::Clone3, true, PAGE).is_none())
@@ -227,7 +227,8 @@ fn what_the_kernel_says_of_a_process() {
 
 #[test]
 fn without_evidence_no_child_is_created() {
-    // A filter that kills for every way: only a fork before it would be a wrong evidence.
+    // The filter kills for every way to create a process. Only a fork before it could be mistaken
+    // for evidence.
     let status = in_child(|| {
         for call in [libc::SYS_clone, libc::SYS_clone3] {
             install(call, Action::KillProcess);
@@ -236,7 +237,7 @@ fn without_evidence_no_child_is_created() {
         for call in [libc::SYS_fork, libc::SYS_vfork] {
             install(call, Action::KillProcess);
         }
-        // The parent, this test, has fewer filters.
+        // The parent, which is this test, has fewer filters.
         i32::from(probe(PAGE, false).is_some())
     });
     assert_eq!(status, 0);

@@ -1,5 +1,5 @@
-//! On the running kernel. Where it lets us stop no writers, that is said, and what needs it is left
-//! out.
+//! Tests on the running kernel. If the kernel cannot stop writers, the tests report that and leave
+//! out what needs it.
 
 extern crate std;
 
@@ -18,7 +18,7 @@ fn private(len: usize) -> usize {
 }
 
 fn word(address: usize) -> &'static AtomicU64 {
-    // SAFETY: mappings of these tests are never given back.
+    // SAFETY: mappings of these tests are never unmapped.
     unsafe { &*core::ptr::with_exposed_provenance(address) }
 }
 
@@ -27,7 +27,7 @@ fn copy(from: usize, to: usize, len: usize) {
         core::ptr::with_exposed_provenance::<u8>(from),
         core::ptr::with_exposed_provenance_mut::<u8>(to),
     );
-    // SAFETY: mapped, and apart.
+    // SAFETY: mapped, and without overlap.
     unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
 }
 
@@ -45,7 +45,7 @@ fn threads_are_counted() {
     assert!(thread.join().unwrap().0 >= 2);
 }
 
-/// Two ranges become one store, are written to through either, and part again.
+/// Two ranges become views of one store, are written to through either, and become private again.
 #[test]
 fn ranges_share_a_store_and_part() {
     let kept = AtomicU32::new(0);
@@ -62,11 +62,11 @@ fn ranges_share_a_store_and_part() {
     assert_eq!((word(a).load(SeqCst), word(a + 8).load(SeqCst)), (1, 2));
     word(b + 4096).store(3, SeqCst);
     assert_eq!(word(a + 4096).load(SeqCst), 3);
-    // SAFETY: as above.
+    // SAFETY: the ranges are this test's.
     unsafe { empty(b + 4096, 4096).unwrap() };
     assert_eq!(word(a + 4096).load(SeqCst), 0);
     let mut sharing = Sharing::begin(Some(u32::MAX), &kept, 0).unwrap();
-    // SAFETY: as above.
+    // SAFETY: the ranges are this test's.
     unsafe {
         sharing.make_private(a, LEN, |to| copy(a, to, 8)).unwrap();
         renew(b, 4096).unwrap();
@@ -81,8 +81,8 @@ fn ranges_share_a_store_and_part() {
     assert_eq!(kept.load(SeqCst), 0, "no descriptor where there are no writers");
 }
 
-/// No write is lost while a range goes to a store and comes back, over and over; of pages that were
-/// never touched before neither.
+/// No write is lost while a range moves to a store and back again many times. This includes writes
+/// to pages that were never touched before.
 #[test]
 fn no_write_is_lost_on_the_way() {
     let kept = AtomicU32::new(0);
@@ -128,7 +128,7 @@ fn no_write_is_lost_on_the_way() {
     assert_eq!(kept.load(SeqCst), 0);
 }
 
-/// A descriptor that the program has closed under our feet is replaced.
+/// A descriptor that the program has closed is replaced.
 #[test]
 fn a_lost_descriptor_is_made_anew() {
     let kept = AtomicU32::new(0);

@@ -1,15 +1,16 @@
-//! How a plot grows: slabs are mapped ahead of need, handed out each once, and what is mapped and
-//! not handed out may be taken back.
+//! How a plot grows: slabs are mapped ahead of need, and each is handed out once. Slabs that are
+//! mapped and not handed out may be unmapped again.
 //!
-//! P3 is held here: both counts of a plot are one word, which changes by compare and exchange only.
+//! This file keeps P3: both counts of a plot are in one word, which changes only by compare and
+//! exchange.
 //!
 //! ```text
 //! counts   | growing : 1 | mapped : 31 | next : 32 |
 //! ```
 //!
 //! A thread sets `growing` before it maps or unmaps slabs that were not handed out, and clears it
-//! afterwards. So a mapping that it finds in its way is foreign. Other threads do not wait for it:
-//! they go on in another plot.
+//! afterwards. A mapping that it finds in its way is therefore foreign. Other threads do not wait
+//! for the thread: they go on in another plot.
 
 use super::{GRANULE_SHIFT, Plots};
 use crate::os::{Error, Os};
@@ -17,26 +18,27 @@ use crate::region::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::sync::{AtomicU64, Ordering, spin_until};
 use Ordering::{AcqRel, Acquire, Relaxed};
 
-/// Set while a thread maps or unmaps what comes after `next`.
+/// Set while a thread maps or unmaps slabs after `next`.
 const GROWING: u64 = 1 << 63;
 
-/// Bytes that a plot grows by at most.
+/// The largest step by which a plot grows, in bytes.
 const STEP_MAX: usize = 64 << 20;
 
-/// Plots to try, one after another, when there is none left that was never used.
+/// The number of plots to try, one after another, if every plot was used already.
 const SHARED_TRIES: usize = 8;
 
-/// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
-/// together.
+/// The growing part of a plot. It is stored by the plot's place in the secret order, so that the
+/// plots in use are adjacent.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// [`Counts`]. Any thread, by compare and exchange.
+    /// [`Counts`]. Any thread changes it, by compare and exchange.
     counts: AtomicU64,
-    /// Descriptors of this plot, as mapped; or, where plots share granules, of the n-th granule.
+    /// The mapped descriptors of this plot. If plots share granules, those of the n-th granule.
     pub(super) descriptors: Carve,
 }
 
-/// Slabs of a plot: handed out, and mapped; and whether a thread changes the latter.
+/// The numbers of slabs of a plot that were handed out and that are mapped, and whether a thread is
+/// changing `mapped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) next: u32,
@@ -51,19 +53,19 @@ impl Growth {
         Counts { next: word as u32, mapped, growing: word & GROWING != 0 }
     }
 
-    /// Whether they were `from`, and are `to` now.
+    /// Changes the counts from `from` to `to`. Returns true if they were `from`.
     fn change(&self, from: Counts, to: Counts) -> bool {
         self.counts.compare_exchange(from.word(), to.word(), AcqRel, Relaxed).is_ok()
     }
 
-    /// As if a thread had been stopped while it grows the plot.
+    /// Acts like a thread that stops for ever while it grows the plot.
     #[cfg(test)]
     pub(super) fn begin(&self) {
         self.counts.fetch_or(GROWING, AcqRel);
     }
 
-    /// Ends a claim: only the thread that has set `growing` changes `mapped`, and it adds `more`
-    /// now.
+    /// Ends a claim and adds `more` mapped slabs. Only the thread that has set `growing` changes
+    /// `mapped`.
     fn grown(&self, more: usize) {
         // publish step: pairs with `take_from`. The bit is set, so this clears it and adds the
         // slabs.
@@ -79,8 +81,8 @@ impl Counts {
 }
 
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
-    /// A slab that was never used, for `partition`: its descriptor, still zero, and its address.
-    /// `mapped` gets the address and bytes that were mapped for it and those that come after.
+    /// Returns a slab that was never used, for `partition`: its descriptor, still zero, and its
+    /// address. If slabs were mapped for it, calls `mapped` with their start and length.
     pub fn take(
         &self,
         os: &impl Os,
@@ -90,12 +92,12 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let mut shared = 0;
         while shared <= SHARED_TRIES {
             let current = self.current(partition).load(Acquire);
-            // The n-th plot in the secret order: the partition's first, or one of the extra ones.
-            // Where there are fewer plots than partitions, partitions share them.
+            // The n-th plot in the secret order is the partition's first plot, or one of the extra
+            // plots. If there are fewer plots than partitions, partitions share them.
             let n = if current == 0 { partition & (self.plots - 1) } else { current as usize - 1 };
             match self.take_from(os, n, &mapped) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
-                // Used up, or something foreign is in its way, or another thread is about it.
+                // The plot is used up, something foreign is in its way, or another thread grows it.
                 Err(Error::Occupied) => {
                     let alone = self.move_on(partition, current, n)?;
                     shared += usize::from(!alone);
@@ -106,9 +108,10 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Err(Error::NoMemory)
     }
 
-    /// The n-th plot is of no use: the partition goes on in another. That is one that was never
-    /// used; if there is none left, one of another partition that has room. Returns true if it is
-    /// an unused one. Slabs are never shared (law 1), plots are before memory is refused.
+    /// Moves the partition on from the n-th plot, which is of no use. The new plot is one that was
+    /// never used. If there is none left, it is one of another partition that has room. Returns
+    /// true if it was never used. Slabs are never shared (law 1). Plots are shared before memory is
+    /// refused.
     #[cold]
     fn move_on(&self, partition: usize, from: u32, n: usize) -> Result<bool, Error> {
         let extra = self.extra()[0].fetch_add(1, Relaxed) as usize;
@@ -116,17 +119,19 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let n = if alone {
             self.partitions + extra
         } else {
-            // As many as there are will do: it must not come round.
+            // The count must not wrap round, so it stays at the number of extra plots.
             self.extra()[0].fetch_sub(1, Relaxed);
             let mut others = (1..self.plots).map(|step| (n + step) & (self.plots - 1));
             others.find(|&n| self.has_room(n)).ok_or(Error::NoMemory)?
         };
-        // Losing the race costs one plot and is fine: another thread has moved the partition on.
+        // A thread that loses this race wastes one plot, which is acceptable. Another thread has
+        // moved the partition on.
         let _ = self.current(partition).compare_exchange(from, n as u32 + 1, AcqRel, Relaxed);
         Ok(alone)
     }
 
-    /// Whether the n-th plot has slabs that were never handed out, and no thread is mapping them.
+    /// Returns true if the n-th plot has slabs that were never handed out, and no thread is mapping
+    /// them.
     pub(super) fn has_room(&self, n: usize) -> bool {
         let plot = self.nth_plot(n);
         let counts = self.growth(n).counts();
@@ -162,8 +167,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Maps the next step of a plot, after its `mapped` slabs: for the thread that has set
-    /// `growing`. Returns the address and the number of bytes.
+    /// Maps the next step of a plot, after its `mapped` slabs. The caller has set `growing`.
+    /// Returns the address and the number of bytes.
     #[cold]
     fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
         let tier = Tier::of(TIER);
@@ -175,7 +180,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let full_step = (mapped << tier.shift).clamp(tier.first_step, most) >> tier.shift;
         let mut step = full_step.min(room);
         if step == 0 {
-            // As good as occupied: the next plot's slabs are there.
+            // This counts as occupied, because the next plot's slabs are there.
             return Err(Error::Occupied);
         }
         loop {
@@ -191,14 +196,16 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     fn map_step(&self, os: &impl Os, n: usize, index: usize, step: usize) -> Result<(), Error> {
         let address = index << Self::SHIFT;
-        // Where plots share granules, the descriptors of one end where the next one's begin.
+        // If plots share granules, the descriptors of one granule end where the next granule's
+        // begin. They are then mapped by single pages.
         let unit = if self.plot_shift == GRANULE_SHIFT { STEP } else { self.page_size };
         let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
-            // From the first one's page on; what else is on that page describes nothing.
+            // The first is rounded down to its page; the other descriptors on that page describe
+            // nothing.
             let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
             (first, index + step, &self.growth(n).descriptors)
         } else {
-            // Plots that share a granule: all of the granule that is in the tier.
+            // Plots that share a granule: all descriptors of the granule that are in the tier.
             let granule = address >> GRANULE_SHIFT << GRANULE_SHIFT;
             let low = granule.max(self.base);
             let high =
@@ -210,48 +217,50 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let bytes = (end - first) * Self::BYTES;
         carve.reach(os, start, start + bytes, unit)?;
         os.map(address, step << Self::SHIFT)?;
-        // Others may find them now.
+        // Other threads may find the slabs from here on.
         self.lookup.publish(first, end, start);
         Ok(())
     }
 
-    /// There is memory again: maps ahead of need, as much as the plot has already.
+    /// Lets plots map ahead of need again, as much as each plot already has. Memory is available
+    /// again.
     pub fn grow_ahead(&self) {
         self.extra()[1].store(0, Relaxed);
     }
 
-    /// Memory has run out: gives back what was mapped ahead of need, and maps little ahead until
-    /// [`grow_ahead`](Self::grow_ahead). What is given back is mapped again when it is needed.
+    /// Unmaps the slabs that were mapped ahead of need, because memory has run out. Plots map
+    /// little ahead until [`grow_ahead`](Self::grow_ahead). The slabs are mapped again when they
+    /// are needed.
     pub fn retract(&self, os: &impl Os) {
         self.extra()[1].store(1, Relaxed);
         for n in 0..self.begun() {
             let growth = self.growth(n);
             let seen = growth.counts();
             let ahead = (seen.mapped - seen.next) as usize;
-            // The thread that sets `growing` owns what comes after `mapped` until it clears the
-            // bit.
+            // The thread that sets `growing` owns the slabs after `mapped` until it clears the bit.
             let taken = Counts { mapped: seen.next, growing: true, ..seen };
             if ahead != 0 && !seen.growing && growth.change(seen, taken) {
                 let first = (self.first_slab(self.nth_plot(n)) + seen.next as usize) << Self::SHIFT;
-                // SAFETY: (1) these slabs were never used, and by the exchange no thread takes them
-                // meanwhile.
+                // SAFETY: (1) these slabs were never used, and because of the exchange no thread
+                // takes them meanwhile.
                 let gone = unsafe { os.unmap(first, ahead << Self::SHIFT) }.is_ok();
-                // At the limit of mappings they stay.
+                // If the limit of mappings prevents the unmapping, the slabs stay.
                 growth.grown(if gone { 0 } else { ahead });
                 self.extra()[2].fetch_sub(if gone { ahead as u32 } else { 0 }, Relaxed);
             }
         }
     }
 
-    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out
-    /// to map. Slabs that it had mapped and not published are left alone: the next thread to grow
-    /// the plot finds them in its way, and goes on in another.
+    /// Repairs the plots in the child of a fork. Finishes the mappings of descriptors that threads
+    /// of the parent had begun. Slabs that such a thread had mapped and not published are left
+    /// alone. The next thread that grows the plot finds them in its way, and goes on in another
+    /// plot.
     ///
     /// The first `partitions` partitions are in use. Plots of the others are not read, because the
     /// first access to a page costs the child a fault.
     pub fn repair(&self, os: &impl Os, partitions: usize) {
         let begun = self.begun();
-        // Where all plots are given out, a partition may draw from the plot of an unused one.
+        // If all plots are given out, a partition may use the plot of an unused partition.
         let in_use = if begun == self.plots { begun } else { partitions };
         for n in (0..begun).filter(|&n| n < in_use || n >= self.partitions) {
             let growth = self.growth(n);

@@ -1,26 +1,26 @@
-//! Plots: where a partition's slabs come from, and whether an address is in one.
+//! Plots: the source of a partition's slabs, and the test whether an address is in a slab.
 //!
 //! ```text
 //! tier   | plot 0 | plot 1 | ...                                   | plot N-1 |
 //! plot   | .....first|slab slab slab ... count|next step............|
 //! ```
 //!
-//! The [`Lookup`] finds the slab that contains an address, any address. A plot is a *granule*
-//! of 4 GiB. Where the address space is too small for that, plots are smaller, share a granule, and
-//! the whole granule's descriptors are mapped at once.
+//! The [`Lookup`] finds the slab that contains an address, which may be any address. A plot is a
+//! *granule* of 4 GiB. If the address space is too small for that, plots are smaller and share a
+//! granule. The whole granule's descriptors are then mapped at once.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plots of a tier, and the descriptor of an address |
 //! | `order.rs` | the secret order of plots, and where in each its slabs begin |
-//! | `grow.rs` | slabs that were never used: mapped in steps, handed out once |
+//! | `grow.rs` | slabs that were never used: mapped in steps, each handed out once |
 //! | `walk.rs` | all slabs that were handed out |
 //!
 //! Invariants (P1 is the lookup's)
 //! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
 //!   and fails every free.
-//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are one
-//!   word, so that what was mapped ahead of need can be taken back, and be mapped again.
+//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are in one
+//!   word, so that slabs mapped ahead of need can be unmapped, and mapped again.
 
 mod grow;
 mod order;
@@ -33,30 +33,32 @@ use crate::sync::AtomicU32;
 use core::marker::PhantomData;
 use grow::Growth;
 
-/// Bytes that `extra` takes, with what aligns what follows.
+/// The number of bytes of `extra`, with padding to align what follows.
 const EXTRA_BYTES: usize = 64;
 
 /// The plots of one tier.
 #[derive(Debug)]
 pub struct Plots<const TIER: TierNumber, D> {
     lookup: Lookup<TIER, D>,
-    /// Where the descriptor of slab index 0 would be.
+    /// The address that the descriptor of slab index 0 would have.
     slabs: usize,
-    /// First address of the tier, and log2 of the bytes in a plot.
+    /// The first address of the tier, and log2 of the bytes in a plot.
     base: usize,
     plot_shift: u32,
-    /// Number of plots, a power of two, and of partitions.
+    /// The number of plots, which is a power of two, and the number of partitions.
     plots: usize,
     partitions: usize,
-    /// Keys that place slabs: which plot a partition gets, and where in it the slabs begin.
+    /// The keys that place slabs: the plot that a partition gets, and the place in it where slabs
+    /// begin.
     order_key: usize,
     place_key: u64,
     page_size: usize,
     growth: *const Growth,
-    /// The plot that each partition draws from. Any thread, by compare and exchange.
+    /// The plot from which each partition takes slabs, plus one; zero means its first. Any thread
+    /// changes it, by compare and exchange.
     current: *const AtomicU32,
-    /// Plots taken beyond the first of each partition; whether steps are to be small; and slabs
-    /// that are mapped.
+    /// Three numbers: the plots taken beyond the first of each partition, not zero if steps are to
+    /// be small, and the slabs that are mapped.
     extra: *const [AtomicU32; 3],
     descriptors: PhantomData<D>,
 }
@@ -65,19 +67,19 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     const SHIFT: u32 = Tier::of(TIER).shift;
     const BYTES: usize = size_of::<D>();
 
-    /// Bytes of tables that `new` needs, zeroed.
+    /// Returns the number of zeroed bytes of tables that `new` needs.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
         let plots = span >> Self::plot_shift_for(span, partitions);
         Lookup::<TIER, D>::TABLE_BYTES + Self::words_bytes(partitions) + plots * size_of::<Growth>()
     }
 
-    /// Bytes of `extra` and `current`. They are before `growth`, so that what a small program
-    /// changes as it grows is on one page, and each of its children copies one.
+    /// Returns the number of bytes of `extra` and `current`. They are before `growth`. A small
+    /// program that grows therefore changes one page, and each of its children copies one page.
     fn words_bytes(partitions: usize) -> usize {
         (EXTRA_BYTES + partitions * size_of::<AtomicU32>()).next_multiple_of(EXTRA_BYTES)
     }
 
-    /// Before anything is known: contains no address.
+    /// Returns an object that contains no address, for use before the allocator starts.
     pub const fn none() -> Self {
         Plots {
             lookup: Lookup::none(),
@@ -96,13 +98,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// The plots of a tier of `span` bytes from `base`, with descriptors from `slabs` on.
+    /// Returns the plots of a tier of `span` bytes from `base`, with descriptors from `slabs` on.
     ///
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
-    /// 2. The span, and from `slabs` on descriptors for it and what the lookup asks for, are
-    ///    address space for this object alone.
+    /// 2. The span is address space for this object alone. So is the space from `slabs` on for its
+    ///    descriptors and for what the lookup needs.
     pub unsafe fn new(
         os: &impl Os,
         base: usize,
@@ -116,7 +118,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let extra = tables + Lookup::<TIER, D>::TABLE_BYTES;
         let growth = extra + Self::words_bytes(partitions);
         let behind = slabs + (span >> Self::SHIFT) * Self::BYTES;
-        // SAFETY: (1) the first part of our tables; (2) what follows the descriptors.
+        // SAFETY: (1) the first part of our tables; (2) the space after the descriptors.
         let lookup = unsafe { Lookup::new(os, (base, span), tables, behind)? };
         Ok(Plots {
             lookup,
@@ -135,7 +137,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         })
     }
 
-    /// The words that the field describes.
+    /// Returns the words that the field `extra` points to.
     fn extra(&self) -> &[AtomicU32; 3] {
         // SAFETY: `new` duty 1.
         unsafe { &*self.extra }
@@ -153,15 +155,15 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         unsafe { &*self.current.add(partition) }
     }
 
-    /// The descriptor of the slab that contains an address, if it is mapped: of none, for an
-    /// address that is not of this tier.
+    /// Returns the descriptor of the slab that contains an address, if it is mapped. An address
+    /// outside this tier has none.
     #[inline(always)]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
         let slab = self.lookup.descriptor_of(address)?;
         // SAFETY: P2: nothing is mapped at zero. Without this, free compares the address with zero.
         unsafe { core::hint::assert_unchecked(slab != 0) };
-        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are
-        // one (1), and that shared references are enough for everybody (2).
+        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are a
+        // descriptor (1), and that shared references are enough for all threads (2).
         Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })
     }
 
@@ -169,7 +171,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     fn slab(&self, index: usize) -> &D {
         let address = self.slabs.wrapping_add(index * Self::BYTES);
         // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises
-        // that zero bytes are one (1), and that shared references are enough for everybody (2).
+        // that zero bytes are a descriptor (1), and that shared references are enough for all
+        // threads (2).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 }

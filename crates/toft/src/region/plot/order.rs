@@ -1,20 +1,21 @@
-//! Where plots lie: the secret order in which they are given out, and the place in each where its
-//! slabs begin.
+//! The places of plots: the secret order in which they are given out, and where in each its slabs
+//! begin.
 
 use super::{GRANULE_SHIFT, Plots};
 use crate::region::{Descriptor, TierNumber};
 
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
-    /// log2 of the bytes in a plot, for a tier of `span` bytes: a granule where that leaves plenty
-    /// of plots for each partition.
+    /// Returns log2 of the bytes in a plot, for a tier of `span` bytes. A plot is a granule if the
+    /// tier then still has plenty of plots for each partition.
     pub(super) fn plot_shift_for(span: usize, partitions: usize) -> u32 {
-        // With very many partitions most are small, and one plot to spare for each is plenty.
+        // Most of very many partitions are small, and one spare plot for each is plenty.
         let each = if partitions > 1024 { 2 } else { 4 };
         let plots = (each * partitions).next_power_of_two().max(512);
         GRANULE_SHIFT.min((span / plots).max(1).ilog2()).max(Self::SHIFT + 5)
     }
 
-    /// The n-th plot in the secret order in which plots are given out: a keyed permutation.
+    /// Returns the n-th plot in the secret order in which plots are given out, which is a keyed
+    /// permutation.
     pub(super) fn nth_plot(&self, n: usize) -> usize {
         let mask = self.plots - 1;
         let bits = self.plots.trailing_zeros();
@@ -29,7 +30,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         x
     }
 
-    /// Where in a plot its slabs begin: a keyed place that leaves an eighth of it at least.
+    /// Returns the index of a plot's first slab. It is a keyed place that leaves at least an eighth
+    /// of the plot.
     pub(super) fn first_slab(&self, plot: usize) -> usize {
         let slabs = 1usize << (self.plot_shift - Self::SHIFT);
         let begin = (self.base >> Self::SHIFT) + plot * slabs;
@@ -42,7 +44,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         begin + place
     }
 
-    /// The index behind a plot's last slab.
+    /// Returns the index after a plot's last slab.
     pub(super) fn end_slab(&self, plot: usize) -> usize {
         (self.base + ((plot + 1) << self.plot_shift)) >> Self::SHIFT
     }

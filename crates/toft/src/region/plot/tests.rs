@@ -1,4 +1,4 @@
-//! Plots on a fake machine: what was taken back, and what a late thread finds.
+//! Plots on a fake machine: slabs that were unmapped again, and the view of a late thread.
 
 use super::*;
 use crate::os::fake::{Fake, Machine};
@@ -17,8 +17,9 @@ unsafe impl Descriptor for Any {
     }
 }
 
-/// What was taken back is mapped again, and a partition whose plots are full goes on in others':
-/// until memory is refused every slab was handed out once, whatever was refused in between.
+/// Slabs that were unmapped are mapped again, and a partition whose plots are full goes on in
+/// others' plots. Every slab is handed out once before memory is refused, even after earlier
+/// refusals.
 #[test]
 fn every_slab_is_had_before_memory_is_refused() {
     for partitions in [1, 8, 64] {
@@ -32,7 +33,7 @@ fn every_slab_is_had_before_memory_is_refused() {
         let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, partitions, slabs, tables) };
         let plots = plots.unwrap();
         let mut all = std::collections::BTreeSet::new();
-        // One of many partitions has them all.
+        // One of many partitions gets all slabs.
         while let Ok((_, address)) = plots.take(os, partitions / 2, |_, _| {}) {
             assert!(all.insert(address), "{address:#x} was handed out twice");
             if all.len() % 3 == 0 {
@@ -41,14 +42,14 @@ fn every_slab_is_had_before_memory_is_refused() {
                 assert_eq!(plots.mapped_at_most(), plots.mapped_bytes().0);
             }
         }
-        // The others' first plots are theirs as long as there are plots that were never used.
+        // The first plots of other partitions are not used while there are plots that were never
+        // used.
         assert_eq!(all.len(), span >> Plots::<SMALL, Any>::SHIFT, "{partitions}");
     }
 }
 
-/// A thread was stopped, for ever, while it grew a plot, or something foreign is there: other
-/// threads go on in another plot, and the plot is none to choose. In the child of a fork it grows
-/// again.
+/// A thread stopped for ever while it grew a plot, or something foreign is there. Other threads go
+/// on in another plot, and the plot is no longer chosen. In the child of a fork it grows again.
 #[test]
 fn a_plot_that_cannot_grow_is_passed_by() {
     let fake = Fake::new(Machine::LARGE);
@@ -68,7 +69,8 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     assert!(!plots.has_room(0) && plots.has_room(1));
     plots.repair(os, 1);
     assert!(plots.has_room(0));
-    // The second plot: once by what is foreign, and never again while the third has room.
+    // A foreign mapping hits the second plot once. The plot is not tried again while the third has
+    // room.
     plots.retract(os);
     let next = second + (1 << Plots::<SMALL, Any>::SHIFT);
     assert!(os.occupy(next..next + 4096));
@@ -79,9 +81,9 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     assert_eq!(os.collisions(), collisions + 1);
 }
 
-/// The child of a fork repairs the plots of the partitions in use and the extra ones. Where all
-/// plots are given out, it repairs those of unused partitions too, because other partitions may
-/// draw from them.
+/// The child of a fork repairs the plots of the partitions in use, and the extra plots. If all
+/// plots are given out, it also repairs those of unused partitions, because other partitions may
+/// use them.
 #[test]
 fn a_child_repairs_the_plots_that_may_be_in_use() {
     let fake = Fake::new(Machine::LARGE);

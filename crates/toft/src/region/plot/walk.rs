@@ -1,17 +1,17 @@
-//! Every slab that was handed out, and what all of them and their descriptors take.
+//! Every slab that was handed out, and the memory of all slabs and their descriptors.
 
 use super::Plots;
 use crate::region::{Descriptor, TierNumber};
 use crate::sync::Ordering::Relaxed;
 
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
-    /// How many plots of the secret order may have been begun.
+    /// Returns the number of plots of the secret order that may have been begun.
     pub(super) fn begun(&self) -> usize {
         let extra = self.extra()[0].load(Relaxed) as usize;
         self.plots.min(self.partitions + extra)
     }
 
-    /// Indices of the slabs that the n-th plot has handed out.
+    /// Returns the indices of the slabs that the n-th plot has handed out.
     #[inline(never)]
     fn handed_out(&self, n: usize) -> core::ops::Range<usize> {
         let count = self.growth(n).counts().next as usize;
@@ -19,7 +19,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         first..first + count
     }
 
-    /// Every slab that was handed out.
+    /// Calls `each` with every slab that was handed out.
     pub fn for_each(&self, mut each: impl FnMut(&D)) {
         for n in 0..self.begun() {
             for index in self.handed_out(n) {
@@ -31,18 +31,18 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Bytes of descriptors that may have pages: of slabs that were handed out.
+    /// Returns the bytes of descriptors that may have pages, which are those of handed-out slabs.
     pub fn descriptor_bytes(&self) -> usize {
         let bytes = |n| match self.growth(n).counts().next as usize {
             0 => 0,
-            // The first need not begin a page, nor the last end one.
+            // The first need not begin a page, and the last need not end one.
             slabs => slabs * Self::BYTES + 2 * self.page_size,
         };
         (0..self.begun()).map(bytes).sum()
     }
 
-    /// The addresses that are mapped, by start and length, without the slabs that are not `there`:
-    /// as few ranges as that makes.
+    /// Calls `each` with the start and length of the mapped addresses, without the slabs that are
+    /// not `there`. The ranges are as few as possible.
     pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
         for n in 0..self.begun() {
             let mapped = self.growth(n).counts().mapped as usize;
@@ -62,13 +62,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Bytes of slabs that were mapped, without those that were unmapped before they were handed
-    /// out. Reads no plot.
+    /// Returns the bytes of slabs that were mapped, without those that were unmapped before they
+    /// were handed out. Reads no plot.
     pub fn mapped_at_most(&self) -> usize {
         (self.extra()[2].load(Relaxed) as usize) << Self::SHIFT
     }
 
-    /// Bytes of slabs mapped, and of their descriptors.
+    /// Returns the bytes of mapped slabs, and of their mapped descriptors.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
         for n in 0..self.begun() {

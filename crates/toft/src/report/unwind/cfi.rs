@@ -1,25 +1,25 @@
-//! Call frame instructions: the program of a description, run as far as one place in its function.
-//! It says where the frame begins there, and where the caller's frame pointer is.
+//! Runs call frame instructions: the program of a description, up to one place in its function. The
+//! result tells where the frame begins there, and where the caller's frame pointer is.
 
 use super::reader::Bytes;
 use super::{FRAME_POINTER, Pointer};
 
-/// States that a program may remember at a time.
+/// The most states that a program may remember at a time.
 const REMEMBERED: usize = 8;
 
-/// A program that is being run.
+/// The state of a program that is being run.
 pub(super) struct State {
-    /// How far it has come, in bytes of code.
+    /// The place that the program has reached, in bytes of code.
     pub(super) place: u64,
-    /// The place that is asked for.
+    /// The requested place.
     pub(super) until: u64,
-    /// Register and distance of the frame's beginning.
+    /// The register and the distance that give the frame's beginning.
     pub(super) frame: Option<(u64, u64)>,
     /// Where the caller's frame pointer is.
     pub(super) pointer: Pointer,
 }
 
-/// So many units from a frame's beginning.
+/// Returns the place that is `units` data units from a frame's beginning.
 fn below(units: i64, data: i64) -> Pointer {
     let bytes = units.checked_mul(data).and_then(i64::checked_neg);
     bytes.and_then(|bytes| usize::try_from(bytes).ok()).map_or(Pointer::Unknown, Pointer::Below)
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// Runs a program to its end, or to the place.
+    /// Runs a program to its end, or up to the requested place.
     pub(super) fn run(&mut self, program: &mut Bytes<'_>, code: u64, data: i64) -> Option<()> {
         let mut remembered = [(None, Pointer::Untouched); REMEMBERED];
         let mut depth = 0usize;
@@ -57,7 +57,7 @@ impl State {
                 0x2e => {
                     program.unsigned()?;
                 }
-                // A register is as it was, or was saved the given units from the frame's beginning.
+                // A register is unchanged, or was saved the given units from the frame's beginning.
                 0xc0..=0xff => self.keeps(low, Pointer::Untouched),
                 0x06 | 0x08 => {
                     let register = program.unsigned()?;
@@ -77,7 +77,7 @@ impl State {
                     let units = program.signed()?;
                     self.keeps(register, below(units, data));
                 }
-                // It is somewhere else.
+                // A register is somewhere else.
                 0x07 | 0x09 | 0x10 | 0x14..=0x16 => {
                     let register = program.unsigned()?;
                     match operation {

@@ -1,25 +1,25 @@
-//! Reads the bytes of a description, in the numbers that DWARF has. None of them is believed: what
-//! is not there is nothing.
+//! Reads the bytes of a description, as the numbers of DWARF. Nothing is trusted: a number that is
+//! not there is `None`.
 
 use crate::os::process::peek;
 
-/// What follows in a description.
+/// The rest of a description.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes<'a> {
     pub(super) rest: &'a [u8],
-    /// Whether there is more of it than was read.
+    /// True if the description is longer than the bytes that were read.
     pub(super) cut_off: bool,
 }
 
 impl<'a> Bytes<'a> {
-    /// The description at `address`, without its length.
+    /// Returns the description at `address`, without its length.
     pub(super) fn at(address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
         let mut length = [0u8; 4];
         if peek(address, &mut length) != length.len() {
             return None;
         }
         let length = u32::from_le_bytes(length) as usize;
-        // Nothing, or 64 bits.
+        // An empty description, or one in the 64-bit format.
         if length == 0 || length >= 0xffff_fff0 {
             return None;
         }
@@ -52,7 +52,7 @@ impl<'a> Bytes<'a> {
         self.number(4)
     }
 
-    /// Seven bits in each byte, the lowest first.
+    /// Reads an unsigned number: seven bits in each byte, the lowest first.
     pub(super) fn unsigned(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

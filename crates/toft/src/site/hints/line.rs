@@ -2,30 +2,30 @@
 //!
 //! ```text
 //! toft-hints 1                        the first line
-//! others together                     sites that no line names: together, or (others own) each its own
-//! module 0a1b2c3d /usr/bin/program    the lines behind it are of this file; `-` where it has no build-id
-//! own 0x1234                          the site at this offset has a partition of its own
-//! group 3 0x1240   # a comment        it shares one with all others of group 3
+//! others together                     other sites share one; `others own`: each has its own
+//! module 0a1b2c3d /usr/bin/program    the next lines are for this file; `-` if it has no build-id
+//! own 0x1234                          the site at this offset has a separate partition
+//! group 3 0x1240   # a comment        the site shares a partition with all others of group 3
 //! ```
 
-/// Bytes of a build-id that are compared: a SHA-1 has 20.
+/// The number of bytes of a build-id that are compared: a SHA-1 has 20.
 pub const BUILD_ID: usize = 20;
 /// The highest number of a group.
 pub const GROUPS_MOST: usize = 255;
 /// The version of the format.
 const VERSION: &[u8] = b"1";
 
-/// What is known of a site.
+/// The rule for a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It has its own partition.
+    /// The site has its own partition.
     Own,
-    /// It shares one with all others that have this number; 0 is that of the sites that no line
-    /// names.
+    /// The site shares a partition with all others of this group. Group 0 has the sites that no
+    /// line names.
     Group(u8),
 }
 
-/// A build-id.
+/// A build-id, as far as it is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BuildId {
     bytes: [u8; BUILD_ID],
@@ -33,14 +33,14 @@ pub struct BuildId {
 }
 
 impl BuildId {
-    /// Of its bytes, as far as they are compared.
+    /// Returns a build-id from its bytes.
     pub fn of(id: &[u8]) -> BuildId {
         let mut known = BuildId::default();
         known.len = known.bytes.iter_mut().zip(id).map(|(to, &from)| *to = from).count() as u8;
         known
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no build-id.
     pub fn is_none(&self) -> bool {
         self.len == 0
     }
@@ -62,25 +62,26 @@ impl BuildId {
     }
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// Nothing, or a comment.
+    /// An empty line or a comment.
     Nothing,
-    /// What holds for sites that no line names.
+    /// The rule for sites that no line names.
     Others(Rule),
-    /// The file that the next lines are of.
+    /// The file that the next lines are for.
     Module {
         /// Its build-id.
         id: BuildId,
         /// Its name.
         name: &'a [u8],
     },
-    /// What holds for the site at this offset of it.
+    /// The rule for the site at this offset of the file.
     Site(Rule, usize),
 }
 
-/// Whether a file that begins with this line is one of hints; the reason, if not.
+/// Verifies that a file that begins with this line is a file of hints. Returns the reason if it is
+/// not.
 pub fn is_first(line: &[u8]) -> Result<(), &'static str> {
     let mut words = words(line);
     match (words.next(), words.next()) {
@@ -90,7 +91,7 @@ pub fn is_first(line: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// What a line says; the reason, where it says nothing that is known.
+/// Parses a line. Returns the reason if the line is invalid.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, &'static str> {
     let line = before_comment(line);
     let mut words = words(line);
@@ -104,7 +105,7 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>, &'static str> {
         b"module" => {
             let id = words.next().and_then(BuildId::parse).ok_or("no build-id, and no `-`")?;
             let name = words.next().ok_or("no name of a file")?;
-            // A name may have spaces: it is all that is left.
+            // A name may have spaces, so it is the rest of the line.
             let begin = name.as_ptr().addr() - line.as_ptr().addr();
             let name = line.get(begin..).unwrap_or(name).trim_ascii_end();
             return Ok(Line::Module { id, name });
@@ -126,7 +127,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The line up to a `#` that begins it or follows a space.
+/// Returns the line up to a `#` that begins it or follows a space.
 fn before_comment(line: &[u8]) -> &[u8] {
     let mut space = true;
     let end = line.iter().position(|byte| {
@@ -172,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(parse(line.as_bytes()), Ok(meaning), "{line}");
         }
-        // What is longer than is compared is cut off, on both sides.
+        // Bytes beyond the compared ones are cut off, on both sides.
         let long = parse(b"module 00112233445566778899aabbccddeeff00112233445566778899 x").unwrap();
         let bytes: std::vec::Vec<u8> =
             (0..16).map(|i| i * 0x11).chain((0..10).map(|i| i * 0x11)).collect();

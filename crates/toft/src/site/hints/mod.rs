@@ -1,19 +1,18 @@
-//! What an earlier run showed of call sites: which are to have separate partitions, and which are
-//! to share one.
+//! Hints from an earlier run: which call sites get separate partitions, and which share one.
 //!
 //! ```text
 //! text      the file (docs/hints.md), read once at the start
 //! modules   build-id, name                 of each `module` line
-//! entries   module, offset -> rule         of each site, in order
+//! entries   module, offset -> rule         of each site, sorted
 //! ranges    (start, end) of code that is mapped here -> module, bias
 //! ```
 //!
-//! A site that is new is looked for by its offset in the file that it was mapped from, which is the
-//! same wherever the file is. The kernel's list of mappings tells which file that is, once for each
-//! piece of code. It is read at the first site in it, so that what is loaded later is known, too.
+//! A new site is found by its offset in the file that it was mapped from. The offset is the same
+//! wherever the file is mapped. The kernel's list of mappings names that file, once for each range
+//! of code. It is read at the first site in the range, so files that are loaded later are known,
+//! too.
 //!
-//! All but the ranges (`ranges.rs`) is written while one thread builds it, and read-only from then
-//! on.
+//! One thread writes everything except the ranges (`ranges.rs`), which is read-only afterwards.
 
 mod line;
 mod ranges;
@@ -25,24 +24,24 @@ use crate::reclaim::heap_sort;
 use crate::report::{Module as Mapped, module_of};
 use ranges::Ranges;
 
-/// Bytes of the shortest line that names a module, or a site, with its end.
+/// The bytes of the shortest line that names a module or a site, with its newline.
 const LINE_LEAST: usize = "own 0x1\n".len();
-/// No code of a program lies above: these are [tokens](super::site_of_token).
+/// No code of a program is above this address. Sites above it are [tokens](super::site_of_token).
 const CODE_END: usize = 1 << 47;
 
-/// A file that sites are of. All zero is one of no name.
+/// A file that contains sites. All zero is a file without a name.
 #[derive(Clone, Copy, Debug)]
 struct Module {
     id: BuildId,
-    /// Where its name stands in the text, without folders.
+    /// The range of its name in the text, without folders.
     name: (usize, usize),
 }
 
-/// A site that a line names. All zero is a valid one.
+/// A site that a line names. All zero is a valid entry.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     module: u32,
-    /// Which line it is: of two for one site the last counts.
+    /// The number of its line. If two lines name a site, the last one counts.
     line: u32,
     offset: usize,
     /// The group, or `OWN`.
@@ -51,7 +50,7 @@ struct Entry {
 
 const OWN: u16 = u16::MAX;
 
-/// Everything that a file of hints says.
+/// The contents of a file of hints.
 #[derive(Clone, Copy, Debug)]
 pub struct Hints {
     text: &'static [u8],
@@ -63,19 +62,19 @@ pub struct Hints {
     ranges: Option<&'static Ranges>,
 }
 
-/// What code was mapped from.
+/// What is known of the file that code was mapped from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// The file of that module.
+    /// The file of the module with this number.
     Module(usize),
-    /// Another build of it.
+    /// Another build of a file that a line names.
     OtherBuild,
-    /// A file that no line is of.
+    /// A file that no line names.
     Nothing,
 }
 
 impl Hints {
-    /// No hints.
+    /// Returns no hints.
     pub const fn none() -> Hints {
         Hints {
             text: &[],
@@ -88,23 +87,24 @@ impl Hints {
         }
     }
 
-    /// Whether there are any.
+    /// Returns true if there are hints.
     pub fn are_there(&self) -> bool {
         self.ranges.is_some()
     }
 
-    /// Groups of sites, that of the sites which no line names included.
+    /// Returns the number of groups of sites. Sites that no line names may be a group, too.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Sites that are to have separate partitions; `None` if any may want one.
+    /// Returns the number of sites that get separate partitions, or `None` if any site may get one.
     pub fn own(&self) -> Option<usize> {
         (self.others != Rule::Own).then_some(self.own)
     }
 
-    /// What a text says. Each line that is not understood is told with its number, and skipped. The
-    /// reason, if it is no text of hints, or there is no memory. Called once.
+    /// Reads a text of hints. Passes the number of each invalid line to `told`, with the reason,
+    /// and skips the line. Returns a reason if the text is not one of hints, or there is no memory.
+    /// Called once.
     pub fn read(
         text: &'static [u8],
         mut told: impl FnMut(usize, &'static str),
@@ -118,7 +118,7 @@ impl Hints {
         let mut hints = Hints { text, ..Hints::none() };
         let (mut known, mut count, mut current) = (0, 0, None);
         for (number, line) in lines.enumerate() {
-            // The first line is the one before.
+            // The first line is read above.
             let number = number + 2;
             match parse(line) {
                 Ok(Line::Nothing) => {}
@@ -171,8 +171,8 @@ impl Hints {
         Ok(hints)
     }
 
-    /// For each module the first one that is the same: a file may be named as often as one likes.
-    /// `order` is for its use.
+    /// Finds for each module the first one that is the same, because the text may name a file
+    /// several times. `order` is scratch memory.
     fn find_firsts(&self, order: &mut [u32], firsts: &mut [u32]) {
         for (place, number) in order.iter_mut().zip(0..) {
             *place = number;
@@ -198,9 +198,9 @@ impl Hints {
         self.text.get(module.name.0..module.name.1).unwrap_or(&[])
     }
 
-    /// What holds for a site. Where its code is new, unusual system calls are made, if `permit`
-    /// gives leave; and if it is of another build than the lines that bear its file's name, that is
-    /// told, with the name.
+    /// Returns the rule for a site. If its code is new, makes unusual system calls, if `permit`
+    /// allows them. If that code is another build of a file that lines name, passes the file's name
+    /// to `other_build`.
     #[cold]
     #[inline(never)]
     pub fn rule_of<P>(
@@ -211,7 +211,7 @@ impl Hints {
     ) -> Rule {
         let Some(ranges) = self.ranges else { return Rule::Own };
         if site >= CODE_END {
-            // A token: the program has said itself who is apart.
+            // A token: the program itself keeps these blocks apart.
             return Rule::Own;
         }
         let (module, offset) = match ranges.find(site) {
@@ -236,7 +236,7 @@ impl Hints {
         let mut known = Known::Nothing;
         for (number, module) in self.modules.iter().enumerate() {
             if module.id.is_none() {
-                // Nothing else tells files apart where there was no build-id.
+                // Without a build-id only the name identifies a file.
                 if self.name(module) == name {
                     return Known::Module(number);
                 }
@@ -265,7 +265,7 @@ impl Entry {
     }
 }
 
-/// Not by a swap that checks its places and panics: nothing in the library does.
+/// Exchanges two elements. Unlike `swap` it cannot panic: no code of the library does.
 fn exchange<T>(all: &mut [T], a: usize, b: usize) {
     if let Ok([a, b]) = all.get_disjoint_mut([a, b]) {
         core::mem::swap(a, b);
@@ -279,7 +279,7 @@ fn base_name(path: &[u8]) -> &[u8] {
 /// Types of which all-zero is a valid value.
 ///
 /// # Safety
-/// 1. It is, and they are never dropped.
+/// 1. All-zero is a valid value of the type, and its values are never dropped.
 unsafe trait Zero {}
 // SAFETY: (1) numbers.
 unsafe impl Zero for Module {}
@@ -288,7 +288,7 @@ unsafe impl Zero for Entry {}
 // SAFETY: (1) a number.
 unsafe impl Zero for u32 {}
 
-/// So many of them in memory that is mapped for ever.
+/// Returns `count` zeroed elements, in memory that is mapped for ever.
 fn table<T: Zero>(count: usize) -> Option<&'static mut [T]> {
     let address = process::scratch(count.checked_mul(size_of::<T>())?)?;
     let first: *mut T = core::ptr::with_exposed_provenance_mut(address);

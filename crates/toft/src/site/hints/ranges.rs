@@ -1,34 +1,34 @@
-//! The pieces of code that sites were already seen in, and which module each is of: so that the
-//! kernel is asked once for each.
+//! The ranges of code in which sites were seen, and the module of each. So the kernel is asked once
+//! for each range.
 //!
-//! Ranges are only ever added; one whose end is zero is not written yet. Two threads may both add
-//! one: it is there twice then, and that is all.
+//! Ranges are only added. A range whose end is zero is not written yet. If two threads add the same
+//! range, it is there twice, which does no harm.
 
 use super::Zero;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Pieces of code that are remembered. Sites in others are looked up each for itself.
+/// The number of ranges that are remembered. A site in other code is looked up every time.
 pub(super) const RANGES: usize = 256;
 
-/// Code that is mapped here.
+/// A range of code that is mapped in this process.
 #[derive(Debug)]
 struct Range {
     start: AtomicUsize,
     /// Written last.
     end: AtomicUsize,
-    /// What is to be taken from an address to have the offset.
+    /// The number to subtract from an address to get its offset.
     bias: AtomicUsize,
-    /// The module's number and one; zero, if no line is of it.
+    /// The module's number plus one, or zero if no line names the module.
     module: AtomicU32,
 }
 
-/// All of it. All zero at first.
+/// All ranges. All zero at first.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Records taken. Any thread.
+    /// The number of ranges taken. Any thread.
     count: AtomicU32,
-    /// Any thread, each once.
+    /// Any thread writes a range, once.
     ranges: [Range; RANGES],
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Ranges {
 unsafe impl Zero for Ranges {}
 
 impl Ranges {
-    /// The module, if there is one, and the offset of a site in code that is known.
+    /// Returns the module, if a line names it, and the offset of a site in a remembered range.
     pub(super) fn find(&self, site: usize) -> Option<(Option<usize>, usize)> {
         let count = (self.count.load(Relaxed) as usize).min(RANGES);
         self.ranges.iter().take(count).find_map(|range| {
@@ -48,7 +48,7 @@ impl Ranges {
         })
     }
 
-    /// Adds a range; returns true if there was room for it.
+    /// Adds a range. Returns true if there was room for it.
     pub(super) fn add(
         &self,
         (start, end): (usize, usize),

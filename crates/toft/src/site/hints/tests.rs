@@ -1,5 +1,4 @@
-//! Hints for the file of these tests: which rule a site of it has, and the report on a text that is
-//! not understood.
+//! Tests of hints for the file of these tests: the rules of sites, and the report of invalid lines.
 
 use super::ranges::RANGES;
 use super::*;
@@ -14,8 +13,7 @@ fn read(text: &str) -> (Hints, Vec<(usize, &'static str)>) {
     (hints, told)
 }
 
-/// The file of this test, as it would stand in a file of hints; and an address of code with its
-/// offset.
+/// Returns the file of this test as a `module` line names it, an address of code, and its offset.
 fn here() -> (String, usize, usize) {
     let site = here as *const () as usize;
     let mapped = module_of(site).unwrap();
@@ -41,10 +39,10 @@ fn sites_are_found_wherever_their_file_lies() {
     assert_eq!(rule(&hints, site), Rule::Own);
     assert_eq!(rule(&hints, site + 5), Rule::Group(7));
     assert_eq!(rule(&hints, site + 6), Rule::Group(0));
-    // It is known now: the mappings are not asked again.
+    // The range is known now, so the mappings are not read again.
     let known = |site| hints.rule_of(site, || -> Option<()> { panic!("it is known") }, |_| {});
     assert_eq!(known(site + 5), Rule::Group(7));
-    // What is of no file, and what a file is that no line is of.
+    // An address in no file, and one in a file that no line names.
     let local = 0u64;
     assert_eq!(rule(&hints, (&raw const local).addr()), Rule::Group(0));
     assert_eq!(rule(&hints, libc::getpid as *const () as usize), Rule::Group(0));
@@ -71,7 +69,7 @@ fn another_build_of_a_file_is_told_once_and_not_followed() {
         assert_eq!(rule, Rule::Group(0));
     }
     assert_eq!(told, [base_name(name.as_bytes()).to_vec()]);
-    // Without a build-id the name is all there is.
+    // Without a build-id only the name counts.
     let (hints, _) =
         read(&format!("toft-hints 1\nothers together\nmodule - {name}\nown {offset:#x}"));
     assert_eq!(rule(&hints, site), Rule::Own);
@@ -102,7 +100,7 @@ fn a_module_that_comes_twice_is_one() {
     assert_eq!(hints.entries.iter().filter(|entry| entry.module == 0).count(), 2);
 }
 
-/// A program waits for as long as its hints are read.
+/// A program waits until its hints are read.
 #[test]
 #[cfg_attr(miri, ignore = "it would take hours")]
 fn many_modules_are_read_in_a_moment() {
@@ -136,7 +134,7 @@ fn texts_that_are_none_of_hints_are_refused() {
     for text in ["", "\n", "toft-hints 3\n", "\u{7f}ELF", "own 0x12"] {
         assert!(Hints::read(text.as_bytes(), |_, _| {}).is_err(), "{text}");
     }
-    // Every prefix of one is one, or is not: nothing else happens.
+    // Every prefix of a valid text is accepted or refused, and nothing else happens.
     let text = "toft-hints 1\nothers together\nmodule 0a /x\nown 0x1\ngroup 2 0x2\n";
     for end in 0..text.len() {
         let text: &'static str = String::from(&text[..end]).leak();

@@ -1,30 +1,32 @@
-//! Which number a site is given: a separate partition while there are such, that of its group, or
-//! one that it shares; what the numbers mean, and how many are given out.
+//! The numbers of sites: which one a site gets, what they mean, and how many are given out. A site
+//! gets the number of a separate partition while there is one, that of its group, or one that it
+//! shares.
 //!
 //! ```text
 //! 0          1 ..= shared    .. groups    .. given           STEP_FIRST ..
-//! nobody's   come late       of groups    of one site each   sites of wrappers
+//! unowned    late sites      groups       one site each      sites of wrappers
 //! ```
 
 use super::Sites;
 use crate::site::wrappers::STEP_FIRST;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// What a number stands for.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A partition of those that come late.
+    /// A partition that late sites share.
     Shared,
-    /// One of a group.
+    /// The partition of a group.
     Group,
-    /// One of one site.
+    /// The partition of one site.
     Own,
-    /// No partition: the site is one of a wrapper.
+    /// No partition: the site is in a wrapper.
     Code,
 }
 
 impl Sites {
-    /// Sets numbers aside for `groups` groups, or as many as there are. Before any site comes.
+    /// Reserves numbers for `groups` groups, or for as many as there are. Called before any site is
+    /// added.
     pub fn reserve(&self, groups: usize) {
         if self.is_exact() {
             let groups = (groups as u32).min(self.own);
@@ -37,13 +39,13 @@ impl Sites {
         self.state().groups.load(Relaxed) as usize
     }
 
-    /// The first number that one site has for itself.
+    /// Returns the first number that one site has alone.
     pub(super) fn first_own(&self) -> usize {
         1 + self.shared as usize + self.groups()
     }
 
-    /// The number of a group's partition; where none was left for it, one that `site` shares
-    /// anyway.
+    /// Returns the number of a group's partition. If none was left for the group, returns the one
+    /// that `site` would share with late sites.
     pub fn group_number(&self, group: usize, site: usize) -> usize {
         if group < self.groups() {
             1 + self.shared as usize + group
@@ -52,7 +54,8 @@ impl Sites {
         }
     }
 
-    /// A partition for a site that is not in the table: its own, while there are such.
+    /// Returns the partition for a site that is not in the table: a separate one while there is
+    /// one.
     pub(super) fn give(&self, site: usize) -> u64 {
         let state = self.state();
         let next = |given: u32| (given < self.own).then_some(given + 1);
@@ -80,7 +83,8 @@ impl Sites {
         code as u64
     }
 
-    /// Another thread was faster. Its number is free again, if none was given out since; else lost.
+    /// Takes a number back, because another thread was faster. An own number can be given out again
+    /// if no other was given out since. Otherwise it is lost.
     pub(super) fn take_back(&self, number: u64) {
         let state = self.state();
         match self.kind(number as usize) {
@@ -110,17 +114,18 @@ impl Sites {
         }
     }
 
-    /// The partition that a site has where all others are given out.
+    /// Returns the partition of a site for which no separate one is left.
     pub fn shared_number(&self, site: usize) -> usize {
         1 + self.hash.partition(site)
     }
 
-    /// Whether one site has a partition for itself, and for certain.
+    /// Returns true if a partition is certain to have one site only.
     pub fn is_own(&self, partition: usize) -> bool {
         self.is_exact() && partition >= self.first_own()
     }
 
-    /// Partitions that may have something, the empty one included, of `all` that there are.
+    /// Returns the number of partitions, of `all` that there are, that may have blocks. Row 0
+    /// counts.
     #[inline]
     pub fn rows(&self, all: usize) -> usize {
         if self.is_exact() {
@@ -130,7 +135,8 @@ impl Sites {
         }
     }
 
-    /// Sites that have a separate partition; sites that share one, because they came late.
+    /// Returns the number of sites with a separate partition, and of those that share one for being
+    /// late.
     pub fn counts(&self) -> (usize, usize) {
         if !self.is_exact() {
             return (0, 0);
@@ -140,7 +146,7 @@ impl Sites {
         (given.saturating_sub(self.groups()), state.merged.load(Relaxed) as usize)
     }
 
-    /// Sites that share one because hints say so.
+    /// Returns the number of sites that share a partition because hints say so.
     pub fn grouped(&self) -> usize {
         if self.is_exact() { self.state().grouped.load(Relaxed) as usize } else { 0 }
     }

@@ -1,5 +1,4 @@
-//! Who has which number, alone and while threads compete for it; and what the table says where it
-//! is full.
+//! Tests of the numbers of sites, alone and while threads compete for them, and of a full table.
 
 use super::*;
 use crate::os::fake::{Fake, Machine};
@@ -28,7 +27,7 @@ fn each_site_has_a_partition_of_its_own_until_they_are_used_up() {
         assert!((5..256).contains(&number) && seen.insert(number), "{i}: {number}");
     }
     assert_eq!((sites.counts(), sites.rows(256)), ((own, 0), 256));
-    // None of those that come later has one of these.
+    // No later site has one of these.
     let mut shared = std::collections::HashSet::new();
     for i in 0..1000 {
         let number = number(&sites, &fake, 0x6666_0000_0000 + 16 * i);
@@ -36,7 +35,7 @@ fn each_site_has_a_partition_of_its_own_until_they_are_used_up() {
         shared.insert(number);
     }
     assert_eq!((shared.len(), sites.counts()), (4, (own, 1000)));
-    // And all find theirs again.
+    // All earlier sites still have theirs.
     for i in 0..own {
         assert_eq!(number(&sites, &fake, 0x5555_0000_0000 + 16 * i), 5 + i);
     }
@@ -71,8 +70,8 @@ fn threads_that_bring_the_same_sites_agree() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    // A thread that does not wait for another one, which was stopped while it maps a level, shares
-    // a partition that time.
+    // A thread does not wait for another one that was stopped while it mapped a level. It shares a
+    // partition that time.
     let mut shared = 0;
     for site in 0..3000 {
         let own = number(&sites, &fake, 0x5000 + 4 * site);
@@ -115,12 +114,12 @@ fn a_site_that_turns_out_to_be_a_wrapper_s_leaves_its_partition_to_nobody() {
     assert_eq!(number(&sites, &fake, 0x1000), STEP_FIRST + 5);
     assert_eq!((number(&sites, &fake, 0x2000), sites.rows(64)), (3, 4));
     sites.check().unwrap();
-    // And back: never to the partition that it had.
+    // The reverse never gives a site the partition that it had.
     let known = sites.find(0x1000).unwrap();
     assert!(sites.turn_back(known, 0x1000) && !sites.turn_back(known, 0x1000));
     assert_eq!((number(&sites, &fake, 0x1000), number(&sites, &fake, 0x3000)), (4, 5));
     sites.check().unwrap();
-    // One that shares does not count among those that do any more.
+    // A site that shared a partition no longer counts as one.
     (0..100).for_each(|i| assert_ne!(number(&sites, &fake, 0x9000 + i), 0));
     let ((own, merged), last) = (sites.counts(), sites.find(0x9000 + 99).unwrap());
     assert!(last.0 == 1 && sites.turn_into_code(last, 0x9000 + 99, STEP_FIRST));
@@ -136,14 +135,14 @@ fn sites_of_a_group_share_one_and_no_other_has_it() {
     assert_eq!((shared, sites.counts(), sites.grouped()), ([2, 4, 2, 4], (0, 0), 3));
     let own: std::collections::HashSet<usize> =
         (0..60).map(|i| number(&sites, &fake, 0x5000 + 16 * i)).collect();
-    // The unowned one, the one of those that come late, and three of groups.
+    // Number 0 is unowned, late sites share number 1, and groups have three.
     assert!(own.contains(&1) && own.contains(&5) && own.contains(&63) && own.len() == 60);
     assert!((2..5).all(|number| !own.contains(&number)));
-    // What sites share by a hint is none's own.
+    // A number that sites share by a hint is no site's own.
     assert!((0..5).all(|number| !sites.is_own(number)) && sites.is_own(5));
     assert_eq!((sites.counts(), sites.places().first_own), ((59, 1), 5));
     sites.check().unwrap();
-    // Who has no number left is with those that come late.
+    // A group without a number shares with late sites.
     assert_eq!(group(3, 0x9000), 1);
     assert_eq!((sites.counts(), sites.grouped()), ((59, 2), 3));
     sites.check().unwrap();
@@ -165,7 +164,8 @@ fn threads_that_bring_the_same_sites_of_groups_take_nothing_back() {
             scope.spawn(run);
         });
     });
-    // Those that no thread could add, because another one was stopped while it maps a level.
+    // Adds the sites that no thread could add, because another one was stopped while it mapped a
+    // level.
     for site in 0..3000 {
         sites.number(&fake, 0x5000 + 4 * site, || Some(sites.group_number(0, site)));
     }

@@ -1,20 +1,20 @@
-//! What leaves a quarantine: some stand in line no longer and go to random places, and who had
-//! those leave.
+//! Entries that leave a quarantine: the oldest of the line move to random places, and the entries
+//! that they replace leave.
 
 use super::shape::TOGETHER_MOST;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicUsize, compiler_fence};
 use core::mem::MaybeUninit;
 
-/// Multiplier of a generator of 32 bits, of which the highest are used; each group that leaves
-/// seeds it again.
+/// The multiplier of a 32-bit generator, whose highest bits are used. Each group that leaves seeds
+/// it again.
 const GENERATOR: u32 = 747796405;
 
-/// What leaves together.
+/// The entries that leave together.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     entries: MaybeUninit<[usize; TOGETHER_MOST]>,
-    /// The number of entries. What follows them was never written.
+    /// The number of entries. The memory after them was never written.
     count: usize,
 }
 
@@ -22,8 +22,8 @@ impl Leaving {
     #[inline(always)]
     pub(crate) fn nothing() -> Leaving {
         let mut leaving = MaybeUninit::<Leaving>::uninit();
-        // SAFETY: all but the entries is written, which need not be. Not as one value: the compiler
-        // would make zeros of what need not be written, for each batch.
+        // SAFETY: everything is written except the entries, which may stay unwritten. Not written
+        // as one value, because the compiler would then write zeros to the entries of each batch.
         unsafe {
             (&raw mut (*leaving.as_mut_ptr()).count).write(0);
             leaving.assume_init()
@@ -33,19 +33,19 @@ impl Leaving {
     #[inline(always)]
     fn write(&mut self, place: usize, entry: usize) {
         debug_assert!(place < TOGETHER_MOST);
-        // SAFETY: `set` writes the first; `let_go` as many as leave together, which are no more
-        // than there is room for.
+        // SAFETY: `set` writes the first entry. `let_go` writes at most as many as leave together,
+        // which fit.
         unsafe { self.entries.as_mut_ptr().cast::<usize>().add(place).write(entry) };
     }
 
-    /// Makes it one entry.
+    /// Replaces the entries by a single one.
     pub(crate) fn set(&mut self, entry: usize) {
         self.write(0, entry);
         self.count = 1;
     }
 
-    /// What stands in a part of the line goes to random places, and who had those leave: here, or,
-    /// where `leaves` is done with them, at once.
+    /// Moves the entries of a part of the line to random places. Each entry that they replace is
+    /// passed to `leaves`. If that returns false, the entry is added to this value.
     #[inline(never)]
     pub(super) fn let_go(
         &mut self,
@@ -64,13 +64,15 @@ impl Leaving {
             place.store(0, Relaxed);
             compiler_fence(SeqCst);
             if !random.is_empty() {
-                // One throw makes all these numbers, and of each its highest bits are used.
+                // One throw of the dice is the source of all these numbers. The highest bits of
+                // each are used.
                 drawn = drawn.wrapping_mul(GENERATOR).wrapping_add(1);
                 let number = ((u64::from(drawn) * random.len() as u64) >> 32) as usize;
-                // SAFETY: 32 bits of a product by the length are less than that.
+                // SAFETY: the upper half of a product of a 32-bit number and the length is less
+                // than the length.
                 let place = unsafe { random.get_unchecked(number) };
                 let before = place.load(Relaxed);
-                // put in: who looks from outside finds the block cleared.
+                // put in: a thread that reads the place from outside finds the block cleared.
                 place.store(entry, Release);
                 if before == 0 {
                     continue;
@@ -85,16 +87,15 @@ impl Leaving {
         self.count = left;
     }
 
-    /// What has left, the one first that left first.
+    /// Returns the entries in the order in which they left.
     #[inline(always)]
     pub(super) fn all(&self) -> impl Iterator<Item = usize> {
-        // SAFETY: `set` and `let_go` count what they have written, which is no more than there is
-        // room for.
+        // SAFETY: `set` and `let_go` count the entries that they have written, which fit.
         (0..self.count)
             .map(|place| unsafe { self.entries.as_ptr().cast::<usize>().add(place).read() })
     }
 
-    /// The entries, the one first that left first.
+    /// Passes the entries to `each` in the order in which they left.
     #[inline(always)]
     pub(crate) fn each(&self, each: impl FnMut(usize)) {
         self.all().for_each(each);

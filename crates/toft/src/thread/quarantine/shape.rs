@@ -1,35 +1,38 @@
-//! How many places each class has in a quarantine, and where: from sizes alone, when the library is
-//! compiled.
+//! The number and the position of the places of each class in a quarantine. They are computed from
+//! the sizes when the library is compiled.
 
 use crate::slab::{CLASSES, Class};
 
-/// Bytes of blocks of a class that stand in line.
+/// The bytes of blocks of a class in the line.
 pub(super) const PART: usize = 16 << 10;
-/// Blocks of up to this number of bytes stay for a time of 8 bits of entropy.
+/// The most bytes of a block whose delay at a random place has 8 bits of entropy.
 pub(super) const SMALLEST: usize = 256;
-/// So many that how long a block stays has 8 bits of entropy: a geometric distribution with this
-/// mean.
+/// The number of random places of these blocks. The delay has a geometric distribution with this
+/// mean, and therefore 8 bits of entropy.
 const RANDOM_OF_SMALLEST: usize = 96;
-/// Bytes of larger blocks at random places, and the fewest places, if 16 KiB hold as many.
+/// The bytes of larger blocks at random places.
 const RANDOM_PART: usize = 8 << 10;
+/// The fewest random places, if the line has at least this number of places.
 const RANDOM_LEAST: usize = 4;
+/// The most places in the line before entries leave.
 pub(super) const LINE_MOST: usize = 1024;
-/// Bytes of blocks that leave the line together, and the most blocks.
+/// The bytes of blocks that leave the line together.
 const TOGETHER: usize = 4 << 10;
+/// The most blocks that leave the line together.
 pub(super) const TOGETHER_MOST: usize = 32;
 
-/// Where the places of a class are.
+/// The places of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) first: u16,
     pub(super) random: u16,
     pub(super) line: u16,
     pub(super) together: u16,
-    /// Bytes of blocks at all its places.
+    /// The bytes of blocks at all its places.
     pub(super) bytes: u32,
 }
 
-/// The shape of every class, how many places there are, and bytes of blocks in all of them.
+/// The shape of every class, the number of all places, and the bytes of blocks in all of them.
 pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
     let mut shapes = [Shape { first: 0, random: 0, line: 0, together: 0, bytes: 0 }; CLASSES];
     let (mut places, mut bytes, mut class) = (0, 0, 0);

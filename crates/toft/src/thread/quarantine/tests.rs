@@ -1,5 +1,5 @@
-//! What the places promise: how long a block stays, by counting and by statistics; forks, and who
-//! empties it.
+//! Tests of the delay of blocks in a quarantine, by counting and by statistics, and of forks and of
+//! emptying by other threads.
 
 use super::shape::{LINE_MOST, PART, SMALLEST};
 use super::*;
@@ -11,13 +11,14 @@ use std::vec::Vec;
 extern crate std;
 
 fn quarantine() -> Box<Quarantine> {
-    // SAFETY: memory of its layout, if there is any; zero bytes are one.
+    // SAFETY: memory of the type's layout, if there is any; zero bytes are a `Quarantine`.
     unsafe {
         Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Quarantine>()).cast())
     }
 }
 
-/// As a free does: what leaves for an entry, if the quarantine takes it.
+/// Puts in an entry like a free, and returns the entries that leave, or `None` if the quarantine is
+/// shut.
 fn exchange(
     quarantine: &Quarantine,
     class: Class,
@@ -26,7 +27,7 @@ fn exchange(
 ) -> Option<Vec<usize>> {
     let (busy, mut leaving) = (Busy::new(), Leaving::nothing());
     let seat = busy.sit().unwrap();
-    // One of three is left to the caller.
+    // `leaves` leaves one entry in three to the caller.
     let left = core::cell::RefCell::new(Vec::new());
     let leaves = |entry: usize| {
         let done = !entry.is_multiple_of(3);
@@ -43,8 +44,8 @@ fn exchange(
     taken.then_some(left)
 }
 
-/// A fork may come while a line is opened, or room is made in it: in the child there is no place
-/// then, until it begins again, and nothing is lost or leaves twice.
+/// A fork may interrupt the opening of a line, or the making of room in it. The child then has no
+/// place until the line begins again. No entry is lost, and none leaves twice.
 #[test]
 fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
     let dice = Dice::new();
@@ -66,8 +67,8 @@ fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
     }
 }
 
-/// Law 4, and promise 13: `least` others are freed before a block leaves, and as many as there is
-/// room for are in it.
+/// Law 4 and promise 13: at least `least` other blocks are freed before a block leaves. The
+/// quarantine holds as many blocks as it has room for.
 #[test]
 fn a_block_stays_for_as_many_frees_as_are_promised() {
     let dice = Dice::new();
@@ -101,7 +102,8 @@ fn a_block_stays_for_as_many_frees_as_are_promised() {
     }
 }
 
-/// It was emptied in the middle of a line: nothing comes twice, and it goes on.
+/// The quarantine is emptied in the middle of a line. No entry leaves twice, and the line
+/// continues.
 #[test]
 fn what_was_emptied_fills_again() {
     let dice = Dice::new();
@@ -121,7 +123,7 @@ fn what_was_emptied_fills_again() {
     }
 }
 
-/// Promise 13: of n places each is thrown with the same chance, so that a block stays for k frees
+/// Promise 13: each of n places is thrown with the same chance. A block therefore stays for k frees
 /// with the chance (1 - 1/n)^(k-1) / n.
 #[test]
 fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
@@ -133,11 +135,12 @@ fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
     }
 }
 
-/// For how many throws each of many blocks stays at a random place.
+/// Returns the number of throws for which each of many blocks stays at a random place.
 fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
     let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
     dice.seed(seed);
-    // The first throws find an empty place, one for each; by then it is in the order of coming.
+    // One throw for each place finds it empty, and no entry leaves then. Entries reach the random
+    // places in the order of their numbers.
     let empty = SHAPES[class.index()].random as usize;
     let (mut stays, mut passed) = (Vec::new(), 0);
     for entry in 1.. {
@@ -149,7 +152,7 @@ fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
         }
         for left in leaving.all() {
             passed += 1;
-            // Not of those that found free places.
+            // The blocks that found empty places do not count.
             if left > 20_000 {
                 stays.push(passed + empty - left);
             }
@@ -162,8 +165,8 @@ fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
     stays
 }
 
-/// Promise 13: the stays are as they must be, by a chi-square test over 32 intervals that are
-/// equally likely. Of 31 degrees of freedom one in ten thousand is above 70.
+/// Promise 13: the delays have the expected distribution, by a chi-square test over 32 equally
+/// likely intervals. With 31 degrees of freedom one result in ten thousand is above 70.
 #[test]
 fn how_long_blocks_stay_is_distributed_as_it_must_be() {
     const CELLS: usize = 32;
@@ -174,7 +177,7 @@ fn how_long_blocks_stay_is_distributed_as_it_must_be() {
         let (mut counts, mut chances) = ([0usize; CELLS], [0.0; CELLS]);
         let cell = |stay: usize| ((after(stay) * CELLS as f64) as usize).min(CELLS - 1);
         stays.iter().for_each(|&stay| counts[cell(stay)] += 1);
-        // The intervals are of whole numbers, so not quite equally likely.
+        // The intervals consist of whole numbers, so they are not quite equally likely.
         (1..100 * places).for_each(|stay| {
             chances[cell(stay)] += after(stay) - after(stay - 1);
         });
@@ -190,7 +193,7 @@ fn how_long_blocks_stay_is_distributed_as_it_must_be() {
             let stays = stays(class, seed, BLOCKS);
             let sum = chi_square(&stays, places);
             assert!(sum < 70.0, "{class:?}, seed {seed}: {sum}");
-            // One place more or less would be seen: the test is as sharp as that.
+            // The test is sharp: four places more would fail it.
             assert!(chi_square(&stays, places + 4) > 70.0, "{class:?}, seed {seed}");
             let mean = stays.iter().sum::<usize>() as f64 / BLOCKS as f64;
             assert!((mean - places as f64).abs() < 2.0, "{class:?}, seed {seed}: {mean}");
@@ -214,7 +217,7 @@ fn the_bytes_are_bounded_and_can_be_fewer() {
         }
         bytes += class.size() * inside as usize;
     }
-    // Of the largest, a part of one place is none.
+    // The share of the one place of the largest classes is no place.
     assert!(bytes <= 1 << 20 && bytes > 300 << 10, "{bytes}");
 }
 
@@ -227,7 +230,7 @@ fn nobody_comes_in_while_it_is_shut() {
     quarantine.open();
     assert_eq!(exchange(&quarantine, class, 9, (WHOLE, &dice)), Some(Vec::new()));
     assert!(quarantine.shut());
-    // But where there are places left, until there is none.
+    // Entries still enter while there are places left.
     let mut more = 0;
     while exchange(&quarantine, class, 8, (WHOLE, &dice)) == Some(Vec::new()) {
         more += 1;

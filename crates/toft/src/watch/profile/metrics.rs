@@ -1,7 +1,7 @@
-//! The figures of this process in Prometheus' text format, from inside: what `toft metrics` writes
-//! from outside.
+//! Writes the figures of this process in Prometheus' text format, from inside. `toft metrics`
+//! writes the same figures from outside.
 //!
-//! Call sites have the names of files and places in them: functions are not looked up here.
+//! A call site is named by its file and its offset there. Functions are not looked up.
 
 use super::Room;
 use super::own_name;
@@ -19,7 +19,7 @@ use crate::stats::resident_now;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use core::ffi::c_int;
 
-/// Most bytes of a place's name: a file's without its folders, and an offset.
+/// The most bytes of a place's name: a file's name without its folders, and an offset.
 const PLACE: usize = 300;
 
 impl<const BYTES: usize> Page for Writer<BYTES> {
@@ -91,7 +91,7 @@ impl<O: Os> Allocator<O> {
         w.flush()
     }
 
-    /// What the tables say, counted as a process outside counts it.
+    /// Returns the figures from the tables, counted as a process outside counts them.
     fn metrics<'a>(&self, process: &'a [u8]) -> Metrics<'a> {
         let mut m = Metrics {
             version: crate::VERSION.as_bytes(),
@@ -129,7 +129,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// The name of a place, or as much of it as fits.
+/// The name of a place, cut off if it does not fit.
 struct Name {
     bytes: [u8; PLACE],
     len: usize,

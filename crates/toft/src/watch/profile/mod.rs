@@ -1,25 +1,29 @@
-//! Profiles written from inside, by call site: `TOFT_PROFILE`.
+//! Profiles by call site, written from inside the process: `TOFT_PROFILE`.
 //!
 //! ```text
-//! at exit     --> NAME            a signal that the user has chosen, or growth by so much --> NAME.1, NAME.2, ...
+//! at exit                                                           --> NAME
+//! at a signal that the user has chosen, or at growth by an amount   --> NAME.1, NAME.2, ...
 //! ```
 //!
-//! The slabs know their call sites. A profile is a walk over their states, merged in memory that is
-//! mapped for it and given back. It is written in the form that `toft report` reads
-//! (docs/profiles.md). Nothing here runs before it is requested. A handler, and the slow path of
-//! malloc, may interrupt anything: so tables are only read, no thread waits, and of two that write
-//! at once the second does not. The profile at exit waits, for some seconds at most: no other
-//! follows it. A handler may run on a stack of 8 KiB of which the kernel has taken a good part:
-//! large tables are in mapped memory.
+//! Slabs know their call sites. A profile is a walk over the states of their slots, merged in
+//! memory that is mapped for it and unmapped afterwards. It is written in the form that
+//! `toft report` reads (docs/profiles.md). No code here runs before a profile is requested.
 //!
-//! | file | what |
+//! A signal handler and the slow path of malloc write profiles, and may interrupt anything. So
+//! tables are only read, and no thread waits. If two threads write at once, the second gives up.
+//! The profile at exit waits for a few seconds at most, because no other follows it.
+//!
+//! A handler may run on a stack of 8 KiB, and the kernel uses a good part of it. So large tables
+//! are in mapped memory.
+//!
+//! | file | contents |
 //! |---|---|
-//! | `mod.rs` | when one is written, and by whom |
-//! | `table.rs` | what each call site has: the walk |
+//! | `mod.rs` | when a profile is written, and by which thread |
+//! | `table.rs` | the walk, and the blocks of each call site |
 //! | `write.rs` | the saved form |
 //! | `path.rs` | the file's name |
-//! | `metrics.rs` | the figures of the whole for monitoring: `toft_metrics` |
-//! | `print.rs` | the largest sites as lines for a person: `malloc_stats` |
+//! | `metrics.rs` | figures of the whole process for monitoring: `toft_metrics` |
+//! | `print.rs` | the largest sites as lines of text: `malloc_stats` |
 
 mod metrics;
 mod path;
@@ -36,20 +40,20 @@ use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
 
-/// How often the exit waits for a thread that writes, a fifth of a second each time.
+/// The number of times that the exit waits for a writing thread, a fifth of a second each.
 const EXIT_WAITS: usize = 25;
 
-/// Why one is written.
+/// The reason for a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Exit,
     Signal,
     Growth,
-    /// The program has asked for it.
+    /// The program requested it.
     Call,
 }
 
-/// The library is in place: what is to be done by signal or by growth begins.
+/// Prepares profiles by signal and by growth, once the library is in place.
 pub(crate) fn at_start(allocator: &Allocator<Linux>) {
     let options = allocator.options();
     if options.profile.is_none() {
@@ -66,19 +70,19 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
     }
 }
 
-/// The program ends.
+/// Writes the profile at the program's end.
 pub(crate) fn at_exit(allocator: &Allocator<Linux>) {
     allocator.profile(Why::Exit);
 }
 
-/// The handler. The calls that it makes are the kernel's own, which leave `errno` alone.
+/// Handles the signal. It makes only raw system calls, which leave `errno` alone.
 extern "C" fn by_signal(_number: c_int) {
     inside(|| allocator().profile(Why::Signal));
 }
 
 impl<O: Os> Allocator<O> {
-    /// The heap is about to grow by so much: writes a profile where it has since the last one by as
-    /// much as was asked for.
+    /// Writes a profile if the heap, about to grow by `bytes` bytes, has grown by the requested
+    /// amount since the last profile.
     #[inline]
     pub(crate) fn profile_when_grown(&self, bytes: usize) {
         if self.options.profile_growth != 0 {
@@ -96,14 +100,15 @@ impl<O: Os> Allocator<O> {
         }
         let next = has.saturating_add(self.options.profile_growth);
         let old = self.written().mark.load(Relaxed);
-        // Who loses has been told of by who wins.
+        // If this exchange fails, the other thread writes the profile.
         if old <= mark && self.written().mark.compare_exchange(old, next, Relaxed, Relaxed).is_ok()
         {
             self.profile(Why::Growth);
         }
     }
 
-    /// Writes a profile, if any was requested. Reports no failure: no caller could handle it.
+    /// Writes a profile, if one was requested. Reports no failure, because no caller could handle
+    /// it.
     #[cold]
     #[inline(never)]
     fn profile(&self, why: Why) {
@@ -113,8 +118,8 @@ impl<O: Os> Allocator<O> {
         let taken = || written.busy.compare_exchange(0, me, Acquire, Relaxed);
         match taken() {
             Ok(_) => {}
-            // A handler of this thread that has interrupted the writing and ends the program: it
-            // does not go on.
+            // If `who` is this thread, the exit comes from a handler that interrupted the writing.
+            // The writing does not go on, so there is nothing to wait for.
             Err(who) if why != Why::Exit || who == me => return,
             Err(_) => {
                 if !(0..EXIT_WAITS).any(|_| wait_for(&self.os, || taken().is_ok())) {
@@ -126,11 +131,11 @@ impl<O: Os> Allocator<O> {
         written.busy.store(0, Release);
     }
 
-    /// Does something with a room, if there is memory for one.
+    /// Runs `body` with a room, if there is memory for one.
     fn with_room<R>(&self, body: impl FnOnce(&mut Room) -> R) -> Option<R> {
         let address = process::scratch(size_of::<Room>())?;
         let room: *mut Room = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: mapped a moment ago, for this call alone, and given back below; zero is a `Room`.
+        // SAFETY: mapped a moment ago, for this call alone, and unmapped below; zero is a `Room`.
         let result = body(unsafe { &mut *room });
         process::give_back(address, size_of::<Room>());
         Some(result)
@@ -142,7 +147,7 @@ impl<O: Os> Allocator<O> {
         let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
         let inherited = written.first.load(Relaxed) != process::pid();
         room.path.set(name, inherited, number);
-        // By this option the user states that an inherited filter allows it.
+        // With this option the user states that an inherited filter allows the system calls.
         if let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true)
             && let Some(file) = process::open_to_replace(room.path.as_c_str())
         {
@@ -151,7 +156,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Writes what there is now to an open file; returns true if all of it was taken.
+    /// Writes the present state to an open file. Returns true if all of it was written.
     #[inline(never)]
     fn profile_into(&self, room: &mut Room, file: c_int, why: Why) -> bool {
         let Some(table) = Table::of(self) else { return false };
@@ -161,7 +166,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Writes the process's name; returns its number of bytes.
+/// Writes the process's name to `name`, and returns its number of bytes.
 fn own_name(name: &mut [u8; 16], pieces: &mut [u8]) -> usize {
     let mut len = 0;
     let _ = process::read_file_with(c"/proc/self/comm", pieces, |bytes| {
@@ -171,7 +176,7 @@ fn own_name(name: &mut [u8; 16], pieces: &mut [u8]) -> usize {
     len
 }
 
-/// What writing takes and the stack may not have. All zero at first.
+/// The buffers for writing, which may be too large for the stack. All zero at first.
 #[repr(C)]
 struct Room {
     path: Path,

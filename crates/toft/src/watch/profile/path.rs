@@ -1,21 +1,21 @@
-//! The name of the file that a profile goes to.
+//! The name of the file that a profile is written to.
 
 use crate::os::process;
 use core::ffi::CStr;
 
-/// Most bytes of a file's name with what is put behind it, and a zero.
+/// The most bytes of a file's name, with its suffixes and the final zero.
 const NAME: usize = 320;
 
-/// A file's name: `NAME` with the process's number for `%p`, else `NAME.PID` in a child that was
-/// forked, with `.1`, `.2` and so on behind it for those that are not the last.
+/// A file's name: `NAME` with the process ID for `%p`. Without `%p`, a forked child appends `.PID`.
+/// A profile that is not the last also has `.1`, `.2` and so on.
 pub(crate) struct Path {
     bytes: [u8; NAME],
     len: usize,
 }
 
 impl Path {
-    /// Becomes that of a child that has `inherited` the name, or not; the one of that number of
-    /// those that are not the last.
+    /// Sets the name. `inherited` is true in a forked child. `number` is the number of the profile,
+    /// or `None` for the last one.
     pub(crate) fn set(&mut self, name: &CStr, inherited: bool, number: Option<usize>) {
         let path = self;
         let (mut rest, mut told) = (name.to_bytes(), false);
@@ -38,7 +38,7 @@ impl Path {
 
     fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            // The last stays zero.
+            // The last byte stays zero.
             if self.len + 1 < NAME
                 && let Some(place) = self.bytes.get_mut(self.len)
             {

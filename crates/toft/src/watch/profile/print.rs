@@ -1,7 +1,7 @@
-//! The call sites with most live memory, as lines for a person: a part of `malloc_stats`.
+//! Prints the call sites with the most live memory, as lines of text: a part of `malloc_stats`.
 //!
-//! The lines go through a fixed buffer, and the table of sites is in memory that is mapped for it:
-//! nothing is allocated.
+//! The lines use a fixed buffer, and the table of sites is in memory mapped for it. Nothing is
+//! allocated.
 
 use super::table::Table;
 use crate::allocator::Allocator;
@@ -11,7 +11,7 @@ use crate::report::{Writer, place_text};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use core::ffi::c_int;
 
-/// Call sites that have a line.
+/// The number of call sites that have a line.
 const LINES: usize = 10;
 
 impl<O: Os> Allocator<O> {
@@ -29,7 +29,7 @@ impl<O: Os> Allocator<O> {
             w.text("toft:   ").digits(entry.bytes as u64, 10).text(" ");
             w.digits(entry.objects as u64, 10).text(" ");
             w.digits(entry.allocations, 10).text(" ");
-            // To say which file it is takes system calls that a filter may not know.
+            // Finding the file takes system calls that a filter may not allow.
             match self.filter().permit(&self.os, Calls::REPORT, false) {
                 Some(_permit) => place_text(&mut w, entry.site),
                 None => _ = w.text("0x").digits(entry.site as u64, 16),

@@ -1,5 +1,5 @@
-//! What each call site has, and has ever had: a walk over slabs and large blocks, merged in memory
-//! that is mapped for it.
+//! The live blocks and all earlier blocks of each call site. A walk over slabs and large blocks
+//! fills the table, in memory mapped for it.
 
 use crate::allocator::Allocator;
 use crate::large::{BlockState, Made};
@@ -7,18 +7,18 @@ use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::slab::SlotState;
 
-/// What a call site has in slots of one size.
+/// The blocks of a call site in slots of one size.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Entry {
     pub(crate) partition: usize,
     pub(crate) site: usize,
-    /// Bytes in a slot; zero for large blocks.
+    /// The number of bytes in a slot, or zero for large blocks.
     pub(crate) size: usize,
-    /// Live blocks, and their bytes.
+    /// The live blocks, and their bytes.
     pub(crate) objects: usize,
     pub(crate) bytes: usize,
-    /// Blocks that it has ever had, and their bytes.
+    /// All blocks ever allocated, and their bytes.
     pub(crate) allocations: u64,
     pub(crate) allocated: u64,
 }
@@ -29,7 +29,7 @@ impl Entry {
     }
 }
 
-/// All of them, in memory that was mapped for it.
+/// All entries, in memory mapped for the table.
 pub(crate) struct Table {
     address: usize,
     mapped: usize,
@@ -37,11 +37,11 @@ pub(crate) struct Table {
     len: usize,
 }
 
-/// Room for what other threads do while the table is filled.
+/// Extra entries for allocations of other threads while the table is filled.
 const SPARE: usize = 4096;
 
 impl Table {
-    /// What there is now; nothing, where there is no memory for it.
+    /// Returns the present state, or `None` if there is no memory for it.
     pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
@@ -58,7 +58,7 @@ impl Table {
             let live = (0..slab.slots()).filter(|&slot| slab.state(slot) == SlotState::Live);
             let (objects, size) = (live.count(), slab.size());
             let (partition, site) = (slab.partition(), slab.site());
-            // Its owner may be at it.
+            // The slab's owner may be allocating, so the count may be less than the states show.
             let allocations = slab.allocations().max(objects as u64);
             let allocated = allocations.wrapping_mul(size as u64);
             let bytes = objects * size;
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// One entry for each partition, site and size, in that order.
+    /// Merges the entries of each partition, site and size, and sorts them in that order.
     fn merge(&mut self) {
         self.sort_by(|a, b| a.key() < b.key());
         let Some(entries) = self.entries.get_mut(..self.len) else { return };
@@ -111,8 +111,7 @@ impl Table {
         self.len = kept;
     }
 
-    /// One entry for each site, whatever its sizes and partitions: those two mean nothing from here
-    /// on.
+    /// Merges the entries of each site. Their partitions and sizes have no meaning afterwards.
     pub(crate) fn merge_sites(&mut self) {
         for entry in self.entries.iter_mut().take(self.len) {
             (entry.partition, entry.size) = (0, 0);
@@ -120,13 +119,13 @@ impl Table {
         self.merge();
     }
 
-    /// Each partition, site and size, in that order.
+    /// Returns the entries, sorted by partition, site and size unless `sort_by` has changed that.
     pub(crate) fn entries(&self) -> &[Entry] {
         self.entries.get(..self.len).unwrap_or(&[])
     }
 
-    /// Whether the slots of a partition are of several sites. Slabs in which nothing is live tell
-    /// of sites, too.
+    /// Returns true if the slots of a partition are from several sites. Slabs without live blocks
+    /// count, too. The entries must be in the order of `merge`.
     pub(crate) fn is_shared(&self, partition: usize) -> bool {
         let entries = self.entries();
         let first = entries.partition_point(|entry| entry.partition < partition);
@@ -139,7 +138,7 @@ impl Table {
         slots.any(|entry| Some(entry.site) != site)
     }
 
-    /// Puts those first of which `before` says so, instead of that order.
+    /// Sorts the entries by `before`, instead of the order of `merge`.
     pub(crate) fn sort_by(&mut self, before: impl Fn(&Entry, &Entry) -> bool) {
         let Some(entries) = self.entries.get_mut(..self.len) else { return };
         heap_sort(

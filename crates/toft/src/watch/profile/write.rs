@@ -1,4 +1,4 @@
-//! A profile in its saved form: docs/profiles.md says what each field is.
+//! Writes a profile in its saved form. docs/profiles.md describes the fields.
 
 use super::Room;
 use super::Why;
@@ -12,7 +12,8 @@ use crate::sample::OBJECT_BITS;
 use core::ffi::c_int;
 
 impl<O: Os> Allocator<O> {
-    /// Writes a table to a file, in the form that `toft report` reads.
+    /// Writes a table to a file, in the form that `toft report` reads. Returns true if all of it
+    /// was written.
     #[inline(never)]
     pub(super) fn write_profile(
         &self,
@@ -68,7 +69,7 @@ impl<O: Os> Allocator<O> {
         w.flush()
     }
 
-    /// The stacks of sampled allocations, where they are kept.
+    /// Writes the stacks of sampled allocations, if they are kept.
     #[inline(never)]
     fn write_stacks(&self, w: &mut Writer, desk: &mut Desk) {
         if !self.samples.is_on() {
