@@ -1,14 +1,12 @@
 //! What every verb reads and writes in the same way: `-`, pipes, devices, files that are too long,
 //! forms that contradict each other, and lines that nothing cuts where no terminal is.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// A function with a long name has all that is live; a line on standard input ends the program.

@@ -1,12 +1,10 @@
 //! `toft options`, `toft doctor`, the texts, and the executable on its own in a strange place.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 fn options(settings: &[(&str, &str)]) -> (Value, Option<i32>) {

@@ -1,13 +1,11 @@
 //! `toft hints` and `toft run --hints`: from a profile to the next run, and what that is worth.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// One site with 6 MB in blocks of 1 KB, 300 sites with eight small blocks each; says its peak in

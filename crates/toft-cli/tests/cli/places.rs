@@ -4,14 +4,12 @@
 //! These start programs of other users and mount file systems in a separate mount namespace, which
 //! takes root; without the right to do that they are left out.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::*;
+use crate::common::*;
 
 /// Whether namespaces of mounts can be made here.
 fn can_mount() -> bool {

@@ -1,12 +1,10 @@
 //! `toft run --stats`: the figures are there, they are right, and they are shown as the terminal
 //! wants it.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// A program whose allocations are known: one function takes a million bytes in a thousand blocks

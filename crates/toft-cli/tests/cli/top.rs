@@ -1,8 +1,6 @@
 //! `toft top` in a terminal of 80 columns and 24 lines, with keys, and what it says where there is
 //! none.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -11,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();

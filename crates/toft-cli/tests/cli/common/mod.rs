@@ -1,9 +1,6 @@
 //! What the tests of the command share: the command itself in a clean environment, and C programs
 //! made on the spot.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

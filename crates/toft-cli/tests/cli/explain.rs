@@ -1,12 +1,10 @@
 //! `toft explain`: reports of real programs, in both forms, and input that is none.
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{compile, directory, run, stderr, stdout, text, toft};
+use crate::common::{compile, directory, run, stderr, stdout, text, toft};
 use serde_json::Value;
 
 /// Line numbers matter: the second free is in line 3, the allocation in line 6.

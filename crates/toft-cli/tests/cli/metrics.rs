@@ -1,8 +1,6 @@
 //! `toft metrics`: what Prometheus reads, once, in a file, at a socket; and the end of a process
 //! that is watched.
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Keeps blocks of three sites, and more of one at each line that it reads; prints the number of
@@ -583,7 +581,7 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     assert!(sum(&inside, "toft_live_bytes") >= target.bytes);
     // All that the page of the documentation has, and nothing else.
     let names: HashSet<&str> = outside.keys().map(|(name, _)| name.as_str()).collect();
-    let table = include_str!("../../../docs/metrics.md").split("| metric |").nth(1).unwrap();
+    let table = include_str!("../../../../docs/metrics.md").split("| metric |").nth(1).unwrap();
     let heads = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
     let told =
         heads.flat_map(|head| head.split([' ', ',', '`']).filter(|word| word.starts_with("toft_")));

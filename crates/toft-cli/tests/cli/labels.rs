@@ -1,14 +1,12 @@
 //! The labels of call sites in C++ and Rust: functions of the program, not those of containers.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Each function has its own call site if the containers are inlined. If not, `read_names` and

@@ -1,13 +1,11 @@
 //! Sampled stacks, from the program to every output: `toft run --sample`, TOFT_SAMPLE.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Known chains of calls, each with separate blocks, by what the first argument says.

@@ -2,14 +2,12 @@
 //! its growth, and the proof that a profile has every byte: five real programs, counted by a
 //! library between them and Toft.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Keeps 1000 blocks, raises a signal, gives half of them back, and ends with status 7.

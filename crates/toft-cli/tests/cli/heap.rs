@@ -1,14 +1,12 @@
 //! `toft heap`, `toft report` and `toft diff`: profiles of programs that know what they have, in
 //! every form.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Two functions keep blocks, one of them inlined into another; a third keeps large ones. It says

@@ -1,12 +1,10 @@
 //! What `toft run` finds out about its target before it starts it.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 const NOTHING: &str = "int main(void) { return 0; }";

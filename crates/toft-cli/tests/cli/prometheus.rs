@@ -1,8 +1,6 @@
 //! `toft metrics` with a real Prometheus: the files of `packaging/prometheus`, a scrape, a query
 //! and an alert.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 struct Running(Child);

@@ -2,13 +2,11 @@
 //! is watched is the end of the watch, status 0; a single look that it cuts short has no answer,
 //! status 125.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::*;
+use crate::common::*;
 
 const TARGET: &str = r#"
 #include <stdlib.h>

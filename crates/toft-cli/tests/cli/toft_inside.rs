@@ -1,12 +1,10 @@
 //! A Rust program that has Toft as its global allocator gets no all-clear of a preloaded one: these
 //! tests are it.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 
 #[global_allocator]
 static ALLOCATOR: toft::Toft = toft::Toft;

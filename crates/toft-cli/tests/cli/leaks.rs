@@ -1,11 +1,9 @@
 //! `toft run --leaks` and `TOFT_LEAKS`: programs whose leaks are known, to the byte, and their
 //! twins.
 
-mod common;
-
 use std::path::Path;
 
-use common::{compile, directory, run, stderr, stdout, text, toft};
+use crate::common::{compile, directory, run, stderr, stdout, text, toft};
 use serde_json::Value;
 
 /// Lost: 10 x 100 in `lose`, 1 x 50000 in `lose_more`, 1 x 300000 in `lose_much`. Kept: 7 x 200 in

@@ -1,13 +1,11 @@
 //! Programs that bring their own malloc get no all-clear, and programs that do not are not taken
 //! for such.
 
-mod common;
-
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 
 /// A Rust program with this global allocator.
 fn rust(directory: &Path, name: &str, allocator: &str, flags: &[&str]) -> PathBuf {

@@ -7,9 +7,7 @@
 //! | `sh skip: REASON` | not run; the reason is what the test does not have |
 //! | `text` after `sh` | its lines are in the output before, in order; numbers, units may differ |
 
-mod common;
-
-use common::{directory, toft};
+use crate::common::{directory, toft};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,14 +1,12 @@
 //! `toft purge`: returns memory that the process would have kept, and names a process that cannot
 //! be asked.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Fills 48 MiB with blocks that it writes to, and lets sweeps that its growth has asked for pass.

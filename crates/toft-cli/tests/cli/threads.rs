@@ -1,11 +1,9 @@
 //! `toft heap --threads`: which thread owns what, in a program of which it is known.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// A thread `keeper` has 500 blocks of 1000 bytes, of which the first thread frees 100; one `gone`

@@ -2,14 +2,12 @@
 //! completions have each option, no colour and no panic where the output goes elsewhere, one line
 //! where something is wrong.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// The verbs, as the help of the whole lists them.

@@ -1,11 +1,9 @@
 //! `toft bench`: what `toft-bench` does, on the library that the command carries.
 
-mod common;
-
 use std::fs;
 use std::process::Output;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 fn bench(words: &[&str]) -> Output {

@@ -1,14 +1,12 @@
 //! `toft record` and `toft trace`, and that what was recorded can be replayed.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use toft_bench::heap::Probe;
 use toft_bench::params::Params;
@@ -120,7 +118,7 @@ fn the_recorder_stands_before_each_name_that_the_library_has() {
     let others = ["malloc_usable_size", "malloc_trim", "mallopt", "mallinfo", "mallinfo2"];
     let others = [&others[..], &["malloc_stats", "malloc_info", "prctl", "syscall"]].concat();
     let others = [&others[..], &["dlopen", "dlmopen", "pthread_key_create"]].concat();
-    let names = include_str!("../../../tests/abi/symbols.txt").lines();
+    let names = include_str!("../../../../tests/abi/symbols.txt").lines();
     let names = names.filter(|line| !line.is_empty() && !line.starts_with('#')).filter(of_libc);
     let wanted: BTreeSet<&str> = names.filter(|name| !others.contains(name)).collect();
     assert!(wanted.contains("malloc") && wanted.contains("_Znwm") && wanted.len() > 30);

@@ -1,8 +1,6 @@
 //! `toft rss`: what it says of programs that know what they have, and what it says where it can say
 //! nothing.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -10,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Two functions fill pages with blocks, each of other sizes. Of `pin`'s every sixteenth stays, one
@@ -618,7 +616,7 @@ fn a_32_bit_program_is_told() {
     [52, 32, 1, 0, 0, 0].iter().for_each(|&n| file.extend(half(n)));
     [1, 0, base, base, length, length, 5, 4096].iter().for_each(|&n| file.extend(word(n)));
     file.extend(code);
-    let program = common::file(directory.path(), "narrow", &file, 0o755);
+    let program = crate::common::file(directory.path(), "narrow", &file, 0o755);
     let child = Command::new(&program).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
         eprintln!("this kernel runs no 32-bit programs");

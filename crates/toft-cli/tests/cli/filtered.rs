@@ -1,13 +1,11 @@
 //! What `toft rss` and `toft doctor` say under a filter of system calls (seccomp), as in a
 //! container.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Installs a filter that kills (`k`), refuses (`e`) or allows (`a`) one call. Then executes itself
