@@ -257,6 +257,31 @@ fn debug_information_that_files_share_is_found() {
     line(&running.heap(&[]), "keep_blocks at one.c:6");
 }
 
+/// Split debug information is in a file for each object, or in one package beside the program.
+#[test]
+fn debug_information_that_is_split_is_found() {
+    let directory = directory();
+    let program = compile(directory.path(), "keeper", KEEPER, &["-gsplit-dwarf"]);
+    succeeds(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
+    let split: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "dwo"))
+        .collect();
+    assert_eq!(split.len(), 1, "{split:?}");
+    let named = || {
+        let running = Running::start(&[], &program);
+        running.heap(&[])
+    };
+    line(&named(), "keep_blocks at keeper.c:6");
+    let package = directory.path().join("keeper.dwp");
+    succeeds(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
+    std::fs::remove_file(&split[0]).unwrap();
+    line(&named(), "keep_blocks at keeper.c:6");
+    std::fs::remove_file(&package).unwrap();
+    assert!(!named().contains("keep_blocks"), "neither is there");
+}
+
 #[test]
 fn debug_information_is_fetched_from_a_server_that_is_named() {
     let directory = directory();
