@@ -56,6 +56,6 @@ pub mod workloads;
 /// The folder of this crate in the checkout that it was built from. A released build, which must
 /// not depend on where it was built, has a folder that does not exist.
 pub(crate) const FOLDER: &str = match option_env!("TOFT_RELEASE") {
-    Some(_) => "/toft/crates/toft-bench",
+    Some(_) => "/toft/lab/toft-bench",
     None => env!("CARGO_MANIFEST_DIR"),
 };
