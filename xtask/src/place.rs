@@ -8,6 +8,12 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the repository")
 }
 
+/// The folder of a crate: in `crates` is what ships, in `lab` what measures.
+pub fn folder_of(name: &str) -> PathBuf {
+    let folder = |above| root().join(above).join(name);
+    Some(folder("lab")).filter(|folder| folder.is_dir()).unwrap_or_else(|| folder("crates"))
+}
+
 /// Where cargo puts what it builds here.
 pub fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))

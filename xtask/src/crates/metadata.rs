@@ -143,7 +143,7 @@ fn wrong_files(name: &str, list: &str) -> Vec<String> {
 }
 
 fn too_large(name: &str, list: &str) -> Option<String> {
-    let folder = place::root().join("crates").join(name);
+    let folder = place::folder_of(name);
     let sizes = list.lines().filter_map(|file| fs::metadata(folder.join(file)).ok());
     let all: u64 = sizes.map(|file| file.len()).sum();
     (all > MOST).then(|| format!("{name} is packed with {all} bytes, more than {MOST}"))
@@ -151,7 +151,7 @@ fn too_large(name: &str, list: &str) -> Option<String> {
 
 /// Files that a crate includes when it is compiled, and is packed without.
 fn outside(name: &str, list: &str) -> Vec<String> {
-    let folder = place::root().join("crates").join(name);
+    let folder = place::folder_of(name);
     let files: BTreeSet<&str> = list.lines().collect();
     let mut wrong = Vec::new();
     for file in files.iter().filter(|file| file.starts_with("src/") && file.ends_with(".rs")) {
@@ -191,16 +191,19 @@ fn beside(file: &str, other: &str) -> String {
 /// crate that they are made of is there, with everything that its build needs.
 fn wrong_libraries(metadata: &Value) -> Result<Vec<String>, String> {
     let needed = closure(metadata, ["toft-preload", "toft-record"]);
-    let libraries = place::root().join("crates/toft-cli/libraries/crates");
-    let there = names(&libraries)?;
+    let links = place::root().join("crates/toft-cli/libraries");
+    let [mut there, lab] =
+        [names(&links.join("crates"))?, names(&links.join("lab"))?];
+    there.extend(lab.iter().cloned());
     let mut wrong = Vec::new();
     if there != needed {
         wrong.push(format!("libraries has {there:?}, and the libraries are made of {needed:?}"));
     }
     for name in there.intersection(&needed) {
-        let folder = place::root().join("crates").join(name);
+        let folder = place::folder_of(name);
         let mut built = names(&folder)?;
         built.retain(|file| is_built(file));
+        let libraries = links.join(if lab.contains(name) { "lab" } else { "crates" });
         let mut links = names(&libraries.join(name))?;
         if links.remove("manifest.toml") {
             links.insert("Cargo.toml".into());

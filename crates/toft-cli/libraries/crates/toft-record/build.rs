@@ -1,1 +1,0 @@
-../../../../toft-record/build.rs

@@ -1,0 +1,1 @@
+../../../../../lab/toft-record/build.rs

@@ -1,0 +1,96 @@
+//! `toft bench`: what `toft-bench` does, on the library that the command carries.
+
+use std::fs;
+use std::process::Output;
+
+use crate::common::*;
+use serde_json::Value;
+
+fn bench(words: &[&str]) -> Output {
+    toft().arg("bench").args(words).output().unwrap()
+}
+
+const SHORT: [&str; 7] = ["--quick", "--runs", "2", "--workload", "pair-64", "--set", "ops=10k"];
+
+#[test]
+fn the_library_inside_is_measured_beside_others() {
+    let place = directory();
+    let json = place.path().join("result.json");
+    let more = ["--peers", "toft,glibc", "--output", text(&json)];
+    let output = bench(&[&SHORT[..], &more].concat());
+    assert_clean(&output);
+    let page = stdout(&output);
+    assert!(page.contains("carried inside") && page.contains("toft / glibc"), "{page}");
+    assert!(!page.contains("failed"), "{page}");
+    let record: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    for peer in ["toft", "glibc"] {
+        let outcome = &record["cases"][0]["peers"][peer][1];
+        assert_eq!(outcome["ops"], 10_000, "{record}");
+        assert!(outcome["metrics"]["minor_faults"].as_f64().unwrap() > 10.0, "{record}");
+    }
+}
+
+/// Whether the peer is really the carried library: `work` itself refuses to run when what is
+/// preloaded is not loaded, and a program says what it has mapped.
+#[test]
+fn any_program_runs_on_the_library_inside() {
+    let script = "grep -q libtoft- /proc/self/maps || { echo not on Toft >&2; exit 9; }";
+    let words = ["--runs", "1", "--peers", "toft", "--", "sh", "-c", script];
+    let output = bench(&words);
+    assert_clean(&output);
+    let output = bench(&["--runs", "1", "--peers", "glibc,toft", "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(1));
+    let page = stdout(&output);
+    assert!(page.contains("on glibc: exit status: 9: not on Toft"), "{page}");
+    assert!(!page.contains("on toft:") && !page.contains("glibc, toft:"), "{page}");
+}
+
+#[test]
+fn the_hardened_build_inside_is_measured_by_its_name() {
+    let (usual, hardened) = ("libtoft-[0-9a-f]*.so", "libtoft-secure-[0-9a-f]*.so");
+    let on = |peer: &str, file: &str| {
+        let script = format!("grep -q {file} /proc/self/maps || exit 9");
+        bench(&["--runs", "1", "--peers", peer, "--", "sh", "-c", &script])
+    };
+    for (peer, file, other) in [("toft", usual, hardened), ("toft-secure", hardened, usual)] {
+        let output = on(peer, file);
+        assert_clean(&output);
+        let page = stdout(&output);
+        assert!(page.contains(&format!("{peer} 0.")) && page.contains("carried inside"), "{page}");
+        assert_eq!(on(peer, other).status.code(), Some(1), "{peer} is not {other}");
+    }
+}
+
+#[test]
+fn the_other_commands_are_there() {
+    assert!(stdout(&bench(&["list"])).contains("replace-100k"));
+    let peers = stdout(&bench(&["peers"]));
+    for own in ["| toft ", "| toft-secure "] {
+        let line = peers.lines().find(|line| line.starts_with(own)).expect(own);
+        assert!(line.contains("carried inside"), "{peers}");
+    }
+    let peers = stdout(&bench(&["peers", "--json"]));
+    let peers: Value = serde_json::from_str(&peers).unwrap();
+    let own = peers.as_array().unwrap().iter().find(|peer| peer["name"] == "toft").unwrap();
+    assert!(own["library"].as_str().unwrap().contains("libtoft-"), "{own}");
+    let outcome = stdout(&bench(&["work", "pair", "ops=100"]));
+    let outcome: Value = serde_json::from_str(&outcome).unwrap();
+    assert_eq!(outcome["ops"], 100);
+    let help = stdout(&bench(&["--help"]));
+    assert!(help.contains("build-peers") && help.contains("--baseline"), "{help}");
+    assert!(!help.lines().any(|line| line.trim_start().starts_with("work ")), "{help}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line_and_status_2() {
+    for (words, part) in [
+        (&["--workloads", "nothing"][..], "nothing"),
+        (&["--peers", "nomalloc", "--workloads", "pair"], "nomalloc"),
+        (&["work", "nothing"], "nothing"),
+        (&["--", "no-such-program"], "program not found: no-such-program"),
+    ] {
+        let output = bench(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(said(&output).contains(part), "{}", stderr(&output));
+    }
+}

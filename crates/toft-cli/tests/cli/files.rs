@@ -1,0 +1,248 @@
+//! What every verb reads and writes in the same way: `-`, pipes, devices, files that are too long,
+//! forms that contradict each other, and lines that nothing cuts where no terminal is.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::common::*;
+use serde_json::Value;
+
+/// A function with a long name has all that is live; a line on standard input ends the program.
+const TARGET: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile sink;
+__attribute__((noinline)) void NAME(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
+int main(void) {
+    char c;
+    NAME();
+    if (write(1, "ready\n", 6) != 6) return 1;
+    return read(0, &c, 1) < 0;
+}
+"#;
+
+fn name() -> String {
+    format!("a_function_{}_of_a_long_name", "x".repeat(150))
+}
+
+fn program(place: &Path) -> PathBuf {
+    let name = format!("-DNAME={}", name());
+    compile(place, "named", TARGET, &["-fno-builtin", &name])
+}
+
+struct Target(Child);
+
+impl Target {
+    fn start(program: &Path) -> Target {
+        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", stdout(&shown).trim());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        Target(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The command in a folder, with something on its standard input.
+fn fed(place: &Path, words: &[&str], input: &[u8]) -> Output {
+    let mut command = toft();
+    command.current_dir(place).args(words).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may refuse before it has read all.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// A profile and a trace of the program.
+fn recorded(place: &Path, program: &Path) -> (Vec<u8>, Vec<u8>) {
+    let (profile, trace) = (place.join("own.toft"), place.join("own.trace"));
+    for words in [["run", "--profile", text(&profile)], ["record", "-o", text(&trace)]] {
+        let mut made = toft();
+        made.args(words).arg("--").arg(program).stdin(Stdio::null());
+        assert!(made.output().unwrap().status.success());
+    }
+    (fs::read(profile).unwrap(), fs::read(trace).unwrap())
+}
+
+const READING: [&[&str]; 6] =
+    [&["report"], &["hints"], &["trace"], &["explain"], &["heap"], &["diff", "own.toft"]];
+
+#[test]
+fn only_regular_files_are_read_and_within_bounds() {
+    let place = directory();
+    recorded(place.path(), &program(place.path()));
+    let fifo = place.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let hole = place.path().join("hole");
+    File::create(&hole).unwrap().set_len(1 << 42).unwrap();
+    for words in READING {
+        for (path, why) in [
+            (text(&fifo), "not a regular file"),
+            ("/dev/zero", "not a regular file"),
+            (text(place.path()), "not a regular file"),
+            (text(&hole), "longer than"),
+        ] {
+            let output = fed(place.path(), &[words, &[path]].concat(), b"");
+            assert_eq!(output.status.code(), Some(125), "{words:?} {path}: {}", stderr(&output));
+            // A core file is read in its parts, however long it is.
+            let why =
+                if words == ["heap"] && path == text(&hole) { "not a core file" } else { why };
+            assert!(said(&output).contains(why), "{words:?} {path}: {}", stderr(&output));
+        }
+    }
+    // What is written over is looked at first.
+    for words in [&["record", "-o", "fifo", "--", "true"][..], &["run", "--hints", "fifo", "true"]]
+    {
+        let output = fed(place.path(), words, b"");
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
+        assert!(said(&output).contains("regular file"), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let place = directory();
+    let (profile, trace) = recorded(place.path(), &program(place.path()));
+    let verbs: [(&[&str], &[u8]); 4] = [
+        (&["report", "-"], &profile),
+        (&["diff", "own.toft", "-"], &profile),
+        (&["hints", "--own-from", "1k", "-"], &profile),
+        (&["trace", "-"], &trace),
+    ];
+    for (words, input) in verbs {
+        let output = fed(place.path(), words, input);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        let of_file: Vec<&str> = words
+            .iter()
+            .map(|&word| match (word, words[0]) {
+                ("-", "trace") => "own.trace",
+                ("-", _) => "own.toft",
+                _ => word,
+            })
+            .collect();
+        let named = fed(place.path(), &of_file, b"");
+        assert_eq!(stdout(&output), stdout(&named), "{words:?}");
+        assert!(!stdout(&output).is_empty(), "{words:?}");
+        let other = fed(place.path(), words, b"something else");
+        assert_eq!(other.status.code(), Some(125), "{words:?}: {}", stderr(&other));
+    }
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let place = directory();
+    let program = program(place.path());
+    recorded(place.path(), &program);
+    let target = Target::start(&program);
+    let pid = &*target.pid();
+    let verbs: [&[&str]; 8] = [
+        &["heap", pid],
+        &["heap", pid, "--json"],
+        &["heap", pid, "--format", "folded"],
+        &["metrics", pid],
+        &["report", "own.toft"],
+        &["report", "own.toft", "--json"],
+        &["hints", "--own-from", "1k", "own.toft"],
+        &["hints", "--own-from", "1k", "--json", "own.toft"],
+    ];
+    for words in verbs {
+        let output = fed(place.path(), &[words, &["-o", "-"]].concat(), b"");
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        let printed = fed(place.path(), words, b"");
+        // Times differ.
+        let length = stdout(&printed).lines().count();
+        assert_eq!(stdout(&output).lines().count(), length, "{words:?}: {}", stdout(&output));
+        assert!(!stdout(&output).is_empty(), "{words:?}");
+    }
+    let stats = fed(place.path(), &["run", "--stats", "--json", "--output", "-", "true"], b"");
+    assert_clean(&stats);
+    assert_eq!(serde_json::from_slice::<Value>(&stats.stdout).unwrap()["exit_status"], 0);
+    let record = fed(place.path(), &["record", "-o", "-", "--", "true"], b"");
+    assert_eq!(record.status.code(), Some(125));
+    assert!(said(&record).contains("standard output is PROGRAM's"), "{}", stderr(&record));
+    let bench = ["bench", "--quick", "--runs", "1", "--workload", "pair-64", "--set", "ops=10k"];
+    for more in [["--json"].as_slice(), &["-o", "-"]] {
+        let output = fed(place.path(), &[&bench, more, &["--peers", "glibc"]].concat(), b"");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record["cases"][0]["peers"]["glibc"][0]["ops"], 10_000, "{record}");
+    }
+    assert!(!place.path().join("-").exists());
+}
+
+#[test]
+fn a_form_and_the_name_of_another_are_refused() {
+    let place = directory();
+    let program = program(place.path());
+    recorded(place.path(), &program);
+    let target = Target::start(&program);
+    let pid = &*target.pid();
+    let refused: [(&[&str], i32); 8] = [
+        (&["heap", pid, "--json", "-o", "x.html"], 2),
+        (&["heap", pid, "--format", "pprof", "-o", "x.html"], 2),
+        (&["report", "own.toft", "--json", "-o", "x.html"], 2),
+        (&["report", "own.toft", "-o", "x.unknown"], 2),
+        (&["hints", "own.toft", "--json", "-o", "x.html"], 2),
+        (&["metrics", pid, "--json", "-o", "x.html"], 2),
+        (&["bench", "--quick", "-o", "x.html"], 2),
+        (&["run", "--stats", "--json", "--output", "x.html", "touch", "started"], 125),
+    ];
+    for (words, status) in refused {
+        let output = fed(place.path(), words, b"");
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty() && !stderr(&output).is_empty(), "{words:?}");
+    }
+    assert!(!place.path().join("x.html").exists() && !place.path().join("started").exists());
+    for words in [
+        &["heap", pid, "--json", "-o", "x.json"][..],
+        &["heap", pid, "--json", "-o", "x.any"],
+        &["heap", pid, "--format", "pprof", "-o", "x.pb.gz"],
+        &["report", "own.toft", "-o", "x.html"],
+        &["run", "--stats", "--json", "--output", "x.stats", "true"],
+    ] {
+        let output = fed(place.path(), words, b"");
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn names_are_cut_on_terminals_only() {
+    let place = directory();
+    let program = program(place.path());
+    recorded(place.path(), &program);
+    let target = Target::start(&program);
+    let pid = &*target.pid();
+    let verbs: [&[&str]; 2] = [&["heap", pid], &["report", "own.toft"]];
+    for words in verbs {
+        for columns in ["80", "40", ""] {
+            let mut command = toft();
+            command.current_dir(place.path()).args(words).env("COLUMNS", columns);
+            let page = stdout(&command.output().unwrap());
+            assert!(page.contains(&name()), "{words:?} {columns}: {page}");
+        }
+        let shown = in_terminal(place.path(), words, 90);
+        assert!(shown.contains("a_function_x") && !shown.contains(&name()), "{words:?}: {shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 90), "{words:?}: {shown}");
+    }
+    let output = fed(place.path(), &["heap", pid, "-o", "x.txt"], b"");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(fs::read_to_string(place.path().join("x.txt")).unwrap().contains(&name()));
+    let words = ["run", "--stats", "--output", "stats.txt", "--", text(&program)];
+    assert_eq!(fed(place.path(), &words, b"").status.code(), Some(0));
+    let stats = fs::read_to_string(place.path().join("stats.txt")).unwrap();
+    assert!(stats.contains(&name()) && !stats.contains('\x1b'), "{stats}");
+}

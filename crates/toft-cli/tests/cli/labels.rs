@@ -1,0 +1,320 @@
+//! The labels of call sites in C++ and Rust: functions of the program, not those of containers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use serde_json::Value;
+
+/// Each function has its own call site if the containers are inlined. If not, `read_names` and
+/// `read_lines` share one.
+const CPP: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <vector>
+static std::vector<std::vector<char>> names, lines;
+static std::vector<std::vector<int>> numbers;
+__attribute__((noinline)) void keep_numbers() {
+    for (int i = 0; i < 10000; i++) { std::vector<int> v(25); v[0] = i; numbers[i].swap(v); }
+}
+__attribute__((noinline)) void read_names() { for (int i = 0; i < 10000; i++) { std::vector<char> v(300); v[0] = 1; names[i].swap(v); } }
+__attribute__((noinline)) void read_lines() { for (int i = 0; i < 30000; i++) { std::vector<char> v(300); v[0] = 1; lines[i].swap(v); } }
+int main() {
+    numbers.resize(10000); names.resize(10000); lines.resize(30000);
+    keep_numbers(); read_names(); read_lines();
+    puts("ready"); fflush(stdout); pause();
+}
+"#;
+
+const RUST: &str = r#"
+#[inline(never)]
+fn read_names(names: &mut Vec<String>) { for i in 0..10000 { names.push(format!("{i:300}")); } }
+#[inline(never)]
+fn read_lines(lines: &mut Vec<Box<[u8; 300]>>) { for i in 0..30000 { lines.push(Box::new([i as u8; 300])); } }
+fn main() {
+    let (mut names, mut lines) = (Vec::with_capacity(10000), Vec::with_capacity(30000));
+    read_names(&mut names);
+    read_lines(&mut lines);
+    println!("ready");
+    std::thread::park();
+    drop((names, lines));
+}
+"#;
+
+/// Compiles a program by another compiler than that of C.
+fn built(directory: &Path, source: &str, name: &str, compiler: &[&str]) -> PathBuf {
+    let (file, program) = (directory.join(name), directory.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let mut command = Command::new(compiler[0]);
+    let output = command.args(&compiler[1..]).arg("-o").arg(&program).arg(&file).output();
+    let output = output.unwrap_or_else(|error| panic!("the tests need {}: {error}", compiler[0]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    program
+}
+
+struct Running(Child);
+
+impl Running {
+    /// Runs a program until it is ready, without the command in between: its number is then known.
+    fn start(options: &[(&str, &str)], program: &Path) -> Running {
+        let mut command = Command::new(program);
+        command
+            .env("LD_PRELOAD", library())
+            .env("TOFT_PARTITIONS", "exact")
+            .envs(options.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Running(child)
+    }
+
+    /// `toft heap` of it.
+    fn heap(&self, options: &[&str]) -> String {
+        self.heap_with(&[], options)
+    }
+
+    fn heap_with(&self, variables: &[(&str, &str)], options: &[&str]) -> String {
+        let mut command = toft();
+        command.env_remove("DEBUGINFOD_URLS").envs(variables.iter().copied());
+        let output =
+            command.arg("heap").args(options).arg(self.0.id().to_string()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The line of a table that has this in it.
+#[track_caller]
+fn line<'a>(table: &'a str, part: &str) -> &'a str {
+    table.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part} in {table}"))
+}
+
+#[test]
+fn a_site_with_inlined_containers_is_named_by_the_function_of_the_program() {
+    let directory = directory();
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O2"]);
+    let running = Running::start(&[], &program);
+    let table = running.heap(&[]);
+    assert!(line(&table, "keep_numbers").contains("keep_numbers at program.cc:"), "{table}");
+    assert!(!table.contains("allocator"), "{table}");
+
+    let table = running.heap(&["--full"]);
+    let at = table.find("keep_numbers at program.cc:").unwrap();
+    let all: Vec<_> = table[at..].lines().skip(1).take_while(|line| line.contains(" < ")).collect();
+    assert!(all.len() > 2 && all[0].contains("allocate"), "{table}");
+    assert!(all.last().unwrap().contains("keep_numbers()"), "{table}");
+
+    let profile: Value = serde_json::from_str(&running.heap(&["--json"])).unwrap();
+    let rows = profile["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["label"]["function"] == "keep_numbers");
+    assert!(row.unwrap()["frames"].as_array().unwrap().len() > 2, "{profile}");
+}
+
+#[test]
+fn callers_that_share_the_code_of_a_library_are_told_apart_by_samples() {
+    let directory = directory();
+    // Without optimization every function has a frame pointer, and nothing is inlined.
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let running = Running::start(&[], &program);
+    let table = running.heap(&[]);
+    let note = line(&table, "come from functions of libraries");
+    assert!(note.contains("--sample 512k"), "{table}");
+    assert!(!table.contains("read_lines") && !table.contains("about "), "{table}");
+    drop(running);
+
+    let running = Running::start(&[("TOFT_SAMPLE", "4k")], &program);
+    let table = running.heap(&[]);
+    let of = |caller: &str| {
+        let line = line(&table, &format!("% from {caller} at program.cc:"));
+        let (_, share) = line.split_once("about ").unwrap();
+        share.split_once('%').unwrap().0.parse::<f64>().unwrap()
+    };
+    // Three quarters and one; thousands of samples.
+    let (lines, names) = (of("read_lines"), of("read_names"));
+    assert!((65.0..85.0).contains(&lines) && (15.0..35.0).contains(&names), "{table}");
+    assert!(!table.contains("come from functions of libraries"), "{table}");
+}
+
+#[test]
+fn callers_in_rust_are_told_apart_by_samples() {
+    let directory = directory();
+    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
+    let program = built(directory.path(), RUST, "program.rs", &rust);
+    let running = Running::start(&[], &program);
+    line(&running.heap(&[]), "come from functions of libraries");
+    drop(running);
+
+    let running = Running::start(&[("TOFT_SAMPLE", "4k")], &program);
+    let table = running.heap(&[]);
+    // The compiler has made the call to the allocator the last one there.
+    line(&table, "program::read_lines at program.rs:");
+    line(&table, "% from program::read_names at program.rs:");
+}
+
+/// Calls malloc from a page of machine code, which it has written, and names it as a language
+/// runtime does.
+const GENERATED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+    /* push rbp; mov rbp, rsp; mov rax, malloc; call rax; pop rbp; ret */
+    unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0x5d, 0xc3};
+    void *(*target)(size_t) = malloc;
+    memcpy(code + 6, &target, sizeof target);
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, code, sizeof code);
+    void *(*generated)(size_t) = (void *(*)(size_t))page;
+    for (int i = 0; i < 1000; i++) memset(generated(1000), 1, 1000);
+    char name[100];
+    snprintf(name, sizeof name, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(name, "w");
+    fprintf(map, "%lx %zx JS:*handle /srv/app.js:3:18\n", (unsigned long)page, sizeof code);
+    fclose(map);
+    puts("ready"); fflush(stdout); pause();
+}
+"#;
+
+#[test]
+fn generated_code_is_named_by_the_map_of_its_runtime() {
+    let directory = directory();
+    let program = compile(directory.path(), "program", GENERATED, &[]);
+    let running = Running::start(&[], &program);
+    let table = running.heap(&[]);
+    let map = format!("/tmp/perf-{}.map", running.0.id());
+    assert!(line(&table, "handle at app.js:3").contains("1 000"), "{table}");
+    std::fs::remove_file(map).unwrap();
+    let table = running.heap(&[]);
+    assert!(!table.contains("handle"), "{table}");
+}
+
+/// Keeps blocks of one function, which only debug information names once the program is stripped.
+const KEEPER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept;
+static __attribute__((noinline)) void keep_blocks(void) { for (int i = 0; i < 1000; i++) kept = malloc(100); }
+int main(void) { keep_blocks(); puts("ready"); fflush(stdout); pause(); }
+"#;
+
+#[track_caller]
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|e| panic!("the tests need {command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+}
+
+/// A stripped program, and its debug information in a file.
+fn stripped(directory: &Path, debug: &Path) -> PathBuf {
+    let program = compile(directory, "keeper", KEEPER, &[]);
+    succeeds(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug));
+    succeeds(Command::new("strip").arg(&program));
+    program
+}
+
+#[test]
+fn debug_information_is_found_by_the_link_to_it() {
+    let directory = directory();
+    let debug = directory.path().join("keeper.debug");
+    let program = stripped(directory.path(), &debug);
+    let running = Running::start(&[], &program);
+    assert!(!running.heap(&[]).contains("keep_blocks"), "it has no name yet");
+    drop(running);
+    let link = format!("--add-gnu-debuglink={}", text(&debug));
+    succeeds(Command::new("objcopy").arg(link).arg(&program));
+    let running = Running::start(&[], &program);
+    line(&running.heap(&[]), "keep_blocks at keeper.c:6");
+    // Another file of that name says nothing.
+    std::fs::OpenOptions::new().append(true).open(&debug).unwrap().write_all(b"x").unwrap();
+    assert!(!running.heap(&[]).contains("keep_blocks"));
+}
+
+#[test]
+fn debug_information_that_files_share_is_found() {
+    let directory = directory();
+    let programs = ["one", "two"].map(|name| compile(directory.path(), name, KEEPER, &[]));
+    // Without its symbol only debug information names the function.
+    for program in &programs {
+        succeeds(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
+    }
+    let shared = directory.path().join("shared.debug");
+    succeeds(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
+    assert!(shared.is_file());
+    let running = Running::start(&[], &programs[0]);
+    line(&running.heap(&[]), "keep_blocks at one.c:6");
+}
+
+/// Split debug information is in a file for each object, or in one package beside the program.
+#[test]
+fn debug_information_that_is_split_is_found() {
+    let directory = directory();
+    let program = compile(directory.path(), "keeper", KEEPER, &["-gsplit-dwarf"]);
+    succeeds(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
+    let split: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "dwo"))
+        .collect();
+    assert_eq!(split.len(), 1, "{split:?}");
+    let named = || {
+        let running = Running::start(&[], &program);
+        running.heap(&[])
+    };
+    line(&named(), "keep_blocks at keeper.c:6");
+    let package = directory.path().join("keeper.dwp");
+    succeeds(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
+    std::fs::remove_file(&split[0]).unwrap();
+    line(&named(), "keep_blocks at keeper.c:6");
+    std::fs::remove_file(&package).unwrap();
+    assert!(!named().contains("keep_blocks"), "neither is there");
+}
+
+#[test]
+fn debug_information_is_fetched_from_a_server_that_is_named() {
+    let directory = directory();
+    let files = directory.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    let program = stripped(directory.path(), &files.join("keeper.debug"));
+    let notes =
+        Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C").output().unwrap();
+    let notes = stdout(&notes);
+    let id = notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = Command::new("debuginfod");
+    server.args(["-d", ":memory:", "-p", &port.to_string(), "-F"]).arg(&files);
+    let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _server = Running(server.expect("the tests need debuginfod"));
+    // It has to find the file first.
+    let has_it = || {
+        let mut peer = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        let question = format!("GET /buildid/{id}/debuginfo HTTP/1.0\r\n\r\n");
+        peer.write_all(question.as_bytes()).ok()?;
+        let mut answer = Vec::new();
+        peer.read_to_end(&mut answer).ok()?;
+        answer.windows(7).take(20).any(|bytes| bytes == b" 200 OK").then_some(())
+    };
+    let begin = Instant::now();
+    while has_it().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "the server does not find the file");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let running = Running::start(&[], &program);
+    let url = format!("http://127.0.0.1:{port}");
+    let cache = directory.path().join("cache");
+    let variables = [("DEBUGINFOD_URLS", url.as_str()), ("DEBUGINFOD_CACHE_PATH", text(&cache))];
+    assert!(!running.heap(&[]).contains("keep_blocks"), "no server is asked unless it is named");
+    line(&running.heap_with(&variables, &[]), "keep_blocks at keeper.c:6");
+}

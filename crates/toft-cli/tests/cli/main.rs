@@ -1,0 +1,31 @@
+//! The command as its users run it. One program, so that tests of all files run side by side: most
+//! of them wait for another process.
+
+mod bench;
+mod common;
+mod every_verb;
+mod explain;
+mod files;
+mod filtered;
+mod heap;
+mod hints;
+mod labels;
+mod launch;
+mod leaks;
+mod metrics;
+mod own_malloc;
+mod pages;
+mod places;
+mod profile;
+mod prometheus;
+mod purge;
+mod record;
+mod rss;
+mod samples;
+mod stats;
+mod threads;
+mod toft_inside;
+mod top;
+mod verbs;
+mod vet;
+mod watch;

@@ -1,0 +1,161 @@
+//! `toft metrics` with a real Prometheus: the files of `packaging/prometheus`, a scrape, a query
+//! and an alert.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use serde_json::Value;
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn packaged(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus").join(name)
+}
+
+/// `promtool check KIND FILE`; what it says where that is no success.
+fn refused(kind: &str, file: &Path) -> Option<String> {
+    let output = Command::new("promtool").args(["check", kind]).arg(file).output();
+    let output = output.expect("the tests need promtool, of the package prometheus");
+    (!output.status.success()).then(|| stdout(&output) + &stderr(&output))
+}
+
+/// The expressions of a dashboard, and the metrics that they name.
+fn expressions(dashboard: &Value) -> Vec<&str> {
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets.map(|target| target["expr"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_packaged_files_are_valid() {
+    let place = directory();
+    assert_eq!(refused("rules", &packaged("alerts.yml")), None);
+    assert_eq!(refused("config", &packaged("prometheus.yml")), None);
+    let dashboard = fs::read_to_string(packaged("dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let all = expressions(&dashboard);
+    assert!(all.len() >= 5, "{all:?}");
+    // Grafana puts the chosen instances in place of its variable.
+    let rule = |(number, expression): (usize, &&str)| {
+        let expression = expression.replace("$instance", ".*");
+        format!("      - record: dashboard:{number}\n        expr: '{expression}'\n")
+    };
+    let rules: String = all.iter().enumerate().map(rule).collect();
+    let file = place.path().join("rules.yml");
+    fs::write(&file, format!("groups:\n  - name: dashboard\n    rules:\n{rules}")).unwrap();
+    assert_eq!(refused("rules", &file), None);
+    // The check can fail.
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("sum by (", "sum by [")).unwrap();
+    assert!(refused("rules", &file).is_some());
+    // Every metric that the files name is one of ours.
+    let alerts = fs::read_to_string(packaged("alerts.yml")).unwrap();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md"));
+    let page = page.unwrap();
+    for text in all.iter().copied().chain([alerts.as_str()]) {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for metric in words.filter(|word| word.starts_with("toft_")) {
+            assert!(page.contains(&format!("`{metric}`")), "{metric}");
+        }
+    }
+}
+
+/// A port that nothing listens at.
+fn port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The answer of Prometheus' API, if it gives one.
+fn asked(port: u16, path: &str) -> Option<Value> {
+    let mut peer = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(peer, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    peer.read_to_string(&mut answer).ok()?;
+    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+}
+
+#[track_caller]
+fn soon<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(answer) = question() {
+            return answer;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(180), "{what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+const TARGET: &str = r#"
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept;
+__attribute__((noinline)) void keep_blocks(void) { for (int i = 0; i < 1000; i++) kept = malloc(1000); }
+int main(void) { keep_blocks(); write(1, "ready\n", 6); pause(); }
+"#;
+
+#[test]
+fn prometheus_scrapes_queries_and_alerts() {
+    let place = directory();
+    let name = format!("scraped-{}", std::process::id());
+    let program = compile(place.path(), &name, TARGET, &[]);
+    let mut child = Command::new(program);
+    let child = child.env("LD_PRELOAD", library()).stdout(Stdio::piped()).spawn();
+    let mut target = Running(child.unwrap());
+    let mut line = String::new();
+    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+
+    let mut metrics = toft();
+    metrics.args(["metrics", "--name", &name, "--listen", "127.0.0.1:0"]);
+    let mut metrics = Running(metrics.stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(metrics.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
+
+    let rules = "groups:\n  - name: t\n    interval: 1s\n    rules:\n      - alert: ToftIsGone\n        expr: toft_processes < 1\n";
+    fs::write(place.path().join("rules.yml"), rules).unwrap();
+    let config = format!(
+        "global:\n  scrape_interval: 1s\nrule_files: [rules.yml]\nscrape_configs:\n  - job_name: toft\n    \
+         static_configs:\n      - targets: ['{address}']\n"
+    );
+    let file = place.path().join("prometheus.yml");
+    fs::write(&file, config).unwrap();
+    let port = port();
+    let mut server = Command::new("prometheus");
+    server.arg(format!("--config.file={}", file.display()));
+    server.arg(format!("--storage.tsdb.path={}", place.path().join("data").display()));
+    server.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+    let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _server = Running(server.expect("the tests need prometheus"));
+
+    let query = "/api/v1/query?query=toft_site_live_blocks%7Bsite%3D~%22keep_blocks.*%22%7D";
+    let found = soon("no figure is scraped", || {
+        let answer = asked(port, query)?;
+        let results = answer["data"]["result"].as_array()?.clone();
+        (!results.is_empty()).then_some(results)
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["value"][1], "1000", "{found:?}");
+    assert_eq!(found[0]["metric"]["pid"], target.0.id().to_string());
+    let alerts = || {
+        let answer = asked(port, "/api/v1/alerts")?;
+        Some(answer["data"]["alerts"].as_array()?.len())
+    };
+    assert_eq!(soon("no answer about alerts", alerts), 0);
+    drop(target);
+    soon("the alert does not fire", || alerts().filter(|&count| count == 1));
+}

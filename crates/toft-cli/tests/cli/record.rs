@@ -1,0 +1,367 @@
+//! `toft record` and `toft trace`, and that what was recorded can be replayed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+use crate::common::*;
+use serde_json::Value;
+use toft_bench::heap::Probe;
+use toft_bench::params::Params;
+use toft_bench::workloads::{On, trace};
+
+const PLAIN: &str = r#"
+#include <stdlib.h>
+int main(void) {
+    void *kept[100];
+    for (int i = 0; i < 100; i++) kept[i] = i % 2 ? malloc(1000 + i) : calloc(1, 2000);
+    for (int i = 0; i < 50; i++) kept[i] = realloc(kept[i], 5000);
+    for (int i = 0; i < 90; i++) free(kept[i]);
+    free(0);
+    void *aligned;
+    return posix_memalign(&aligned, 4096, 3) || malloc(-1ul >> 1);
+}"#;
+
+const HANDS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+enum { COUNT = 20000, SLOTS = 64 };
+static _Atomic(char *) ring[SLOTS];
+static void *make(void *unused) {
+    for (int i = 0; i < COUNT; i++) {
+        char *block = malloc(1 + i % 700), *none = 0;
+        while (!atomic_compare_exchange_weak(&ring[i % SLOTS], &none, block)) { none = 0; sched_yield(); }
+    }
+    return unused;
+}
+static void *take(void *unused) {
+    for (int i = 0; i < COUNT; i++) {
+        char *block;
+        while (!(block = atomic_exchange(&ring[i % SLOTS], 0))) sched_yield();
+        free(i % 3 ? block : realloc(block, 900));
+    }
+    return unused;
+}
+int main(void) {
+    for (int round = 0; round < 2; round++) {
+        pthread_t a, b;
+        pthread_create(&a, 0, make, 0);
+        pthread_create(&b, 0, take, 0);
+        pthread_join(a, 0);
+        pthread_join(b, 0);
+    }
+    return 0;
+}"#;
+
+const FORKS: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    void *inherited = malloc(3000);
+    int child = fork();
+    if (child == 0) { free(inherited); for (int i = 0; i < 7; i++) malloc(4321); _exit(0); }
+    waitpid(child, 0, 0);
+    free(inherited);
+    return 0;
+}"#;
+
+fn summary(file: &Path) -> Value {
+    let output = toft().args(["trace", "--json", text(file)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn record(file: &Path, program: &Path) -> Value {
+    let output = toft().args(["record", "-o", text(file), "--", text(program)]).output().unwrap();
+    assert_clean(&output);
+    summary(file)
+}
+
+/// The counts of the probe belong to the process.
+fn replayed(file: &Path) -> (u64, u64) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
+    let before = Probe::seen();
+    let params = Params::parse(["repeat=1"]).unwrap();
+    trace::run_file(On::Probe(Probe::new(0)), file, &params).unwrap();
+    let after = Probe::seen();
+    (after.allocations - before.allocations, after.frees - before.frees)
+}
+
+#[test]
+fn every_call_is_recorded_and_a_replay_makes_the_same() {
+    let directory = directory();
+    let program = compile(directory.path(), "plain", PLAIN, &["-fno-builtin"]);
+    let file = directory.path().join("plain.trace");
+    let all = record(&file, &program);
+    assert_eq!((&all["allocations"], &all["frees"]), (&101.into(), &90.into()), "{all}");
+    assert_eq!((&all["resizes"], &all["zeroed"]), (&50.into(), &50.into()), "{all}");
+    assert_eq!((&all["aligned"], &all["left_blocks"]), (&1.into(), &11.into()), "{all}");
+    assert_eq!(all["threads"], 1);
+    assert_eq!(all["top_sites"][0]["allocations"], 50);
+    assert!(all["top_sites"][0]["site"].as_str().unwrap().starts_with("plain+0x"), "{all}");
+    assert_eq!(replayed(&file), (101, 101));
+}
+
+/// The recorder has a separate list of names, and it misses calls of a name that the list lacks in
+/// silence.
+#[test]
+fn the_recorder_stands_before_each_name_that_the_library_has() {
+    let of_libc = |name: &&str| !name.starts_with("toft_") && !name.starts_with("__");
+    // What only asks or sets; glibc's second names are not recorded.
+    let others = ["malloc_usable_size", "malloc_trim", "mallopt", "mallinfo", "mallinfo2"];
+    let others = [&others[..], &["malloc_stats", "malloc_info", "prctl", "syscall"]].concat();
+    let others = [&others[..], &["dlopen", "dlmopen", "pthread_key_create"]].concat();
+    let names = include_str!("../../../../tests/abi/symbols.txt").lines();
+    let names = names.filter(|line| !line.is_empty() && !line.starts_with('#')).filter(of_libc);
+    let wanted: BTreeSet<&str> = names.filter(|name| !others.contains(name)).collect();
+    assert!(wanted.contains("malloc") && wanted.contains("_Znwm") && wanted.len() > 30);
+
+    let directory = directory();
+    let file = directory.path().join("names.trace");
+    let words = ["record", "-o", text(&file), "--", "cat", "/proc/self/maps"];
+    let maps = stdout(&toft().args(words).output().unwrap());
+    let mapped = |line: &&str| line.contains("/libtoft_record");
+    let library = maps.lines().find(mapped).and_then(|line| line.split_whitespace().last());
+    let library = library.unwrap_or_else(|| panic!("the recorder is not there: {maps}"));
+    let table = Command::new("nm").args(["-D", "--defined-only", library]).output().unwrap();
+    let table = stdout(&table);
+    let found: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        // The program's end, and what it becomes.
+        .filter(|name| !name.starts_with("exec") && !["_exit", "_Exit", "fexecve"].contains(name))
+        .collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn blocks_that_are_handed_between_threads_survive() {
+    let directory = directory();
+    let program = compile(directory.path(), "hands", HANDS, &["-fno-builtin", "-pthread"]);
+    let file = directory.path().join("hands.trace");
+    let all = record(&file, &program);
+    assert!(all["frees"].as_u64().unwrap() >= 40_000, "{all}");
+    assert!(all["frees_by_other_threads"].as_u64().unwrap() >= 40_000, "{all}");
+    assert_eq!((&all["stray_events"], &all["unrecorded_calls"]), (&0.into(), &0.into()));
+    assert_eq!(all["threads"], 5);
+    let allocations = all["allocations"].as_u64().unwrap();
+    assert_eq!(replayed(&file), (allocations, allocations));
+}
+
+#[test]
+fn the_child_of_a_fork_writes_a_file_of_its_own() {
+    let directory = directory();
+    let program = compile(directory.path(), "forks", FORKS, &["-fno-builtin"]);
+    let file = directory.path().join("forks.trace");
+    let parent = record(&file, &program);
+    assert_eq!((&parent["allocations"], &parent["frees"]), (&1.into(), &1.into()), "{parent}");
+    let child = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| text(path).contains("forks.trace."))
+        .expect("the child's file");
+    let child = summary(&child);
+    assert_eq!((&child["allocations"], &child["bytes"]), (&7.into(), &30_247.into()), "{child}");
+    assert_eq!((&child["frees"], &child["unknown_frees"]), (&0.into(), &1.into()), "{child}");
+}
+
+#[test]
+fn a_trace_is_shown_on_one_screen_and_replaces_only_a_trace() {
+    let directory = directory();
+    let program = compile(directory.path(), "plain", PLAIN, &["-fno-builtin"]);
+    let file = directory.path().join("plain.trace");
+    record(&file, &program);
+    record(&file, &program);
+    let output = toft().args(["trace", "--sites", "1", text(&file)]).output().unwrap();
+    let page = stdout(&output);
+    assert!(page.lines().count() < 40 && page.contains("101 from"), "{page}");
+    assert_eq!(page.lines().filter(|line| line.contains("plain+0x")).count(), 1, "{page}");
+
+    fs::write(&file, &fs::read(&file).unwrap()[..300]).unwrap();
+    let output = toft().args(["trace", text(&file)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(said(&output).contains("cut off"));
+
+    fs::write(&file, "a letter").unwrap();
+    let output = toft().args(["trace", text(&file)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("not a trace"));
+    let output = toft().args(["record", "-o", text(&file), "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("not replaced"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a letter");
+}
+
+#[test]
+fn children_are_recorded_when_that_is_asked_for() {
+    let directory = directory();
+    for (options, more) in [(&[][..], false), (&["--children"][..], true)] {
+        let file = directory.path().join(format!("{more}.trace"));
+        let mut command = toft();
+        command.arg("record").args(options).args(["-o", text(&file), "--"]);
+        let output = command.args(["bash", "-c", "perl -e 1; exit 3"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let files = fs::read_dir(directory.path()).unwrap();
+        let mine = |path: &Path| text(path).contains(&format!("{more}.trace."));
+        assert_eq!(files.filter(|entry| mine(&entry.as_ref().unwrap().path())).count() > 0, more);
+    }
+    let output = toft().args(["record", "--", "/nowhere/at-all"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+}
+
+/// Ends after 10 allocations: by what is named, in a program that has written nothing yet.
+const ENDS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+static void late(void) { malloc(77); }
+int main(int count, char **words) {
+    char *none[] = {"true", 0};
+    const char *how = words[1], *path = "/bin/true";
+    for (int i = 0; i < 10; i++) malloc(100 + i);
+    if (!strcmp(how, "_exit")) _exit(0);
+    if (!strcmp(how, "_Exit")) _Exit(0);
+    if (!strcmp(how, "exit")) exit(0);
+    if (!strcmp(how, "quick_exit")) { at_quick_exit(late); quick_exit(0); }
+    if (!strcmp(how, "execve")) execve(path, none, environ);
+    if (!strcmp(how, "execv")) execv(path, none);
+    if (!strcmp(how, "execvp")) execvp("true", none);
+    if (!strcmp(how, "execvpe")) execvpe("true", none, environ);
+    if (!strcmp(how, "fexecve")) fexecve(open(path, O_RDONLY), none, environ);
+    if (!strcmp(how, "execveat")) execveat(AT_FDCWD, path, none, environ, 0);
+    char *many[] = {"/bin/sh", "-c", "test $# = 9", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    #define MANY many[0], many[1], many[2], many[3], many[4], many[5], many[6], many[7], many[8], \
+        many[9], many[10], many[11], many[12], (char *)0
+    if (!strcmp(how, "execl")) execl("/bin/sh", MANY);
+    if (!strcmp(how, "execlp")) execlp("sh", MANY);
+    char *own[] = {"GIVEN=7", 0};
+    if (!strcmp(how, "execle")) execle("/bin/sh", "sh", "-c", "test $GIVEN = 7", (char *)0, own);
+    return 9;
+}"#;
+
+/// A list of arguments arrives whole, and what was gathered is in the file.
+#[test]
+fn what_is_gathered_is_written_at_every_end_and_before_every_exec() {
+    let directory = directory();
+    let program = compile(directory.path(), "ends", ENDS, &["-fno-builtin"]);
+    let ends = ["exit", "_exit", "_Exit", "quick_exit"];
+    let execs = ["execve", "execv", "execvp", "execvpe", "fexecve", "execveat"];
+    for how in ends.iter().chain(&execs).chain(&["execl", "execlp", "execle"]) {
+        let file = directory.path().join(format!("{how}.trace"));
+        let output =
+            toft().args(["record", "-o", text(&file), "--", text(&program), how]).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{how}");
+        let all = summary(&file);
+        let sizes = all["bytes"].as_u64().unwrap();
+        let late = u64::from(*how == "quick_exit");
+        assert_eq!((&all["allocations"], sizes), (&(10 + late).into(), 1045 + 77 * late), "{how}");
+    }
+}
+
+const NAMES: &str = r#"
+#include <cstdlib>
+#include <new>
+struct alignas(64) Wide { char bytes[64]; };
+int main() {
+    auto al = std::align_val_t(64);
+    std::nothrow_t const &no = std::nothrow;
+    ::operator delete(::operator new(101));
+    ::operator delete[](::operator new[](102));
+    ::operator delete(::operator new(103, no), no);
+    ::operator delete[](::operator new[](104, no), no);
+    ::operator delete(::operator new(105, al), al);
+    ::operator delete[](::operator new[](106, al), al);
+    ::operator delete(::operator new(107, al, no), al, no);
+    ::operator delete[](::operator new[](108, al, no), al, no);
+    ::operator delete(::operator new(109), 109);
+    ::operator delete[](::operator new[](110), 110);
+    ::operator delete(::operator new(111, al), 111, al);
+    ::operator delete[](::operator new[](112, al), 112, al);
+    delete new int;
+    delete new Wide;
+    ::operator new(1000);
+    int caught = 0;
+    try { ::operator new(static_cast<size_t>(-1) >> 1); } catch (std::bad_alloc const &) { caught = 1; }
+    return caught == 1 && ::operator new(static_cast<size_t>(-1) >> 1, no) == nullptr ? 0 : 1;
+}"#;
+
+#[test]
+fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
+    let directory = directory();
+    let source = directory.path().join("names.cc");
+    fs::write(&source, NAMES).unwrap();
+    let program = directory.path().join("names");
+    let words = ["-std=c++17", "-O0", "-g", "-o"];
+    let made = std::process::Command::new("g++").args(words).arg(&program).arg(&source).output();
+    let made = made.expect("the tests need g++");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let file = directory.path().join("names.trace");
+    let all = record(&file, &program);
+    // The C++ library has one block for the time when memory is out, and an exception is another.
+    let (allocations, frees) = (&all["allocations"], &all["frees"]);
+    let library = allocations.as_u64().unwrap() - 15;
+    assert!(library <= 4 && frees.as_u64().unwrap() >= 14, "{all}");
+    assert_eq!((&all["aligned"], &all["unknown_frees"]), (&7.into(), &0.into()), "{all}");
+    assert_eq!(all["stray_events"], 0);
+    // Each call site is the program's, and not one inside of the C++ library.
+    let output = toft().args(["trace", "--json", "--sites", "40", text(&file)]).output().unwrap();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let own = all["top_sites"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|site| site["site"].as_str().unwrap().starts_with("names+0x"));
+    assert_eq!(own.count(), 15, "{all}");
+}
+
+/// Calls `malloc` once from each of `places` places, which it writes itself.
+#[cfg(target_arch = "x86_64")]
+const PLACES: &str = r#"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int count, char **words) {
+    long places = atol(words[1]);
+    unsigned char *code = mmap(0, places * 32, PROT_READ | PROT_WRITE | PROT_EXEC,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *here = code;
+    void *(*function)(size_t) = malloc;
+    for (long i = 0; i < places; i++, here += 32) {
+        /* sub rsp, 8; mov edi, 8; mov rax, function; call rax; add rsp, 8; ret */
+        memcpy(here, "\x48\x83\xec\x08\xbf\x08\0\0\0\x48\xb8", 11);
+        memcpy(here + 11, &function, 8);
+        memcpy(here + 19, "\xff\xd0\x48\x83\xc4\x08\xc3", 7);
+        free(((void *(*)(void))here)());
+    }
+    return 0;
+}"#;
+
+/// A hundred thousand call sites keep their numbers, and of more it is said how many do not.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn many_call_sites_are_told_apart_and_too_many_are_counted() {
+    let directory = directory();
+    let program = compile(directory.path(), "places", PLACES, &["-fno-builtin"]);
+    for (places, without) in [(100_000u64, 0), (140_000, 140_000 - (1 << 17))] {
+        let file = directory.path().join(format!("{places}.trace"));
+        let words = ["record", "-o", text(&file), "--", text(&program), &places.to_string()];
+        assert_clean(&toft().args(words).output().unwrap());
+        let all = summary(&file);
+        assert_eq!(all["allocations"], places);
+        assert_eq!(all["calls_without_site"], without);
+        let sites = places - without + u64::from(without > 0);
+        assert_eq!(all["call_sites"], sites);
+        let output = toft().args(["trace", text(&file)]).output().unwrap();
+        assert_eq!(stdout(&output).contains("no call site"), without > 0, "{}", stdout(&output));
+    }
+}

@@ -1,0 +1,371 @@
+//! Sampled stacks, from the program to every output: `toft run --sample`, TOFT_SAMPLE.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::*;
+use serde_json::Value;
+
+/// Known chains of calls, each with separate blocks, by what the first argument says.
+const CHAINS: &str = r#"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+#define STAY __asm__ volatile("" ::: "memory")
+static void *kept[100000];
+NOINLINE void *leaf(size_t n) { void *p = malloc(n); STAY; return p; }
+NOINLINE void *middle(size_t n) { void *p = leaf(n); STAY; return p; }
+NOINLINE void *other(size_t n) { void *p = leaf(n); STAY; return p; }
+NOINLINE void *zeroed(size_t n) { void *p = calloc(1, n); STAY; return p; }
+NOINLINE void *aligned(size_t n) { void *p = aligned_alloc(64, n); STAY; return p; }
+NOINLINE void *moved(void *q, size_t n) { void *p = realloc(q, n); STAY; return p; }
+NOINLINE void *deep(int depth, size_t n) { void *p = depth ? deep(depth - 1, n) : malloc(n); STAY; return p; }
+static void *thread(void *unused) { for (int i = 0; i < 300; i++) kept[5000 + i] = middle(96); return unused; }
+/* malloc, with anything for a frame pointer. */
+void *broken(size_t n, uintptr_t frame);
+__asm__(".text\n.globl broken\n.type broken, @function\nbroken: push %rbp\nmov %rsi, %rbp\ncall malloc@plt\n"
+        "pop %rbp\nret\n.size broken, . - broken\n");
+static char *wall;
+static void *walled(void *unused) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t frames[] = {here - 64, here + 3, 0xdeadbeefdeadbee8, UINTPTR_MAX - 7, (uintptr_t)wall,
+                          (uintptr_t)wall - 8, here + (1 << 21), (uintptr_t)kept};
+    for (int i = 0; i < 80; i++) kept[6000 + i] = broken(48, frames[i % 8]);
+    return unused;
+}
+static void join(void *(*body)(void *), pthread_attr_t *how) {
+    pthread_t t;
+    if (pthread_create(&t, how, body, NULL) || pthread_join(t, NULL)) exit(3);
+}
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    if (!strcmp(how, "exact")) {
+        for (int i = 0; i < 1000; i++) kept[i] = middle(48);
+        for (int i = 1000; i < 1100; i++) kept[i] = other(48);
+        for (int i = 1100; i < 1200; i++) kept[i] = zeroed(64);
+        for (int i = 1200; i < 1300; i++) kept[i] = aligned(256);
+        for (int i = 1300; i < 1310; i++) kept[i] = middle(300000);
+        for (int i = 1310; i < 1360; i++) kept[i] = deep(9, 128);
+        for (int i = 0; i < 400; i++) free(kept[i]);
+        free(kept[1300]);
+        /* 48 is a slot of its own: it stays. The large ones are freed there, and had here. */
+        for (int i = 400; i < 500; i++) if (moved(kept[i], 40) != kept[i]) return 4;
+        for (int i = 1305; i < 1310; i++) kept[i] = moved(kept[i], 3000000);
+        join(thread, NULL);
+        for (int i = 5000; i < 5100; i++) free(kept[i]);
+    } else if (!strcmp(how, "gone")) {
+        for (int i = 0; i < 5000; i++) kept[i] = middle(16 << i % 8);
+        for (int i = 0; i < 20; i++) kept[7000 + i] = other(200000);
+        join(thread, NULL);
+        for (int i = 0; i < 100000; i++) free(kept[i]);
+    } else if (!strcmp(how, "many")) {
+        static const size_t sizes[] = {16, 80, 512, 3000, 20000};
+        for (int i = 0; i < 100000; i++) {
+            kept[i] = i % 2 ? middle(sizes[i % 5]) : other(sizes[i % 5]);
+            if (i % 4 == 1) { free(kept[i]); kept[i] = NULL; }
+        }
+    } else if (!strcmp(how, "beside")) {
+        for (int i = 0; i < 40000; i++)
+            for (int j = 0, place = i * 37 % 64; j < 64; j++) {
+                free(middle(1000));
+                if (j == place) free(other(64000));
+            }
+    } else if (!strcmp(how, "broken")) {
+        size_t half = 256 << 10;
+        char *stack = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        wall = stack + half;
+        if (mprotect(wall, half, PROT_NONE)) return 5;
+        pthread_attr_t attr;
+        pthread_attr_init(&attr);
+        if (pthread_attr_setstack(&attr, stack, half)) return 6;
+        join(walled, &attr);
+        for (int i = 0; i < 10; i++) kept[i] = deep(80, 128);
+    } else if (!strcmp(how, "fork")) {
+        for (int i = 0; i < 200; i++) kept[i] = middle(48);
+        if (!fork()) {
+            for (int i = 0; i < 150; i++) free(kept[i]);
+            for (int i = 200; i < 230; i++) kept[i] = other(48);
+            exit(0);
+        }
+        while (wait(NULL) > 0) {}
+    } else if (!strcmp(how, "wait")) {
+        for (int i = 0; i < 1000; i++) kept[i] = middle(48);
+        for (int i = 0; i < 10; i++) kept[1000 + i] = other(300000);
+        printf("ready\n"); fflush(stdout); pause();
+    }
+    return 0;
+}
+"#;
+
+fn chains(directory: &Path) -> PathBuf {
+    let flags =
+        ["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-builtin", "-pthread"];
+    compile(directory, "chains", CHAINS, &flags)
+}
+
+fn report(file: &Path) -> Value {
+    let output = toft().args(["report", "--json"]).arg(file).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What `toft run --sample` writes of one of the program's ways.
+fn sampled(directory: &Path, interval: &str, how: &str) -> Value {
+    let (program, file) = (chains(directory), directory.join("heap.toft"));
+    let mut toft = toft();
+    toft.args(["run", "--sample", interval, "--profile"]).arg(&file);
+    let output = toft.arg("--").arg(&program).arg(how).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    report(&file)
+}
+
+/// The functions of a stack, innermost first, those of the program's own.
+fn names(stack: &Value) -> String {
+    let calls = stack["calls"].as_array().unwrap().iter();
+    let names = calls.filter_map(|call| call["frames"][0]["function"].as_str());
+    let mut names: Vec<&str> = names.collect();
+    if let Some(end) = names.iter().position(|name| *name == "main" || *name == "thread") {
+        names.truncate(end + 1);
+    }
+    names.join("<")
+}
+
+/// A figure's sum over the stacks of those names.
+fn sum(profile: &Value, stack: &str, figure: &str) -> u64 {
+    let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
+    stacks.filter(|s| names(s) == stack).map(|s| s[figure].as_u64().unwrap()).sum()
+}
+
+/// A figure of the rows of a function, which are exact.
+fn exact(profile: &Value, function: &str, figure: &str) -> u64 {
+    let rows = profile["rows"].as_array().unwrap().iter();
+    let rows = rows.filter(|row| row["frames"][0]["function"] == function);
+    rows.map(|row| row[figure].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn with_every_byte_chosen_stacks_are_exact() {
+    let directory = directory();
+    let profile = sampled(directory.path(), "1", "exact");
+    let is = |stack: &str, had: u64, live: u64| {
+        let seen = [
+            sum(&profile, stack, "samples"),
+            sum(&profile, stack, "allocations"),
+            sum(&profile, stack, "live_samples"),
+            sum(&profile, stack, "objects"),
+        ];
+        assert_eq!(seen, [had, had, live, live], "{stack}: {profile:#}");
+    };
+    is("leaf<middle<main", 1010, 604);
+    is("leaf<other<main", 100, 100);
+    is("zeroed<main", 100, 100);
+    is("aligned<main", 100, 100);
+    is(&format!("{}main", "deep<".repeat(10)), 50, 50);
+    is("leaf<middle<thread", 300, 200);
+    // In place is no separate call; a block that gets another size is had where that was asked for.
+    is("moved<main", 5, 5);
+    // These are the rows' blocks; the rows keep a large block where it was had first: nothing was
+    // lost.
+    for function in ["leaf", "zeroed", "aligned", "deep"] {
+        let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
+        let mine = stacks.filter(|s| {
+            let name = s["calls"][0]["frames"][0]["function"].as_str();
+            name == Some(function) || function == "leaf" && name == Some("moved")
+        });
+        let bytes: u64 = mine.map(|s| s["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(bytes, exact(&profile, function, "bytes"), "{function}");
+    }
+    assert_eq!(profile["sampled"]["missed"], 0);
+}
+
+#[test]
+fn estimates_are_within_their_scatter() {
+    let directory = directory();
+    let interval = 64 << 10;
+    let profile = sampled(directory.path(), "64k", "many");
+    // A block of s bytes is chosen with probability p, and counts for s / p: the variance of each
+    // is s * s * (1 - p) / p.
+    let slots = [16.0, 80.0, 512.0, 3072.0, 20480.0];
+    let (bytes, scatter) = slots.iter().fold((0.0, 0.0), |(bytes, scatter), s: &f64| {
+        let p = -f64::exp_m1(-s / f64::from(interval));
+        (bytes + 10_000.0 * s, scatter + 10_000.0 * s * s * (1.0 - p) / p)
+    });
+    for (stack, live) in [("leaf<middle<main", 0.5), ("leaf<other<main", 1.0)] {
+        let near = |figure: &str, expected: f64, scatter: f64| {
+            let estimate = sum(&profile, stack, figure) as f64;
+            let off = (estimate - expected).abs();
+            assert!(
+                off < 5.0 * scatter.sqrt(),
+                "{stack} {figure}: {estimate} {expected} {scatter}"
+            );
+            assert!(estimate != expected, "{stack} {figure}: no estimate");
+        };
+        near("allocated", bytes, scatter);
+        near("bytes", bytes * live, scatter * live);
+    }
+    // As tight as that: half as much would be seen.
+    assert!(5.0 * scatter.sqrt() < 0.25 * bytes, "{scatter} {bytes}");
+}
+
+/// What a claim was cut for is not taken by another site of the thread, which asks before: each has
+/// its share.
+#[test]
+fn what_two_sites_allocate_in_turn_is_told_of_both_alike() {
+    let directory = directory();
+    let profile = sampled(directory.path(), "128k", "beside");
+    for (stack, slot) in [("leaf<middle<main", 1024.0), ("leaf<other<main", 65536.0)] {
+        let blocks = if slot < 2000.0 { 64.0 * 40_000.0 } else { 40_000.0 };
+        let p = -f64::exp_m1(-slot / f64::from(128 << 10));
+        let (bytes, scatter) = (blocks * slot, f64::sqrt(blocks * slot * slot * (1.0 - p) / p));
+        let estimate = sum(&profile, stack, "allocated") as f64;
+        let off = (estimate - bytes).abs();
+        assert!(off < 5.0 * scatter, "{stack}: {estimate} {bytes} {scatter}");
+        // Where the other one takes what a claim was cut for it is a tenth.
+        assert!(5.0 * scatter < 0.05 * bytes, "{scatter} {bytes}");
+    }
+}
+
+#[test]
+fn what_is_freed_is_subtracted_to_nothing() {
+    let directory = directory();
+    for interval in ["1", "4k", "100k"] {
+        let profile = sampled(directory.path(), interval, "gone");
+        for stack in ["leaf<middle<main", "leaf<other<main", "leaf<middle<thread"] {
+            for figure in ["live_samples", "objects", "bytes"] {
+                assert_eq!(sum(&profile, stack, figure), 0, "{interval} {stack} {figure}");
+            }
+        }
+        assert!(sum(&profile, "leaf<other<main", "samples") >= 10, "{interval}");
+    }
+}
+
+#[test]
+fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
+    let directory = directory();
+    let profile = sampled(directory.path(), "1", "broken");
+    let stacks = profile["sampled"]["stacks"].as_array().unwrap();
+    let of = |name: &str| -> Vec<&Value> {
+        stacks.iter().filter(|s| s["calls"][0]["frames"][0]["function"] == name).collect()
+    };
+    let broken = of("broken");
+    let samples: u64 = broken.iter().map(|s| s["samples"].as_u64().unwrap()).sum();
+    assert_eq!(samples, 80, "{broken:#?}");
+    for stack in broken {
+        assert_eq!((stack["truncated"].as_bool(), names(stack).as_str()), (Some(true), "broken"));
+    }
+    // 81 calls and main are more than are kept.
+    let [deep] = of("deep")[..] else { panic!("{stacks:#?}") };
+    assert_eq!((deep["truncated"].as_bool(), deep["samples"].as_u64()), (Some(true), Some(10)));
+    assert!(deep["calls"].as_array().unwrap().len() >= 50);
+    // And it is said: of the loader's own, too, which may have no frame pointers.
+    let cut = stacks.iter().filter(|s| s["truncated"] == true);
+    let cut: u64 = cut.map(|s| s["samples"].as_u64().unwrap()).sum();
+    let text = toft().arg("report").arg(directory.path().join("heap.toft")).output().unwrap();
+    let said = format!("\n{cut} of the samples have a truncated stack\n");
+    assert!(cut >= 90 && stdout(&text).contains(&said), "{}", stdout(&text));
+}
+
+#[test]
+fn a_child_goes_on_from_what_its_parent_had() {
+    let directory = directory();
+    let program = chains(directory.path());
+    let file = directory.path().join("fork.toft");
+    let mut toft = toft();
+    toft.args(["run", "--sample", "1", "--env"]).arg(format!("TOFT_PROFILE={}.%p", file.display()));
+    let output = toft.arg("--").arg(&program).arg("fork").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| text(path).contains("fork.toft."));
+    let figures = |profile: &Value, stack: &str| {
+        (sum(profile, stack, "samples"), sum(profile, stack, "objects"))
+    };
+    let mut seen: Vec<_> = files
+        .map(|path| report(&path))
+        .map(|p| (figures(&p, "leaf<middle<main"), figures(&p, "leaf<other<main")))
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [((200, 50), (30, 30)), ((200, 200), (0, 0))]);
+}
+
+#[test]
+fn without_the_option_there_is_nothing_of_it() {
+    let directory = directory();
+    let (program, file) = (chains(directory.path()), directory.path().join("heap.toft"));
+    let output =
+        toft().args(["run", "--profile"]).arg(&file).arg("--").arg(&program).arg("exact").output();
+    assert_eq!(output.unwrap().status.code(), Some(0));
+    assert!(!fs::read_to_string(&file).unwrap().contains("sampled"));
+    let output = toft().args(["report", "--stacks", "--format", "folded"]).arg(&file).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("keeps no stacks: start it with TOFT_SAMPLE=512k"));
+}
+
+#[test]
+fn from_outside_every_form_has_the_stacks_apart() {
+    let directory = directory();
+    let program = chains(directory.path());
+    let mut toft_run = toft();
+    toft_run.args(["run", "--sample", "1", "--"]).arg(&program).arg("wait");
+    let mut child = toft_run.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = Command::new("pgrep").arg("-P").arg(child.id().to_string()).output().unwrap();
+    let pid = stdout(&pid).trim().to_owned();
+    let file = directory.path().join("heap.toft");
+    let taken = toft().args(["heap", &pid, "-o"]).arg(&file).output().unwrap();
+    assert_eq!(taken.status.code(), Some(0), "{}", stderr(&taken));
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    child.wait().unwrap();
+
+    let profile = report(&file);
+    assert_eq!(sum(&profile, "leaf<middle<main", "objects"), 1000, "{profile:#}");
+    assert_eq!(sum(&profile, "leaf<other<main", "objects"), 10);
+    let form = |words: &[&str]| {
+        let output = toft().arg("report").arg(&file).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let folded = form(&["--stacks", "--format", "folded"]);
+    let middle = folded.lines().find(|line| line.contains("middle")).unwrap();
+    let frames: Vec<&str> = middle.split(';').map(|f| f.split(" at ").next().unwrap()).collect();
+    assert_eq!(frames[frames.len() - 3..], ["main", "middle", "leaf"], "{folded}");
+    assert!(middle.ends_with(" 48000"), "{middle}");
+    let sites = form(&["--format", "folded"]);
+    assert!(sites.contains("leaf at") && !sites.contains("middle"), "{sites}");
+    assert!(
+        form(&["--stacks", "--format", "flame"]).contains("sampled stacks: about 2.9 MiB live")
+    );
+    let text = form(&[]);
+    let (table, stacks) = text.split_once("sampled stacks: estimates from ").expect(&text);
+    assert!(!table.contains("middle") && stacks.contains("< middle at chains.c:"), "{text}");
+    assert!(form(&["--format", "html"]).contains("id=\"sampled\""));
+
+    // In pprof's own hands.
+    let proto = directory.path().join("heap.pb.gz");
+    let saved = toft().arg("report").arg(&file).arg("-o").arg(&proto).output().unwrap();
+    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
+    let go = |words: &[&str]| {
+        let output = Command::new("go").args(["tool", "pprof"]).args(words).arg(&proto).output();
+        let output = output.expect("the tests need go");
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let traces = go(&["-traces", "-sample_index=sampled_inuse_objects"]);
+    let words = traces.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("1000 leaf middle main"), "{traces}");
+    assert!(words.contains("10 leaf other main"), "{traces}");
+    let top = go(&["-top", "-cum", "-sample_index=sampled_inuse_space"]);
+    assert!(top.lines().any(|line| line.ends_with(" middle")), "{top}");
+    // What it shows by default is exact, and has no callers.
+    assert!(!go(&["-top"]).contains("middle"));
+}

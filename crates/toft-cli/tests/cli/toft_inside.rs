@@ -1,0 +1,49 @@
+//! A Rust program that has Toft as its global allocator gets no all-clear of a preloaded one: these
+//! tests are it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::*;
+
+#[global_allocator]
+static ALLOCATOR: toft::Toft = toft::Toft;
+
+#[test]
+fn a_rust_program_with_toft_inside_gets_no_all_clear() {
+    let program = std::env::current_exe().unwrap();
+    assert_no_all_clear(&program, "Toft");
+    // Without symbols it is known by a constant.
+    let folder = directory();
+    assert_no_all_clear(&stripped(&program, folder.path()), "Toft");
+}
+
+/// A copy of the program without symbols.
+fn stripped(program: &Path, folder: &Path) -> PathBuf {
+    let bare = folder.join("bare");
+    let strip = Command::new("objcopy").arg("--strip-all").args([program, &bare]).status();
+    assert!(strip.expect("the tests need binutils").success());
+    bare
+}
+
+#[track_caller]
+fn assert_no_all_clear(program: &Path, whose: &str) {
+    for options in [&["--leaks"][..], &["--leaks", "--strict"], &["--strict"]] {
+        let output = run(options, &[text(program), "--list"]);
+        let page = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{page}");
+        assert!(page.contains(&format!("brings its own malloc ({whose})")), "{page}");
+        assert!(page.contains("blocks of that malloc were not checked"), "{page}");
+        assert!(!page.contains("no leaks"), "{page}");
+    }
+}
+
+/// The command has the library's crate, and allocates from libc.
+#[test]
+fn a_program_that_uses_the_crate_for_something_else_is_not_taken_for_one() {
+    let folder = directory();
+    let program = Path::new(env!("CARGO_BIN_EXE_toft"));
+    for program in [program, &stripped(program, folder.path())] {
+        assert_clean(&run(&["--strict"], &[text(program), "--version"]));
+    }
+}

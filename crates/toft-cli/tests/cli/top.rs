@@ -1,0 +1,394 @@
+//! `toft top` in a terminal of 80 columns and 24 lines, with keys, and what it says where there is
+//! none.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::*;
+use serde_json::Value;
+
+const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
+
+/// Has two sites at rest, one that grows by 100 blocks at each line that it reads, and one that has
+/// 1000 blocks one after another at each line that begins with c.
+const TARGET: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static void *volatile sink;
+__attribute__((noinline)) void resting(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
+__attribute__((noinline)) void small(void) { for (int i = 0; i < 5000; i++) sink = malloc(50); }
+__attribute__((noinline)) void growing(void) { for (int i = 0; i < 100; i++) sink = malloc(1000); }
+__attribute__((noinline)) void churning(void) { for (int i = 0; i < 1000; i++) free(sink = malloc(3000)); }
+int main(void) {
+    // Or the first read allocates, between two looks.
+    static char buffer[4096];
+    setvbuf(stdin, buffer, _IOFBF, sizeof buffer);
+    char line[10];
+    resting(); small(); growing();
+    puts("ready"); fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) { if (*line == 'c') churning(); else growing(); puts("grown"); fflush(stdout); }
+}
+"#;
+
+struct Target {
+    child: Child,
+    pid: i32,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Target {
+    fn start(directory: &Path) -> Target {
+        Target::with(directory, &[])
+    }
+
+    fn with(directory: &Path, options: &[(&str, &str)]) -> Target {
+        let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
+        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+        let mut command = Command::new(program);
+        let command =
+            command.env("LD_PRELOAD", stdout(&shown).trim()).envs(options.iter().copied());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        Target { pid: child.id() as i32, child, lines }
+    }
+
+    fn grow(&mut self) {
+        self.tell(b"g\n");
+    }
+
+    fn tell(&mut self, line: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(line).unwrap();
+        assert_eq!(self.lines.next().unwrap().unwrap(), "grown");
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command in a separate terminal, which `script` makes.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    picture: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Terminal {
+    fn start(pid: i32) -> Terminal {
+        Terminal::of_width(pid, 80)
+    }
+
+    fn of_width(pid: i32, columns: u16) -> Terminal {
+        let words = format!(
+            "stty rows 24 cols {columns}; exec {} top --interval 0.1 {pid}",
+            env!("CARGO_BIN_EXE_toft")
+        );
+        let mut script = Command::new("script");
+        script
+            .args(["-qec", &words, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh");
+        script.env_remove("COLUMNS").env_remove("LINES").env_remove("NO_COLOR");
+        let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the tests need script, of util-linux");
+        let picture =
+            Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZeroU16::new(columns).unwrap(), 0)));
+        let (mut output, to) = (child.stdout.take().unwrap(), Arc::clone(&picture));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                to.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        Terminal { keys: child.stdin.take().unwrap(), child, picture }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn contents(&self) -> String {
+        self.picture.lock().unwrap().screen().contents()
+    }
+
+    /// The picture, once it is as asked.
+    #[track_caller]
+    fn wait(&self, what: &str, ok: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + Duration::from_secs(300);
+        loop {
+            let contents = self.contents();
+            if ok(&contents) {
+                return contents;
+            }
+            assert!(Instant::now() < deadline, "{what}:\n{contents}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.press("q");
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Functions of the table's lines, from above. By default call sites are hashed into partitions by
+/// a number that differs in each process: two of them may share one, and are marked.
+fn sites(contents: &str) -> Vec<String> {
+    let lines = contents.lines().filter(|line| line.contains(" at target.c:"));
+    lines
+        .map(|line| {
+            let name = line.split(" at ").next().unwrap().split_whitespace().last().unwrap();
+            name.strip_prefix('~').unwrap_or(name).to_owned()
+        })
+        .collect()
+}
+
+fn begins(contents: &str, names: [&str; 3]) -> bool {
+    sites(contents).iter().take(3).eq(names)
+}
+
+#[test]
+fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    let first = terminal.wait("live first", |text| begins(text, ["resting", "small", "growing"]));
+    assert!(
+        first.contains(&format!("{} (target)", target.pid)) && first.contains("RSS "),
+        "{first}"
+    );
+    assert!(
+        first.contains("x live)") && first.contains("1 threads") || first.contains("2 threads"),
+        "{first}"
+    );
+    assert!(first.lines().all(|line| line.chars().count() <= 80), "{first}");
+    assert_eq!(first.lines().count(), 24, "the last line says which keys there are: {first}");
+
+    target.grow();
+    let line =
+        |text: &str| text.lines().find(|line| line.contains("growing at")).unwrap_or("").to_owned();
+    // 100 blocks of 1008 bytes or a little more.
+    terminal.wait("growth", |text| {
+        line(text).contains("+98.4 KiB") || line(text).contains("+100.0 KiB")
+    });
+    terminal.press("sss");
+    terminal
+        .wait("sorted by growth", |text| sites(text).first().is_some_and(|site| site == "growing"));
+    terminal.press("z");
+    terminal.wait("growth from now", |text| !line(text).contains('+'));
+    terminal.press("s");
+    terminal
+        .wait("sorted by blocks", |text| sites(text).first().is_some_and(|site| site == "small"));
+    terminal.press("r");
+    terminal.wait("turned", |text| sites(text).last().is_some_and(|site| site == "small"));
+    terminal.press("r/rest");
+    terminal
+        .wait("filtered while typing", |text| sites(text) == ["resting"] && text.contains("rest_"));
+    terminal.press("\r");
+    terminal
+        .wait("filtered", |text| sites(text) == ["resting"] && text.contains("/rest (Esc: all)"));
+    terminal.press("\r");
+    let inside = terminal.wait("inside", |text| text.contains("partition"));
+    assert!(inside.contains("target+0x") && inside.contains("1 000"), "{inside}");
+    terminal.press("\x1b");
+    terminal.wait("back", |text| !text.contains("partition") && sites(text) == ["resting"]);
+    terminal.press("\x1b");
+    terminal.wait("all", |text| sites(text).len() >= 3);
+    terminal.press("j\r");
+    terminal.wait("the second", |text| text.contains("partition") && text.contains("at target.c:"));
+    terminal.press("\x1b");
+    terminal.wait("back again", |text| sites(text).len() >= 3);
+
+    // Beside it another one goes on, and says when there has been something to see: two looks,
+    // however long they take.
+    let beside = Terminal::start(target.pid);
+    terminal.press(" ");
+    terminal.wait("held", |text| text.contains("HELD"));
+    let before = line(&terminal.contents());
+    let mut seen = beside.wait("beside", |text| line(text).contains("growing"));
+    for _ in 0..2 {
+        let old = line(&seen);
+        target.grow();
+        seen = beside
+            .wait("growth beside", |text| line(text).contains("growing") && line(text) != old);
+    }
+    assert_eq!(line(&terminal.contents()), before);
+    assert_eq!(beside.end(), Some(0));
+    terminal.press(" ");
+    terminal.wait("goes on", |text| line(text) != before);
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn call_sites_that_share_a_partition_are_marked() {
+    let directory = directory();
+    let marked = |options: &[(&str, &str)]| {
+        let target = Target::with(directory.path(), options);
+        let terminal = Terminal::start(target.pid);
+        let text = terminal.wait("there", |text| sites(text).len() >= 3);
+        assert_eq!(terminal.end(), Some(0));
+        ["resting", "small", "growing"].map(|name| text.contains(&format!(" ~{name} at ")))
+    };
+    assert_eq!(marked(&[("TOFT_PARTITIONS", "1")])[..2], [true, true]);
+    assert_eq!(marked(&[("TOFT_PARTITIONS", "exact")]), [false; 3]);
+}
+
+#[test]
+fn threads_are_shown_in_place_of_call_sites() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    let first = terminal.wait("there", |text| sites(text).len() >= 3);
+    assert!(first.contains("t threads"), "{first}");
+    terminal.press("t");
+    let mine = format!("{} (target), sleeps", target.pid);
+    let line = |text: &str| text.lines().find(|line| line.contains(&mine)).map(str::to_owned);
+    let owns = terminal.wait("threads", |text| line(text).is_some());
+    assert!(
+        owns.contains("free (RSS)") && owns.contains("uncollected") && !owns.contains("alloc/s"),
+        "{owns}"
+    );
+    assert!(owns.lines().all(|line| line.chars().count() <= 80), "{owns}");
+    // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
+    assert!(line(&owns).unwrap().contains(" 6 10"), "{owns}");
+    target.grow();
+    // 100 blocks of 1008 bytes or a little more.
+    terminal.wait("growth", |text| {
+        line(text).is_some_and(|line| line.contains("+98.4 KiB") || line.contains("+100.0 KiB"))
+    });
+    terminal.press("z");
+    terminal.wait("growth from now", |text| line(text).is_some_and(|line| !line.contains('+')));
+    terminal.press("j\x1b");
+    terminal.wait("back", |text| sites(text).len() >= 3);
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    terminal.wait("there", |text| sites(text).len() >= 3);
+    let pid = target.pid;
+    drop(target);
+    terminal.wait("told", |text| text.contains(&format!("toft: process {pid} has ended")));
+    assert!(!terminal.picture.lock().unwrap().screen().alternate_screen());
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+}
+
+/// Whatever the width, figures are whole: columns go instead.
+#[test]
+fn a_narrow_terminal_has_fewer_columns() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    for columns in [79, 70, 60, 50, 40, 32] {
+        let mut terminal = Terminal::of_width(target.pid, columns);
+        let whole = |text: &str| {
+            let line = text.lines().find(|line| line.contains("resting at"));
+            line.is_some_and(|line| {
+                line.starts_with("   1.9 MiB ") || line.starts_with("   2.0 MiB ")
+            })
+        };
+        let text = terminal.wait("whole", whole);
+        assert!(text.lines().all(|line| line.chars().count() <= columns.into()), "{text}");
+        let head = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with("v live"));
+            line.or(text.lines().find(|line| line.trim_start().starts_with("live  ")))
+                .is_some_and(|line| line.contains(name))
+        };
+        assert_eq!(head(&text, "calls/s"), columns >= 75, "{columns}: {text}");
+        assert_eq!(head(&text, "growth"), columns > 42, "{columns}: {text}");
+        terminal.press("t");
+        // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
+        let owns = |text: &str| text.lines().any(|line| line.trim_start().starts_with("2.4 MiB "));
+        let text = terminal.wait("whole, by thread", owns);
+        assert_eq!(head(&text, "uncollected"), columns >= 77, "{columns}: {text}");
+        assert_eq!(terminal.end(), Some(0));
+    }
+}
+
+#[test]
+fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    let pid = target.pid.to_string();
+    let output = toft()
+        .args(["top", "--json", "--count", "3", "--interval", "0.05", &pid])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0]["bytes"].as_u64().unwrap() > 2_000_000 && lines[0]["growth_bytes"] == 0);
+    let refused = toft().args(["top", &pid]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(said(&refused).contains("a terminal is needed"));
+    let nobody = toft().args(["top", "--json", "2147483647"]).output().unwrap();
+    assert!(said(&nobody).contains("there is no process"));
+    assert_eq!(
+        toft().args(["top", "--interval", "0", &pid]).output().unwrap().status.code(),
+        Some(2)
+    );
+}
+
+/// A site of which nothing is ever live at a reading.
+#[test]
+fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut looking = toft();
+    let words = ["top", "--json", "--count", "30", "--interval", "0.05"];
+    let mut child =
+        looking.args(words).arg(target.pid.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut all = lines.next().unwrap() + "\n";
+    target.tell(b"c\n");
+    all.extend(lines.map(|line| line + "\n"));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (mut blocks, mut bytes, mut lives) = (0, 0, Vec::new());
+    for line in all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        for site in line["sites"].as_array().unwrap() {
+            if site["function"] != "churning" {
+                continue;
+            }
+            assert_eq!(
+                (site["objects"].as_u64(), site["growth_bytes"].as_i64()),
+                (Some(0), Some(0))
+            );
+            blocks += site["allocations"].as_u64().unwrap();
+            bytes += site["allocated_bytes"].as_u64().unwrap();
+            lives.push(site["mean_lifetime_seconds"].as_f64());
+        }
+    }
+    // Of a thread at work a reading may see one more or less; the next reading counts it.
+    assert_eq!(blocks, 1000, "{all}");
+    assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
+    assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
+
+    // Likewise by two looks of `toft heap`, in which nothing comes; and of a single one it is not
+    // said.
+    let pid = target.pid.to_string();
+    let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
+    assert_clean(&looks);
+    let resting =
+        |page: &str| page.lines().find(|line| line.contains("resting at")).unwrap().to_owned();
+    assert!(resting(&stdout(&looks)).contains("unknown"), "{}", stdout(&looks));
+    let once = toft().args(["heap", &pid]).output().unwrap();
+    assert!(!stdout(&once).contains("lives") && stdout(&once).contains("slot"));
+
+    let output = toft().args(["heap", "--json", &target.pid.to_string()]).output().unwrap();
+    let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = profile["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["frames"][0]["function"] == "churning").unwrap();
+    assert_eq!((row["objects"].as_u64(), row["allocations"].as_u64()), (Some(0), Some(1000)));
+}
