@@ -5,7 +5,8 @@
 
 use allocator_api2::vec::Vec;
 use toft_arena::source::Manual;
-use toft_arena::{Anywhere, OneThread, Packed, Shared};
+use toft_arena::{Anywhere, OneThread, Shared};
+use toft_arena::shape::Packed;
 
 type Request<'a> = &'a Shared<Packed, Manual, OneThread>;
 

@@ -5,7 +5,8 @@
 
 use std::alloc::Layout;
 use std::ptr::null_mut;
-use toft_arena::{Heap, Narrow, Within};
+use toft_arena::Heap;
+use toft_arena::shape::{Narrow, Within};
 
 const SIZE: usize = 1 << 20;
 /// What is before the heap's own memory: the heap, and the place of a message.

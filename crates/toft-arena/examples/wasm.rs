@@ -9,13 +9,10 @@
 #[cfg(target_arch = "wasm32")]
 mod module {
     use std::collections::BTreeMap;
-    use toft_arena::source::{Linear, WasmMemory};
-    use toft_arena::{Anywhere, Packed, Shared, Unlocked};
+    use toft_arena::{Small, Wasm};
 
-    // SAFETY: a module without threads has one user, and no interrupts.
     #[global_allocator]
-    static ARENA: Shared<Packed, Linear<WasmMemory>, Unlocked> =
-        Shared::new(Anywhere, Linear::new(WasmMemory), unsafe { Unlocked::new() });
+    static ARENA: Wasm<Small> = Wasm::wasm();
 
     /// Makes `count` words, and returns how many bytes they have together.
     #[unsafe(no_mangle)]

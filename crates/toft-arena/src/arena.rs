@@ -1,10 +1,11 @@
 //! A heap with a source of memory.
 
-use crate::fault::NoMemory;
-use crate::heap::{Heap, Invariant, Survey};
+use crate::fault::{NoMemory, SpanError};
+use crate::heap::{Heap, Invariant, Span, Survey};
 use crate::shape::{Checks, Shape};
 use crate::source::Source;
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// How often a source may give memory for one request without the request being met. Each time the
@@ -37,7 +38,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     /// Unsafe, for the heap goes on using what its source frees when it is dropped:
     ///
     /// ```compile_fail,E0133
-    /// use toft_arena::{Anywhere, Arena, Heap, Packed, source::Manual};
+    /// use toft_arena::{Anywhere, Arena, Heap, source::Manual};
+    /// use toft_arena::shape::Packed;
     /// let mut arena = Arena::<Packed, _>::new(Anywhere, Manual);
     /// let stolen = std::mem::replace(arena.heap_mut(), Heap::new(Anywhere));
     /// ```
@@ -49,6 +51,14 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         &mut self.heap
     }
 
+    /// As [`Heap::claim_static`].
+    ///
+    /// # Errors
+    /// As `Heap::claim_static`.
+    pub fn claim(&mut self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
+        self.heap.claim_static(memory)
+    }
+
     /// The source, read-only.
     pub fn source(&self) -> &F {
         &self.source
@@ -57,7 +67,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     /// The source, to change how it works.
     ///
     /// ```compile_fail,E0133
-    /// use toft_arena::{Anywhere, Arena, Packed, source::Manual};
+    /// use toft_arena::{Anywhere, Arena, source::Manual};
+    /// use toft_arena::shape::Packed;
     /// let mut arena = Arena::<Packed, _>::new(Anywhere, Manual);
     /// *arena.source_mut() = Manual;
     /// ```

@@ -68,6 +68,8 @@ pub enum SpanError {
     Live,
     /// A free chunk at an end was written over; it is noted as a fault too.
     Broken,
+    /// The caller has the arena's lock already.
+    Locked,
 }
 
 impl fmt::Display for SpanError {
@@ -79,6 +81,7 @@ impl fmt::Display for SpanError {
             Self::Overlaps => "the span overlaps another",
             Self::Unknown => "the heap has no such span",
             Self::Broken => "a free chunk at the span's end was overwritten",
+            Self::Locked => "the caller has the arena's lock already",
             Self::Live => "the span has live blocks there",
         })
     }

@@ -1,9 +1,27 @@
 //! What is fixed at compile time about a heap: its words, its alignment, its bins, its checks.
+//!
+//! Most programs choose one of [`Fast`], [`Small`] and [`Checked`], which the crate also has at its
+//! root. The other shapes here are for special needs, and a program may write its own.
+//!
+//! | shape | alignment | smallest chunk | overhead of a block | for |
+//! |---|---|---|---|---|
+//! | [`Fast`] | 32 | 32 | 8 | speed |
+//! | [`Small`] | 8 | 24 | 8 | little code, a small table of bins |
+//! | [`Checked`] | 8 | 24 | 8 | finding bugs: every pointer is checked, calls are counted |
+//! | [`Packed`] | 8 | 24 | 8 | the closest fit |
+//! | [`Standard`] | 16 | 32 | 8 | C's alignment |
+//! | [`Bare`] | 32 | 32 | 8 | speed without checks |
+//! | [`Narrow`] | 8 | 16 | 4 | memory below 4 GiB that processes share |
+//! | [`Relative`] | 8 | 24 | 8 | larger memory that processes share |
+//!
+//! Sizes are in bytes, on 64 bits.
 
 use crate::fault::Fault;
-use crate::space::{Anywhere, Space, Within};
-use crate::table::{Table, Tables};
-use crate::word::Word;
+use crate::space::Anywhere;
+pub use crate::space::{Space, Within};
+pub use crate::table::{Table, Tables};
+pub use crate::word::Word;
+use core::marker::PhantomData;
 
 /// How much a heap checks before it trusts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +65,8 @@ pub trait Shape: 'static {
     const ROUNDED: usize = 0;
     /// Whether everything is tried before a request fails: every chunk in which an aligned block
     /// might lie, those of a bin of which only some are large enough, and the memory below a block
-    /// that is to grow. Else a request fails that could be met, though seldom, and there is a fifth
-    /// less code.
+    /// that is to grow. Else only the first eight chunks of such a bin are checked: a request fails
+    /// that could be met, though seldom, and there is a fifth less code.
     const THOROUGH: bool = true;
     /// Whether a chunk that has grown, because a freed one beside it has joined it, is kept outside
     /// of the bins: where there is room, or where it has grown twice in a row. Another that joins
@@ -75,15 +93,16 @@ pub struct Standard;
 /// sizes for each doubling, so that few differ in size, and freed ones are parked for the next
 /// request of their size. They take at least 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Swift;
+pub struct Fast;
 
-/// As [`Swift`], and nothing is checked: for memory that only trusted code writes, as other arenas
+/// As [`Fast`], and nothing is checked: for memory that only trusted code writes, as other arenas
 /// take for granted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare;
 
-/// For the least code, with the feature `small`: nothing is checked, and not everything is tried
-/// before a request fails. Blocks are as those of [`Packed`].
+/// For microcontrollers and WebAssembly: little code, and 64 bins instead of 320 or more. Nothing is
+/// checked. A request may fail although one free chunk among many would have served. Blocks are as
+/// those of [`Packed`]. The feature `small` makes the code smaller still.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Small;
 
@@ -121,17 +140,26 @@ macro_rules! eight {
 }
 
 eight! { Packed, Anywhere, }
-eight! { Small, Anywhere,
-    const CHECKS: Checks = Checks::None;
-    const CAREFUL: bool = false;
-    const THOROUGH: bool = false;
-}
 eight! { Relative, Within<usize>,
     const CHECKS: Checks = Checks::Tags;
 }
 eight! { Checked, Anywhere,
     const CHECKS: Checks = Checks::Pointers;
     const COUNT: bool = true;
+}
+
+/// 16 exact bins, and four for each doubling up to half a megabyte.
+type Few = Table<usize, 64, { 64 / usize::BITS as usize }>;
+
+impl Shape for Small {
+    type Space = Anywhere;
+    type Bins = Few;
+    const ALIGN: usize = 8;
+    const EXACT: usize = 128;
+    const STEPS: u32 = 2;
+    const CHECKS: Checks = Checks::None;
+    const CAREFUL: bool = false;
+    const THOROUGH: bool = false;
 }
 
 impl Shape for Standard {
@@ -149,7 +177,7 @@ type Parking = Table<usize, 448, 7, 144, 384>;
 #[cfg(not(target_pointer_width = "64"))]
 type Parking = Table<usize, 320, 10, 144, 256>;
 
-macro_rules! swift {
+macro_rules! fast {
     ($name:ty, $($more:tt)*) => {
         impl Shape for $name {
             type Space = Anywhere;
@@ -165,8 +193,8 @@ macro_rules! swift {
     };
 }
 
-swift! { Swift, }
-swift! { Bare,
+fast! { Fast, }
+fast! { Bare,
     const CHECKS: Checks = Checks::None;
 }
 
@@ -177,6 +205,48 @@ impl Shape for Narrow {
     const EXACT: usize = 512;
     const STEPS: u32 = 4;
     const CHECKS: Checks = Checks::Tags;
+}
+
+/// A function that is called with each fault: see [`OnFault`].
+pub trait FaultHook: 'static {
+    /// As [`Shape::on_fault`], with the same duties.
+    fn on_fault(fault: Fault);
+}
+
+/// The shape `S`, of which each fault is passed to the hook `H`.
+///
+/// ```
+/// use toft_arena::shape::{FaultHook, OnFault};
+/// use toft_arena::{Anywhere, Checked, Fault, Heap};
+///
+/// struct Log;
+/// impl FaultHook for Log {
+///     fn on_fault(fault: Fault) {
+///         eprintln!("{fault}");
+///     }
+/// }
+///
+/// let heap = Heap::<OnFault<Checked, Log>>::new(Anywhere);
+/// assert_eq!(heap.faults().0, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnFault<S, H>(PhantomData<fn() -> (S, H)>);
+
+impl<S: Shape, H: FaultHook> Shape for OnFault<S, H> {
+    type Space = S::Space;
+    type Bins = S::Bins;
+    const ALIGN: usize = S::ALIGN;
+    const EXACT: usize = S::EXACT;
+    const STEPS: u32 = S::STEPS;
+    const CHECKS: Checks = S::CHECKS;
+    const CAREFUL: bool = S::CAREFUL;
+    const ROUNDED: usize = S::ROUNDED;
+    const THOROUGH: bool = S::THOROUGH;
+    const RUNS: bool = S::RUNS;
+    const COUNT: bool = S::COUNT;
+    fn on_fault(fault: Fault) {
+        H::on_fault(fault);
+    }
 }
 
 /// What follows from a [`Shape`].
@@ -217,6 +287,10 @@ pub(crate) trait Sizes: Shape {
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
     };
+
+    /// Whether what is left of a chunk that was split is kept outside of the bins. That takes a
+    /// fifth of the code, so a shape that is not thorough goes without.
+    const RESTS: bool = Self::THOROUGH;
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.
     #[cfg_attr(not(feature = "small"), inline(always))]
@@ -293,7 +367,7 @@ mod tests {
         }
         holds::<Packed>();
         holds::<Standard>();
-        holds::<Swift>();
+        holds::<Fast>();
         holds::<Narrow>();
     }
 }

@@ -10,7 +10,8 @@
 use std::alloc::Layout;
 use std::process::Command;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Bare, Heap, Narrow, Packed, Shape, Standard, Swift, Within};
+use toft_arena::{Anywhere, Heap, Fast};
+use toft_arena::shape::{Bare, Narrow, Packed, Shape, Standard, Within};
 
 const VARIABLE: &str = "TOFT_ARENA_DEFECT";
 
@@ -88,7 +89,7 @@ fn one() {
         match words[0] {
             "packed" => commit(anywhere::<Packed>(memory), number, defect),
             "standard" => commit(anywhere::<Standard>(memory), number, defect),
-            "swift" => commit(anywhere::<Swift>(memory), number, defect),
+            "fast" => commit(anywhere::<Fast>(memory), number, defect),
             "bare" => commit(anywhere::<Bare>(memory), number, defect),
             _ => {
                 let mut heap = Heap::<Narrow>::new(Within::new(memory, SIZE));
@@ -101,7 +102,7 @@ fn one() {
 
 #[test]
 fn each_defect_is_reported_and_its_twin_is_not() {
-    for shape in ["packed", "standard", "swift", "bare", "narrow"] {
+    for shape in ["packed", "standard", "fast", "bare", "narrow"] {
         for (number, (name, _)) in defects::<Packed>().iter().enumerate() {
             for defect in [true, false] {
                 // Tags of four bytes share eight with the end of a block.

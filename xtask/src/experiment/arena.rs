@@ -118,15 +118,15 @@ const TABLES: &[(&str, &str, Option<&str>)] = &[
 ];
 
 /// What is not measured by its code.
-const LEFT_OUT: &[&str] = &["striped swift", "narrow", "unchecked"];
+const LEFT_OUT: &[&str] = &["striped fast", "narrow", "unchecked"];
 
 /// Allocators in this order, and then all others; the first are ours.
 const ORDER: &[&str] = &[
     "small",
     "packed",
     "standard",
-    "swift",
-    "striped swift",
+    "fast",
+    "striped fast",
     "bare",
     "narrow",
     "checked",
@@ -204,12 +204,12 @@ mod tests {
     fn a_row_has_figures_and_ratios_and_says_what_fails() {
         let figures = json!({
             "talc": { "200": { "best": 50.0 }, "1000": { "best": 10.0 } },
-            "swift": { "200": { "best": 60.0 } },
+            "fast": { "200": { "best": 60.0 } },
         });
         let text = rows(&figures, Some("talc"));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "|  | 200 | 1000 |");
-        assert_eq!(lines[2], "| swift | 60.0 (1.20) | fails |");
+        assert_eq!(lines[2], "| fast | 60.0 (1.20) | fails |");
         assert_eq!(lines[3], "| talc | 50.0 | 10.0 |");
     }
 }

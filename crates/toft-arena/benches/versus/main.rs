@@ -30,6 +30,8 @@ const WORKLOADS: &[(&str, Run)] = &[
     ("random", workloads::random_actions),
     ("exhaustion", workloads::heap_exhaustion),
     ("efficiency", workloads::efficiency),
+    ("refills", workloads::refills),
+    ("spans", workloads::spans),
     ("octiles", workloads::octiles),
     ("aligned", workloads::aligned),
     ("bursts", workloads::bursts),
@@ -112,6 +114,7 @@ fn main() {
         println!("allocators: {}", all_peers.join(", "));
         println!("rounds=N: how often each is run (5)");
         println!("actions=N max=N: of random, how many thousands, and which size alone");
+        println!("fills=N: of refills, how often the heap is filled again (299)");
         println!("region=N: MiB of memory (256)");
         println!("json=FILE: all figures of all rounds");
         return;

@@ -37,19 +37,19 @@ type Make = fn(&Region) -> Box<dyn Peer>;
 
 /// Every allocator there is.
 pub const PEERS: &[(&str, Make)] = &[
-    ("packed", |region| Box::new(Toft::<toft_arena::Packed>::new(region))),
-    ("standard", |region| Box::new(Toft::<toft_arena::Standard>::new(region))),
+    ("packed", |region| Box::new(Toft::<toft_arena::shape::Packed>::new(region))),
+    ("standard", |region| Box::new(Toft::<toft_arena::shape::Standard>::new(region))),
     ("checked", |region| Box::new(Toft::<toft_arena::Checked>::new(region))),
-    ("swift", |region| Box::new(Toft::<toft_arena::Swift>::new(region))),
-    ("bare", |region| Box::new(Toft::<toft_arena::Bare>::new(region))),
+    ("fast", |region| Box::new(Toft::<toft_arena::Fast>::new(region))),
+    ("bare", |region| Box::new(Toft::<toft_arena::shape::Bare>::new(region))),
     ("unchecked", |region| Box::new(Toft::<Unchecked>::new(region))),
     ("narrow", |region| {
         // SAFETY: the region is one mapping.
-        let space = unsafe { toft_arena::Within::new(region.start, region.size) };
+        let space = unsafe { toft_arena::shape::Within::new(region.start, region.size) };
         let mut heap = toft_arena::Heap::new(space);
         // SAFETY: the region is used by one peer at a time.
         unsafe { heap.claim(region.start, region.size) }.unwrap();
-        Box::new(Toft::<toft_arena::Narrow>(heap))
+        Box::new(Toft::<toft_arena::shape::Narrow>(heap))
     }),
     ("talc", |region| Box::new(Talc::new(region))),
     ("rlsf", |region| Box::new(Rlsf::new(region))),
@@ -62,18 +62,18 @@ pub const PEERS: &[(&str, Make)] = &[
 /// As `Packed`, without any check.
 pub struct Unchecked;
 
-impl toft_arena::Shape for Unchecked {
+impl toft_arena::shape::Shape for Unchecked {
     type Space = toft_arena::Anywhere;
-    type Bins = <toft_arena::Packed as toft_arena::Shape>::Bins;
+    type Bins = <toft_arena::shape::Packed as toft_arena::shape::Shape>::Bins;
     const ALIGN: usize = 8;
     const EXACT: usize = 1024;
     const STEPS: u32 = 4;
-    const CHECKS: toft_arena::Checks = toft_arena::Checks::None;
+    const CHECKS: toft_arena::shape::Checks = toft_arena::shape::Checks::None;
 }
 
-struct Toft<S: toft_arena::Shape>(toft_arena::Heap<S>);
+struct Toft<S: toft_arena::shape::Shape>(toft_arena::Heap<S>);
 
-impl<S: toft_arena::Shape<Space = toft_arena::Anywhere>> Toft<S> {
+impl<S: toft_arena::shape::Shape<Space = toft_arena::Anywhere>> Toft<S> {
     fn new(region: &Region) -> Self {
         let mut heap = toft_arena::Heap::new(toft_arena::Anywhere);
         // SAFETY: the region is used by one peer at a time.
@@ -82,7 +82,7 @@ impl<S: toft_arena::Shape<Space = toft_arena::Anywhere>> Toft<S> {
     }
 }
 
-impl<S: toft_arena::Shape> Peer for Toft<S> {
+impl<S: toft_arena::shape::Shape> Peer for Toft<S> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> *mut u8 {
         self.0.allocate(layout).map_or(null_mut(), NonNull::as_ptr)

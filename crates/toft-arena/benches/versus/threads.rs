@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Barrier;
 use std::time::Instant;
 use toft_arena::source::Once;
-use toft_arena::{Anywhere, LockApi, Shared, Striped, Swift};
+use toft_arena::{Anywhere, LockApi, Shared, Striped, Fast};
 
 /// Stripes: four for each of two processors.
 const STRIPES: usize = 8;
@@ -75,17 +75,17 @@ type Talc = talc::TalcLock<RawMutex, talc::source::Manual>;
 /// Named as in [`peers::PEERS`]; `None` for what is left out here.
 fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
     Some(match name {
-        "swift" => {
+        "fast" => {
             // SAFETY: the region is used by one allocator at a time.
             let once = unsafe { Once::new(region.start, region.size) };
             let lock = LockApi::<RawMutex>::new();
-            Box::new(Global(Shared::<Swift, _, _>::new(Anywhere, once, lock)))
+            Box::new(Global(Shared::<Fast, _, _>::new(Anywhere, once, lock)))
         }
-        "striped swift" => {
+        "striped fast" => {
             let locks = [const { LockApi::<RawMutex>::new() }; STRIPES];
             // SAFETY: as above.
             let striped =
-                unsafe { Striped::<Swift, _, STRIPES>::new(region.start, region.size, locks) };
+                unsafe { Striped::<Fast, _, STRIPES>::new(region.start, region.size, locks) };
             Box::new(Global(striped))
         }
         "talc" => {
@@ -104,8 +104,8 @@ fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
 
 /// The names that `random` knows.
 pub const NAMES: &[&str] = &[
-    "swift",
-    "striped swift",
+    "fast",
+    "striped fast",
     "talc",
     "rlsf",
     "dlmalloc",

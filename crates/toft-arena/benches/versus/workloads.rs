@@ -186,51 +186,122 @@ fn beyond(live: &[Live], region: &Region) -> bool {
 }
 
 /// Five allocations, one free and four resizings of ten, up to 10 000 and 100 000 bytes, until one
-/// fails. The share of the memory that is in use then, in percent.
+/// fails. The share of the memory that is in use then, in percent, in a new heap each time.
 pub fn efficiency(make: Make, region: &Region, round: u64) -> Figures {
-    let (mut sum, mut rng) = (0.0, Rng::new(round));
     const TIMES: usize = 6;
+    let (mut sum, mut rng) = (0.0, Rng::new(round));
     let region = region.first(128 << 20);
     for _ in 0..TIMES {
         let mut peer = make(&region);
-        let (mut live, mut used) = (Vec::<Live>::new(), 0);
-        loop {
-            match rng.within(0, 10) {
-                0..5 => {
-                    let bound = rng.within(16, 10_000);
-                    let layout = Layout::from_size_align(rng.within(4, bound), rng.align(8));
-                    let layout = layout.unwrap();
-                    let block = peer.allocate(layout);
-                    if block.is_null() || used > region.size {
-                        break;
-                    }
-                    used += layout.size();
-                    live.push(Live(block, layout));
-                }
-                5 if !live.is_empty() => {
-                    let Live(block, layout) = live.swap_remove(rng.within(0, live.len()));
-                    used -= layout.size();
-                    peer.free(block, layout);
-                }
-                6..10 if !live.is_empty() => {
-                    let which = rng.within(0, live.len());
-                    let Live(block, layout) = live[which];
-                    let new = Layout::from_size_align(rng.within(1, 100_000), layout.align());
-                    let new = new.unwrap();
-                    let block = peer.resize(block, layout, new.size());
-                    if block.is_null() {
-                        break;
-                    }
-                    used = used - layout.size() + new.size();
-                    live[which] = Live(block, new);
-                }
-                _ => {}
-            }
-        }
-        sum += 100.0 * used as f64 / region.size as f64;
-        clear(&mut *peer, &mut live);
+        sum += filling(&mut *peer, &region, &mut rng);
     }
     vec![("% used", sum / TIMES as f64)]
+}
+
+/// As `efficiency`, of one heap that is filled and cleared again and again: the first filling, and
+/// the mean of all others.
+pub fn refills(make: Make, region: &Region, round: u64) -> Figures {
+    let (mut rng, region) = (Rng::new(round), region.first(128 << 20));
+    let mut peer = make(&region);
+    let first = filling(&mut *peer, &region, &mut rng);
+    let (mut sum, mut times, start) = (0.0, 0, Instant::now());
+    while times < number("fills", 299) && start.elapsed() < 10 * PATIENCE {
+        sum += filling(&mut *peer, &region, &mut rng);
+        times += 1;
+    }
+    vec![("% first", first), ("% later", sum / times as f64)]
+}
+
+/// Fills a heap until a request fails, and clears it; the share that was in use.
+fn filling(peer: &mut dyn Peer, region: &Region, rng: &mut Rng) -> f64 {
+    let (mut live, mut used) = (Vec::<Live>::new(), 0);
+    loop {
+        match rng.within(0, 10) {
+            0..5 => {
+                let bound = rng.within(16, 10_000);
+                let layout = Layout::from_size_align(rng.within(4, bound), rng.align(8));
+                let layout = layout.unwrap();
+                let block = peer.allocate(layout);
+                if block.is_null() || used > region.size {
+                    break;
+                }
+                used += layout.size();
+                live.push(Live(block, layout));
+            }
+            5 if !live.is_empty() => {
+                let Live(block, layout) = live.swap_remove(rng.within(0, live.len()));
+                used -= layout.size();
+                peer.free(block, layout);
+            }
+            6..10 if !live.is_empty() => {
+                let which = rng.within(0, live.len());
+                let Live(block, layout) = live[which];
+                let new = Layout::from_size_align(rng.within(1, 100_000), layout.align());
+                let new = new.unwrap();
+                let block = peer.resize(block, layout, new.size());
+                if block.is_null() {
+                    break;
+                }
+                used = used - layout.size() + new.size();
+                live[which] = Live(block, new);
+            }
+            _ => {}
+        }
+    }
+    clear(peer, &mut live);
+    100.0 * used as f64 / region.size as f64
+}
+
+/// The memory that random actions reach into, in percent of the most that is live at once, for each
+/// maximum of sizes.
+pub fn spans(make: Make, region: &Region, round: u64) -> Figures {
+    const NAMES: [&str; 5] = ["% 200", "% 1000", "% 3000", "% 10000", "% 30000"];
+    let mut figures = Vec::new();
+    for (name, (_, max)) in NAMES.into_iter().zip(MAXIMA) {
+        let region = region.first(128 << 20);
+        let mut peer = Reach { peer: make(&region), end: 0, live: 0, most: 0 };
+        talcs_actions(&mut peer, &mut Vec::new(), &mut Rng::new(round), max);
+        let span = peer.end - region.start.addr();
+        figures.push((name, 100.0 * span as f64 / peer.most as f64));
+    }
+    figures
+}
+
+/// An allocator, how far its blocks reach, and how many bytes of them are live.
+struct Reach {
+    peer: Box<dyn Peer>,
+    end: usize,
+    live: usize,
+    most: usize,
+}
+
+impl Reach {
+    fn had(&mut self, block: *mut u8, size: usize) -> *mut u8 {
+        if !block.is_null() {
+            self.end = self.end.max(block.addr() + size);
+            self.live += size;
+            self.most = self.most.max(self.live);
+        }
+        block
+    }
+}
+
+impl Peer for Reach {
+    fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        let block = self.peer.allocate(layout);
+        self.had(block, layout.size())
+    }
+    fn free(&mut self, block: *mut u8, layout: Layout) {
+        self.live -= layout.size();
+        self.peer.free(block, layout);
+    }
+    fn resize(&mut self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let new = self.peer.resize(block, layout, size);
+        if !new.is_null() {
+            self.live -= layout.size();
+        }
+        self.had(new, size)
+    }
 }
 
 #[inline(always)]

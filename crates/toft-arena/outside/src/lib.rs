@@ -2,20 +2,10 @@
 //! switches interrupts off.
 #![no_std]
 
-use core::cell::UnsafeCell;
 use toft_arena::source::Once;
-use toft_arena::{Anywhere, Interrupts, NoInterrupts, Packed, Shared, Unlocked};
+use toft_arena::{Anywhere, Interrupts, NoInterrupts, Shared, Small, Unlocked};
 
-const SIZE: usize = 16 << 10;
-
-/// Memory that only the arena uses.
-#[repr(align(4096))]
-struct Memory(UnsafeCell<[u8; SIZE]>);
-
-// SAFETY: only the arena, which has a lock, uses what is inside.
-unsafe impl Sync for Memory {}
-
-static MEMORY: Memory = Memory(UnsafeCell::new([0; SIZE]));
+toft_arena::array!(Memory, 16 << 10);
 
 /// Where this is only built, there are none to switch off.
 pub struct None;
@@ -27,13 +17,10 @@ unsafe impl Interrupts for None {
     fn restore((): ()) {}
 }
 
-// SAFETY: the array is this arena's alone, is zero, and stays.
+// SAFETY: no other arena has the array, and interrupts are off while the arena is used.
 #[global_allocator]
-static ARENA: Shared<Packed, Once, NoInterrupts<None, Unlocked>> = Shared::new(
-    Anywhere,
-    unsafe { Once::zeroed(MEMORY.0.get().cast(), SIZE) },
-    NoInterrupts::new(unsafe { Unlocked::new() }),
-);
+static ARENA: Shared<Small, Once<Memory>, NoInterrupts<None, Unlocked>> =
+    Shared::new(Anywhere, unsafe { Once::array() }, NoInterrupts::new(unsafe { Unlocked::new() }));
 
 extern crate alloc;
 

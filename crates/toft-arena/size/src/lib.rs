@@ -68,7 +68,7 @@ macro_rules! toft {
 toft!("small", Small);
 toft!("packed", Packed);
 toft!("standard", Standard);
-toft!("swift", Swift);
+toft!("fast", Fast);
 toft!("bare", Bare);
 toft!("checked", Checked);
 
@@ -228,7 +228,7 @@ mod heap {
     feature = "small",
     feature = "packed",
     feature = "standard",
-    feature = "swift",
+    feature = "fast",
     feature = "bare",
     feature = "checked",
     feature = "talc",

@@ -46,7 +46,7 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Narrow, Packed, Standard, Swift};
+    use crate::shape::{Narrow, Packed, Standard, Fast};
 
     fn sizes<S: Shape>() -> impl Iterator<Item = usize> {
         let around = |size: usize| [size - S::ALIGN, size, size + S::ALIGN];
@@ -77,7 +77,7 @@ mod tests {
         holds::<Packed>();
         holds::<Standard>();
         holds::<Narrow>();
-        holds::<Swift>();
+        holds::<Fast>();
     }
 
     /// Where there are few bins the last one begins early.
@@ -85,7 +85,7 @@ mod tests {
 
     impl Shape for Few {
         type Space = crate::Anywhere;
-        type Bins = crate::Table<usize, 180, 6>;
+        type Bins = crate::shape::Table<usize, 180, 6>;
         const ALIGN: usize = 8;
         const EXACT: usize = 1024;
         const STEPS: u32 = 4;

@@ -144,7 +144,7 @@ impl<S: Shape> Heap<S> {
                 self.mark_below(end, false);
             } else {
                 self.memory.put(start, size | flags);
-                if self.rest_size == 0 {
+                if S::RESTS && self.rest_size == 0 {
                     (self.rest, self.rest_size) = (start + size, left);
                 } else {
                     self.file(start + size, left);

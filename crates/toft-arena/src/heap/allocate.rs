@@ -80,7 +80,7 @@ impl<S: Shape> Heap<S> {
         if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
             chunk = self.take_hard(size, exact, layout.align());
         }
-        if (S::COUNT || cfg!(feature = "sanitizer")) && chunk != 0 {
+        if (S::COUNT || S::Bins::PARKS != 0 || cfg!(feature = "sanitizer")) && chunk != 0 {
             // SAFETY: it is live now.
             let size = unsafe { self.live_size(chunk) };
             self.count_new(size);
@@ -105,7 +105,7 @@ impl<S: Shape> Heap<S> {
             true if !plain => self.take_aligned(exact, align),
             // Of all other bins none has anything for `size`, which is the smallest of the next
             // one.
-            true if exact <= self.rest_size => self.take_rest(exact),
+            true if S::RESTS && exact <= self.rest_size => self.take_rest(exact),
             true if exact <= self.top_size => self.take_top(exact),
             true => self.take_swept(exact),
         }
@@ -114,8 +114,9 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
-        // While `top` would do, looking at chunks costs more time than it saves memory.
-        if size >= S::MIXED && (S::CAREFUL || S::THOROUGH && self.top_size < size) {
+        // While `top` would do, looking at chunks costs more time than it saves memory. A shape that
+        // is not thorough has no other search of this bin.
+        if size >= S::MIXED && (S::CAREFUL || !S::THOROUGH || self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {
                 return chunk;
@@ -127,14 +128,15 @@ impl<S: Shape> Heap<S> {
             }
             // A rest that would be in a lower bin fits better, and one that is used for small
             // blocks keeps them together.
-            let rest_first = (size < S::EXACT || S::CAREFUL)
+            let rest_first = S::RESTS
+                && (size < S::EXACT || S::CAREFUL)
                 && size <= self.rest_size
                 && (size < S::EXACT || index::of_free::<S>(self.rest_size) <= bin);
             if !rest_first {
                 return self.take_from(bin, size);
             }
         }
-        if size <= self.rest_size {
+        if S::RESTS && size <= self.rest_size {
             return self.take_rest(size);
         }
         if size <= self.top_size {
@@ -295,7 +297,7 @@ impl<S: Shape> Heap<S> {
                 self.mark_below(chunk + whole, false);
             } else {
                 self.memory.put(chunk, size | LIVE);
-                if size < S::EXACT || S::CAREFUL {
+                if S::RESTS && (size < S::EXACT || S::CAREFUL) {
                     self.keep_rest(chunk + size, left);
                 } else {
                     // The next large request would hardly use it, and a comparison with it is one

@@ -79,12 +79,15 @@ impl<S: Shape> Heap<S> {
                 }
                 if self.park(chunk, tag) {
                     self.count_gone(size);
+                    self.settle_if_low();
                     return size;
                 }
                 tag = self.memory.get(chunk);
             }
             self.count_gone(size);
-            self.insert(chunk, size, tag & BELOW_FREE != 0)
+            let free = self.insert(chunk, size, tag & BELOW_FREE != 0);
+            self.settle_if_low();
+            free
         }
     }
 
@@ -105,7 +108,7 @@ impl<S: Shape> Heap<S> {
         // their lists before they are counted in.
         unsafe {
             if below_free {
-                if chunk == self.rest + self.rest_size {
+                if S::RESTS && chunk == self.rest + self.rest_size {
                     in_rest = true;
                     start = self.rest;
                     size += self.rest_size;
@@ -123,7 +126,7 @@ impl<S: Shape> Heap<S> {
                 self.join_top(start, size, in_rest);
                 return self.top_size;
             }
-            if after == self.rest {
+            if self.is_rest(after) {
                 self.memory.put(chunk, 0);
                 size += self.rest_size;
                 in_rest = true;

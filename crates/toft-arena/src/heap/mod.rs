@@ -71,6 +71,11 @@ pub struct Heap<S: Shape> {
     /// Three quarters of what `top` was when this was set last: when less is left of it, what is
     /// parked is freed (`park.rs`).
     ebb: usize,
+    /// Live blocks, in a shape that parks.
+    live: usize,
+    /// Half of what `live` was when this was set last: when fewer are live, what is parked is freed
+    /// (`park.rs`).
+    low: usize,
     bins: S::Bins,
     spans: Spans,
     counters: Counters,
@@ -121,6 +126,8 @@ impl<S: Shape> Heap<S> {
             unparked: 0,
             pause: 0,
             ebb: 0,
+            live: 0,
+            low: 0,
             bins: S::Bins::EMPTY,
             spans: Spans::NONE,
             counters: Counters {
@@ -242,6 +249,9 @@ impl<S: Shape> Heap<S> {
 
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_new(&mut self, size: usize) {
+        if S::Bins::PARKS != 0 {
+            self.live += 1;
+        }
         if S::COUNT {
             self.counters.live_blocks += 1;
             self.counters.total_blocks += 1;
@@ -251,6 +261,10 @@ impl<S: Shape> Heap<S> {
 
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_gone(&mut self, size: usize) {
+        if S::Bins::PARKS != 0 {
+            // A block that is freed twice without being noticed would make it wrap.
+            self.live = self.live.saturating_sub(1);
+        }
         if S::COUNT {
             self.counters.live_blocks -= 1;
             self.counters.live_bytes -= size;
@@ -283,6 +297,12 @@ impl<S: Shape> Heap<S> {
         unsafe { self.memory.get(chunk) & !S::FLAGS }
     }
 
+    /// Returns true if a chunk is `rest`, in a shape that keeps one.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn is_rest(&self, chunk: usize) -> bool {
+        S::RESTS && chunk == self.rest
+    }
+
     /// Whether a chunk is neither live nor a fence, in a bin or in a register.
     ///
     /// # Safety
@@ -290,7 +310,7 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn is_free(&self, chunk: usize) -> bool {
         (chunk == self.top && self.top_size != 0)
-            || (chunk == self.rest)
+            || self.is_rest(chunk)
             // SAFETY: a chunk or a fence begins with a word that says it.
             || unsafe { self.memory.get(chunk) & LIVE == 0 }
     }

@@ -5,14 +5,19 @@
 //! parked   | size + flags  | next          | ...
 //! ```
 //!
-//! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk;
-//! no merge, no split, no bit. How long a list is stands in the table, and not in its chunks: a
-//! free would wait for what the one before it has written. It has [`DEPTH`] at most: beyond that
-//! chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest
-//! of small ones, so all that can be parked is bounded. All of them are freed before a request
-//! fails, or an end of a span moves, and each time that a quarter of `top` has been used. A request
-//! that would fail says that memory is short: the next [`PAUSE`] blocks or more are not parked
-//! then, for they would only be freed for the next such request.
+//! For its neighbours such a chunk is live, so parking and taking touch only the chunk: no merge, no
+//! split, no bit. The length of a list is in the table and not in its chunks, so that a free does
+//! not wait for what the one before it has written.
+//!
+//! What can be parked is bounded: [`DEPTH`] chunks of a size, and of larger sizes as many bytes as
+//! the longest list of small ones. All parked chunks are freed
+//!
+//! - before a request fails, and before an end of a span moves;
+//! - each time that a quarter of `top` has been used;
+//! - each time that half of the blocks have been freed.
+//!
+//! A request that would fail says that memory is short. The next [`PAUSE`] freed blocks or more are
+//! not parked then, for they would only be freed for the next such request.
 
 use super::Heap;
 use crate::bins::{index, list::Broken};
@@ -94,8 +99,31 @@ impl<S: Shape> Heap<S> {
     #[cold]
     #[inline(never)]
     pub(super) fn ebbs(&mut self) {
-        self.ebb = self.top_size / 4 * 3;
+        self.set_marks();
         self.unparked = LONGEST;
+    }
+
+    /// Frees what is parked when half of the blocks have been freed since the marks were set. A heap
+    /// that has been cleared is then one chunk again, and not cut up by what is parked.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn settle_if_low(&mut self) {
+        if S::Bins::PARKS != 0 && self.live < self.low {
+            self.settle_low();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_low(&mut self) {
+        self.settle();
+        self.set_marks();
+    }
+
+    /// Sets the marks at which what is parked is freed again: a quarter of `top` used, or half of
+    /// the blocks freed.
+    pub(super) fn set_marks(&mut self) {
+        self.ebb = self.top_size / 4 * 3;
+        self.low = self.live / 2;
     }
 
     /// Whether memory has become short a moment ago, in a shape that parks.
@@ -165,6 +193,7 @@ impl<S: Shape> Heap<S> {
                 self.pause = (2 * self.pause).clamp(PAUSE, LONGEST);
             }
             self.unparked = self.unparked.max(self.pause);
+            self.low = self.live / 2;
         }
         self.settle()
     }

@@ -56,7 +56,7 @@ impl<S: Shape> Heap<S> {
                 self.take_top(more);
                 self.memory.put(after, 0);
                 self.top - after
-            } else if after == self.rest {
+            } else if self.is_rest(after) {
                 if more > self.rest_size {
                     return false;
                 }
@@ -153,7 +153,7 @@ impl<S: Shape> Heap<S> {
             let (cut, after) = (old - size, chunk + old);
             // An empty `top` is a fence: what joins it has to be a chunk.
             let joins = self.is_free(after);
-            let listed = joins && after != self.top && after != self.rest;
+            let listed = joins && after != self.top && !self.is_rest(after);
             if listed && !self.may_be_chunk(after) {
                 return self.broken_above(after);
             }

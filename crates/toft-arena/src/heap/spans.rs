@@ -18,6 +18,7 @@ use crate::fault::SpanError;
 use crate::shape::{Shape, Sizes};
 use crate::space::Space;
 use crate::table::Tables;
+use core::mem::MaybeUninit;
 
 /// A range of memory: `size` bytes from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,18 @@ impl<S: Shape> Heap<S> {
         unsafe { self.claim_span(start, size, false) }
     }
 
+    /// Hands memory to the heap for ever. This is safe, because no other code can have the memory.
+    ///
+    /// # Errors
+    /// As `claim`.
+    pub fn claim_static(
+        &mut self,
+        memory: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Span, SpanError> {
+        // SAFETY: 1. the reference is exclusive, and lives for ever.
+        unsafe { self.claim(memory.as_mut_ptr().cast(), memory.len()) }
+    }
+
     /// As [`claim`](Self::claim), for memory that is full of zeros: blocks of zeros from it are not
     /// filled.
     ///
@@ -140,7 +153,7 @@ impl<S: Shape> Heap<S> {
             if self.top == 0 || size > self.top_size {
                 self.retire_top();
                 (self.top, self.top_size) = (base, size);
-                self.ebb = size / 4 * 3;
+                self.set_marks();
                 self.clean = if zeroed { base } else { usize::MAX };
             } else {
                 self.insert(base, size, false);
@@ -230,7 +243,7 @@ impl<S: Shape> Heap<S> {
     pub unsafe fn reset(&mut self) {
         (self.top, self.top_size, self.rest, self.rest_size) = (0, 0, 0, 0);
         (self.bins, self.counters.live_blocks, self.counters.live_bytes) = (S::Bins::EMPTY, 0, 0);
-        self.clean = usize::MAX;
+        (self.clean, self.live) = (usize::MAX, 0);
         let mut next = self.bounds().next();
         while let Some(span) = next {
             // SAFETY: the memory is in a span, and by 1 not in use.
@@ -240,7 +253,7 @@ impl<S: Shape> Heap<S> {
                 if span.fence - span.base > self.top_size {
                     self.retire_top();
                     (self.top, self.top_size) = (span.base, span.fence - span.base);
-                    self.ebb = self.top_size / 4 * 3;
+                    self.set_marks();
                 } else if span.fence != span.base {
                     self.insert(span.base, span.fence - span.base, false);
                 }
@@ -313,9 +326,10 @@ impl<S: Shape> Heap<S> {
         let place = place.ok_or(SpanError::OutOfReach)?;
         let end = place + size;
         let record = if further { 3 * S::WORD } else { S::WORD };
+        // `place_from` adds less than `ALIGN`.
+        place.checked_add(S::ALIGN).ok_or(SpanError::OutOfReach)?;
         // Place 0 means that there is nothing.
-        let base = place.checked_add(2 * S::ALIGN).ok_or(SpanError::OutOfReach)?;
-        let base = if base < end { S::place_from(place.max(1)) } else { base };
+        let base = S::place_from(place.max(1));
         let last = end.checked_sub(record).filter(|&last| last >= base);
         let last = last.ok_or(SpanError::TooSmall)?;
         // Places are aligned from the origin, which may itself lie anywhere.

@@ -8,6 +8,7 @@
 //! | `striped.rs` | several arenas over one range, for threads that shall not wait for each other |
 //! | `parts.rs` | the parts of that range, and whose each is |
 //! | `global.rs` | `GlobalAlloc` |
+//! | `wasm.rs` | the arena of a WebAssembly module without threads |
 //! | `allocator.rs` | (features `allocator-api2`, `nightly`) `Allocator` |
 
 mod adapters;
@@ -19,6 +20,8 @@ mod locks;
 mod parts;
 #[cfg(target_has_atomic = "8")]
 mod striped;
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+mod wasm;
 
 #[cfg(feature = "lock_api")]
 pub use adapters::LockApi;
@@ -29,15 +32,18 @@ pub use locks::{Exclusive, Interrupts, NoInterrupts, OneThread, Unlocked};
 pub use locks::{Spin, Ticket};
 #[cfg(target_has_atomic = "8")]
 pub use striped::{ByStack, Spread, Striped};
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+pub use wasm::Wasm;
 
 use crate::arena::Arena;
-use crate::fault::NoMemory;
-use crate::heap::{Invariant, Survey};
+use crate::fault::{NoMemory, SpanError};
+use crate::heap::{Invariant, Span, Survey};
 use crate::shape::{Checks, Shape};
 use crate::source::Source;
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// What is copied with the lock held at most, when a block moves.
@@ -70,7 +76,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// of a caller that has it already; others wait for ever then.
     ///
     /// ```compile_fail,E0133
-    /// use toft_arena::{Anywhere, Arena, OneThread, Packed, Shared, source::Manual};
+    /// use toft_arena::{Anywhere, Arena, OneThread, Shared, source::Manual};
+    /// use toft_arena::shape::Packed;
     /// let shared = Shared::<Packed, _, _>::new(Anywhere, Manual, OneThread::new());
     /// shared.with(|arena| *arena = Arena::new(Anywhere, Manual));
     /// ```
@@ -85,6 +92,26 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// Reads the arena, alone. `None` as of `with`.
     pub fn look<R>(&self, work: impl FnOnce(&Arena<S, F>) -> R) -> Option<R> {
         self.hold(|arena| work(arena))
+    }
+
+    /// Hands memory to the arena for ever, beside what its source gives.
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use toft_arena::{Anywhere, Fast, Shared, Spin, source::Manual};
+    ///
+    /// static ARENA: Shared<Fast, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
+    ///
+    /// // A kernel makes the slice of a range of pages that it has found free.
+    /// let memory = Box::leak(Box::new([MaybeUninit::uninit(); 65_536]));
+    /// ARENA.claim(memory)?;
+    /// # Ok::<(), toft_arena::SpanError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Heap::claim`](crate::Heap::claim), and if the lock cannot be had.
+    pub fn claim(&self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
+        self.hold(|arena| arena.claim(memory)).unwrap_or(Err(SpanError::Locked))
     }
 
     /// As [`Arena::trim`]. `None` as of `with`.
@@ -174,7 +201,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     }
 
     /// As [`Arena::reallocate`]. While more than 16 KiB are copied elsewhere the lock is not held,
-    /// unless the block grows downwards because there is no other room.
+    /// unless the block grows downwards because there is no other room, or the feature `small` is
+    /// on.
     ///
     /// # Errors
     /// As `Arena::reallocate`, and if the lock cannot be had.
@@ -190,7 +218,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         // SAFETY: by 1. The block is the caller's until it is freed here, so it may be read without
         // the lock; and so is the new one.
         unsafe {
-            if layout.size().min(size) <= COPY_HELD {
+            if cfg!(feature = "small") || layout.size().min(size) <= COPY_HELD {
                 return self
                     .hold(|arena| arena.reallocate(block, layout, size))
                     .unwrap_or(Err(NoMemory));

@@ -21,7 +21,7 @@ mod wasm;
 
 pub use blocks::Blocks;
 pub use linear::{Grows, Linear};
-pub use once::Once;
+pub use once::{Array, Bytes, Given, Once};
 pub use reserved::{Pages, Reserved};
 #[cfg(all(feature = "system", unix))]
 pub use system::SystemPages;

@@ -5,17 +5,27 @@ use crate::fault::NoMemory;
 use crate::heap::Heap;
 use crate::shape::Shape;
 use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
-/// A range of memory that is claimed when the first block is asked for.
-#[derive(Debug)]
-pub struct Once {
+/// A range of memory that is claimed when the first block is requested. It is given by its address,
+/// or, as `Once<A>`, it is an [`array!`](crate::array).
+pub struct Once<A = Given> {
     start: *mut u8,
     size: usize,
     zeroed: bool,
+    array: PhantomData<fn() -> A>,
 }
 
+/// The memory of a [`Once`] is given by its address.
+#[derive(Debug)]
+pub enum Given {}
+
 // SAFETY: the range is for the one heap that claims it, in whatever thread.
-unsafe impl Send for Once {}
+unsafe impl<A> Send for Once<A> {}
 
 impl Once {
     /// A range of memory.
@@ -24,7 +34,7 @@ impl Once {
     /// 1. As [`Heap::claim`], from now on.
     #[must_use]
     pub const unsafe fn new(start: *mut u8, size: usize) -> Self {
-        Self { start, size, zeroed: false }
+        Self { start, size, zeroed: false, array: PhantomData }
     }
 
     /// A range of memory that is full of zeros.
@@ -33,7 +43,89 @@ impl Once {
     /// 1. As [`Heap::claim_zeroed`], from now on.
     #[must_use]
     pub const unsafe fn zeroed(start: *mut u8, size: usize) -> Self {
-        Self { start, size, zeroed: true }
+        Self { start, size, zeroed: true, array: PhantomData }
+    }
+}
+
+impl<A: Array> Once<A> {
+    const OF_ARRAY: Self =
+        Self { start: core::ptr::null_mut(), size: 0, zeroed: true, array: PhantomData };
+
+    /// The memory of an [`array!`](crate::array). The first arena that requests memory gets it, and
+    /// a second one gets none.
+    #[cfg(target_has_atomic = "8")]
+    #[must_use]
+    pub const fn array() -> Self {
+        Self::OF_ARRAY
+    }
+
+    /// The memory of an [`array!`](crate::array). The first arena that requests memory gets it, and
+    /// a second one gets none.
+    ///
+    /// # Safety
+    /// 1. No other arena has this array: without an atomic exchange, two that ask at the same moment
+    ///    would both get it.
+    #[cfg(not(target_has_atomic = "8"))]
+    #[must_use]
+    pub const unsafe fn array() -> Self {
+        Self::OF_ARRAY
+    }
+}
+
+/// A static array for one arena. The macro [`array!`](crate::array) implements it.
+pub trait Array {
+    /// The array, the same in each call.
+    fn bytes() -> &'static Bytes<[u8]>;
+}
+
+/// The bytes of an [`Array`], zero at first.
+pub struct Bytes<T: ?Sized> {
+    /// Whether an arena has the bytes. Written by the arena that takes them (`Relaxed`: one exchange
+    /// wins, and nothing is published by it).
+    taken: AtomicBool,
+    bytes: UnsafeCell<T>,
+}
+
+// SAFETY: the bytes are reached by `take` only, and only once.
+unsafe impl<T: ?Sized + Send> Sync for Bytes<T> {}
+
+impl<const SIZE: usize> Bytes<[u8; SIZE]> {
+    /// `SIZE` zero bytes.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "it is for statics, and large")]
+    pub const fn new() -> Self {
+        Self { taken: AtomicBool::new(false), bytes: UnsafeCell::new([0; SIZE]) }
+    }
+}
+
+impl Bytes<[u8]> {
+    /// The address and size of the bytes, once. They are the caller's from then on.
+    fn take(&'static self) -> Option<(*mut u8, usize)> {
+        #[cfg(target_has_atomic = "8")]
+        let taken = self.taken.swap(true, Relaxed);
+        #[cfg(not(target_has_atomic = "8"))]
+        let taken = {
+            let taken = self.taken.load(Relaxed);
+            self.taken.store(true, Relaxed);
+            taken
+        };
+        (!taken).then(|| (self.bytes.get().cast(), self.bytes.get().len()))
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Bytes<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bytes").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Debug for Once<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once")
+            .field("start", &self.start)
+            .field("size", &self.size)
+            .field("zeroed", &self.zeroed)
+            .finish()
     }
 }
 
@@ -54,4 +146,35 @@ unsafe impl<S: Shape> Source<S> for Once {
         };
         claimed.map(|_| ()).map_err(|_| NoMemory)
     }
+}
+
+// SAFETY: 1. it claims only. 2. the array is a static.
+unsafe impl<S: Shape, A: Array> Source<S> for Once<A> {
+    unsafe fn more(&mut self, heap: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+        let (start, size) = A::bytes().take().ok_or(NoMemory)?;
+        // SAFETY: 1. `take` gives the bytes once. 2. They are zero, because no other code has them.
+        unsafe { heap.claim_zeroed(start, size) }.map(|_| ()).map_err(|_| NoMemory)
+    }
+}
+
+/// Declares a type for a static array of zero bytes, which [`Once::array`](crate::source::Once::array)
+/// gives to an arena. Nothing of it is in the program's file.
+///
+/// ```
+/// toft_arena::array!(Memory, 64 * 1024);
+/// ```
+#[macro_export]
+macro_rules! array {
+    ($(#[$attribute:meta])* $visible:vis $name:ident, $size:expr) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug)]
+        $visible struct $name;
+
+        impl $crate::source::Array for $name {
+            fn bytes() -> &'static $crate::source::Bytes<[u8]> {
+                static BYTES: $crate::source::Bytes<[u8; $size]> = $crate::source::Bytes::new();
+                &BYTES
+            }
+        }
+    };
 }

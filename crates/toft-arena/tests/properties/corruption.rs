@@ -6,7 +6,8 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 #[cfg(target_pointer_width = "64")]
 use toft_arena::Invariant;
-use toft_arena::{Anywhere, Checked, Fault, Heap, Packed, Shape, SpanError, Swift};
+use toft_arena::{Anywhere, Checked, Fault, Heap, SpanError, Fast};
+use toft_arena::shape::{Packed, Shape};
 
 /// The words are those of a machine of 64 bits.
 #[cfg(target_pointer_width = "64")]
@@ -112,7 +113,7 @@ fn the_first_of_a_size_is_named_where_it_says_another() {
 #[test]
 fn a_parked_block_that_was_written_over_is_named_and_not_handed_out() {
     for (word, value) in [(-1, 0x10), (-1, (112 | 1) & !4), (0, 0x10), (0, usize::MAX)] {
-        let mut heap = heap::<Swift>();
+        let mut heap = heap::<Fast>();
         let all = blocks(&mut heap, 6, 104);
         // SAFETY: freed once; the words are the tag and the link of a parked chunk.
         unsafe {
@@ -130,7 +131,7 @@ fn a_parked_block_that_was_written_over_is_named_and_not_handed_out() {
         }
     }
     // Its twin: the last that was freed comes first.
-    let mut heap = heap::<Swift>();
+    let mut heap = heap::<Fast>();
     let all = blocks(&mut heap, 6, 104);
     // SAFETY: freed once.
     unsafe {

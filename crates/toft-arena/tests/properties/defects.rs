@@ -7,10 +7,8 @@ use std::ptr::NonNull;
 #[cfg(feature = "allocator-api2")]
 use toft_arena::OneThread;
 use toft_arena::source::{Manual, Source};
-use toft_arena::{
-    Anywhere, Arena, Heap, Narrow, NoMemory, Packed, Shape, Shared, Span, SpanError, Standard,
-    Swift, Within,
-};
+use toft_arena::{Anywhere, Arena, Heap, NoMemory, Shared, Span, SpanError, Fast};
+use toft_arena::shape::{Narrow, Packed, Shape, Standard, Within};
 
 fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()
@@ -295,7 +293,7 @@ fn talc_44_many_aligned_blocks_take_little_more_than_unaligned_ones() {
     for (aligned, plain) in [
         (taken::<Packed>(1, 4096), taken::<Packed>(4096, 1)),
         (taken::<Standard>(1, 4096), taken::<Standard>(4096, 1)),
-        (taken::<Swift>(1, 4096), taken::<Swift>(4096, 1)),
+        (taken::<Fast>(1, 4096), taken::<Fast>(4096, 1)),
     ] {
         assert!(aligned <= plain + 8192, "{aligned} {plain}");
     }

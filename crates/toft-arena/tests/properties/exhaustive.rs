@@ -4,7 +4,8 @@ use crate::common::shapes::{Parks, Tiny, anywhere, within};
 use crate::common::{Op, Shadow, words};
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
+use toft_arena::{Checked, Heap, Fast};
+use toft_arena::shape::{Narrow, Packed, Relative, Shape, Standard};
 
 /// Every span of up to 300 bytes at every offset is refused or used to its last chunk.
 fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
@@ -139,7 +140,7 @@ struct Few;
 #[cfg(target_pointer_width = "64")]
 impl Shape for Few {
     type Space = toft_arena::Anywhere;
-    type Bins = toft_arena::Table<usize, 56, 1>;
+    type Bins = toft_arena::shape::Table<usize, 56, 1>;
     const ALIGN: usize = 8;
     const EXACT: usize = 256;
     const STEPS: u32 = 2;
@@ -174,7 +175,7 @@ fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it
         assert_eq!(usable::<Few>(size, true), size - 16 - size_of::<Heap<Few>>());
         // What is aligned to more begins later.
         assert_eq!(usable::<Standard>(size, false), size - 24);
-        assert_eq!(usable::<Swift>(size, false), size - 40);
+        assert_eq!(usable::<Fast>(size, false), size - 40);
     }
     assert!(size_of::<Heap<Few>>() < 800, "{}", size_of::<Heap<Few>>());
 }
@@ -217,7 +218,7 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
 /// nothing once, and again when a chunk has come that might serve.
 #[test]
 fn a_list_is_not_looked_through_for_nothing_again() {
-    fn probes<S: toft_arena::Shape<Space = toft_arena::Anywhere>>() -> [u64; 4] {
+    fn probes<S: toft_arena::shape::Shape<Space = toft_arena::Anywhere>>() -> [u64; 4] {
         let memory = vec![0_u64; 1 << 16];
         let mut heap = Heap::<S>::new(toft_arena::Anywhere);
         // SAFETY: the vector outlives the heap; live blocks are freed once.
@@ -360,7 +361,37 @@ fn a_block_grows_both_ways() {
     }
     grows::<Packed>(anywhere, 8);
     grows::<Packed>(anywhere, 64);
-    grows::<Swift>(anywhere, 32);
+    grows::<Fast>(anywhere, 32);
     grows::<Narrow>(within, 8);
     grows::<Tiny>(within, 4);
+}
+
+/// A span of a fence and the smallest chunk is claimed and may be extended to itself, in every
+/// shape; one byte less is too small.
+#[test]
+fn the_smallest_span_is_claimed_and_extended_to_itself() {
+    fn holds<S: Shape<Space = toft_arena::Anywhere>>(align: usize, least: usize) {
+        let word = size_of::<usize>();
+        let mut memory = vec![0_u128; 32];
+        let all = memory.as_mut_ptr().cast::<u8>();
+        // The first byte at which a chunk may begin.
+        let from = all.wrapping_add(all.align_offset(align)).wrapping_add(align - word);
+        let size = least + word;
+        let mut heap = Heap::<S>::new(toft_arena::Anywhere);
+        // SAFETY: the vector outlives the heap.
+        unsafe {
+            assert_eq!(heap.claim(from, size - 1), Err(SpanError::TooSmall));
+            let span = heap.claim(from, size).unwrap();
+            assert_eq!((span.start, span.size), (from, size));
+            assert_eq!(heap.extend(span, span), Ok(span));
+            assert!(heap.allocate(Layout::new::<u8>()).is_ok());
+            assert!(heap.allocate(Layout::new::<u8>()).is_err());
+        }
+        heap.check().unwrap();
+    }
+    let word = size_of::<usize>();
+    holds::<Packed>(8, 3 * word);
+    holds::<toft_arena::Small>(8, (3 * word).next_multiple_of(8));
+    holds::<Standard>(16, (3 * word).next_multiple_of(16));
+    holds::<Fast>(32, 32);
 }

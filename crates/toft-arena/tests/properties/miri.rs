@@ -11,7 +11,8 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::source::{Manual, Once};
-use toft_arena::{Anywhere, Checked, Heap, Narrow, Packed, Shared, Spin, Striped, Swift, Within};
+use toft_arena::{Anywhere, Checked, Heap, Shared, Spin, Striped, Fast};
+use toft_arena::shape::{Narrow, Packed, Within};
 
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 300 };
 const OPERATIONS: usize = if cfg!(miri) { 20 } else { 250 };
@@ -42,7 +43,7 @@ fn standard() {
 }
 
 #[test]
-fn swift() {
+fn fast() {
     random(2);
 }
 
@@ -230,6 +231,6 @@ fn threads() {
     unsafe {
         run(&Shared::<Packed, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));
         run(&Shared::<Checked, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));
-        run(&Striped::<Swift, _, 2>::new(start, SIZE, [const { Spin::new() }; 2]));
+        run(&Striped::<Fast, _, 2>::new(start, SIZE, [const { Spin::new() }; 2]));
     }
 }

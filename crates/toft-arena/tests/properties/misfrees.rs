@@ -5,7 +5,8 @@ use crate::common::words::{blocks, heap, layout, poke};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Checked, Checks, Fault, Packed, Shape, Swift};
+use toft_arena::{Anywhere, Checked, Fault, Fast};
+use toft_arena::shape::{Checks, Packed, Shape};
 
 #[test]
 fn a_block_freed_twice_is_named_whatever_it_was_merged_with() {
@@ -126,7 +127,7 @@ fn the_old_place_of_a_block_that_moved_down_is_no_block() {
 /// Parked twice, a block would be handed out twice.
 #[test]
 fn what_is_parked_is_not_parked_again() {
-    let mut heap = heap::<Swift>();
+    let mut heap = heap::<Fast>();
     let all = blocks(&mut heap, 3, 100);
     // SAFETY: the second free of a block is what is tested; its first word says that it is parked.
     unsafe {

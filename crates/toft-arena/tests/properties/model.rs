@@ -3,7 +3,8 @@
 use crate::common::shapes::{Lines, Parks, Tiny, anywhere, within};
 use crate::common::{Op, Shadow, ops};
 use proptest::prelude::*;
-use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Small, Standard, Swift};
+use toft_arena::{Checked, Heap, Small, Fast};
+use toft_arena::shape::{Narrow, Packed, Relative, Shape, Standard};
 
 const MEMORY: usize = 128 << 10;
 
@@ -55,8 +56,8 @@ proptest! {
     }
 
     #[test]
-    fn swift((ops, first) in programs()) {
-        run::<Swift>(&ops, first, anywhere);
+    fn fast((ops, first) in programs()) {
+        run::<Fast>(&ops, first, anywhere);
     }
 
     #[test]

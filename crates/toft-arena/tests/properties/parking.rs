@@ -2,14 +2,15 @@
 
 use crate::common::words::{blocks, heap, heap_of, layout};
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap, Shape, Standard, Swift};
+use toft_arena::{Anywhere, Heap, Fast};
+use toft_arena::shape::{Bare, Packed, Shape, Standard};
 
 /// What is parked is freed when a quarter of the free memory at the end has been used, with the
 /// next block that is freed; and not before.
 #[test]
 fn what_is_parked_goes_back_when_memory_becomes_short() {
     for (used, goes) in [(200_000, false), (300_000, true)] {
-        let mut heap = heap_of::<Swift>(1 << 20);
+        let mut heap = heap_of::<Fast>(1 << 20);
         let mut blocks: Vec<_> = (0..10).map(|_| heap.allocate(layout(100)).unwrap()).collect();
         // SAFETY: freed once.
         blocks.drain(..8).for_each(|block| unsafe {
@@ -34,13 +35,13 @@ fn what_is_parked_goes_back_when_memory_becomes_short() {
 /// After a request that failed, a number of blocks are not parked: more each time, up to a bound.
 #[test]
 fn parking_pauses_longer_each_time_that_a_request_fails() {
-    let mut heap = heap_of::<Swift>(1 << 16);
+    let mut heap = heap_of::<Fast>(1 << 16);
     let mut live = Vec::new();
     while let Ok(block) = heap.allocate(layout(100)) {
         live.push(block);
     }
     // Frees one block after another until one is parked, and returns the number of those.
-    let mut until_parked = |heap: &mut Heap<Swift>| {
+    let mut until_parked = |heap: &mut Heap<Fast>| {
         (1..).find(|&freed| {
             let which = freed % live.len();
             // SAFETY: a live block, which is another one from now on.
@@ -81,13 +82,13 @@ fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
             new == hole
         }
     }
-    assert!(!moves::<Swift>(100_000) && moves::<Swift>(300_000));
+    assert!(!moves::<Fast>(100_000) && moves::<Fast>(300_000));
     assert!(moves::<Standard>(100_000) && moves::<Standard>(300_000));
 }
 
 #[test]
 fn no_more_than_sixteen_of_a_size_are_parked() {
-    let mut heap = heap::<Swift>();
+    let mut heap = heap::<Fast>();
     let all = blocks(&mut heap, 60, 100);
     for block in all {
         // SAFETY: freed once.
@@ -98,4 +99,74 @@ fn no_more_than_sixteen_of_a_size_are_parked() {
     assert_eq!(heap.survey().free_blocks, 17);
     assert!(heap.settle() && !heap.settle());
     assert_eq!(heap.survey().free_blocks, 1);
+}
+
+/// The bytes that a heap holds when the first request fails, in each of a number of fillings. All
+/// blocks are freed in between, in a random order.
+fn fillings<S: Shape<Space = Anywhere>>(times: usize) -> Vec<usize> {
+    let mut heap = heap_of::<S>(8 << 20);
+    let mut random = 7_u64;
+    let mut draw = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 11) as usize % below
+    };
+    let fill = |_| {
+        let (mut live, mut used) = (Vec::new(), 0);
+        loop {
+            let size = 1 + draw(1 + draw(10_000));
+            let Ok(block) = heap.allocate(layout(size)) else { break };
+            live.push((block, size));
+            used += size;
+            if draw(4) == 0 {
+                let (block, size) = live.swap_remove(draw(live.len()));
+                // SAFETY: freed once.
+                unsafe { heap.deallocate(block) };
+                used -= size;
+            }
+        }
+        while !live.is_empty() {
+            let (block, _) = live.swap_remove(draw(live.len()));
+            // SAFETY: freed once.
+            unsafe { heap.deallocate(block) };
+        }
+        heap.check().unwrap();
+        used
+    };
+    (0..times).map(fill).collect()
+}
+
+/// What is parked when a heap is cleared would cut it into pieces, and the next filling would hold
+/// less.
+#[test]
+#[cfg_attr(miri, ignore = "takes long")]
+fn a_heap_that_is_filled_again_holds_as_much() {
+    fn holds<S: Shape<Space = Anywhere>>(name: &str) {
+        let used = fillings::<S>(12);
+        let later = used[1..].iter().sum::<usize>() / (used.len() - 1);
+        assert!(later >= used[0] / 1000 * 995, "{name}: {used:?}");
+    }
+    holds::<Fast>("Fast");
+    holds::<Bare>("Bare");
+    holds::<Packed>("Packed");
+    holds::<Standard>("Standard");
+}
+
+#[test]
+fn a_heap_that_was_cleared_is_one_chunk() {
+    let mut heap = heap_of::<Fast>(1 << 20);
+    let live: Vec<_> = (0..2000).map(|n| heap.allocate(layout(n % 300)).unwrap()).collect();
+    for (n, &block) in live.iter().enumerate().filter(|(n, _)| n % 3 != 0) {
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(block) };
+        assert!(n < 2000);
+    }
+    for &block in live.iter().step_by(3) {
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.check().unwrap();
+    // The last block or two may be parked.
+    assert!(heap.survey().free_blocks <= 3, "{:?}", heap.survey());
 }

@@ -4,7 +4,8 @@
 use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
 use std::cell::Cell;
-use toft_arena::{Anywhere, Checked, Shape, Shared, Spin, Spread, Striped, Swift};
+use toft_arena::{Anywhere, Checked, Shared, Spin, Spread, Striped, Fast};
+use toft_arena::shape::Shape;
 
 /// Every caller begins with the first stripe.
 struct First;
@@ -37,7 +38,7 @@ fn stripes_keep_the_contract() {
     let all = striped::<Checked, First>(4 << 20);
     conforms(&all);
     is_clean(&all);
-    let all = striped::<Swift, toft_arena::ByStack>(4 << 20);
+    let all = striped::<Fast, toft_arena::ByStack>(4 << 20);
     conforms(&all);
     is_clean(&all);
 }

@@ -4,11 +4,10 @@
 use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
 use std::cell::Cell;
-use toft_arena::source::{Manual, Once, Source};
-use toft_arena::{
-    Anywhere, Checked, Exclusive, Heap, Interrupts, NoInterrupts, NoMemory, OneThread, Packed,
-    Shape, Shared, Spin, Standard, Swift, Ticket, Unlocked,
-};
+use std::mem::MaybeUninit;
+use toft_arena::source::{Array, Manual, Once, Source};
+use toft_arena::{Anywhere, Checked, Exclusive, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread, Shared, SpanError, Spin, Fast, Ticket, Unlocked};
+use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
 
 fn once(size: usize) -> Once {
     let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
@@ -33,7 +32,7 @@ fn every_lock_and_shape_keeps_the_contract() {
     clean::<Checked, _, _>(&Shared::new(Anywhere, once(1 << 20), Spin::new()));
     clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), Ticket::new()));
     // SAFETY: one thread.
-    clean::<Swift, _, _>(&Shared::new(Anywhere, once(1 << 20), unsafe { Unlocked::new() }));
+    clean::<Fast, _, _>(&Shared::new(Anywhere, once(1 << 20), unsafe { Unlocked::new() }));
     #[cfg(feature = "std")]
     clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), toft_arena::StdLock::new()));
     #[cfg(feature = "lock_api")]
@@ -203,4 +202,79 @@ fn locks_let_in_one_at_a_time() {
     excludes(&toft_arena::StdLock::new());
     #[cfg(feature = "lock_api")]
     excludes(&toft_arena::LockApi::<spin::Mutex<()>>::new());
+}
+
+toft_arena::array!(
+    /// For the tests below.
+    Memory,
+    64 << 10
+);
+toft_arena::array!(Other, 64 << 10);
+
+/// An array belongs to the first arena that requests memory. A second one gets none, and the arena
+/// of another array does.
+#[test]
+fn an_array_serves_one_arena() {
+    static FIRST: Shared<Packed, Once<Memory>, Spin> =
+        Shared::new(Anywhere, Once::array(), Spin::new());
+    static SECOND: Shared<Fast, Once<Memory>, Spin> =
+        Shared::new(Anywhere, Once::array(), Spin::new());
+    static THIRD: Shared<Fast, Once<Other>, Spin> =
+        Shared::new(Anywhere, Once::array(), Spin::new());
+    let block = FIRST.allocate(layout(60 << 10, 8)).unwrap();
+    let memory = Memory::bytes();
+    let start = std::ptr::from_ref(memory).addr();
+    assert!((start..start + size_of_val(memory)).contains(&block.as_ptr().addr()));
+    assert_eq!(SECOND.allocate(layout(8, 8)), Err(NoMemory));
+    THIRD.allocate(layout(60 << 10, 8)).unwrap();
+    assert_eq!(FIRST.allocate(layout(60 << 10, 8)), Err(NoMemory));
+    // SAFETY: freed once.
+    unsafe { FIRST.deallocate(block) };
+    FIRST.check().unwrap().unwrap();
+}
+
+/// Memory that is claimed through a shared reference serves, and a lock that its caller has says so.
+#[test]
+fn a_shared_arena_claims_memory() {
+    let leaked = |size| &mut *Box::leak(vec![MaybeUninit::<u8>::uninit(); size].into_boxed_slice());
+    let shared = Shared::<Fast, _, _>::new(Anywhere, Manual, OneThread::new());
+    assert_eq!(shared.allocate(layout(100, 8)), Err(NoMemory));
+    assert_eq!(shared.claim(leaked(8)), Err(SpanError::TooSmall));
+    shared.claim(leaked(4096)).unwrap();
+    shared.claim(leaked(8192)).unwrap();
+    assert_eq!(shared.look(|arena| arena.heap().spans().count()), Some(2));
+    shared.allocate(layout(8000, 8)).unwrap();
+    let inside = shared.look(|_| shared.claim(leaked(4096)));
+    assert_eq!(inside, Some(Err(SpanError::Locked)));
+    shared.check().unwrap().unwrap();
+}
+
+/// A hook of any shape is called with its faults, and with nothing else.
+#[test]
+fn a_hook_is_called_with_the_faults_of_any_shape() {
+    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
+    struct Note;
+    impl FaultHook for Note {
+        fn on_fault(fault: Fault) {
+            SEEN.set(Some(fault));
+        }
+    }
+    fn sees<S: Shape<Space = Anywhere>>() {
+        let shared =
+            Shared::<OnFault<S, Note>, _, _>::new(Anywhere, once(1 << 16), OneThread::new());
+        conforms(&shared);
+        assert_eq!(SEEN.take(), None);
+        let (first, _after) =
+            (shared.allocate(layout(5000, 8)).unwrap(), shared.allocate(layout(5000, 8)).unwrap());
+        // SAFETY: freed once; then a link of the free chunk is written over.
+        unsafe {
+            shared.deallocate(first);
+            first.cast::<usize>().sub(1).write(16);
+        }
+        let _ = shared.allocate(layout(5000, 8));
+        assert!(matches!(SEEN.take(), Some(Fault::BrokenLink(_))));
+    }
+    sees::<Packed>();
+    sees::<Standard>();
+    sees::<Checked>();
 }

@@ -8,7 +8,8 @@
 
 use super::shadow::{Op, Shadow};
 use super::shapes::{Lines, Parks, Tiny, anywhere, within};
-use toft_arena::{Bare, Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
+use toft_arena::{Checked, Heap, Fast};
+use toft_arena::shape::{Bare, Narrow, Packed, Relative, Shape, Standard};
 
 /// Less under Miri, where an access to a byte is slow.
 const MEMORY: usize = if cfg!(miri) { 40 << 10 } else { 128 << 10 };
@@ -22,7 +23,7 @@ pub fn arena(bytes: &[u8]) {
     match shape % 10 {
         0 => run::<Packed>(ops, first, anywhere),
         1 => run::<Standard>(ops, first, anywhere),
-        2 => run::<Swift>(ops, first, anywhere),
+        2 => run::<Fast>(ops, first, anywhere),
         3 => run::<Bare>(ops, first, anywhere),
         4 => run::<Checked>(ops, first, anywhere),
         5 => run::<Narrow>(ops, first, within),

@@ -3,7 +3,8 @@
 use super::shapes;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Heap, Shape, Span, SpanError};
+use toft_arena::{Heap, Span, SpanError};
+use toft_arena::shape::Shape;
 
 /// What no span covers is filled with this, and stays so.
 const OUTSIDE: u8 = 0xE7;
@@ -181,7 +182,7 @@ impl<S: Shape> Shadow<S> {
 
     /// Whether a free chunk has an aligned place for a layout: by looking at every one.
     fn could_be_met(&self, layout: Layout) -> bool {
-        let word = std::mem::size_of::<<S::Space as toft_arena::Space>::Word>();
+        let word = std::mem::size_of::<<S::Space as toft_arena::shape::Space>::Word>();
         let least = (3 * word).next_multiple_of(S::ALIGN);
         let need = (layout.size() + word).next_multiple_of(S::ALIGN).max(least);
         let align = layout.align().max(S::ALIGN);

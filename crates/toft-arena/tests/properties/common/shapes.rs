@@ -1,6 +1,7 @@
 //! The shapes that tests run over: those that the crate provides, and extreme ones.
 
-use toft_arena::{Anywhere, Checks, Heap, Shape, Space, Table, Within};
+use toft_arena::{Anywhere, Heap};
+use toft_arena::shape::{Checks, Shape, Space, Table, Within};
 
 /// Four-byte words and alignment, twelve-byte chunks, few bins: what a small 32-bit machine could
 /// have.
@@ -60,7 +61,7 @@ pub fn anywhere<S: Shape<Space = Anywhere>>(_: *mut u8, _: usize) -> Heap<S> {
 pub fn within<W, S: Shape<Space = Within<W>>>(memory: *mut u8, size: usize) -> Heap<S>
 where
     Within<W>: Space,
-    W: toft_arena::Word,
+    W: toft_arena::shape::Word,
 {
     // SAFETY: the memory is one allocation.
     Heap::new(unsafe { Within::new(memory, size) })

@@ -3,7 +3,8 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap, Shape};
+use toft_arena::{Anywhere, Heap};
+use toft_arena::shape::Shape;
 
 pub fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).unwrap()
