@@ -81,9 +81,9 @@ impl Workspace {
         let root = out.join("libraries");
         let mut members = Vec::new();
         let folders = ["crates", "lab"].map(|above| (above, listing(&sources.join(above))));
-        let folders = folders.into_iter().flat_map(|(above, folders)| {
-            folders.into_iter().map(move |folder| (above, folder))
-        });
+        let folders = folders
+            .into_iter()
+            .flat_map(|(above, folders)| folders.into_iter().map(move |folder| (above, folder)));
         for (above, folder) in folders {
             let name = folder.file_name().expect("a folder has a name").to_str().expect("ASCII");
             let to = root.join(above).join(name);

@@ -4,9 +4,9 @@
 //! `cargo run -p toft-arena --features allocator-api2 --example per_request`
 
 use allocator_api2::vec::Vec;
+use toft_arena::shape::Packed;
 use toft_arena::source::Manual;
 use toft_arena::{Anywhere, OneThread, Shared};
-use toft_arena::shape::Packed;
 
 type Request<'a> = &'a Shared<Packed, Manual, OneThread>;
 

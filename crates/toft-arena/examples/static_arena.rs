@@ -9,8 +9,7 @@ use toft_arena::{Anywhere, Fast, Shared, Spin};
 toft_arena::array!(Memory, 1 << 20);
 
 #[global_allocator]
-static ARENA: Shared<Fast, Once<Memory>, Spin> =
-    Shared::new(Anywhere, Once::array(), Spin::new());
+static ARENA: Shared<Fast, Once<Memory>, Spin> = Shared::new(Anywhere, Once::array(), Spin::new());
 
 fn main() {
     let words: Vec<String> = (0..1000).map(|number| format!("word {number}")).collect();

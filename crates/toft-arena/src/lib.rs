@@ -117,9 +117,9 @@ pub use shape::{Checked, Fast, Small};
 pub use shared::LockApi;
 #[cfg(feature = "std")]
 pub use shared::StdLock;
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+pub use shared::Wasm;
 #[cfg(target_has_atomic = "8")]
 pub use shared::{ByStack, Spin, Spread, Striped, Ticket};
 pub use shared::{Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Unlocked};
-#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
-pub use shared::Wasm;
 pub use space::Anywhere;

@@ -10,8 +10,8 @@
 use std::alloc::Layout;
 use std::process::Command;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap, Fast};
 use toft_arena::shape::{Bare, Narrow, Packed, Shape, Standard, Within};
+use toft_arena::{Anywhere, Fast, Heap};
 
 const VARIABLE: &str = "TOFT_ARENA_DEFECT";
 

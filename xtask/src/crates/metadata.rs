@@ -192,8 +192,7 @@ fn beside(file: &str, other: &str) -> String {
 fn wrong_libraries(metadata: &Value) -> Result<Vec<String>, String> {
     let needed = closure(metadata, ["toft-preload", "toft-record"]);
     let links = place::root().join("crates/toft-cli/libraries");
-    let [mut there, lab] =
-        [names(&links.join("crates"))?, names(&links.join("lab"))?];
+    let [mut there, lab] = [names(&links.join("crates"))?, names(&links.join("lab"))?];
     there.extend(lab.iter().cloned());
     let mut wrong = Vec::new();
     if there != needed {

@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Barrier;
 use std::time::Instant;
 use toft_arena::source::Once;
-use toft_arena::{Anywhere, LockApi, Shared, Striped, Fast};
+use toft_arena::{Anywhere, Fast, LockApi, Shared, Striped};
 
 /// Stripes: four for each of two processors.
 const STRIPES: usize = 8;

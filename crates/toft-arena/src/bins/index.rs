@@ -46,7 +46,7 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Narrow, Packed, Standard, Fast};
+    use crate::shape::{Fast, Narrow, Packed, Standard};
 
     fn sizes<S: Shape>() -> impl Iterator<Item = usize> {
         let around = |size: usize| [size - S::ALIGN, size, size + S::ALIGN];

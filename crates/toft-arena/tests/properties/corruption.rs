@@ -6,8 +6,8 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 #[cfg(target_pointer_width = "64")]
 use toft_arena::Invariant;
-use toft_arena::{Anywhere, Checked, Fault, Heap, SpanError, Fast};
 use toft_arena::shape::{Packed, Shape};
+use toft_arena::{Anywhere, Checked, Fast, Fault, Heap, SpanError};
 
 /// The words are those of a machine of 64 bits.
 #[cfg(target_pointer_width = "64")]

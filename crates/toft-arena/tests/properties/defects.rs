@@ -6,9 +6,9 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 #[cfg(feature = "allocator-api2")]
 use toft_arena::OneThread;
-use toft_arena::source::{Manual, Source};
-use toft_arena::{Anywhere, Arena, Heap, NoMemory, Shared, Span, SpanError, Fast};
 use toft_arena::shape::{Narrow, Packed, Shape, Standard, Within};
+use toft_arena::source::{Manual, Source};
+use toft_arena::{Anywhere, Arena, Fast, Heap, NoMemory, Shared, Span, SpanError};
 
 fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()

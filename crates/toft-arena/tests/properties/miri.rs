@@ -10,9 +10,9 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::source::{Manual, Once};
-use toft_arena::{Anywhere, Checked, Heap, Shared, Spin, Striped, Fast};
 use toft_arena::shape::{Narrow, Packed, Within};
+use toft_arena::source::{Manual, Once};
+use toft_arena::{Anywhere, Checked, Fast, Heap, Shared, Spin, Striped};
 
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 300 };
 const OPERATIONS: usize = if cfg!(miri) { 20 } else { 250 };

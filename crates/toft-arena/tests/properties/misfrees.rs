@@ -5,8 +5,8 @@ use crate::common::words::{blocks, heap, layout, poke};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Checked, Fault, Fast};
 use toft_arena::shape::{Checks, Packed, Shape};
+use toft_arena::{Anywhere, Checked, Fast, Fault};
 
 #[test]
 fn a_block_freed_twice_is_named_whatever_it_was_merged_with() {

@@ -3,8 +3,8 @@
 use crate::common::shapes::{Lines, Parks, Tiny, anywhere, within};
 use crate::common::{Op, Shadow, ops};
 use proptest::prelude::*;
-use toft_arena::{Checked, Heap, Small, Fast};
 use toft_arena::shape::{Narrow, Packed, Relative, Shape, Standard};
+use toft_arena::{Checked, Fast, Heap, Small};
 
 const MEMORY: usize = 128 << 10;
 

@@ -2,8 +2,8 @@
 
 use crate::common::words::{blocks, heap, heap_of, layout};
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap, Fast};
 use toft_arena::shape::{Bare, Packed, Shape, Standard};
+use toft_arena::{Anywhere, Fast, Heap};
 
 /// What is parked is freed when a quarter of the free memory at the end has been used, with the
 /// next block that is freed; and not before.

@@ -7,9 +7,9 @@ use crate::common::systems::{
 use proptest::prelude::*;
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use toft_arena::shape::Shape;
 use toft_arena::source::{Blocks, Linear, Once, Reserved, Source};
 use toft_arena::{Anywhere, Arena, Checked, NoMemory};
-use toft_arena::shape::Shape;
 
 #[test]
 fn pages_come_in_steps_and_go_back_with_hysteresis() {

@@ -4,8 +4,8 @@
 use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
 use std::cell::Cell;
-use toft_arena::{Anywhere, Checked, Shared, Spin, Spread, Striped, Fast};
 use toft_arena::shape::Shape;
+use toft_arena::{Anywhere, Checked, Fast, Shared, Spin, Spread, Striped};
 
 /// Every caller begins with the first stripe.
 struct First;

@@ -7,8 +7,8 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Fault, Heap};
 use toft_arena::shape::{Narrow, Packed, Relative, Shape, Space, Within, Word};
+use toft_arena::{Anywhere, Fault, Heap};
 
 const SIZE: usize = 1 << 16;
 

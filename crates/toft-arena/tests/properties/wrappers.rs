@@ -5,9 +5,12 @@ use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use toft_arena::source::{Array, Manual, Once, Source};
-use toft_arena::{Anywhere, Checked, Exclusive, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread, Shared, SpanError, Spin, Fast, Ticket, Unlocked};
 use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
+use toft_arena::source::{Array, Manual, Once, Source};
+use toft_arena::{
+    Anywhere, Checked, Exclusive, Fast, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
+    Shared, SpanError, Spin, Ticket, Unlocked,
+};
 
 fn once(size: usize) -> Once {
     let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());

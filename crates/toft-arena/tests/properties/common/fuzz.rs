@@ -8,8 +8,8 @@
 
 use super::shadow::{Op, Shadow};
 use super::shapes::{Lines, Parks, Tiny, anywhere, within};
-use toft_arena::{Checked, Heap, Fast};
 use toft_arena::shape::{Bare, Narrow, Packed, Relative, Shape, Standard};
+use toft_arena::{Checked, Fast, Heap};
 
 /// Less under Miri, where an access to a byte is slow.
 const MEMORY: usize = if cfg!(miri) { 40 << 10 } else { 128 << 10 };

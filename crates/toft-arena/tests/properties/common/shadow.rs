@@ -3,8 +3,8 @@
 use super::shapes;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Heap, Span, SpanError};
 use toft_arena::shape::Shape;
+use toft_arena::{Heap, Span, SpanError};
 
 /// What no span covers is filled with this, and stays so.
 const OUTSIDE: u8 = 0xE7;

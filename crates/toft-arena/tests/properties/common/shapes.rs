@@ -1,7 +1,7 @@
 //! The shapes that tests run over: those that the crate provides, and extreme ones.
 
-use toft_arena::{Anywhere, Heap};
 use toft_arena::shape::{Checks, Shape, Space, Table, Within};
+use toft_arena::{Anywhere, Heap};
 
 /// Four-byte words and alignment, twelve-byte chunks, few bins: what a small 32-bit machine could
 /// have.

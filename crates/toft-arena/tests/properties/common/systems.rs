@@ -3,9 +3,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use toft_arena::shape::Shape;
 use toft_arena::source::{Grows, Linear, Pages, Reserved};
 use toft_arena::{Anywhere, Arena, Checked};
-use toft_arena::shape::Shape;
 
 /// What a fake system has done.
 #[derive(Clone, Default)]

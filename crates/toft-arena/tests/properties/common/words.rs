@@ -3,8 +3,8 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap};
 use toft_arena::shape::Shape;
+use toft_arena::{Anywhere, Heap};
 
 pub fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).unwrap()
