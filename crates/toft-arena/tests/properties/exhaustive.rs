@@ -5,7 +5,7 @@ use crate::common::{Op, Shadow, words};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::shape::{Narrow, Packed, Relative, Shape, Standard};
-use toft_arena::{Checked, Fast, Heap};
+use toft_arena::{Checked, Fast, Heap, SpanError};
 
 /// Every span of up to 300 bytes at every offset is refused or used to its last chunk.
 fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {

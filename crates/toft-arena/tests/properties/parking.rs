@@ -115,7 +115,8 @@ fn fillings<S: Shape<Space = Anywhere>>(times: usize) -> Vec<usize> {
     let fill = |_| {
         let (mut live, mut used) = (Vec::new(), 0);
         loop {
-            let size = 1 + draw(1 + draw(10_000));
+            let bound = 1 + draw(10_000);
+            let size = 1 + draw(bound);
             let Ok(block) = heap.allocate(layout(size)) else { break };
             live.push((block, size));
             used += size;
@@ -157,10 +158,9 @@ fn a_heap_that_is_filled_again_holds_as_much() {
 fn a_heap_that_was_cleared_is_one_chunk() {
     let mut heap = heap_of::<Fast>(1 << 20);
     let live: Vec<_> = (0..2000).map(|n| heap.allocate(layout(n % 300)).unwrap()).collect();
-    for (n, &block) in live.iter().enumerate().filter(|(n, _)| n % 3 != 0) {
+    for (_, &block) in live.iter().enumerate().filter(|(n, _)| n % 3 != 0) {
         // SAFETY: freed once.
         unsafe { heap.deallocate(block) };
-        assert!(n < 2000);
     }
     for &block in live.iter().step_by(3) {
         // SAFETY: freed once.

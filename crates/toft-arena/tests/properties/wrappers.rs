@@ -264,7 +264,7 @@ fn a_hook_is_called_with_the_faults_of_any_shape() {
     }
     fn sees<S: Shape<Space = Anywhere>>() {
         let shared =
-            Shared::<OnFault<S, Note>, _, _>::new(Anywhere, once(1 << 16), OneThread::new());
+            Shared::<OnFault<S, Note>, _, _>::new(Anywhere, once(1 << 20), OneThread::new());
         conforms(&shared);
         assert_eq!(SEEN.take(), None);
         let (first, _after) =
