@@ -63,6 +63,8 @@ fn workspace() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
     cargo.args(["--features", "toft/fake-os,toft-arena/all"]);
+    // Most tests of the command wait for another process.
+    cargo.env("RUST_TEST_THREADS", "4");
     Ok(cargo)
 }
 
@@ -203,7 +205,8 @@ fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--features", "loom", "--release"]);
     cargo.args(["--test", "loom", "--test", "loom_hold"]);
-    // The models run for seconds. The optimization of whole programs would take longer than it saves.
+    // The models run for seconds. The optimization of whole programs would take longer than it
+    // saves.
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")

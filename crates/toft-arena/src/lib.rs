@@ -79,18 +79,17 @@
 //! says where memory comes from. [`Striped`] is for many threads.
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
+
+// The layers. Each uses only those below it (`tests/layers.rs`):
 //
-// The layers; one uses only those below it (`tests/layers.rs` holds it):
-//
-// 7  shared                an arena behind a shared reference: locks, `GlobalAlloc`, `Allocator`
-// 6  arena                 a heap that asks a source for memory, and offers it back
-// 5  source                where memory comes from and goes to
-// 4  heap                  the engine: allocate, free, resize; spans; walk and check
-// 3  bins                  free chunks by size; lists that are checked at every link
-// 2  chunk                 the words of a chunk
-// 1  shape                 what is fixed at compile time
-// 0  space, table, word    where memory is; bits for bins; how wide a word is
-// 0  fault, sanitizer      faults; calls of sanitizers
+// - 7 shared: an arena behind a shared reference; locks, `GlobalAlloc`, `Allocator`
+// - 6 arena: a heap that asks a source for memory, and offers it back
+// - 5 source: where memory comes from and is returned to
+// - 4 heap: the engine
+// - 3 bins: free chunks by size, in lists that are checked at every link
+// - 2 chunk: the words of a chunk
+// - 1 shape: what is fixed at compile time
+// - 0 space, table, word, fault, sanitizer
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]

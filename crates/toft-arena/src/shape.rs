@@ -100,9 +100,9 @@ pub struct Fast;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare;
 
-/// For microcontrollers and WebAssembly: little code, and 64 bins instead of 320 or more. Nothing is
-/// checked. A request may fail although one free chunk among many would have served. Blocks are as
-/// those of [`Packed`]. The feature `small` makes the code smaller still.
+/// For microcontrollers and WebAssembly: little code, and 64 bins instead of 320 or more. Nothing
+/// is checked. A request may fail although one free chunk among many would have served. Blocks are
+/// as those of [`Packed`]. The feature `small` makes the code smaller still.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Small;
 

@@ -114,8 +114,8 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
-        // While `top` would do, looking at chunks costs more time than it saves memory. A shape that
-        // is not thorough has no other search of this bin.
+        // While `top` would do, looking at chunks costs more time than it saves memory. A shape
+        // that is not thorough has no other search of this bin.
         if size >= S::MIXED && (S::CAREFUL || !S::THOROUGH || self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {

@@ -44,7 +44,7 @@ use spans::Spans;
 /// A boundary-tag heap over memory that was claimed for it.
 ///
 /// It may be moved: nothing in the memory points at it. It takes `size_of::<Heap<S>>()` bytes (4.3
-/// KiB for [`Packed`](crate::Packed) on 64 bits), wherever the caller has them; also in the front
+/// KiB for [`Packed`](crate::shape::Packed) on 64 bits), wherever the caller has them; also in the front
 /// of the very memory that it manages.
 pub struct Heap<S: Shape> {
     memory: Memory<S>,

@@ -5,9 +5,9 @@
 //! parked   | size + flags  | next          | ...
 //! ```
 //!
-//! For its neighbours such a chunk is live, so parking and taking touch only the chunk: no merge, no
-//! split, no bit. The length of a list is in the table and not in its chunks, so that a free does
-//! not wait for what the one before it has written.
+//! For its neighbours such a chunk is live, so parking and taking touch only the chunk: no merge,
+//! no split, no bit. The length of a list is in the table and not in its chunks, so that a free
+//! does not wait for what the one before it has written.
 //!
 //! What can be parked is bounded: [`DEPTH`] chunks of a size, and of larger sizes as many bytes as
 //! the longest list of small ones. All parked chunks are freed
@@ -103,8 +103,8 @@ impl<S: Shape> Heap<S> {
         self.unparked = LONGEST;
     }
 
-    /// Frees what is parked when half of the blocks have been freed since the marks were set. A heap
-    /// that has been cleared is then one chunk again, and not cut up by what is parked.
+    /// Frees what is parked when half of the blocks have been freed since the marks were set. A
+    /// heap that has been cleared is then one chunk again, and not cut up by what is parked.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn settle_if_low(&mut self) {
         if S::Bins::PARKS != 0 && self.live < self.low {

@@ -63,8 +63,8 @@ impl<A: Array> Once<A> {
     /// a second one gets none.
     ///
     /// # Safety
-    /// 1. No other arena has this array: without an atomic exchange, two that ask at the same moment
-    ///    would both get it.
+    /// 1. No other arena has this array: without an atomic exchange, two that ask at the same
+    /// moment would both get it.
     #[cfg(not(target_has_atomic = "8"))]
     #[must_use]
     pub const unsafe fn array() -> Self {
@@ -80,8 +80,8 @@ pub trait Array {
 
 /// The bytes of an [`Array`], zero at first.
 pub struct Bytes<T: ?Sized> {
-    /// Whether an arena has the bytes. Written by the arena that takes them (`Relaxed`: one exchange
-    /// wins, and nothing is published by it).
+    /// Whether an arena has the bytes. Written by the arena that takes them (`Relaxed`: one
+    /// exchange wins, and nothing is published by it).
     taken: AtomicBool,
     bytes: UnsafeCell<T>,
 }
@@ -157,8 +157,9 @@ unsafe impl<S: Shape, A: Array> Source<S> for Once<A> {
     }
 }
 
-/// Declares a type for a static array of zero bytes, which [`Once::array`](crate::source::Once::array)
-/// gives to an arena. Nothing of it is in the program's file.
+/// Declares a type for a static array of zero bytes, which
+/// [`Once::array`](crate::source::Once::array) gives to an arena. Nothing of it is in the program's
+/// file.
 ///
 /// ```
 /// toft_arena::array!(Memory, 64 * 1024);

@@ -236,7 +236,8 @@ fn an_array_serves_one_arena() {
     FIRST.check().unwrap().unwrap();
 }
 
-/// Memory that is claimed through a shared reference serves, and a lock that its caller has says so.
+/// Memory that is claimed through a shared reference serves, and a lock that its caller has says
+/// so.
 #[test]
 fn a_shared_arena_claims_memory() {
     let leaked = |size| &mut *Box::leak(vec![MaybeUninit::<u8>::uninit(); size].into_boxed_slice());

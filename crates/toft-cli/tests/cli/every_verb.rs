@@ -250,7 +250,8 @@ fn a_process_that_is_none_ends_every_verb_alike() {
             assert_eq!(output.status.code(), Some(2), "{verb} {bad}: {}", stderr(&output));
             assert!(stderr(&output).contains("not the number of a process"), "{}", stderr(&output));
         }
-        let own = std::process::id().to_string();
+        let stranger = Stranger::start();
+        let own = stranger.pid();
         for (pid, why) in [("2147483647", "there is no process"), (&*own, "does not run on Toft")] {
             // `top` looks before it asks for a terminal only where it writes lines.
             let lines: &[&str] = if verb == "top" { &["--json"] } else { &[] };

@@ -537,7 +537,8 @@ fn what_is_no_profile_and_no_process_is_told_in_one_line() {
     assert_eq!(neither.status.code(), Some(2));
     assert!(stderr(&neither).contains("no core file of that name"));
     assert!(refused(&["heap", "2147483647"]).contains("there is no process"));
-    let own = std::process::id().to_string();
+    let stranger = Stranger::start();
+    let own = stranger.pid();
     assert!(refused(&["heap", &own]).contains("does not run on Toft"));
     assert!(refused(&["heap", "--json", "-o", "/nowhere/a.json", &own]).contains("does not run"));
     let later = "{\"toft_profile\":9,\"unheard\":1}";

@@ -1,5 +1,5 @@
 //! The command as its users run it. One program, so that tests of all files run side by side: most
-//! of them wait for another process.
+//! of them wait for another process. A test whose own program has Toft inside is apart.
 
 mod bench;
 mod common;
@@ -24,7 +24,6 @@ mod rss;
 mod samples;
 mod stats;
 mod threads;
-mod toft_inside;
 mod top;
 mod verbs;
 mod vet;

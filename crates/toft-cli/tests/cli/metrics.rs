@@ -548,7 +548,8 @@ fn what_cannot_be_is_said_in_one_line() {
     target.end();
     let (status, told) = refused(&[&target.pid]);
     assert!(status == Some(125) && told.lines().count() == 1, "{told}");
-    let own = std::process::id().to_string();
+    let stranger = Stranger::start();
+    let own = stranger.pid();
     let (status, told) = refused(&[&own]);
     assert!(status == Some(125) && told.contains("does not run on Toft"), "{told}");
 }

@@ -1,11 +1,11 @@
 //! Finds the descriptor of the slab that contains an address. The address may be any. A lookup
 //! takes a few loads from tables, and never faults.
 //!
-//! There are a few words for each *granule* of 4 GiB, and arithmetic for the rest. `bounds[address
-//! >> 32]` is `(first, count, slabs)`. In that granule, the slab indices `first .. first + count`
-//! have descriptors, which begin at the address `slabs`. A slab index is an address shifted right;
-//! nothing is subtracted from it first. Any thread reads the table to recognise a pointer, by
-//! shifts, one subtraction and two comparisons.
+//! There are a few words for each *granule* of 4 GiB, and arithmetic for the rest. The entry
+//! `bounds[address >> 32]` is `(first, count, slabs)`. In that granule, the slab indices `first ..
+//! first + count` have descriptors, which begin at the address `slabs`. A slab index is an address
+//! shifted right; nothing is subtracted from it first. Any thread reads the table to recognise a
+//! pointer, by shifts, one subtraction and two comparisons.
 //!
 //! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
 //!   writer.

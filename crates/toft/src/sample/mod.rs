@@ -81,7 +81,7 @@ pub struct Sampled {
     /// The number of samples, of the blocks that they stand for (with [`OBJECT_BITS`] fraction
     /// bits), and of the bytes of these blocks.
     pub had: [u64; 3],
-    /// The same numbers for freed blocks.
+    /// These numbers for freed blocks.
     pub freed: [u64; 3],
 }
 

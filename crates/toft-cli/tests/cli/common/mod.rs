@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -60,6 +60,26 @@ pub fn said(output: &Output) -> String {
 pub fn assert_clean(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     assert_eq!(stderr(output), "");
+}
+
+/// A process that does not run on Toft. The test's own would not do: parts of Toft are in it.
+pub struct Stranger(Child);
+
+impl Stranger {
+    pub fn start() -> Stranger {
+        Stranger(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub fn directory() -> TempDir {

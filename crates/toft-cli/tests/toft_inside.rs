@@ -1,10 +1,14 @@
 //! A Rust program that has Toft as its global allocator gets no all-clear of a preloaded one: these
 //! tests are it.
 
+#[path = "cli/common/mod.rs"]
+#[allow(dead_code, reason = "the tests in `cli` use the rest")]
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::*;
+use common::*;
 
 #[global_allocator]
 static ALLOCATOR: toft::Toft = toft::Toft;
