@@ -44,8 +44,8 @@ use spans::Spans;
 /// A boundary-tag heap over memory that was claimed for it.
 ///
 /// It may be moved: nothing in the memory points at it. It takes `size_of::<Heap<S>>()` bytes (4.3
-/// KiB for [`Packed`](crate::shape::Packed) on 64 bits), wherever the caller has them; also in the front
-/// of the very memory that it manages.
+/// KiB for [`Packed`](crate::shape::Packed) on 64 bits), wherever the caller has them; also in the
+/// front of the very memory that it manages.
 pub struct Heap<S: Shape> {
     memory: Memory<S>,
     /// The free memory at the end of one span, outside of the bins: `[top, top + top_size)`, and
