@@ -3,7 +3,8 @@
 use crate::fault::{NoMemory, SpanError};
 use crate::heap::{Heap, Invariant, Span, Survey};
 use crate::shape::{Checks, Shape};
-use crate::source::Source;
+use crate::source::{Manual, Source};
+use crate::space::Anywhere;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -49,14 +50,6 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     /// 2. Only the source uses what is given up of spans that the source has given.
     pub unsafe fn heap_mut(&mut self) -> &mut Heap<S> {
         &mut self.heap
-    }
-
-    /// As [`Heap::claim_static`].
-    ///
-    /// # Errors
-    /// As `Heap::claim_static`.
-    pub fn claim(&mut self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
-        self.heap.claim_static(memory)
     }
 
     /// The source, read-only.
@@ -228,5 +221,15 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         // SAFETY: as in `ask`.
         unsafe { self.source.least(&mut self.heap) };
         self.worth = 0;
+    }
+}
+
+impl<S: Shape<Space = Anywhere>> Arena<S, Manual> {
+    /// As [`Heap::claim_static`].
+    ///
+    /// # Errors
+    /// As `Heap::claim_static`.
+    pub fn claim(&mut self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
+        self.heap.claim_static(memory)
     }
 }

@@ -108,6 +108,11 @@ mod space;
 mod table;
 mod word;
 
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Histogram, Invariant, Span, Survey};
@@ -116,9 +121,9 @@ pub use shape::{Checked, Fast, Small};
 pub use shared::LockApi;
 #[cfg(feature = "std")]
 pub use shared::StdLock;
-#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
-pub use shared::Wasm;
 #[cfg(target_has_atomic = "8")]
-pub use shared::{ByStack, Spin, Spread, Striped, Ticket};
+pub use shared::{ByStack, ByStripes, Spin, Spread, Striped, Ticket};
 pub use shared::{Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Unlocked};
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+pub use shared::{OneModule, Wasm};
 pub use space::Anywhere;

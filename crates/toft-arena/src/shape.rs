@@ -213,7 +213,7 @@ pub trait FaultHook: 'static {
     fn on_fault(fault: Fault);
 }
 
-/// The shape `S`, of which each fault is passed to the hook `H`.
+/// The shape `S`, of which each fault is passed to the hook `H`, and not to the hook of `S`.
 ///
 /// ```
 /// use toft_arena::shape::{FaultHook, OnFault};

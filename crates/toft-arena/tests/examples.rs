@@ -36,3 +36,19 @@ fn an_arena_for_each_request() {
 fn memory_that_two_processes_share() {
     assert_eq!(run("shared_memory"), "written by the child, at another address\n");
 }
+
+/// The pages show the example of the README, which is compiled with the documentation.
+#[test]
+fn the_pages_show_an_example_that_compiles() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let first = |page: &str| {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let block = text.split("```rust\n").nth(1).unwrap_or_else(|| panic!("{page} has none"));
+        block.split("```").next().unwrap().to_owned()
+    };
+    let readme = first("README.md");
+    assert!(readme.contains("toft_arena::array!(Memory"));
+    for page in ["../../docs/arena.md", "../../docs/arena-from-others.md"] {
+        assert_eq!(first(page), readme, "{page}");
+    }
+}

@@ -39,7 +39,7 @@ macro_rules! toft {
         #[cfg(feature = $feature)]
         mod heap {
             use super::*;
-            pub type Own = toft_arena::Heap<toft_arena::$shape>;
+            pub type Own = toft_arena::Heap<toft_arena::shape::$shape>;
             pub const NEW: Own = Own::new(toft_arena::Anywhere);
             impl Heap for Own {
                 fn begin(&mut self) {

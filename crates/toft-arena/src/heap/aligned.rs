@@ -52,7 +52,8 @@ impl<S: Shape> Heap<S> {
             true => index::of_request::<S>(S::rounded(largest)),
             false => S::Bins::BINS,
         };
-        if let Some(bin) = self.bins.find(any) {
+        // The first chunk of the last bin may serve, though some there are too small.
+        if let Some(bin) = self.bins.find(any.min(S::Bins::BINS - 1)) {
             let chunk = self.bins.first(bin);
             // SAFETY: as above.
             let whole = unsafe { self.memory.free_size(chunk) };

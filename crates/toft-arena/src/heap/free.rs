@@ -79,15 +79,13 @@ impl<S: Shape> Heap<S> {
                 }
                 if self.park(chunk, tag) {
                     self.count_gone(size);
-                    self.settle_if_low();
-                    return size;
+                    return self.settle_if_low(size);
                 }
                 tag = self.memory.get(chunk);
             }
             self.count_gone(size);
             let free = self.insert(chunk, size, tag & BELOW_FREE != 0);
-            self.settle_if_low();
-            free
+            self.settle_if_low(free)
         }
     }
 
@@ -146,7 +144,7 @@ impl<S: Shape> Heap<S> {
                     }
                 }
             }
-            if !in_rest && S::RUNS && size != freed {
+            if !in_rest && S::RESTS && S::RUNS && size != freed {
                 // What has grown before, and now again, is a run. The rest makes room for it.
                 in_rest = self.rest_size == 0 || self.grown.wrapping_sub(start) < size;
                 self.grown = start;

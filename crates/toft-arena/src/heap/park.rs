@@ -105,11 +105,14 @@ impl<S: Shape> Heap<S> {
 
     /// Frees what is parked when half of the blocks have been freed since the marks were set. A
     /// heap that has been cleared is then one chunk again, and not cut up by what is parked.
+    /// Returns the size of the chunk that was just made free, or that of a larger one.
     #[cfg_attr(not(feature = "small"), inline(always))]
-    pub(super) fn settle_if_low(&mut self) {
+    pub(super) fn settle_if_low(&mut self, free: usize) -> usize {
         if S::Bins::PARKS != 0 && self.live < self.low {
             self.settle_low();
+            return free.max(self.top_size);
         }
+        free
     }
 
     #[cold]

@@ -16,7 +16,7 @@ use super::Heap;
 use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::SpanError;
 use crate::shape::{Shape, Sizes};
-use crate::space::Space;
+use crate::space::{Anywhere, Space};
 use crate::table::Tables;
 use core::mem::MaybeUninit;
 
@@ -81,6 +81,21 @@ pub(super) struct Bounds {
     pub(super) links: usize,
 }
 
+impl<S: Shape<Space = Anywhere>> Heap<S> {
+    /// Hands memory to the heap for ever. This is safe, because no other code can have the memory.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim). The memory is lost then.
+    pub fn claim_static(
+        &mut self,
+        memory: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Span, SpanError> {
+        // SAFETY: 1. the reference is exclusive, and lives for ever; all pointers into the memory
+        // are derived from it.
+        unsafe { self.claim(memory.as_mut_ptr().cast(), memory.len()) }
+    }
+}
+
 impl<S: Shape> Heap<S> {
     /// Hands a range of memory to the heap. Bytes that are lost to alignment at the ends are not
     /// part of the span that is returned.
@@ -94,18 +109,6 @@ impl<S: Shape> Heap<S> {
     pub unsafe fn claim(&mut self, start: *mut u8, size: usize) -> Result<Span, SpanError> {
         // SAFETY: by 1.
         unsafe { self.claim_span(start, size, false) }
-    }
-
-    /// Hands memory to the heap for ever. This is safe, because no other code can have the memory.
-    ///
-    /// # Errors
-    /// As `claim`.
-    pub fn claim_static(
-        &mut self,
-        memory: &'static mut [MaybeUninit<u8>],
-    ) -> Result<Span, SpanError> {
-        // SAFETY: 1. the reference is exclusive, and lives for ever.
-        unsafe { self.claim(memory.as_mut_ptr().cast(), memory.len()) }
     }
 
     /// As [`claim`](Self::claim), for memory that is full of zeros: blocks of zeros from it are not

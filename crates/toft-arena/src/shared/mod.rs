@@ -31,15 +31,16 @@ pub use locks::{Exclusive, Interrupts, NoInterrupts, OneThread, Unlocked};
 #[cfg(target_has_atomic = "8")]
 pub use locks::{Spin, Ticket};
 #[cfg(target_has_atomic = "8")]
-pub use striped::{ByStack, Spread, Striped};
+pub use striped::{ByStack, ByStripes, Spread, Striped};
 #[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
-pub use wasm::Wasm;
+pub use wasm::{OneModule, Wasm};
 
 use crate::arena::Arena;
 use crate::fault::{NoMemory, SpanError};
 use crate::heap::{Invariant, Span, Survey};
 use crate::shape::{Checks, Shape};
-use crate::source::Source;
+use crate::source::{Manual, Source};
+use crate::space::Anywhere;
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -92,26 +93,6 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// Reads the arena, alone. `None` as of `with`.
     pub fn look<R>(&self, work: impl FnOnce(&Arena<S, F>) -> R) -> Option<R> {
         self.hold(|arena| work(arena))
-    }
-
-    /// Hands memory to the arena for ever, beside what its source gives.
-    ///
-    /// ```
-    /// use std::mem::MaybeUninit;
-    /// use toft_arena::{Anywhere, Fast, Shared, Spin, source::Manual};
-    ///
-    /// static ARENA: Shared<Fast, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
-    ///
-    /// // A kernel makes the slice of a range of pages that it has found free.
-    /// let memory = Box::leak(Box::new([MaybeUninit::uninit(); 65_536]));
-    /// ARENA.claim(memory)?;
-    /// # Ok::<(), toft_arena::SpanError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Heap::claim`](crate::Heap::claim), and if the lock cannot be had.
-    pub fn claim(&self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
-        self.hold(|arena| arena.claim(memory)).unwrap_or(Err(SpanError::Locked))
     }
 
     /// As [`Arena::trim`]. `None` as of `with`.
@@ -263,6 +244,29 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
             self.deallocate_sized(block, layout);
             Ok(new)
         }
+    }
+}
+
+impl<S: Shape<Space = Anywhere>, L: Exclusive> Shared<S, Manual, L> {
+    /// Hands memory to the arena for ever.
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use toft_arena::{Anywhere, Fast, Shared, Spin, source::Manual};
+    ///
+    /// static ARENA: Shared<Fast, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
+    ///
+    /// // A kernel makes the slice of a range of pages that it has found free.
+    /// let memory = Box::leak(Box::new([MaybeUninit::uninit(); 65_536]));
+    /// ARENA.claim(memory)?;
+    /// # Ok::<(), toft_arena::SpanError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Heap::claim`](crate::Heap::claim), and if the lock cannot be had. The memory is lost
+    /// then.
+    pub fn claim(&self, memory: &'static mut [MaybeUninit<u8>]) -> Result<Span, SpanError> {
+        self.hold(|arena| arena.claim(memory)).unwrap_or(Err(SpanError::Locked))
     }
 }
 

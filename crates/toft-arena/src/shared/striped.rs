@@ -27,7 +27,7 @@ use crate::arena::Arena;
 use crate::fault::{NoMemory, SpanError};
 use crate::heap::{Heap, Invariant, Span, Survey};
 use crate::shape::Shape;
-use crate::source::{Manual, room_for};
+use crate::source::{Source, room_for};
 use crate::space::Anywhere;
 use core::alloc::{GlobalAlloc, Layout};
 use core::fmt;
@@ -99,7 +99,7 @@ impl Taken {
 
 /// `N` arenas over one range of memory: see the module.
 pub struct Striped<S: Shape<Space = Anywhere>, L, const N: usize, H = ByStack> {
-    stripes: [Stripe<Shared<S, Manual, L>>; N],
+    stripes: [Stripe<Shared<S, ByStripes, L>>; N],
     taken: Stripe<Taken>,
     start: *mut u8,
     parts: Parts,
@@ -108,14 +108,26 @@ pub struct Striped<S: Shape<Space = Anywhere>, L, const N: usize, H = ByStack> {
 
 // SAFETY: `start` is a number here, and the stripes are `Sync` if `Shared` is.
 unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Sync for Striped<S, L, N, H> where
-    Shared<S, Manual, L>: Sync
+    Shared<S, ByStripes, L>: Sync
 {
 }
 
 // SAFETY: as above.
 unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S, L, N, H> where
-    Shared<S, Manual, L>: Send
+    Shared<S, ByStripes, L>: Send
 {
+}
+
+/// The source of a stripe's arena: none, because the stripe takes parts of the range by hand. It is
+/// not `Manual`, so that nothing else can be claimed there: an address must tell its stripe.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByStripes;
+
+// SAFETY: 1. and 2. it does nothing.
+unsafe impl<S: Shape> Source<S> for ByStripes {
+    unsafe fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+        Err(NoMemory)
+    }
 }
 
 impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Striped<S, L, N, H> {
@@ -129,25 +141,25 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     pub const unsafe fn new(start: *mut u8, size: usize, locks: [L; N]) -> Self {
         () = Self::SOUND;
         let locks = ManuallyDrop::new(locks);
-        let mut stripes: [MaybeUninit<Stripe<Shared<S, Manual, L>>>; N] =
+        let mut stripes: [MaybeUninit<Stripe<Shared<S, ByStripes, L>>>; N] =
             [const { MaybeUninit::uninit() }; N];
         let mut number = 0;
         while number < N {
             // SAFETY: each lock is taken out once, and never dropped in the array.
             let lock = unsafe { (&raw const locks).cast::<L>().add(number).read() };
-            stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, Manual, lock)));
+            stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, ByStripes, lock)));
             number += 1;
         }
         // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of
         // what it holds.
         let stripes =
-            unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Manual, L>>; N]>().read() };
+            unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, ByStripes, L>>; N]>().read() };
         let taken = Stripe(Taken::new());
         Self { stripes, taken, start, parts: Parts::new(size), spread: PhantomData }
     }
 
     /// The stripes, one by one.
-    pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, Manual, L>> {
+    pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, ByStripes, L>> {
         self.stripes.iter().map(|stripe| &stripe.0)
     }
 
@@ -218,7 +230,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     fn allocate_in(
         &self,
         stripe: usize,
-        arena: &mut Arena<S, Manual>,
+        arena: &mut Arena<S, ByStripes>,
         layout: Layout,
     ) -> Result<NonNull<u8>, NoMemory> {
         arena.allocate(layout).or_else(|_| {
@@ -270,7 +282,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
 
     /// Gives back what parts of a stripe have nothing live in them, but for those between others of
     /// one span.
-    fn give_back(&self, stripe: usize, arena: &mut Arena<S, Manual>) {
+    fn give_back(&self, stripe: usize, arena: &mut Arena<S, ByStripes>) {
         // SAFETY: the heap stays where it is, and its memory is given back only to `parts`.
         let heap = unsafe { arena.heap_mut() };
         let mut part = 0;
@@ -331,7 +343,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     /// The stripe that contains a block. For a pointer in none, the last one: where pointers are
     /// checked, it reports that.
     #[cfg_attr(not(feature = "small"), inline(always))]
-    fn of(&self, block: NonNull<u8>) -> &Shared<S, Manual, L> {
+    fn of(&self, block: NonNull<u8>) -> &Shared<S, ByStripes, L> {
         let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
         let stripe = self.parts.owner(offset).unwrap_or(N - 1);
         &self.stripes[stripe].0

@@ -51,7 +51,7 @@ pub unsafe trait Source<S: Shape> {
     ///
     /// ```compile_fail,E0133
     /// use std::alloc::{Layout, System};
-    /// use toft_arena::{Anywhere, Heap, Packed, source::{Blocks, Source}};
+    /// use toft_arena::{Anywhere, Heap, shape::Packed, source::{Blocks, Source}};
     /// let mut heap = Heap::<Packed>::new(Anywhere);
     /// let _ = Blocks::new(System, 65_536).more(&mut heap, Layout::new::<u8>());
     /// heap.allocate(Layout::new::<u8>());

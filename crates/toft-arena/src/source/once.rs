@@ -8,8 +8,8 @@ use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
+#[cfg(target_has_atomic = "8")]
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A range of memory that is claimed when the first block is requested. It is given by its address,
 /// or, as `Once<A>`, it is an [`array!`](crate::array).
@@ -49,7 +49,7 @@ impl Once {
 
 impl<A: Array> Once<A> {
     const OF_ARRAY: Self =
-        Self { start: core::ptr::null_mut(), size: 0, zeroed: true, array: PhantomData };
+        Self { start: core::ptr::null_mut(), size: 0, zeroed: false, array: PhantomData };
 
     /// The memory of an [`array!`](crate::array). The first arena that requests memory gets it, and
     /// a second one gets none.
@@ -82,7 +82,11 @@ pub trait Array {
 pub struct Bytes<T: ?Sized> {
     /// Whether an arena has the bytes. Written by the arena that takes them (`Relaxed`: one
     /// exchange wins, and nothing is published by it).
+    #[cfg(target_has_atomic = "8")]
     taken: AtomicBool,
+    /// Without an atomic exchange, `Once::array` asks for one arena.
+    #[cfg(not(target_has_atomic = "8"))]
+    taken: core::cell::Cell<bool>,
     bytes: UnsafeCell<T>,
 }
 
@@ -94,7 +98,11 @@ impl<const SIZE: usize> Bytes<[u8; SIZE]> {
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it is for statics, and large")]
     pub const fn new() -> Self {
-        Self { taken: AtomicBool::new(false), bytes: UnsafeCell::new([0; SIZE]) }
+        #[cfg(target_has_atomic = "8")]
+        let taken = AtomicBool::new(false);
+        #[cfg(not(target_has_atomic = "8"))]
+        let taken = core::cell::Cell::new(false);
+        Self { taken, bytes: UnsafeCell::new([0; SIZE]) }
     }
 }
 
@@ -104,11 +112,7 @@ impl Bytes<[u8]> {
         #[cfg(target_has_atomic = "8")]
         let taken = self.taken.swap(true, Relaxed);
         #[cfg(not(target_has_atomic = "8"))]
-        let taken = {
-            let taken = self.taken.load(Relaxed);
-            self.taken.store(true, Relaxed);
-            taken
-        };
+        let taken = self.taken.replace(true);
         (!taken).then(|| (self.bytes.get().cast(), self.bytes.get().len()))
     }
 }
@@ -173,8 +177,9 @@ macro_rules! array {
 
         impl $crate::source::Array for $name {
             fn bytes() -> &'static $crate::source::Bytes<[u8]> {
-                static BYTES: $crate::source::Bytes<[u8; $size]> = $crate::source::Bytes::new();
-                &BYTES
+                static TOFT_ARENA_BYTES: $crate::source::Bytes<[u8; $size]> =
+                    $crate::source::Bytes::new();
+                &TOFT_ARENA_BYTES
             }
         }
     };
