@@ -205,9 +205,6 @@ fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--features", "loom", "--release"]);
     cargo.args(["--test", "loom", "--test", "loom_hold"]);
-    // The models run for seconds. The optimization of whole programs would take longer than it
-    // saves.
-    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")
         .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
