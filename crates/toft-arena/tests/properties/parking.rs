@@ -101,8 +101,8 @@ fn no_more_than_sixteen_of_a_size_are_parked() {
     assert_eq!(heap.survey().free_blocks, 1);
 }
 
-/// What is parked when a heap is cleared would cut it into pieces. So many blocks are freed that
-/// most of them come after the pause that memory that became short has made.
+/// A heap that was cleared has no parked chunks between its free ones. The test frees more blocks
+/// than the heap leaves unparked after memory became short.
 #[test]
 #[cfg_attr(miri, ignore = "takes long")]
 fn a_heap_that_was_cleared_is_one_chunk() {
