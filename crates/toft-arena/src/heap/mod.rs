@@ -262,8 +262,8 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_gone(&mut self, size: usize) {
         if S::Bins::PARKS != 0 {
-            // A block that is freed twice without being noticed would make it wrap.
-            self.live = self.live.saturating_sub(1);
+            // Wraps after an unnoticed double free: then the heap never settles for this reason.
+            self.live = self.live.wrapping_sub(1);
         }
         if S::COUNT {
             self.counters.live_blocks -= 1;
