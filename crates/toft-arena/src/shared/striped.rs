@@ -120,6 +120,14 @@ unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S
 
 /// The source of a stripe's arena: none, because the stripe takes parts of the range by hand. It is
 /// not `Manual`, so that nothing else can be claimed there: an address must tell its stripe.
+///
+/// ```compile_fail,E0599
+/// use toft_arena::{Fast, Spin, Striped};
+/// fn claim(striped: &Striped<Fast, Spin, 2>) {
+///     let memory = Box::leak(Box::new([std::mem::MaybeUninit::uninit(); 4096]));
+///     let _ = striped.stripes().next().unwrap().claim(memory);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByStripes;
 

@@ -395,3 +395,22 @@ fn the_smallest_span_is_claimed_and_extended_to_itself() {
     holds::<Standard>(16, (3 * word).next_multiple_of(16));
     holds::<Fast>(32, 32);
 }
+
+/// `Small` has its large free chunks in one bin. A request that is aligned is met from there, too.
+#[test]
+fn the_last_bin_serves_aligned_requests() {
+    let mut memory = vec![0_u128; (2 << 20) / 16];
+    let mut heap = Heap::<toft_arena::Small>::new(toft_arena::Anywhere);
+    // SAFETY: the vector outlives the heap.
+    unsafe { heap.claim(memory.as_mut_ptr().cast(), 2 << 20) }.unwrap();
+    let large = Layout::from_size_align(600 << 10, 16).unwrap();
+    let first = heap.allocate(large).unwrap();
+    heap.allocate(Layout::new::<u64>()).unwrap();
+    // What is left at the end is too small for another.
+    heap.allocate(Layout::from_size_align(1 << 20, 8).unwrap()).unwrap();
+    assert!(heap.allocate(large).is_err());
+    // SAFETY: freed once.
+    unsafe { heap.deallocate(first) };
+    assert_eq!(heap.allocate(large), Ok(first));
+    heap.check().unwrap();
+}
