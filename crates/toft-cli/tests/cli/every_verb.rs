@@ -187,16 +187,8 @@ fn a_full_disk_is_told_by_looks_at_a_process() {
                   for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\npause(); }\n";
     let program = compile(place.path(), "large", source, &["-fno-builtin"]);
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    /// Ends with the test, however that ends.
-    struct Target(std::process::Child);
-    impl Drop for Target {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
     let target =
-        Target(Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap());
+        Running(Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap());
     let pid = target.0.id().to_string();
     let end = Instant::now() + Duration::from_secs(300);
     while !toft().args(["purge", &pid]).output().unwrap().status.success() {
@@ -250,7 +242,7 @@ fn a_process_that_is_none_ends_every_verb_alike() {
             assert_eq!(output.status.code(), Some(2), "{verb} {bad}: {}", stderr(&output));
             assert!(stderr(&output).contains("not the number of a process"), "{}", stderr(&output));
         }
-        let stranger = Stranger::start();
+        let stranger = stranger();
         let own = stranger.pid();
         for (pid, why) in [("2147483647", "there is no process"), (&*own, "does not run on Toft")] {
             // `top` looks before it asks for a terminal only where it writes lines.

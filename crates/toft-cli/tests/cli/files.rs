@@ -2,9 +2,9 @@
 //! forms that contradict each other, and lines that nothing cuts where no terminal is.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
 use serde_json::Value;
@@ -31,30 +31,6 @@ fn name() -> String {
 fn program(place: &Path) -> PathBuf {
     let name = format!("-DNAME={}", name());
     compile(place, "named", TARGET, &["-fno-builtin", &name])
-}
-
-struct Target(Child);
-
-impl Target {
-    fn start(program: &Path) -> Target {
-        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", stdout(&shown).trim());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-        Target(child)
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The command in a folder, with something on its standard input.
@@ -147,7 +123,7 @@ fn a_dash_is_standard_output() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Target::start(&program);
+    let target = Running::on_toft(&program);
     let pid = &*target.pid();
     let verbs: [&[&str]; 8] = [
         &["heap", pid],
@@ -189,7 +165,7 @@ fn a_form_and_the_name_of_another_are_refused() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Target::start(&program);
+    let target = Running::on_toft(&program);
     let pid = &*target.pid();
     let refused: [(&[&str], i32); 8] = [
         (&["heap", pid, "--json", "-o", "x.html"], 2),
@@ -224,7 +200,7 @@ fn names_are_cut_on_terminals_only() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Target::start(&program);
+    let target = Running::on_toft(&program);
     let pid = &*target.pid();
     let verbs: [&[&str]; 2] = [&["heap", pid], &["report", "own.toft"]];
     for words in verbs {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
 use serde_json::Value;
@@ -56,7 +56,7 @@ int main(void) {
 "#;
 
 struct Target {
-    child: Child,
+    child: Running,
     said: Value,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
     pid: i32,
@@ -74,7 +74,7 @@ impl Target {
         let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let said = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        Target { pid: child.id() as i32, child, said, lines }
+        Target { pid: child.id() as i32, child: Running(child), said, lines }
     }
 
     fn tell(&mut self, what: &str) {
@@ -84,13 +84,6 @@ impl Target {
     fn grow(&mut self) {
         self.tell("g");
         self.said = serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -537,7 +530,7 @@ fn what_is_no_profile_and_no_process_is_told_in_one_line() {
     assert_eq!(neither.status.code(), Some(2));
     assert!(stderr(&neither).contains("no core file of that name"));
     assert!(refused(&["heap", "2147483647"]).contains("there is no process"));
-    let stranger = Stranger::start();
+    let stranger = stranger();
     let own = stranger.pid();
     assert!(refused(&["heap", &own]).contains("does not run on Toft"));
     assert!(refused(&["heap", "--json", "-o", "/nowhere/a.json", &own]).contains("does not run"));

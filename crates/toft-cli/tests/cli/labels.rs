@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -55,8 +55,6 @@ fn built(directory: &Path, source: &str, name: &str, compiler: &[&str]) -> PathB
     program
 }
 
-struct Running(Child);
-
 impl Running {
     /// Runs a program until it is ready, without the command in between: its number is then known.
     fn start(options: &[(&str, &str)], program: &Path) -> Running {
@@ -84,13 +82,6 @@ impl Running {
             command.arg("heap").args(options).arg(self.0.id().to_string()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         stdout(&output)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

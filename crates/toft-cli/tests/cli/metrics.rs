@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 "#;
 
 struct Target {
-    child: Child,
+    child: Running,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
     pid: String,
     bytes: u64,
@@ -65,7 +65,7 @@ impl Target {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let bytes = lines.next().unwrap().unwrap().parse().unwrap();
-        Target { pid: child.id().to_string(), child, lines, bytes }
+        Target { pid: child.id().to_string(), child: Running(child), lines, bytes }
     }
 
     fn grow(&mut self) {
@@ -80,13 +80,6 @@ impl Target {
     fn end(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -423,7 +416,7 @@ fn what_stands_for_the_process_goes_with_an_interrupt() {
 
 /// `toft metrics WORDS`, which listens at an address.
 struct Server {
-    child: Child,
+    _child: Running,
     address: String,
 }
 
@@ -433,18 +426,11 @@ impl Server {
         let mut child = server.arg("metrics").args(words).stderr(Stdio::piped()).spawn().unwrap();
         let told = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
         let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap();
-        Server { address: address.to_owned(), child }
+        Server { address: address.to_owned(), _child: Running(child) }
     }
 
     fn ask(&self, path: &str) -> (String, String) {
         ask(TcpStream::connect(&self.address).unwrap(), path)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -548,7 +534,7 @@ fn what_cannot_be_is_said_in_one_line() {
     target.end();
     let (status, told) = refused(&[&target.pid]);
     assert!(status == Some(125) && told.lines().count() == 1, "{told}");
-    let stranger = Stranger::start();
+    let stranger = stranger();
     let own = stranger.pid();
     let (status, told) = refused(&[&own]);
     assert!(status == Some(125) && told.contains("does not run on Toft"), "{told}");

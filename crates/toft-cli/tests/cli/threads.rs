@@ -1,7 +1,7 @@
 //! `toft heap --threads`: which thread owns what, in a program of which it is known.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::common::*;
 use serde_json::Value;
@@ -47,15 +47,6 @@ int main(void) {
 }
 "#;
 
-struct Target(Child);
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn whose_the_memory_is_is_told_by_thread() {
     let place = directory();
@@ -63,7 +54,7 @@ fn whose_the_memory_is_is_told_by_thread() {
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
     let mut command = Command::new(program);
     let command = command.env("LD_PRELOAD", stdout(&shown).trim());
-    let mut target = Target(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let keeper: i64 = line.trim().parse().unwrap();
@@ -128,7 +119,7 @@ fn what_is_free_is_shown_as_far_as_it_is_resident() {
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
     let mut command = Command::new(program);
     let command = command.env("LD_PRELOAD", stdout(&shown).trim()).env("TOFT_RECLAIM", "off");
-    let mut target = Target(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
     let pid = target.0.id().to_string();
 
@@ -180,7 +171,7 @@ fn a_shared_heap_is_told_from_that_of_an_ended_thread() {
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
     let mut command = Command::new(program);
     let command = command.env("LD_PRELOAD", stdout(&shown).trim());
-    let mut target = Target(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");

@@ -36,7 +36,7 @@ int main(void) {
 "#;
 
 struct Target {
-    child: Child,
+    child: Running,
     pid: i32,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
@@ -55,7 +55,7 @@ impl Target {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        Target { pid: child.id() as i32, child, lines }
+        Target { pid: child.id() as i32, child: Running(child), lines }
     }
 
     fn grow(&mut self) {
@@ -65,13 +65,6 @@ impl Target {
     fn tell(&mut self, line: &[u8]) {
         self.child.stdin.as_mut().unwrap().write_all(line).unwrap();
         assert_eq!(self.lines.next().unwrap().unwrap(), "grown");
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

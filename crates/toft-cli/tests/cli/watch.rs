@@ -2,9 +2,9 @@
 //! is watched is the end of the watch, status 0; a single look that it cuts short has no answer,
 //! status 125.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use crate::common::*;
 
@@ -21,7 +21,7 @@ int main(void) {
 }
 "#;
 
-struct Target(Child);
+struct Target(Running);
 
 impl Target {
     fn start(place: &Path) -> Target {
@@ -29,16 +29,11 @@ impl Target {
         if !program.exists() {
             compile(place, "target", TARGET, &["-fno-builtin"]);
         }
-        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", stdout(&shown).trim());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-        Target(child)
+        Target(Running::on_toft(&program))
     }
 
     fn pid(&self) -> String {
-        self.0.id().to_string()
+        self.0.pid()
     }
 
     /// Kills it; without `reaped` it stays as a zombie.
@@ -47,13 +42,6 @@ impl Target {
         if reaped {
             self.0.wait().unwrap();
         }
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

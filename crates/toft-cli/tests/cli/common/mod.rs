@@ -2,7 +2,8 @@
 //! made on the spot.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -62,24 +63,48 @@ pub fn assert_clean(output: &Output) {
     assert_eq!(stderr(output), "");
 }
 
-/// A process that does not run on Toft. The test's own would not do: parts of Toft are in it.
-pub struct Stranger(Child);
+/// A process that ends with the test, however that ends.
+pub struct Running(pub Child);
 
-impl Stranger {
-    pub fn start() -> Stranger {
-        Stranger(Command::new("sleep").arg("1000").spawn().unwrap())
+impl Running {
+    /// Starts a program on Toft, and waits until it has said something.
+    pub fn on_toft(program: &Path) -> Running {
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", library());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = Running(command.spawn().unwrap());
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        child
     }
 
     pub fn pid(&self) -> String {
-        self.0.id().to_string()
+        self.id().to_string()
     }
 }
 
-impl Drop for Stranger {
+impl Deref for Running {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A process that does not run on Toft. The test's own would not do: parts of Toft are in it.
+pub fn stranger() -> Running {
+    Running(Command::new("sleep").arg("1000").spawn().unwrap())
 }
 
 pub fn directory() -> TempDir {
