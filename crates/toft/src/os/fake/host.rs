@@ -5,6 +5,7 @@ extern crate std;
 
 use super::super::syscall::syscall;
 use core::ops::Range;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::vec;
 use std::vec::Vec;
 
@@ -14,6 +15,12 @@ pub(super) struct Host {
     start: usize,
     len: usize,
 }
+
+/// The number of ranges that exist. A process has room for some seven of the largest.
+static RANGES: Mutex<usize> = Mutex::new(0);
+
+/// A range was dropped.
+static DROPPED: Condvar = Condvar::new();
 
 /// The number of bytes in a page of the host.
 const PAGE: usize = 4096;
@@ -28,8 +35,23 @@ fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
 }
 
 impl Host {
-    /// Reserves `len` bytes from a multiple of `align` on.
+    /// Reserves `len` bytes from a multiple of `align` on. Tests that run at the same time may fill
+    /// the address space, so it waits for them. Returns `None` if no range is left to wait for.
     pub(super) fn reserve(len: usize, align: usize) -> Option<Host> {
+        let mut ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(host) = Host::try_reserve(len, align) {
+                *ranges += 1;
+                return Some(host);
+            }
+            if *ranges == 0 {
+                return None;
+            }
+            ranges = DROPPED.wait(ranges).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn try_reserve(len: usize, align: usize) -> Option<Host> {
         let all = mmap(0, len + align, FLAGS)?;
         let start = all.next_multiple_of(align);
         for (at, bytes) in [(all, start - all), (start + len, all + align - start)] {
@@ -127,5 +149,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         // SAFETY: (1) our own reservation, and its owner has no more use for it.
         unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
+        *RANGES.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        DROPPED.notify_all();
     }
 }

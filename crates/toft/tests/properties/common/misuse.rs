@@ -3,6 +3,7 @@
 use super::ops::{BadCall, BadPointer};
 use super::shadow::{Tier, home};
 use super::world::{World, code_address};
+use toft::os::fake::PageState;
 use toft::path::Resized;
 use toft::report::Call;
 use toft::slab::SLOTS_MAX;
@@ -84,8 +85,13 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
                 1 << 63,
                 usize::MAX - 15,
             ];
+            let address = choices[which % choices.len()];
+            // The first and the last addresses may be blocks' too.
+            if !matches!(world.fake.page(address), PageState::Free | PageState::Foreign) {
+                return None;
+            }
             let words = String::from("not a block of this allocator\n");
-            Some(Bad { address: choices[which % choices.len()], head: "invalid free", words })
+            Some(Bad { address, head: "invalid free", words })
         }
     }
 }
