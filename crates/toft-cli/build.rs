@@ -1,4 +1,4 @@
-//! Builds the libraries that the command carries, the allocator, its hardened build and the
+//! Builds the libraries that the command carries, the allocator, its secure builds and the
 //! recorder, and hands them to `src/library.rs`, so that the one file `toft` is all a user has to
 //! copy.
 //!
@@ -8,7 +8,7 @@
 //! target folders: the outer cargo holds the lock of its target folder meanwhile.
 //!
 //! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`,
-//! `LIBTOFT_SECURE_PATH` and `LIBTOFT_RECORD_PATH`. These names differ from the options of the
+//! `LIBTOFT_SECURE_PATH`, `LIBTOFT_SECURE_LIGHT_PATH` and `LIBTOFT_RECORD_PATH`. These names differ from the options of the
 //! library, so that a program started from that environment is not confused.
 
 use std::env;
@@ -21,12 +21,14 @@ fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     println!("cargo::rerun-if-changed=build.rs");
     let preload = Package { name: "toft-preload", file: "libtoft.so", features: "" };
-    let hardened = Package { features: "hardened", ..preload };
+    let secure = Package { features: "secure", ..preload };
+    let light = Package { features: "secure-light", ..preload };
     let recorder = Package { name: "toft-record", file: "libtoft_record.so", features: "" };
     let mut workspace = None;
     for (name, given, package) in [
         ("libtoft", "LIBTOFT_PATH", preload),
-        ("libtoft-secure", "LIBTOFT_SECURE_PATH", hardened),
+        ("libtoft-secure", "LIBTOFT_SECURE_PATH", secure),
+        ("libtoft-secure-light", "LIBTOFT_SECURE_LIGHT_PATH", light),
         ("libtoft_record", "LIBTOFT_RECORD_PATH", recorder),
     ] {
         println!("cargo::rerun-if-env-changed={given}");

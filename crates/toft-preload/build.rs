@@ -2,9 +2,13 @@
 
 fn main() {
     // Programs may link against it: libtoft.so.0 is the name of this interface.
-    let hardened = std::env::var_os("CARGO_FEATURE_HARDENED").is_some();
-    let name = if hardened { "libtoft-secure.so.0" } else { "libtoft.so.0" };
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
+    let has = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let build = match (has("SECURE"), has("SECURE_LIGHT")) {
+        (true, _) => "-secure",
+        (false, true) => "-secure-light",
+        (false, false) => "",
+    };
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libtoft{build}.so.0");
     for argument in [
         // Blocks outlive the code that loaded the library, and so must the code that takes them
         // back.

@@ -11,7 +11,7 @@ static const size_t rounded[] = {257, 1025, 2049, 4097, 8193, 16385};
 enum { KINDS = sizeof rounded / sizeof *rounded, MOST = 1 << 16 };
 static char *block[KINDS][MOST];
 
-/* The least distance of two blocks that were allocated in turn. The hardened build has more size
+/* The least distance of two blocks that were allocated in turn. The secure build has more size
  * classes, and so smaller slots. */
 static size_t slot_in_use(char **blocks, size_t n)
 {

@@ -1,6 +1,6 @@
 // Paging out and compaction in one process: what slabs share is not sent out, and neither stands in
 // the other's way, before a fork or after it. Live data comes back as it was.
-// build: default the hardened one shares no pages
+// build: default the secure one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
 // libc: skip it has neither

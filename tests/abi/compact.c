@@ -1,6 +1,6 @@
 // 120 000 blocks, 85 % freed at random: compaction halves what the process has, survivors are
 // intact, and what follows works: reuse, more rounds without a leak, the end of everything.
-// build: default the hardened one shares no pages
+// build: default the secure one shares no pages
 // run: 64
 // run: 96
 // run: 256

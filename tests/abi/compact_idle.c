@@ -1,6 +1,6 @@
 // The reclaimer's thread compacts idle memory unasked, while every thread of the program is asleep.
 // What becomes empty afterwards comes apart by itself.
-// build: default the hardened one shares no pages
+// build: default the secure one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
 // env: TOFT_DECAY=20

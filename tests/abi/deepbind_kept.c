@@ -1,11 +1,11 @@
 // TOFT_DEEPBIND=0: a library that is opened with RTLD_DEEPBIND has the C library's malloc, and
 // nothing is said. Without the flag, and for everything else in the process, malloc is Toft's. The
-// hardened build says that it does not take the option.
+// secure build says that it does not take the option.
 // flags: -rdynamic
 // aux: deep.c
 // libs: -ldl
 // env: TOFT_DEEPBIND=0
-// build: default the hardened build does not take it
+// build: default the secure build does not take it
 // libc: skip it has no other malloc
 #include <stdbool.h>
 #include "deepbind.h"

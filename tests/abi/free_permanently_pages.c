@@ -18,7 +18,7 @@ static void drop_all(void (*free_permanently)(void *), size_t size, int many)
     for (int i = 0; i < many; i++)
         free_permanently(block[i]);
     size_t all = (size_t)many * size, after = rss_bytes();
-    /* The hardened build keeps the pages of one slot in each slab, and does not fill all of them. */
+    /* The secure build keeps the pages of one slot in each slab, and does not fill all of them. */
     CHECK(before - after > all / 10 * 7);
 }
 

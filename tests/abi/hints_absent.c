@@ -1,6 +1,6 @@
 // Without hints nothing of them is there: sites are hashed, and none is grouped. Correct programs
 // of the shape of hints_followed.c.
-// build: default the hardened build keeps all sites apart
+// build: default the secure build keeps all sites apart
 // libc: skip it has no partitions
 // promise: 15
 #include "hints.h"

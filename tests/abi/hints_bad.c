@@ -3,7 +3,7 @@
 // another version, or garbage. Of a file of another build nothing is followed; bad lines are named,
 // eight at most, and the others hold.
 // flags: -Wl,--build-id=0x0badc0de01234567
-// build: default the hardened build keeps all sites apart
+// build: default the secure build keeps all sites apart
 // libc: skip it has no options
 // promise: 29
 // musl: skip starts itself with the library preloaded

@@ -4,7 +4,7 @@
 // flags: -Wl,--build-id=0x0badc0de01234567
 // aux: hinted.c
 // libs: -ldl
-// build: default the hardened build keeps all sites apart
+// build: default the secure build keeps all sites apart
 // libc: skip it has no partitions
 // promise: 15
 #include "hints.h"

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // What a large block gains by realloc holds nothing that the library has written there, and is
 // zero.
 // promise: 11

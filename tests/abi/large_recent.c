@@ -5,7 +5,7 @@
 // env: TOFT_DECAY=2000
 // timeout: 180
 // libc: skip it has other bounds
-// build: default the hardened build maps each block anew
+// build: default the secure build maps each block anew
 #include "bound.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // Large blocks of any size and alignment: aligned, usable to the last byte, ended within 16 bytes
 // by a page that faults where nothing else was asked for, preceded by one. They keep what is in
 // them through any change of size, and new bytes are zero where calloc says so.

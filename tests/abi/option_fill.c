@@ -3,7 +3,7 @@
 // flags: -pthread
 // env: TOFT_FILL=alloc,free
 // libc: skip it has no such option
-// build: default the hardened one clears both
+// build: default the secure one clears both
 #include "common.h"
 
 static int all(const unsigned char *p, size_t n, unsigned char byte)

@@ -1,7 +1,7 @@
-// The hardened build says what it does in place of TOFT_FILL, and goes on.
-// build: hardened the default build fills
+// The secure build says what it does in place of TOFT_FILL, and goes on.
+// build: full the light build does not know TOFT_FILL
 // env: TOFT_FILL=alloc,free
-// stderr: toft: TOFT_FILL=alloc,free changes nothing: the hardened build clears what is freed, and new memory is zero
+// stderr: toft: TOFT_FILL=alloc,free changes nothing: the secure build clears what is freed, and new memory is zero
 // libc: skip it knows no such option
 #include "common.h"
 

@@ -3,7 +3,7 @@
 // zones.
 // flags: -pthread
 // env: TOFT_PKEY=1
-// build: hardened the other build has no doors
+// build: secure the other build has no doors
 // libc: skip it has no such option
 // machine: pkeys it is about them
 #include "../keyed.h"

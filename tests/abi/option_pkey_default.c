@@ -1,7 +1,7 @@
 // TOFT_PKEY in the default build: says that it is not for it, once, and nothing has a key.
 // env: TOFT_PKEY=1
 // build: default the other has the doors
-// stderr: toft: TOFT_PKEY is for the hardened build; going on without it
+// stderr: toft: TOFT_PKEY is for the secure build; going on without it
 // libc: skip it has no such option
 #include "../keyed.h"
 

@@ -28,7 +28,7 @@ static void pairs(int times)
 /* Fewer pairs than it takes to end pressure, and enough to have what a limit has made go. */
 enum { FEW = 2 };
 
-/* The hardened build may still give back the pages of a slab that was in use before: then `discards` may come. */
+/* The secure build may still give back the pages of a slab that was in use before: then `discards` may come. */
 static void pairs_without_calls(int discards)
 {
     struct sock_filter rules[] = {
@@ -94,7 +94,7 @@ static void run_short(void)
             list = node->next;
             free(node);
         }
-        /* All of it that this thread has; the hardened build keeps a quarantine. */
+        /* All of it that this thread has; the secure build keeps a quarantine. */
         CHECK(vsz_bytes() < full - (64 << 20));
     }
     unlimit_space();

@@ -7,7 +7,7 @@
 // env: TOFT_RECLAIM=off
 // timeout: 180
 // libc: skip it trims at each call, and only the top of its heap
-// build: default the hardened build maps each large block anew, and a quarantine holds frees back
+// build: default the secure build maps each large block anew, and a quarantine holds frees back
 #include "bound.h"
 
 enum { MOST = 1 << 18, ROUNDS = 20000 };

@@ -1,6 +1,6 @@
 // The canary after a block differs in every process and after every block. Its first byte is zero,
 // so that a string that runs on ends there.
-// build: hardened the default one writes nothing there
+// build: secure the default one writes nothing there
 // libc: skip glibc writes nothing there
 // promise: 3 7
 #include "common.h"

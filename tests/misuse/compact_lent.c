@@ -1,7 +1,7 @@
 // A block was freed, and compaction has given its memory to a block of another slab: what its
 // address shows is that block. To free it again is a double free, and the other block is none the
 // worse.
-// build: default the hardened one shares no pages
+// build: default the secure one shares no pages
 // promise: 4 28
 // env: TOFT_COMPACT=1
 // expect: signal ABRT

@@ -1,7 +1,7 @@
 // An overflow of 4 000 bytes from a block that is never freed: with TOFT_VERIFY=exit it is reported
 // when the program ends.
 // env: TOFT_VERIFY=exit
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // expect: signal ABRT
 // stderr: toft: {re:heap overflow|wild write|write after free}: verify({re:.*}): {re:.*} was overwritten ({re:.*})
 // libc: skip it has no such option

@@ -5,7 +5,7 @@
 // stderr: toft: invalid free: realloc({q}): 16 bytes inside the {size}-byte block at {p} (guarded block, live; call site {addr})
 // stderr: toft: invalid free: malloc_usable_size({q}): 16 bytes inside the {size}-byte block at {p} (guarded block, live; call site {addr})
 // stderr: toft: double free: realloc({p}): this {size}-byte block is already free (guarded block; call site {addr})
-// build: default the hardened one takes no TOFT_ON_MISUSE=warn
+// build: default the secure one takes no TOFT_ON_MISUSE=warn
 // libc: skip it has no such option
 // promise: 4 28
 #include "common.h"

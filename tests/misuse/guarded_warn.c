@@ -3,7 +3,7 @@
 // env: TOFT_GUARDED=1
 // env: TOFT_ON_MISUSE=warn
 // stderr: toft: use after free: read({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})
-// build: default the hardened one takes no TOFT_ON_MISUSE=warn
+// build: default the secure one takes no TOFT_ON_MISUSE=warn
 // libc: skip it has no such option
 // promise: 28
 #include "common.h"

@@ -1,4 +1,4 @@
-// build: default the hardened one is never silent
+// build: default the secure one is never silent
 // TOFT_ON_MISUSE=ignore: every bad call is ignored, in silence.
 // env: TOFT_ON_MISUSE=ignore
 // libc: skip it has no such option

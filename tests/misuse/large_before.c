@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // What lies before a large block on its first page is watched: a write there is found at the free.
 // promise: 8
 // expect: signal ABRT

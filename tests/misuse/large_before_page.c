@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // A large block of whole pages begins behind a page that faults.
 // promise: 8 9
 // expect: signal SEGV

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // The byte behind a large block whose size is a multiple of 16 faults; the last one does not.
 // promise: 7 9
 // expect: signal SEGV

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // One byte of slack is enough: what is written there is found at the free.
 // promise: 7
 // expect: signal ABRT

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // The byte behind a large block whose size is no multiple of 16 is watched: a write there is found
 // when the block is freed.
 // promise: 7

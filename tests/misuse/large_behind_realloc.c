@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // A write behind a large block is found when its size changes, too.
 // promise: 7
 // expect: signal ABRT

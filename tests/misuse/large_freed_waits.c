@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // The address of a freed large block comes back late: not among the next 256 blocks of its size,
 // and then at a random time. What waits has no mapping, nor pages but for the mebibyte that is
 // kept.

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // What is kept of freed large blocks is bounded: no more than a mebibyte and what is live, all
 // together no more than an eighth above what was ever live. Nothing is kept after a purge or
 // when the time has passed. Of blocks that were not touched nothing is kept or brought into memory.

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // What is kept of freed large blocks is kept for the time of TOFT_DECAY, is returned to the OS when
 // it has passed, and makes room under a limit before malloc returns NULL.
 // promise: 14

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // A freed large block faults on reading and on writing, on each of its pages, at once and while its
 // pages are kept for another; so does the old place of one that has moved. That pages are kept is
 // asked of the kernel. What gets them is zero, though it was full, and costs no fault for each

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // Reading a large block that was freed faults, while others come and go.
 // promise: 12
 // expect: signal SEGV

@@ -1,9 +1,9 @@
-// build: hardened walls
+// build: secure walls
 // Freeing a large block of which the pages were only read brings nothing into memory: all of them
 // are the kernel's one page of zeros, and stay that. Of those between them that were written
 // nothing is left.
 // promise: 14
-// libc: skip it says what a free of the hardened build costs
+// libc: skip it says what a free of the secure build costs
 #include "common.h"
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // The program changes the rights of a large block, and frees it as it is. That does no harm to the
 // free, nor to the next large block: it is readable, writable, not executable, and zero.
 // promise: 12 14

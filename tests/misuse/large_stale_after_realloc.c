@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // The old address of a large block that realloc has moved faults.
 // promise: 12
 // expect: signal SEGV

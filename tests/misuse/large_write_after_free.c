@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // Writing to a large block that was freed faults at once.
 // promise: 12
 // expect: signal SEGV

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // A zero-size block can be freed only once.
 // promise: 4 10
 // expect: signal ABRT

@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // Reading a zero-size block faults.
 // promise: 10
 // expect: signal SEGV

@@ -1,5 +1,5 @@
 // A block is made smaller, and larger again, where it is: its end is where it was asked to be last.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 110 105
 // run: 98 111
 // run: 5000 4700

@@ -1,5 +1,5 @@
 // A byte behind an aligned block is written.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 64 64
 // run: 64 10
 // run: 4096 100

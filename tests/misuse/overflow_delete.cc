@@ -1,5 +1,5 @@
 // A byte behind what new has given is written; delete sees it.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // expect: signal ABRT
 // stderr: toft: heap overflow: operator delete({p}): byte 0 behind this {size}-byte block was overwritten (small slab, slot {n}, partition {n}; call site {addr})
 // twin: writes the last byte

@@ -1,5 +1,5 @@
 // The last byte of a block's slot is written: 11 bytes behind a block of 100, in a slot of 112.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // expect: signal ABRT
 // stderr: toft: heap overflow: free({p}): byte 11 behind this {size}-byte block was overwritten (small slab, slot {n}, partition {n}; call site {addr})
 // twin: leaves it alone

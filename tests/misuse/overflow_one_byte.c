@@ -1,5 +1,5 @@
 // One byte after the requested size is written, whatever the size.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 1
 // run: 8
 // run: 15

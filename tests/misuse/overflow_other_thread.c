@@ -1,6 +1,6 @@
 // A byte behind a block is written, and another thread frees it.
 // flags: -pthread
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 64
 // run: 5000
 // expect: signal ABRT

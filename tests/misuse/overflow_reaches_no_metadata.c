@@ -1,7 +1,7 @@
 // A linear overflow over a whole slab changes only other blocks' content: every later free, malloc
 // and check of the allocator goes on as if nothing had been written.
 // libc: skip glibc keeps its sizes between blocks
-// build: default the hardened one names it
+// build: default the secure one names it
 // promise: 1
 #include "common.h"
 

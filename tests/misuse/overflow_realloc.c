@@ -1,5 +1,5 @@
 // A byte behind a block is written; realloc sees it, whether the block would stay or move.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 100 101
 // run: 100 4000
 // run: 5000 100

@@ -1,4 +1,4 @@
-// build: default the hardened one takes no TOFT_ON_MISUSE=warn
+// build: default the secure one takes no TOFT_ON_MISUSE=warn
 // Which sites share a partition is a secret of the process. The assignment of 16 sites differs from
 // run to run, and the distance between blocks of two sites differs in at least 20 bits.
 // env: TOFT_ON_MISUSE=warn

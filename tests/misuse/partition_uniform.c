@@ -5,7 +5,7 @@
 // libc: skip it has no partitions
 // timeout: 60
 // promise: 17
-// build: default asks with what the hardened build refuses
+// build: default asks with what the secure build refuses
 #include "sites.h"
 
 enum { RUNS = 60, PARTITIONS = 64, PAIRS = SITES * (SITES - 1) / 2 };

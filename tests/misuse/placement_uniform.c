@@ -3,7 +3,7 @@
 // squared deviations exceeds its bound less than once in ten million runs. They would notice walls
 // that stand at the first possible place in one slab of eight, gaps of which an eighth are none,
 // and blocks of which an eighth begin on the first page.
-// build: hardened the default one has no walls
+// build: secure the default one has no walls
 // libc: skip it has no walls
 // timeout: 60
 // promise: 9 19

@@ -4,7 +4,7 @@
 // in 191; what malloc chooses of comes on top. Where malloc went through the groups of a slab in
 // turn, delays lay in bunches: one in 112 of 200 bytes. That the stays are distributed as they must
 // be is tested by chi-square in `thread/quarantine.rs`.)
-// build: hardened the default one hands out what was freed last
+// build: full the light one has a smaller quarantine
 // run: 15
 // run: 63
 // run: 200

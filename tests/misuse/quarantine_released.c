@@ -2,7 +2,7 @@
 // that has ended, and that of one that runs.
 // flags: -pthread
 // ulimit: -v 400000
-// build: hardened the default one has none
+// build: secure the default one has none
 // libc: skip glibc has none
 // promise: 14 26
 #include "common.h"

@@ -2,7 +2,7 @@
 // the order has each slot equally often. Of 64 sums of squared deviations over 63 degrees of
 // freedom one exceeds 150 less than once in two million runs. It would notice an order that is the
 // lowest first in one group of 32.
-// build: hardened the default one takes the lowest
+// build: secure the default one takes the lowest
 // libc: skip glibc takes the lowest
 // promise: 13 19
 #include "slabs.h"

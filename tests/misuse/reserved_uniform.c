@@ -1,7 +1,7 @@
 // Which slots of a slab are reserved is as good as thrown by dice: two of 256, each slot as often
 // as any other. The sum of squared deviations over 255 degrees of freedom exceeds 391 once in ten
 // million runs. It would notice slots of which a quarter come from the lower half alone.
-// build: hardened the default one reserves none
+// build: secure the default one reserves none
 // libc: skip it reserves none
 // timeout: 60
 // promise: 19

@@ -1,5 +1,5 @@
 // A sized delete of an array, with a size of another class.
-// build: hardened the default one believes it
+// build: secure the default one believes it
 // expect: signal ABRT
 // stderr: toft: size mismatch: operator delete({p}): this {size}-byte block is not one of 16 bytes (small slab, slot {n}, partition {n}; call site {addr})
 // twin: deletes it with its own

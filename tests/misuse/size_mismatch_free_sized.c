@@ -1,5 +1,5 @@
 // free_sized with a size of another class.
-// build: hardened the default one believes it
+// build: secure the default one believes it
 // run: 100 10
 // run: 100 200
 // run: 5000 100

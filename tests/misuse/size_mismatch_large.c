@@ -1,5 +1,5 @@
 // A large block freed as a small one, and as a larger one.
-// build: hardened the default one believes it
+// build: secure the default one believes it
 // run: 300000 100
 // run: 300000 3000000
 // expect: signal ABRT

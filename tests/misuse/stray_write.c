@@ -1,7 +1,7 @@
 // A write to the allocator's own tables, by the program's code: with TOFT_PKEY it faults and is
 // named.
 // env: TOFT_PKEY=1
-// build: hardened it has the doors
+// build: secure it has the doors
 // expect: signal ABRT
 // stderr: toft: stray access: write({p}): the allocator's own tables are there
 // libc: skip it has no such option

@@ -1,7 +1,7 @@
 // A stray write by another thread than the one that began, while the first allocates.
 // flags: -pthread
 // env: TOFT_PKEY=1
-// build: hardened it has the doors
+// build: secure it has the doors
 // expect: signal ABRT
 // stderr: toft: stray access: write({p}): the allocator's own tables are there
 // libc: skip it has no such option

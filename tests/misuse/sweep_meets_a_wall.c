@@ -1,4 +1,4 @@
-// build: hardened walls
+// build: secure walls
 // From the end of any block a sweep upwards faults within 64 KiB. It meets no block before that but
 // those of the same slab, which have the same size and call site. A sweep downwards does so too,
 // after at most one block more.

@@ -1,5 +1,5 @@
 // The byte before a block is written, and the block is freed.
-// build: hardened the default one does not look
+// build: secure the default one does not look
 // run: 63
 // run: 1000
 // run: 2000

@@ -3,7 +3,7 @@
 // run: 20
 // run: 1000
 // env: TOFT_VERIFY=1000000000
-// build: hardened the default one does not look
+// build: full the light one does not clear what is freed
 // expect: signal ABRT
 // stderr: toft: write after free: verify({p}): byte 3 of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such option

@@ -1,11 +1,11 @@
-// In the hardened build toft_verify checks what is before every live large block of any thread.
+// In the secure build toft_verify checks what is before every live large block of any thread.
 // flags: -pthread
 // expect: signal ABRT
 // stderr: toft: heap underflow: verify({p}): byte {n} before this 200000-byte block was overwritten (large block, partition {n}; call site {addr})
 // libc: skip it has no such function
 // twin: writes within it
 // promise: 7
-// build: hardened it writes canaries beside large blocks
+// build: secure it writes canaries beside large blocks
 #include "common.h"
 
 static char *block;

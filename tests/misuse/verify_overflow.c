@@ -2,7 +2,7 @@
 // run: 20
 // run: 1000
 // run: 40000
-// build: hardened the default one has no canaries
+// build: secure the default one has no canaries
 // expect: signal ABRT
 // stderr: toft: heap overflow: verify({p}): byte 0 behind this {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such function

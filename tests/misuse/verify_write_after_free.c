@@ -10,7 +10,7 @@
 // libc: skip it has no such function
 // twin: writes before it frees
 // promise: 28
-// build: default the hardened build finds it without a pattern
+// build: default the secure build finds it without a pattern
 // aarch64: skip qemu cannot read another thread's blocks by a system call
 #include "common.h"
 

@@ -1,4 +1,4 @@
-// build: default the hardened one ends the process
+// build: default the secure one ends the process
 // TOFT_ON_MISUSE=warn: every bad call is named, counted and ignored; realloc of a bad pointer gives
 // NULL and EINVAL, malloc_usable_size 0; the block stays as it was and the program goes on.
 // env: TOFT_ON_MISUSE=warn

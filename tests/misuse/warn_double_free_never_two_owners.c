@@ -1,4 +1,4 @@
-// build: default the hardened one ends the process
+// build: default the secure one ends the process
 // Under warn, a block freed twice is handed out once: ignoring is what keeps the program sound.
 // flags: -pthread
 // env: TOFT_ON_MISUSE=warn

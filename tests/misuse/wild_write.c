@@ -4,7 +4,7 @@
 // run: 63
 // run: 1000
 // run: 3000
-// build: hardened the default one reserves no slots
+// build: secure the default one reserves no slots
 // expect: signal ABRT
 // stderr: toft: wild write: free({p}): byte {place} of this reserved {slot}-byte slot, which nobody has, was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it reserves no slots

@@ -1,5 +1,5 @@
 // When free returns, nothing of a small block is left; all new memory is zero, canaries included.
-// build: hardened the default one leaves what was there
+// build: full the light one does not clear what is freed
 // libc: skip glibc leaves what was there
 // promise: 11 3
 #include "common.h"

@@ -1,6 +1,6 @@
 // A free block is written to, at either end or in its middle; malloc reports it instead of handing
 // it out.
-// build: hardened the default one does not look
+// build: full the light one does not clear what is freed
 // run: 16 0
 // run: 16 15
 // run: 100 50

@@ -1,6 +1,6 @@
 // Pages of small free blocks, as in write_after_free_gone.c. Malloc writes to the page before
 // it looks: what was written stays to be found, and what the block was is still known.
-// build: hardened the default one does not look
+// build: full the light one does not clear what is freed
 // run: 100 50
 // run: 100 0
 // run: 500 499

@@ -1,6 +1,6 @@
 // A block that another thread has freed is written to.
 // flags: -pthread
-// build: hardened the default one does not look
+// build: full the light one does not clear what is freed
 // run: 64
 // run: 2000
 // expect: signal ABRT

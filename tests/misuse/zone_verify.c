@@ -1,5 +1,5 @@
 // A slot of a zone that is written to after it was freed: toft_zone_verify finds it.
-// build: hardened it looks at what is free
+// build: secure it looks at what is free
 // expect: signal ABRT
 // stderr: toft: write after free: toft_zone_verify({p}): byte 100 of this freed 256-byte block was overwritten (zone "written")
 // libc: skip it has no zones

@@ -1,6 +1,6 @@
 // TOFT_ON_MISUSE=warn: bad calls about zones are named and refused, with errno, and nothing
 // changes.
-// build: default the hardened one ends the process
+// build: default the secure one ends the process
 // env: TOFT_ON_MISUSE=warn
 // stderr: toft: double free: toft_zone_free({p}): this 64-byte block is already free (slot 0 of zone "warned", free)
 // stderr: toft: invalid free: toft_zone_usable_size({p}): this 64-byte block is of zone "warned", not of the one that was named

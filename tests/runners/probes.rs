@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use toft_tests::compile::compiler;
-use toft_tests::library::{is_hardened, library, scratch_dir};
+use toft_tests::library::{is_secure, library, scratch_dir};
 use toft_tests::process::command;
 use toft_tests::trials::{main as run, needing, trial};
 
@@ -344,8 +344,8 @@ fn main() {
         ("nothing_is_told_to_nobody", nothing_is_told_to_nobody),
         ("a_told_block_is_not_freed_twice", a_told_block_is_not_freed_twice),
     ];
-    // The hardened build has no probes.
-    let path = library().path().filter(|_| !is_hardened());
+    // The secure build has no probes.
+    let path = library().path().filter(|_| !is_secure());
     let traced = path.map(|path| match no_uprobes() {
         None => {
             let tools = [("bpftrace", "bpftrace"), ("cc", "gcc")];

@@ -18,11 +18,13 @@
 //! // checked: WHY             libtoft_checked.so is preloaded as well
 //! // libc: skip WHY            holds for Toft and not for the C library
 //! // musl: skip WHY            left out in static programs with musl; `aarch64: skip WHY`: under the emulator
-//! // build: hardened WHY       for `libtoft-secure.so` only; or `default WHY`: for `libtoft.so` only
+//! // build: secure WHY       for the two secure builds; `full WHY`: not for the light one of them;
+//! //                         `default WHY`: for `libtoft.so` only
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! // machine: pkeys WHY        left out where processor or kernel have no protection keys
 //! ```
 
+use crate::library::Build;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,8 +100,8 @@ pub struct Source {
     pub beyond_emulation: Option<&'static str>,
     /// Platforms that it is left out on, and why.
     pub skips: Vec<(String, String)>,
-    /// The only build that it is for, `hardened` or not, and why.
-    pub only_hardened: Option<(bool, String)>,
+    /// The only builds that it is for, and in words which, and why.
+    pub builds: Option<(&'static [Build], String)>,
     /// Programs it needs, with their Debian packages.
     pub needs: Vec<(String, String)>,
     /// Why it needs protection keys, if it does.
@@ -165,7 +167,7 @@ impl Source {
             libc_skip: None,
             beyond_emulation: crate::platform::beyond_emulation(text),
             skips: Vec::new(),
-            only_hardened: None,
+            builds: None,
             needs: Vec::new(),
             pkeys: None,
         };
@@ -222,12 +224,13 @@ impl Source {
             }
             "build" => {
                 let (build, why) = value.split_once(' ').ok_or(format!("no reason: {value}"))?;
-                let hardened = match build {
-                    "hardened" => true,
-                    "default" => false,
-                    _ => return Err(format!("neither hardened nor default: {build}")),
+                let builds: &'static [Build] = match build {
+                    "secure" => &[Build::Light, Build::Secure],
+                    "full" => &[Build::Secure],
+                    "default" => &[Build::Default],
+                    _ => return Err(format!("not secure, full or default: {build}")),
                 };
-                self.only_hardened = Some((hardened, why.to_owned()));
+                self.builds = Some((builds, format!("for the {build} build: {why}")));
             }
             "needs" => {
                 let (tool, package) =
@@ -280,7 +283,7 @@ mod tests {
             "// What: prose, with a colon: ignored.\n// flags: -O2 -pthread\n// run: 1 2\n// run: 3\n\
              // env: A=b=c\n// ulimit: -v 10\n// timeout: 5\n// expect: signal ABRT\n// stderr: a: b\n\
              // promise: 4 30\n// twin: frees once\n// libc: skip because\n// needs: nm binutils\n\
-             // build: hardened it is\n// musl: skip so\nint x; // flags: ignored\nrun_again();\n",
+             // build: secure it is\n// musl: skip so\nint x; // flags: ignored\nrun_again();\n",
         )
         .unwrap();
         assert_eq!(source.flags, ["-O2", "-pthread"]);
@@ -295,7 +298,8 @@ mod tests {
         assert_eq!(source.beyond_emulation, Some("cannot start programs again"));
         assert_eq!(source.libc_skip.as_deref(), Some("because"));
         assert_eq!(source.needs, [("nm".to_owned(), "binutils".to_owned())]);
-        assert_eq!(source.only_hardened, Some((true, "it is".to_owned())));
+        let builds: &[Build] = &[Build::Light, Build::Secure];
+        assert_eq!(source.builds, Some((builds, "for the secure build: it is".to_owned())));
         assert_eq!(source.skips, [("musl".to_owned(), "so".to_owned())]);
         let twin = source.as_twin();
         assert_eq!(twin.ending, Ending::Exit(0));

@@ -1,6 +1,6 @@
 //! What the library's file says about itself, through `nm` and `readelf`.
 
-use crate::library::is_hardened;
+use crate::library::{build_under_test, is_secure};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -86,7 +86,7 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
     let dynamic = output("readelf", &["-dW"], library)?;
     let segments = output("readelf", &["-lW"], library)?;
     let mut wrong = Vec::new();
-    let soname = if is_hardened() { "libtoft-secure.so.0" } else { "libtoft.so.0" };
+    let soname = build_under_test().soname();
     if !dynamic.contains(&format!("soname: [{soname}]")) {
         wrong.push(format!("the soname is not {soname}"));
     }
@@ -119,7 +119,7 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
 }
 
 /// What the loader leaves writable, and the start does not seal: in the default build the probes'
-/// semaphores, which are on a separate page; in the hardened one nothing. Whole pages of `.data`
+/// semaphores, which are on a separate page; in the secure one nothing. Whole pages of `.data`
 /// and `.bss` are the start's.
 pub fn only_semaphores_stay_writable(library: &Path) -> Result<(), String> {
     const PAGE: u64 = 4096;
@@ -141,6 +141,6 @@ pub fn only_semaphores_stay_writable(library: &Path) -> Result<(), String> {
         }
         found.push((name, size));
     }
-    let wanted: &[(&str, u64)] = if is_hardened() { &[] } else { &[(".probes", 8)] };
+    let wanted: &[(&str, u64)] = if is_secure() { &[] } else { &[(".probes", 8)] };
     if found == wanted { Ok(()) } else { Err(format!("left writable: {found:?}, not {wanted:?}")) }
 }

@@ -22,24 +22,59 @@ impl Library {
         }
     }
 
-    /// Whether it is the hardened build: it says so in its name, as programs ask for it.
-    pub fn is_hardened(&self) -> bool {
-        let name = b"libtoft-secure.so.0\0";
-        self.path().is_some_and(|path| {
-            if path.extension().is_some_and(|ending| ending == "a") {
-                // An archive has no such name inside.
-                return path.ends_with("libtoft-secure.a");
-            }
-            let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-            bytes.windows(name.len()).any(|part| part == name)
-        })
+    /// Which build it is: it says so in its name, as programs ask for it.
+    pub fn build(&self) -> Build {
+        let Some(path) = self.path() else { return Build::Default };
+        let secure = [Build::Secure, Build::Light].into_iter();
+        if path.extension().is_some_and(|ending| ending == "a") {
+            // An archive has no such name inside.
+            let mut named = secure.filter(|build| path.ends_with(format!("{}.a", build.name())));
+            return named.next().unwrap_or(Build::Default);
+        }
+        let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut named = secure.filter(|build| {
+            let name = format!("{}\0", build.soname());
+            bytes.windows(name.len()).any(|part| part == name.as_bytes())
+        });
+        named.next().unwrap_or(Build::Default)
     }
 }
 
-/// Whether the library under test is the hardened build.
-pub fn is_hardened() -> bool {
-    static HARDENED: OnceLock<bool> = OnceLock::new();
-    *HARDENED.get_or_init(|| library().is_hardened())
+/// A build of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// `libtoft.so`, and the C library.
+    Default,
+    /// `libtoft-secure-light.so`.
+    Light,
+    /// `libtoft-secure.so`.
+    Secure,
+}
+
+impl Build {
+    fn name(self) -> &'static str {
+        match self {
+            Build::Default => "libtoft",
+            Build::Light => "libtoft-secure-light",
+            Build::Secure => "libtoft-secure",
+        }
+    }
+
+    /// The name by which programs ask for it.
+    pub fn soname(self) -> String {
+        format!("{}.so.0", self.name())
+    }
+}
+
+/// The build under test.
+pub fn build_under_test() -> Build {
+    static BUILD: OnceLock<Build> = OnceLock::new();
+    *BUILD.get_or_init(|| library().build())
+}
+
+/// Whether the library under test is a secure build.
+pub fn is_secure() -> bool {
+    build_under_test() != Build::Default
 }
 
 /// The root of the repository.

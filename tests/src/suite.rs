@@ -62,8 +62,8 @@ fn preloaded(source: &Source) -> Result<Option<OsString>, String> {
 pub const DEFAULT_BUILD: [u32; 20] =
     [1, 2, 3, 4, 6, 10, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 
-/// The promises that only the hardened build keeps, as far as slots are concerned.
-pub const HARDENED_BUILD: [u32; 8] = [5, 7, 8, 11, 12, 13, 14, 18];
+/// The promises that only the secure build keeps, as far as slots are concerned.
+pub const SECURE_BUILD: [u32; 8] = [5, 7, 8, 11, 12, 13, 14, 18];
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +77,7 @@ mod tests {
                 held.extend(source.expect("directives are well formed").promises);
             }
         }
-        let promised = || DEFAULT_BUILD.iter().chain(&HARDENED_BUILD);
+        let promised = || DEFAULT_BUILD.iter().chain(&SECURE_BUILD);
         let open: Vec<_> = promised().filter(|p| !held.contains(p)).collect();
         assert!(open.is_empty(), "promises without a test: {open:?}");
     }

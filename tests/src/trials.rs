@@ -1,7 +1,7 @@
 //! A folder of sources as the trials of a test binary.
 
 use crate::directives::Source;
-use crate::library::{Library, is_hardened, library};
+use crate::library::{Library, build_under_test, library};
 use crate::need;
 use crate::platform::platform;
 use crate::suite::{run_source, sources};
@@ -71,11 +71,10 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
             .with_ignored_flag(true)
             .with_kind(kind);
     }
-    if let Some((hardened, why)) = &source.only_hardened
-        && *hardened != is_hardened()
+    if let Some((builds, why)) = &source.builds
+        && !builds.contains(&build_under_test())
     {
-        let build = if *hardened { "hardened" } else { "default" };
-        return trial(format!("{} (for the {build} build: {why})", source.name), || Ok(()))
+        return trial(format!("{} ({why})", source.name), || Ok(()))
             .with_ignored_flag(true)
             .with_kind(kind);
     }

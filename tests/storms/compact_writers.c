@@ -1,7 +1,7 @@
 // While threads write to their blocks, have the kernel read files into them, free and allocate,
 // others compact all the time and fork: no write is lost, and each child sees what there was, and
 // its parent nothing of it.
-// build: default the hardened one shares no pages
+// build: default the secure one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
 // timeout: 120

@@ -123,14 +123,14 @@ int main(int argc, char **argv)
     announce_number("faults_idle_libc", libc.idle);
     announce_number("faults_busy", toft.busy);
     announce_number("faults_busy_libc", libc.busy);
-    /* The hardened build knows the requested size. It has a plot for each site, the default build for some 35. */
+    /* The secure build knows the requested size. It has a plot for each site, the default build for some 35. */
     void *probe = malloc(1);
-    int hardened = malloc_usable_size(probe) == 1;
+    int secure = malloc_usable_size(probe) == 1;
     free(probe);
-    CHECK(toft.tables <= libc.tables + (hardened ? 1000 : 720));
-    CHECK(toft.mappings <= libc.mappings + (hardened ? 110 : 90));
+    CHECK(toft.tables <= libc.tables + (secure ? 1000 : 720));
+    CHECK(toft.mappings <= libc.mappings + (secure ? 110 : 90));
     /* Seven to nine: the handler's code and tables, and the symbols of one library more for the loader. It was
-     * 60 in the hardened build, and 11 in the default one, before the child wrote only what changes. */
+     * 60 in the secure build, and 11 in the default one, before the child wrote only what changes. */
     CHECK(toft.idle <= libc.idle + 14);
     CHECK(toft.busy <= libc.busy + libc.busy / 20);
     return 0;

@@ -1,5 +1,5 @@
 // A fork finds another thread after some instruction of a free, of the one of 32 that does most: in
-// the hardened build that one lets others leave the quarantine. In the child a new thread adopts
+// the secure build that one lets others leave the quarantine. In the child a new thread adopts
 // that thread's heap: it gets no block that is live and none twice, and may free them; and what is
 // verified holds, before that and after it. Again with slabs that were full, and have too few
 // free slots to be drawn from: what is freed there is counted only.

@@ -64,7 +64,7 @@ int main(void)
         threads[i] = spawn(worker, (void *)(i + 1));
     pthread_barrier_wait(&filled_all);
     // 5 MiB are live, and each thread's stack takes three or four pages. A slab for each thread,
-    // site and class takes 110 MiB, and more in the hardened build. How many threads meet in a
+    // site and class takes 110 MiB, and more in the secure build. How many threads meet in a
     // shared heap, and then need a separate slab, depends on how busy the machine is.
     size_t alive = rss_bytes() - before;
     announce_number("MiB while all threads live", alive / MIB);

@@ -1,7 +1,7 @@
 // A handler that allocates at the same call site interrupts, after every single instruction, a
 // malloc that claims more slots, of another group or from another slab. It gets no block that is
 // live, and neither does the malloc that it has interrupted. (That both get the same one, where the
-// handler comes while a slot is being taken, is not promised away; the hardened build ends the
+// handler comes while a slot is being taken, is not promised away; the secure build ends the
 // process then.)
 // timeout: 120
 // stderr-any: that process says what it has found

@@ -1,5 +1,5 @@
 // 100 000 short threads, each of which allocates, frees and leaves one block for the main thread to
-// free; neither resident memory nor bytes in use grow. In the hardened build they do while
+// free; neither resident memory nor bytes in use grow. In the secure build they do while
 // quarantines fill, which are as many as threads at once and hold at most 3 MiB each; then not any
 // more.
 // flags: -pthread
@@ -27,7 +27,7 @@ int main(void)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 128 << 10);
     size_t rss = 0, use = 0, first = rss_bytes();
-    /* The hardened build knows the requested size. */
+    /* The secure build knows the requested size. */
     void *probe = malloc(1);
     size_t look = malloc_usable_size(probe) == 1 ? TOTAL / 2 : TOTAL / 10;
     free(probe);

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 pub type Carried = Vec<(&'static str, PathBuf)>;
 
 /// Builds them, once in this process: a file that is newer makes cargo compile the command again.
-/// Without these variables the command's build script builds all three libraries itself, for the
+/// Without these variables the command's build script builds all four libraries itself, for the
 /// lints and for the tests.
 pub fn build() -> Result<Carried, String> {
     static BUILT: OnceLock<Result<Carried, String>> = OnceLock::new();
@@ -21,12 +21,13 @@ fn build_all() -> Result<Carried, String> {
     for package in ["toft-preload", "toft-record"] {
         step::succeed(place::cargo().args(["build", "--release", "--package", package]))?;
     }
-    crate::secure::build()?;
+    crate::secure::build_all()?;
     let folder = place::target_dir().join("carried");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     [
         ("LIBTOFT_PATH", "libtoft.so"),
         ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+        ("LIBTOFT_SECURE_LIGHT_PATH", "libtoft-secure-light.so"),
         ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
     ]
     .map(|(variable, file)| {

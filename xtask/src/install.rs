@@ -6,10 +6,10 @@
 //! | `bin/toft` | the command, which carries the library that it preloads |
 //! | `lib/libtoft.so.0` | to link to or preload; `libtoft.so` and `.so.0.1.0` are the same |
 //! | `lib/libtoft.a` | to link statically |
-//! | `lib/libtoft-secure.so.0` | the hardened build in the same way |
+//! | `lib/libtoft-secure.so.0`, `lib/libtoft-secure-light.so.0` | the secure builds in the same way |
 //! | `lib/libtoft_checked.so.0` | checked copies |
 //! | `include` | `toft.h`, `toft.hpp` |
-//! | `lib/pkgconfig` | `toft.pc` and `toft-secure.pc` |
+//! | `lib/pkgconfig` | `toft.pc`, `toft-secure.pc` and `toft-secure-light.pc` |
 //! | `lib/cmake/toft` | for `find_package(toft CONFIG)` |
 //! | `share` | the manual pages, completions for bash, zsh and fish, licences |
 
@@ -81,7 +81,7 @@ pub fn main(to: &Place) -> Result<ExitCode, String> {
     if !cargo.status().is_ok_and(|status| status.success()) {
         return Err("it does not build".into());
     }
-    secure::build()?;
+    secure::build_all()?;
     for path in install(&place::target_dir().join("release"), to)? {
         println!("{}", path.display());
     }
@@ -115,6 +115,9 @@ fn next_steps(to: &Place, path: &str) -> String {
     text
 }
 
+/// The builds of the library, by their names for the linker.
+pub const BUILDS: [&str; 3] = ["toft", "toft-secure", "toft-secure-light"];
+
 /// What is written, below the prefix; returns where it is.
 pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
     if !to.prefix.is_absolute() {
@@ -126,17 +129,19 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
     };
     let mut there = Files { root, written: Vec::new() };
     let libdir = to.libdir.trim_matches('/');
-    for name in ["libtoft", "libtoft-secure", "libtoft_checked"] {
+    for name in BUILDS.into_iter().chain(["toft_checked"]).map(|name| format!("lib{name}")) {
         let whole = format!("{name}.so.{VERSION}");
         let asked_for = format!("{name}.so.{INTERFACE}");
-        there.copy(&built.join(name).with_extension("so"), &format!("{libdir}/{whole}"), 0o755)?;
+        there.copy(&built.join(&name).with_extension("so"), &format!("{libdir}/{whole}"), 0o755)?;
         there.link(&whole, &format!("{libdir}/{asked_for}"))?;
         there.link(&asked_for, &format!("{libdir}/{name}.so"))?;
     }
-    for (name, about) in [
-        ("toft", "A memory allocator in which every call site gets its own memory"),
-        ("toft-secure", "Toft, a memory allocator: the hardened build"),
-    ] {
+    let abouts = [
+        "A memory allocator in which every call site gets its own memory",
+        "Toft, a memory allocator: the secure build",
+        "Toft, a memory allocator: the light secure build",
+    ];
+    for (name, about) in BUILDS.into_iter().zip(abouts) {
         let archive = format!("lib{name}.a");
         there.copy(&built.join(&archive), &format!("{libdir}/{archive}"), 0o644)?;
         let text = pkg_config(&to.prefix, libdir, name, about);
@@ -251,7 +256,7 @@ mod tests {
     /// A folder as cargo fills it, with a command that says what it was asked.
     fn built(folder: &Path) {
         fs::create_dir_all(folder).unwrap();
-        for name in ["libtoft", "libtoft-secure", "libtoft_checked"] {
+        for name in ["libtoft", "libtoft-secure", "libtoft-secure-light", "libtoft_checked"] {
             fs::write(folder.join(name).with_extension("so"), name).unwrap();
             fs::write(folder.join(name).with_extension("a"), format!("{name} archive")).unwrap();
         }
@@ -277,7 +282,7 @@ mod tests {
         let root = place.join("package/opt/toft");
         assert!(written.iter().all(|path| path.starts_with(&root)));
         let text = |file: &str| fs::read_to_string(root.join(file)).unwrap();
-        for name in ["libtoft", "libtoft-secure", "libtoft_checked"] {
+        for name in ["libtoft", "libtoft-secure", "libtoft-secure-light", "libtoft_checked"] {
             // By whichever of its names it is asked for.
             for ending in ["so", "so.0", &format!("so.{VERSION}")] {
                 assert_eq!(text(&format!("lib/{name}.{ending}")), name);

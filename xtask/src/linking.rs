@@ -1,13 +1,14 @@
 //! Programs in C and C++ that CMake, Meson and pkg-config link to an installed library, shared and
 //! static: the projects of `tests/linking`, as a user would write them.
 
-use crate::install::{self, Place};
+use crate::install::{self, BUILDS, Place};
 use crate::place;
 use crate::tally::{Suite, Tally};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const BUILDS: [&str; 2] = ["toft", "toft-secure"];
+/// In two languages, shared and static.
+const PROGRAMS: usize = 4 * BUILDS.len();
 
 /// Builds the programs from the libraries below a prefix, in a folder.
 type Way = fn(&Path, &Path) -> Result<Vec<PathBuf>, String>;
@@ -34,14 +35,13 @@ pub fn run() -> Tally {
         }
         let programs = build(&prefix, &folder.join(tool));
         let done = programs.and_then(|programs| {
-            // Two languages, two builds, shared and static.
-            if programs.len() != 8 {
-                return Err(format!("{} programs, not 8", programs.len()));
+            if programs.len() != PROGRAMS {
+                return Err(format!("{} programs, not {PROGRAMS}", programs.len()));
             }
             programs.iter().try_for_each(|program| says_its_version(program, &prefix))
         });
         tally.push(match done {
-            Ok(()) => Suite { name: title, passed: 8, ..Suite::default() },
+            Ok(()) => Suite { name: title, passed: PROGRAMS, ..Suite::default() },
             Err(why) => {
                 println!("==> {title}: {why}");
                 Suite::broken(&title, why)
@@ -60,8 +60,12 @@ fn cmake(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     configure.arg("-S").arg(project()).arg("-B").arg(folder);
     succeeds(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
     succeeds(Command::new("cmake").arg("--build").arg(folder))?;
-    let names = ["toft", "secure", "static", "secure-static"];
-    Ok(of_both_languages(names.map(String::from), folder))
+    let short = BUILDS.map(|build| build.trim_start_matches("toft-"));
+    let names = short.map(|name| match name {
+        "toft" => [name.to_owned(), "static".to_owned()],
+        _ => [name.to_owned(), format!("{name}-static")],
+    });
+    Ok(of_both_languages(names.into_iter().flatten(), folder))
 }
 
 fn meson(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {

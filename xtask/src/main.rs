@@ -5,7 +5,7 @@
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
 //! | `real.rs` | real programs under load, beside the peers |
-//! | `secure.rs` | building the hardened library |
+//! | `secure.rs` | building the secure library |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `linking.rs` | programs that CMake, Meson and pkg-config link to an installed library |
 //! | `containers.rs` | linters for the examples of containers |
@@ -66,8 +66,8 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom, musl; all of these
-        /// if none is named. `musl-all` and `musl-hardened` run more of it; `aarch64` needs
+        /// Suites to run: workspace, whole, secure, real, secure-core, loom, musl; all of these
+        /// if none is named. `musl-all` and `musl-secure` run more of it; `aarch64` needs
         /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the
         /// peers for hours, and writes docs/real.md
         suites: Vec<String>,
@@ -80,7 +80,7 @@ enum Task {
     },
     /// Run all tests, and check format, lints, documentation and licences
     Ci,
-    /// Build the hardened library: libtoft-secure.so and libtoft-secure.a
+    /// Build the secure library: libtoft-secure.so and libtoft-secure.a
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the
     /// manual page, completions
@@ -247,7 +247,7 @@ fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     command.arg("misuse").args(arguments);
     if page {
         // The table of the page is of what is in the tree, and of both builds.
-        command.arg("--hardened").arg(secure::build()?);
+        command.arg("--secure").arg(secure::build(secure::Strength::Full)?);
         library()?;
         command.arg("--page").arg(place::root().join("docs/misuse.md"));
     }

@@ -1,42 +1,69 @@
-//! The hardened build: `libtoft-secure.so` and `libtoft-secure.a`.
+//! The secure builds: `libtoft-secure.so` and `libtoft-secure-light.so`, and an archive of each.
 //!
-//! It is the package `toft-preload` with the feature `hardened`. Cargo names what it builds after
-//! the package, so it is built in a separate folder and copied to where the others are, under its
-//! name.
+//! They are the package `toft-preload` with the feature `secure` or `secure-light`. Cargo names what
+//! it builds after the package, so each is built in a separate folder and copied to where the others
+//! are, under its name.
 
 use crate::place;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-/// Builds the library, and says where it is.
-pub fn build() -> Result<PathBuf, String> {
+/// A secure build, by its feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    Full,
+    Light,
+}
+
+impl Strength {
+    pub const ALL: [Strength; 2] = [Strength::Full, Strength::Light];
+
+    /// The feature, and the name of the folder in which it is built.
+    pub fn feature(self) -> &'static str {
+        match self {
+            Strength::Full => "secure",
+            Strength::Light => "secure-light",
+        }
+    }
+}
+
+/// Builds a library, and says where it is.
+pub fn build(strength: Strength) -> Result<PathBuf, String> {
     // Suites that run at the same time build it, and each copies it to the same names.
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = place::target_dir().join("hardened");
+    let feature = strength.feature();
+    let folder = place::target_dir().join(feature);
     let mut cargo = place::cargo();
-    cargo.args(["build", "--release", "--package", "toft-preload", "--features", "hardened"]);
+    cargo.args(["build", "--release", "--package", "toft-preload", "--features", feature]);
     cargo.arg("--target-dir").arg(&folder);
     let status = cargo.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
-        return Err("the hardened library does not build".into());
+        return Err(format!("libtoft-{feature} does not build"));
     }
     let release = place::target_dir().join("release");
     std::fs::create_dir_all(&release).map_err(|e| format!("{}: {e}", release.display()))?;
     for ending in ["a", "so"] {
         let from = folder.join("release/libtoft").with_extension(ending);
-        let next = release.join(format!("libtoft-secure.{ending}-next"));
-        let to = release.join(format!("libtoft-secure.{ending}"));
+        let next = release.join(format!("libtoft-{feature}.{ending}-next"));
+        let to = release.join(format!("libtoft-{feature}.{ending}"));
         // A program may be running on the old one: a new file takes its name.
         std::fs::copy(&from, &next).map_err(|e| format!("{}: {e}", from.display()))?;
         std::fs::rename(&next, &to).map_err(|e| format!("{}: {e}", to.display()))?;
     }
-    Ok(release.join("libtoft-secure.so"))
+    Ok(release.join(format!("libtoft-{feature}.so")))
+}
+
+/// Builds all of them.
+pub fn build_all() -> Result<Vec<PathBuf>, String> {
+    Strength::ALL.into_iter().map(build).collect()
 }
 
 /// `cargo xtask secure`.
 pub fn main() -> Result<ExitCode, String> {
-    println!("{}", build()?.display());
+    for library in build_all()? {
+        println!("{}", library.display());
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! The test suites, in the order in which they run.
 
+use crate::secure::{self, Strength};
 use crate::tally::{Suite, Tally};
 use crate::{arena, carried, packages, place, step};
 use std::path::{Path, PathBuf};
@@ -46,13 +47,13 @@ impl Plan {
 const PLANS: &[Plan] = &[
     Plan::new("workspace", 60, workspace),
     Plan::new("whole", 60, whole),
-    Plan::new("hardened", 45, hardened),
+    Plan::new("secure", 45, secure),
     Plan::new("real", 60, real),
-    Plan::new("hardened-core", 60, hardened_core),
+    Plan::new("secure-core", 60, secure_core),
     Plan::new("loom", 60, loom),
     Plan::new("musl", 45, musl).on(MUSL),
     Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
-    Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
+    Plan { by_name: true, ..Plan::new("musl-secure", 60, musl_secure).on(MUSL) },
     Plan::new("aarch64", 45, aarch64).on(AARCH64),
     Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
@@ -79,9 +80,9 @@ fn whole() -> Result<Command, String> {
     Ok(cargo)
 }
 
-/// The programs in C and C++ on the hardened library.
-fn hardened() -> Result<Command, String> {
-    let library = crate::secure::build()?;
+/// The programs in C and C++ on the secure library.
+fn secure() -> Result<Command, String> {
+    let library = secure::build(Strength::Full)?;
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
     for test in ["abi", "misuse", "storms"] {
@@ -114,9 +115,9 @@ fn musl_all() -> Result<Command, String> {
     elsewhere("musl", &archive, &["abi", "misuse", "storms"])
 }
 
-/// All of them on the hardened build.
-fn musl_hardened() -> Result<Command, String> {
-    let folder = built_for(MUSL, "hardened")?;
+/// All of them on the secure build.
+fn musl_secure() -> Result<Command, String> {
+    let folder = built_for(MUSL, "secure")?;
     let archive = folder.join("libtoft-secure.a");
     std::fs::copy(folder.join("libtoft.a"), &archive).map_err(|e| e.to_string())?;
     elsewhere("musl", &archive, &["abi", "misuse", "storms"])
@@ -192,10 +193,10 @@ fn real() -> Result<Command, String> {
     crate::real::command(true, None)
 }
 
-/// The core's unit and property tests, with the hardened build's policy.
-fn hardened_core() -> Result<Command, String> {
+/// The core's unit and property tests, with the secure build's policy.
+fn secure_core() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,hardened"]);
+    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,secure"]);
     cargo.args(["--lib", "--test", "properties"]);
     Ok(cargo)
 }
@@ -236,7 +237,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
                 continue;
             }
         };
-        if matches!(plan.name, "whole" | "hardened" | "real" | "musl" | "aarch64") && complete {
+        if matches!(plan.name, "whole" | "secure" | "real" | "musl" | "aarch64") && complete {
             // A test that finds something missing has failed. Only these tests clear their
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");

@@ -6,10 +6,10 @@ use std::env;
 use std::ffi::OsString;
 
 use toft_bench::cli::{self, Bench};
-use toft_bench::mount::{Carried, HARDENED, Mount};
+use toft_bench::mount::{Carried, LIGHT, Mount, SECURE};
 use toft_bench::peers::Peer;
 
-use crate::library::{HARDENED_HASH, HASH, Library};
+use crate::library::{HASH, LIGHT_HASH, Library, SECURE_HASH};
 use crate::run::say;
 
 /// The verb, in front of which the processes that the bench starts need it, too.
@@ -32,9 +32,10 @@ pub fn bench(args: &Bench) -> i32 {
     // Held to the end: on a system without a writable place the libraries live in our memory.
     let place = OnceCell::new;
     let usual = Inside { name: "toft", hash: HASH, find: || Library::find(None), place: place() };
-    let hardened =
-        Inside { name: HARDENED, hash: HARDENED_HASH, find: Library::hardened, place: place() };
-    status(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &hardened] }))
+    let secure = Inside { name: SECURE, hash: SECURE_HASH, find: Library::secure, place: place() };
+    let find = Library::secure_light;
+    let light = Inside { name: LIGHT, hash: LIGHT_HASH, find, place: place() };
+    status(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &secure, &light] }))
 }
 
 /// A library that the command carries, as something to be compared.

@@ -249,7 +249,7 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "protection keys",
             probes::protection_keys(),
-            "the hardened build's tables are written under a key if asked for (TOFT_PKEY)",
+            "the secure build's tables are written under a key if asked for (TOFT_PKEY)",
             "TOFT_PKEY has no effect",
         ),
         (

@@ -25,8 +25,10 @@ pub static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtoft.so")
 /// A digest of [`BYTES`] that names the cached file, so that two versions of `toft` do not
 /// overwrite each other's.
 pub const HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft.hash"));
-/// As [`HASH`], for the hardened build.
-pub const HARDENED_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure.hash"));
+/// As [`HASH`], for the secure build.
+pub const SECURE_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure.hash"));
+/// As [`HASH`], for the light secure build.
+pub const LIGHT_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure-light.hash"));
 
 /// A library that this executable carries.
 struct Carried {
@@ -37,11 +39,17 @@ struct Carried {
 
 /// The allocator.
 const TOFT: Carried = Carried { name: "libtoft", bytes: BYTES, hash: HASH };
-/// Its hardened build.
-const HARDENED: Carried = Carried {
+/// Its secure build.
+const SECURE: Carried = Carried {
     name: "libtoft-secure",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft-secure.so")),
-    hash: HARDENED_HASH,
+    hash: SECURE_HASH,
+};
+/// Its light secure build.
+const LIGHT: Carried = Carried {
+    name: "libtoft-secure-light",
+    bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft-secure-light.so")),
+    hash: LIGHT_HASH,
 };
 /// What `toft record` puts in front of any allocator.
 const RECORDER: Carried = Carried {
@@ -72,9 +80,14 @@ impl Library {
         }
     }
 
-    /// The hardened build.
-    pub fn hardened() -> Result<Library, String> {
-        Library::unpacked(&HARDENED)
+    /// The secure build.
+    pub fn secure() -> Result<Library, String> {
+        Library::unpacked(&SECURE)
+    }
+
+    /// The light secure build.
+    pub fn secure_light() -> Result<Library, String> {
+        Library::unpacked(&LIGHT)
     }
 
     /// The recorder.

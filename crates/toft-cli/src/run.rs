@@ -50,7 +50,8 @@ Examples:
   toft run --python --profile heap.html -- python3 app.py  every object of CPython
   toft run --leaks -- ./tests                     report leaks by call site; status 123 for CI
   toft run --env TOFT_LIMIT=512m -- ./worker      set an option; toft options lists all of them
-  toft run --secure -- ./server                   run on the hardened build
+  toft run --secure -- ./server                   run on the secure build
+  toft run --secure=light -- ./server             on its light build, faster than glibc's malloc
   toft run --dry-run -- ./program                 only check whether Toft would work
 
 Exit status:
@@ -64,6 +65,15 @@ Exit status:
   127   PROGRAM was not found
 
 Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
+
+/// How much the secure build does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Strength {
+    /// All checks
+    Full,
+    /// Without clearing and comparing freed blocks, and with a small quarantine
+    Light,
+}
 
 /// Run a program on Toft.
 ///
@@ -108,10 +118,18 @@ pub struct Run {
     /// Set a variable in the program's environment, TOFT_ options included; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env: Vec<(String, OsString)>,
-    /// Run on the hardened build, which ends the program at heap corruption and verifies the heap
-    /// at exit. It takes more time and memory
-    #[arg(long, conflicts_with_all = ["library", "sample", "hints"])]
-    secure: bool,
+    /// Run on the secure build, which ends the program at heap corruption and verifies the heap
+    /// at exit. It takes more time and memory. `--secure=light` makes no pass over freed blocks: it
+    /// takes less time, and does not detect writes after free
+    #[arg(
+        long,
+        value_name = "STRENGTH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "full",
+        conflicts_with_all = ["library", "sample", "hints"]
+    )]
+    secure: Option<Strength>,
     /// Use this library instead of the one that toft carries
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
@@ -208,8 +226,11 @@ pub fn run(run: &Run) -> i32 {
     if refused {
         return REFUSED;
     }
-    let library =
-        if run.secure { Library::hardened() } else { Library::find(run.library.as_deref()) };
+    let library = match run.secure {
+        Some(Strength::Full) => Library::secure(),
+        Some(Strength::Light) => Library::secure_light(),
+        None => Library::find(run.library.as_deref()),
+    };
     let library = match library {
         Ok(library) => library,
         Err(why) => {
@@ -235,7 +256,7 @@ pub fn run(run: &Run) -> i32 {
     if stats {
         environment.push(("TOFT_STATS".into(), "1".into()));
     }
-    if run.secure && variable("TOFT_VERIFY").is_none() {
+    if run.secure.is_some() && variable("TOFT_VERIFY").is_none() {
         environment.push(("TOFT_VERIFY".into(), "exit".into()));
     }
     let stated = variable("TOFT_LEAKS");

@@ -62,7 +62,7 @@ size_t toft_compact(void);
 size_t toft_pageout_cold(void);
 
 /* Verifies the heap of all threads while they run: the allocator's tables; with TOFT_FILL=free and
- * in the hardened build, the contents of freed blocks; in the hardened build, the bytes beside
+ * in the secure build, the contents of freed blocks; in the secure build, the bytes beside
  * large blocks. An error is reported on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is
  * returned). Returns 0 if there is no error. */
 int toft_verify(void);
@@ -134,7 +134,7 @@ void toft_zone_free(toft_zone zone, void *ptr);
 /* Returns the usable size of a block, as malloc_usable_size does. */
 size_t toft_zone_usable_size(toft_zone zone, const void *ptr);
 
-/* Verifies the zone's tables and, in the hardened build, that free memory was not written to. An
+/* Verifies the zone's tables and, in the secure build, that free memory was not written to. An
  * error is reported and ends the process. Returns 0, or -1. */
 int toft_zone_verify(toft_zone zone);
 

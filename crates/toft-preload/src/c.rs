@@ -106,9 +106,9 @@ extern "C" fn pvalloc_at(size: usize, site: usize) -> Pointer {
     }
 }
 
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 short_shim!(malloc, malloc_at, "rsi", "x1");
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 shim!(malloc, malloc_at, "rsi", "x1");
 shim!(calloc, calloc_at, "rdx", "x2");
 shim!(realloc, realloc_at, "rdx", "x2");
@@ -125,9 +125,9 @@ shim!(pvalloc, pvalloc_at, "rsi", "x1");
 mod glibc_names {
     use super::*;
 
-    #[cfg(not(feature = "hardened"))]
+    #[cfg(not(feature = "secure-light"))]
     short_shim!(__libc_malloc, malloc_at, "rsi", "x1");
-    #[cfg(feature = "hardened")]
+    #[cfg(feature = "secure-light")]
     shim!(__libc_malloc, malloc_at, "rsi", "x1");
     shim!(__libc_calloc, calloc_at, "rdx", "x2");
     shim!(__libc_realloc, realloc_at, "rdx", "x2");
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn cfree(address: Pointer) {
     unsafe { process::free(address) }
 }
 
-/// C23's `free_sized`. The hardened build compares the size, the default one believes it.
+/// C23's `free_sized`. The secure build compares the size, the default one believes it.
 ///
 /// # Safety
 /// 1. As for C's free.

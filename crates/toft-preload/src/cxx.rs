@@ -184,13 +184,13 @@ macro_rules! new {
 }
 
 /// As `new!`, as short as can be: for a target that looks through wrappers itself.
-#[cfg(all(target_arch = "x86_64", not(feature = "hardened")))]
+#[cfg(all(target_arch = "x86_64", not(feature = "secure-light")))]
 macro_rules! short_new {
     ($name:ident, $target:path, $register:literal) => {
         new!($name, $target, $register, [concat!("mov ", $register, ", [rsp + {saved}]")], {});
     };
 }
-#[cfg(all(target_arch = "x86_64", feature = "hardened"))]
+#[cfg(all(target_arch = "x86_64", feature = "secure-light"))]
 use new as short_new;
 
 /// A C string's address in a static.
@@ -277,7 +277,7 @@ macro_rules! delete {
 }
 
 /// `delete_sized!(name(size, other arguments), alignment)`: the default build believes the size,
-/// the hardened one compares it.
+/// the secure one compares it.
 macro_rules! delete_sized {
     ($name:ident($size:ident $(, $more:ident)?), $align:expr) => {
         #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]

@@ -48,7 +48,7 @@ macro_rules! shim {
 }
 
 /// As `shim!`, as short as can be: for a target that looks through wrappers itself.
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 macro_rules! short_shim {
     ($name:ident, $target:path, $x86:literal, $arm:literal) => {
         #[doc = concat!("`", stringify!($name), "`: passes its return address on as the call site.")]

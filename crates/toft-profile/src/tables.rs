@@ -66,9 +66,9 @@ pub enum Slot {
     Claimed,
     /// Free, and another slab has its memory: what the kernel counts here it counts there as well.
     Lent,
-    /// Freed, and kept in a quarantine: of the hardened build only.
+    /// Freed, and kept in a quarantine: of the secure build only.
     Quarantined,
-    /// Never handed out, so that a write there is noticed: of the hardened build only.
+    /// Never handed out, so that a write there is noticed: of the secure build only.
     Reserved,
     /// Free.
     Free,

@@ -5,7 +5,7 @@
 //!   stand. It is of the kind of Even and Mansour: a public permutation between two secret words.
 //!   An observer of some of its values learns nothing of others with less work than to try 2^32
 //!   keys on as many values.
-//! - [`Secret`], one product, for what each malloc and free of the hardened build reads and no
+//! - [`Secret`], one product, for what each malloc and free of the secure build reads and no
 //!   program may read: canaries.
 //!
 //! Secrets come from the kernel, for the life of the process; without entropy there is none: an
@@ -13,7 +13,7 @@
 //! start.
 
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 
 /// A mixture of words.
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ impl Secret {
 
     /// A secret from the kernel; none where the build makes no canaries.
     pub fn new(os: &impl Os) -> Result<Secret, Error> {
-        if !HARDENED {
+        if !SECURE {
             return Ok(Secret::none());
         }
         Ok(Secret { add: os.random()?, times: os.random()? | 1 })

@@ -26,7 +26,7 @@
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
-//! `policy.rs` lists what the hardened build does more, and `keyed.rs` makes unpredictable
+//! `policy.rs` lists what the secure build does more, and `keyed.rs` makes unpredictable
 //! numbers for it and for the handles of zones.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.

@@ -1,28 +1,33 @@
-//! The policy of the hardened build: what it does in addition to the default build, and where.
+//! The policy of the secure builds: what they do in addition to the default build, and where.
 //!
-//! The policy is chosen when the library is compiled (feature `hardened`). Without the feature
-//! every constant here has the default build's value, and the machine code has no branches on it.
-//! The costs and limits of each are in `docs/hardened.md`.
+//! The policy is chosen when the library is compiled. The feature `secure` is the secure build. The
+//! feature `secure-light` is the light one, which makes no pass over the bytes of a block. With both
+//! it is the secure build. Without a feature every constant here has the default build's value, and
+//! the machine code has no branches on it. The costs and limits of each are in `docs/secure.md`.
 
-/// True in the hardened build.
-pub const HARDENED: bool = cfg!(feature = "hardened");
+/// True in the secure build and in the light one.
+pub const SECURE: bool = cfg!(feature = "secure-light");
 
 /// True if the bytes between the requested size and the slot's end have a keyed pattern. The
 /// pattern is verified when the block is freed or resized.
-pub const CANARY: bool = HARDENED;
+pub const CANARY: bool = SECURE;
 
 /// The smallest number of bytes of a slot after the requested size, so that a canary always fits.
 pub const SLACK_MIN: usize = if CANARY { 1 } else { 0 };
 
 /// True if a block's bytes are cleared when it is freed, and are verified to be zero before they
 /// are handed out again. New memory is then zero, and a write after free is detected.
-pub const WIPE: bool = HARDENED;
+pub const WIPE: bool = cfg!(feature = "secure");
 
 /// True if malloc takes any of the claimed slots instead of the lowest.
-pub const RANDOM_ORDER: bool = HARDENED;
+pub const RANDOM_ORDER: bool = SECURE;
 
 /// True if a freed block goes through a quarantine before it is free.
-pub const QUARANTINE: bool = HARDENED;
+pub const QUARANTINE: bool = SECURE;
+
+/// True if that also holds for small blocks. In the light build a small block is free at once, but
+/// `RANDOM_ORDER` decides when its slot is handed out again.
+pub const QUARANTINE_SMALL: bool = WIPE;
 
 /// The largest number of bytes of blocks that a thread has freed and that are still in quarantine.
 pub const QUARANTINE_BYTES: usize = 3 << 20;
@@ -32,10 +37,10 @@ pub const QUARANTINE_BYTES: usize = 3 << 20;
 pub const CHECK_PAGES: bool = WIPE;
 
 /// True if deletes and frees with a size argument are checked against the requested size.
-pub const CHECK_SIZES: bool = HARDENED;
+pub const CHECK_SIZES: bool = SECURE;
 
 /// True if slabs have reserved slots with a pattern. A write to such a slot is a wild write.
-pub const RESERVE: bool = HARDENED;
+pub const RESERVE: bool = SECURE;
 
 /// One in this number of slots is reserved, and at least one.
 pub const RESERVED_SHARE: usize = 128;
@@ -47,9 +52,9 @@ pub const RESERVED_LEAST: usize = 32;
 /// much memory.
 pub const RESERVED_SIZE_MOST: usize = 4096 + 256;
 
-/// The number of bytes in a slab's descriptor. The hardened build also keeps the requested sizes,
+/// The number of bytes in a slab's descriptor. The secure build also keeps the requested sizes,
 /// by slot.
-pub const SLAB_BYTES: usize = if HARDENED { 1024 } else { 512 };
+pub const SLAB_BYTES: usize = if SECURE { 1024 } else { 512 };
 
 /// The largest number of unmapped units of 64 KiB between two extents of large blocks. The number
 /// is random. It is smaller in a small address space.
@@ -80,10 +85,10 @@ pub const WALL_MAPPINGS: usize = 4096;
 pub const NOTHING_SPAN: usize = 4 << 30;
 
 /// The number of milliseconds that free memory is idle before it is returned to the OS, unless
-/// `TOFT_DECAY` sets another time. The hardened build cannot move pages from slab to slab, because
+/// `TOFT_DECAY` sets another time. The secure build cannot move pages from slab to slab, because
 /// of its guard pages. Returned memory therefore costs it a fault for each page.
-pub const DECAY: u32 = if HARDENED { 250 } else { 100 };
+pub const DECAY: u32 = if SECURE { 250 } else { 100 };
 
 /// The divisor of the growth after which the next sweep is due early. Idle memory must be released
 /// before the program has grown much beside it.
-pub const SWEEP_GROWTH: usize = if HARDENED { 2 } else { 16 };
+pub const SWEEP_GROWTH: usize = if SECURE { 2 } else { 16 };

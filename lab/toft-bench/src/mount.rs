@@ -5,8 +5,10 @@ use crate::peer_settings::of_carried;
 use crate::peer_table;
 use crate::peers::{self, Peer};
 
-/// What the hardened build is called as a peer.
-pub const HARDENED: &str = "toft-secure";
+/// What the secure build is called as a peer.
+pub const SECURE: &str = "toft-secure";
+/// What the light secure build is called.
+pub const LIGHT: &str = "toft-secure-light";
 
 /// The program that the bench is part of.
 #[derive(Clone, Copy, Default)]

@@ -114,8 +114,8 @@ mod tests {
                 Ok(Peer { name: self.0.into(), library, version: "7".into() })
             }
         }
-        let (usual, hardened) = (Library("toft"), Library("toft-secure"));
-        let mount = Mount { prefix: &[], carried: &[&usual, &hardened] };
+        let (usual, secure) = (Library("toft"), Library("toft-secure"));
+        let mount = Mount { prefix: &[], carried: &[&usual, &secure] };
         for (name, library) in [
             ("toft", "/carried/toft"),
             ("toft-off", "/carried/toft"),

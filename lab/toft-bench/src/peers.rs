@@ -1,7 +1,7 @@
 //! The allocators that are compared. Each is a file in `peers/`; this module reads the files and
 //! finds the libraries.
 
-use crate::mount::HARDENED;
+use crate::mount::{LIGHT, SECURE};
 use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ const FILES: &[&str] = &[
     include_str!("../peers/rlsf.toml"),
     include_str!("../peers/good_memory_allocator.toml"),
     include_str!("../peers/toft-secure.toml"),
+    include_str!("../peers/toft-secure-light.toml"),
     include_str!("../peers/toft-calls.toml"),
     include_str!("../peers/toft-off.toml"),
     include_str!("../peers/jemalloc-bg.toml"),
@@ -52,7 +53,7 @@ pub struct Recipe {
     pub extra: bool,
     /// Made to stop misuse.
     #[serde(default)]
-    pub hardened: bool,
+    pub secure: bool,
     /// As fast as they come: what others are held against.
     #[serde(default)]
     pub fast: bool,
@@ -197,7 +198,9 @@ impl Recipe {
         }
         match (self.kind(), &self.library) {
             ("system", _) => "part of the system".to_owned(),
-            ("workspace", _) if self.name == HARDENED => "cargo xtask secure".to_owned(),
+            ("workspace", _) if [SECURE, LIGHT].contains(&&*self.name) => {
+                "cargo xtask secure".to_owned()
+            }
             ("workspace", _) => "cargo build --release -p toft-preload".to_owned(),
             (_, Some(packaged)) => format!("apt-get install {}", packaged.package),
             _ => format!("toft bench build-peers {}", self.name),
@@ -370,13 +373,21 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_slow_or_hardened_is_left_out_unless_named() {
+    fn whoever_is_slow_or_secure_is_left_out_unless_named() {
         let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
         assert!(
-            ["scudo", "hardened_malloc", "isoalloc", "talc", "dlmalloc", "toft-secure"]
-                .map(extra)
-                .iter()
-                .all(|&e| e)
+            [
+                "scudo",
+                "hardened_malloc",
+                "isoalloc",
+                "talc",
+                "dlmalloc",
+                "toft-secure",
+                "toft-secure-light"
+            ]
+            .map(extra)
+            .iter()
+            .all(|&e| e)
         );
         assert!(!["glibc", "tbbmalloc", "rpmalloc"].map(extra).iter().any(|&e| e));
         let names: Vec<String> = choose(&[]).unwrap().into_iter().map(|peer| peer.name).collect();

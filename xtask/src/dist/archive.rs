@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::{Dist, copy, emptied, glibc, output, run};
-use crate::install::{Place, VERSION, install};
+use crate::install::{BUILDS, Place, VERSION, install};
 use crate::place;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
     place.page_writer = Some(page_writer.to_owned());
     install(&built.folder, &place)?;
     // pkg-config finds the folder by where the file is.
-    for file in ["toft.pc", "toft-secure.pc"] {
+    for name in BUILDS {
+        let file = format!("{name}.pc");
         let path = stage.join(&name).join("lib/pkgconfig").join(file);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let moved = text.replace(&format!("prefix=/{name}\n"), "prefix=${pcfiledir}/../..\n");

@@ -40,22 +40,26 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
     let compile = |folder: &Path, packages: &[&str], features, environment: &[_]| {
         compile(&target, &flags, folder, packages, features, environment)
     };
-    let (usual, hardened) = (dist.work.join("cargo"), dist.work.join("cargo-hardened"));
+    let [usual, secure, light] =
+        ["cargo", "cargo-secure", "cargo-secure-light"].map(|folder| dist.work.join(folder));
     let built = Built::empty(machine, &work, "gnu")?;
     compile(&usual, &["toft-preload", "toft-checked", "toft-record"], "", &[])?;
-    compile(&hardened, &["toft-preload"], "hardened", &[])?;
-    let [usual_files, hardened_files] =
-        [&usual, &hardened].map(|folder| folder.join(&target).join("release"));
+    compile(&secure, &["toft-preload"], "secure", &[])?;
+    compile(&light, &["toft-preload"], "secure-light", &[])?;
+    let [usual_files, secure_files, light_files] =
+        [&usual, &secure, &light].map(|folder| folder.join(&target).join("release"));
     for (from, file, name) in [
         (&usual_files, "libtoft.so", "libtoft.so"),
-        (&hardened_files, "libtoft.so", "libtoft-secure.so"),
+        (&secure_files, "libtoft.so", "libtoft-secure.so"),
+        (&light_files, "libtoft.so", "libtoft-secure-light.so"),
         (&usual_files, "libtoft_checked.so", "libtoft_checked.so"),
         (&usual_files, "libtoft_record.so", "libtoft_record.so"),
     ] {
         built.strip(&from.join(file), name)?;
     }
     built.strip_archive(&usual_files.join("libtoft.a"), "libtoft.a")?;
-    built.strip_archive(&hardened_files.join("libtoft.a"), "libtoft-secure.a")?;
+    built.strip_archive(&secure_files.join("libtoft.a"), "libtoft-secure.a")?;
+    built.strip_archive(&light_files.join("libtoft.a"), "libtoft-secure-light.a")?;
     compile(&usual, &["toft-cli"], "", &built.carried())?;
     built.strip(&usual_files.join("toft"), "toft")?;
     built.check_symbols()?;
@@ -86,6 +90,7 @@ impl Built {
         [
             ("LIBTOFT_PATH", "libtoft.so"),
             ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+            ("LIBTOFT_SECURE_LIGHT_PATH", "libtoft-secure-light.so"),
             ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
         ]
         .map(|(variable, name)| (variable, self.folder.join(name)))

@@ -2,7 +2,8 @@
 //! libraries (`crates/toft-preload/usual.ld`). Whether each pattern there names something that is
 //! in one of them, and how much code that is.
 
-use crate::{place, secure};
+use crate::place;
+use crate::secure::{self, Strength};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::path::Path;
 
@@ -49,8 +50,8 @@ pub fn check() -> Result<Vec<String>, String> {
     let script = place::root().join(SCRIPT);
     let script =
         std::fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
-    let hardened = secure::build()?;
-    let libraries = [Usual::read(&hardened.with_file_name("libtoft.so"))?, Usual::read(&hardened)?];
+    let secure = secure::build(Strength::Full)?;
+    let libraries = [Usual::read(&secure.with_file_name("libtoft.so"))?, Usual::read(&secure)?];
     for usual in &libraries {
         let [usually, later] = usual.bytes.map(|bytes| bytes.div_ceil(1024));
         println!("{}: {usually} KiB of code are run by all, {later} are run often", usual.library);

@@ -10,12 +10,14 @@ pub fn cmake(libdir: &str) -> String {
     CMAKE.replace("@LIBDIR@", libdir).replace("@UP@", &up)
 }
 
-const CMAKE: &str = r#"# Targets: toft::toft and toft::secure (shared), toft::static and toft::secure-static.
+const CMAKE: &str = r#"# Targets: toft::toft, toft::secure and toft::secure-light (shared), and toft::static,
+# toft::secure-static and toft::secure-light-static.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 get_filename_component(_toft "${CMAKE_CURRENT_LIST_DIR}@UP@" ABSOLUTE)
-foreach(_target IN ITEMS toft:SHARED:libtoft.so secure:SHARED:libtoft-secure.so static:STATIC:libtoft.a
-        secure-static:STATIC:libtoft-secure.a)
+foreach(_target IN ITEMS toft:SHARED:libtoft.so secure:SHARED:libtoft-secure.so
+        secure-light:SHARED:libtoft-secure-light.so static:STATIC:libtoft.a
+        secure-static:STATIC:libtoft-secure.a secure-light-static:STATIC:libtoft-secure-light.a)
     string(REPLACE ":" ";" _target "${_target}")
     list(GET _target 0 _name)
     list(GET _target 1 _kind)

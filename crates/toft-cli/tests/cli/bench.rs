@@ -46,13 +46,13 @@ fn any_program_runs_on_the_library_inside() {
 }
 
 #[test]
-fn the_hardened_build_inside_is_measured_by_its_name() {
-    let (usual, hardened) = ("libtoft-[0-9a-f]*.so", "libtoft-secure-[0-9a-f]*.so");
+fn the_secure_build_inside_is_measured_by_its_name() {
+    let (usual, secure) = ("libtoft-[0-9a-f]*.so", "libtoft-secure-[0-9a-f]*.so");
     let on = |peer: &str, file: &str| {
         let script = format!("grep -q {file} /proc/self/maps || exit 9");
         bench(&["--runs", "1", "--peers", peer, "--", "sh", "-c", &script])
     };
-    for (peer, file, other) in [("toft", usual, hardened), ("toft-secure", hardened, usual)] {
+    for (peer, file, other) in [("toft", usual, secure), ("toft-secure", secure, usual)] {
         let output = on(peer, file);
         assert_clean(&output);
         let page = stdout(&output);

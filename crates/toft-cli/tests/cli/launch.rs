@@ -247,7 +247,7 @@ const WRITES_BEHIND: &str = "#include <stdlib.h>\n\
     int main(int count, char **words) { char *volatile p = malloc(100); p[99 + (count > 1)] = 7; free(p); return 3; }";
 
 #[test]
-fn the_hardened_build_is_carried_too() {
+fn the_secure_build_is_carried_too() {
     let directory = directory();
     let program = compile(directory.path(), "behind", WRITES_BEHIND, &["-fno-builtin"]);
     let program = text(&program);
@@ -277,7 +277,7 @@ fn the_hardened_build_is_carried_too() {
 }
 
 #[test]
-fn the_hardened_build_verifies_at_exit_unless_told_otherwise() {
+fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
     const WRITES_AFTER: &str = "#include <stdlib.h>\n\
         int main(void) { char *volatile p = malloc(100); free(p); p[3] = 7; return 3; }";
     let directory = directory();

@@ -368,7 +368,7 @@ int main(void) {
 }
 
 /// The processor time that a process has had, in hundredths of a second.
-/// Threads that end with freed blocks in the quarantine, in a program on the hardened build.
+/// Threads that end with freed blocks in the quarantine, in a program on the secure build.
 const QUARANTINED: &str = r#"#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,7 +403,7 @@ int main(void) {
 "#;
 
 #[test]
-fn the_quarantine_of_the_hardened_build_is_a_line_of_its_own() {
+fn the_quarantine_of_the_secure_build_is_a_line_of_its_own() {
     let directory = directory();
     let program = compile(directory.path(), "waits", QUARANTINED, &["-pthread", "-fno-builtin"]);
     let target = start_by(&["--secure"], &[], &program);

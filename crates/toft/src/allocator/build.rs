@@ -10,7 +10,7 @@ use crate::large::{Blocks, Tally};
 use crate::nothing::Nothing;
 use crate::options::{Huge, Options, SiteMode};
 use crate::os::{Error, HugeHabit, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::reclaim::{Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Plots, Windows};
 use crate::sample::Samples;
@@ -27,7 +27,7 @@ impl<O: Os> Allocator<O> {
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
         // Slots that share memory with others cannot be told from what was written after a free;
         // and where slabs share pages, walls would move.
-        let compact = options.compact && !HARDENED;
+        let compact = options.compact && !SECURE;
         let partitions = options.partitions_there_are();
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
@@ -95,7 +95,7 @@ impl<O: Os> Allocator<O> {
         let keep = options.large_keep;
         let nothing_span = windows.nothing_span();
         let blocks_span = large_span - nothing_span;
-        let key = if HARDENED { Key::new(&os)? } else { Key::NONE };
+        let key = if SECURE { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
@@ -169,7 +169,7 @@ impl<O: Os> Allocator<O> {
             samples,
             watchful: options.is_watchful(),
             secret,
-            long_vectors: if HARDENED { Long::of_processor() } else { Long::NONE },
+            long_vectors: if SECURE { Long::of_processor() } else { Long::NONE },
             quarantine_share: Quarantine::share(options.quarantine),
             key,
             os,

@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
         &self.counters().told
     }
 
-    /// A random word. Hardened build only.
+    /// A random word. Secure build only.
     pub(crate) fn draw(&self) -> u64 {
         self.key.mix(self.counters().drawn.fetch_add(1, Ordering::Relaxed))
     }

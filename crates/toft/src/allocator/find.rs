@@ -6,7 +6,7 @@ use crate::guarded::Slot;
 use crate::large::Block;
 use crate::nothing::Place;
 use crate::os::Os;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::region::Descriptor;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber};
 
@@ -59,7 +59,7 @@ impl<O: Os> Allocator<O> {
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
         } else if offset < self.span + self.large_span {
-            if HARDENED && let Some(place) = self.nothing.at(address) {
+            if SECURE && let Some(place) = self.nothing.at(address) {
                 return Found::Nothing(place);
             }
             match self.large.block_at(address) {

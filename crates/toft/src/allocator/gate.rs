@@ -1,14 +1,14 @@
 //! Opens the tables to the calling thread for the time of a call, where `TOFT_PKEY` closes them to
-//! all others. Hardened build only: in the default build `inside` adds no instruction.
+//! all others. Secure build only: in the default build `inside` adds no instruction.
 
 use super::instance::allocator;
 use crate::os::keys;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 
 /// Does something with tables that can be written to.
 #[inline(always)]
 pub fn inside<R>(body: impl FnOnce() -> R) -> R {
-    if HARDENED && allocator().os().key() != 0 { through_the_door(body) } else { body() }
+    if SECURE && allocator().os().key() != 0 { through_the_door(body) } else { body() }
 }
 
 #[cold]

@@ -15,7 +15,7 @@
 //! Each call computes the address of the slot for the next call. Malloc therefore returns an
 //! address without waiting for the multiplication, and its caller does not wait either.
 //!
-//! The hardened build hands out any claimed slot. Each call draws the slot number for the next
+//! The secure build hands out any claimed slot. Each call draws the slot number for the next
 //! call, and prefetches that slot's memory. Each bin has a generator, which the heap's dice seed at
 //! each claim (`draw.rs`).
 //!
@@ -172,7 +172,7 @@ impl Bins {
     }
 
     /// Hands out any claimed slot, or returns `None` if no slot is claimed. The fast path of the
-    /// hardened build's malloc.
+    /// secure build's malloc.
     ///
     /// Prefetches the memory of the slot that comes next, because that slot was freed long ago.
     #[inline(always)]

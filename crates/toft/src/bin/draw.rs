@@ -1,4 +1,4 @@
-//! Which of the claimed slots the hardened build takes: any, by a generator of the bin's own; and
+//! Which of the claimed slots the secure build takes: any, by a generator of the bin's own; and
 //! the memory of the one that comes next is fetched meanwhile.
 
 use crate::slab::{GROUP_SLOTS, Slab};

@@ -98,8 +98,9 @@ impl Canary {
         }
     }
 
-    /// Writes the canary of a slack of `slack` bytes, in a slot that is all zero and ends at `end`,
-    /// by the slot's random word.
+    /// Writes the canary of a slack of `slack` bytes, in a slot that ends at `end`, by the slot's
+    /// random word. A slot that was all zero still is, outside the slack. Other bytes of the last 16
+    /// become zero.
     ///
     /// # Safety
     /// 1. As for `arm`; the slack is not zero, and no more than the slot.
@@ -220,6 +221,32 @@ impl Canary {
             last.write_volatile(last.read() & !covered);
             if slack > 8 {
                 word_at(begin + size).write_unaligned(0);
+            }
+        }
+    }
+
+    /// Writes zeros over the canary of a freed slot that ends at `end`, and over up to 15 bytes of
+    /// the block before it. The next block in the slot must not be able to read the canary.
+    ///
+    /// # Safety
+    /// 1. As for `arm_zeroed`.
+    #[inline(always)]
+    pub unsafe fn erase(end: usize, slack: usize) {
+        // SAFETY: duty 1: the slot has at least 16 bytes. The last byte is cleared first, as in
+        // `disarm`.
+        unsafe {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            core::arch::x86_64::_mm_store_si128(
+                word_at(end - 16).cast(),
+                core::arch::x86_64::_mm_setzero_si128(),
+            );
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            {
+                word_at(end - 8).write_volatile(0);
+                word_at(end - 16).write(0);
+            }
+            if slack > 16 {
+                word_at(end - slack).write_unaligned(0);
             }
         }
     }

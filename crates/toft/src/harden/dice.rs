@@ -53,7 +53,7 @@ impl Default for Dice {
     }
 }
 
-#[cfg(all(test, feature = "hardened"))]
+#[cfg(all(test, feature = "secure-light"))]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! L2: the changes to bytes in the hardened build: canaries and clearing. Also its dice.
+//! L2: the changes to bytes in the secure build: canaries and clearing. Also its dice.
 //!
 //! Nothing here depends on slabs or heaps. `path/secure/mod.rs` calls it when a block is handed out
 //! or freed. `policy.rs` decides which parts are in a build.

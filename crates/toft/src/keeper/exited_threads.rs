@@ -106,7 +106,7 @@ mod tests {
         assert!(fake.take_reports().is_empty());
     }
 
-    #[cfg(feature = "hardened")]
+    #[cfg(feature = "secure")]
     #[test]
     fn what_waits_in_its_quarantine_waits_on_in_a_shared_heaps() {
         let options = Options { warn_only: true, ..Options::DEFAULT };

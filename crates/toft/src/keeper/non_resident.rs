@@ -1,4 +1,4 @@
-//! Slots whose pages are not resident, in the hardened build: malloc checks only the resident
+//! Slots whose pages are not resident, in the secure build: malloc checks only the resident
 //! pages, and does not bring in the rest.
 //!
 //! Reading a page that is away costs a fault, and the program's first write to it another. Smaller

@@ -1,6 +1,6 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::mem::offset_of;
@@ -60,7 +60,7 @@ pub struct Block {
     pub(super) below: AtomicU32,
     /// The class, and a flag.
     class: AtomicU16,
-    /// Bytes between the start of the unit and what the program has; zero, but in the hardened
+    /// Bytes between the start of the unit and what the program has; zero, but in the secure
     /// build (`place.rs`). Changes only while the block has no mapping.
     pub(super) lead: AtomicU16,
     pub(super) partition: AtomicU32,
@@ -186,14 +186,14 @@ impl Block {
         (self.class.load(Relaxed) & !(APART | FORBIDDEN | TOLD)).into()
     }
 
-    /// Whether there is a gap before its extent, in the hardened build: such blocks cannot share a
+    /// Whether there is a gap before its extent, in the secure build: such blocks cannot share a
     /// mapping, and all others do.
     pub(super) fn lies_apart(&self) -> bool {
         self.class.load(Relaxed) & APART != 0
     }
 
     /// Whether its pages were taken away as a mapping without rights: it takes more than the end of
-    /// guards to have them again. Hardened build; holder.
+    /// guards to have them again. Secure build; holder.
     pub(super) fn is_forbidden(&self) -> bool {
         self.class.load(Relaxed) & FORBIDDEN != 0
     }
@@ -227,13 +227,13 @@ impl Block {
 
     /// Sets class and place, of a new extent.
     pub(super) fn set_class(&self, class: usize, apart: bool) {
-        let flag = if HARDENED && apart { APART } else { 0 };
+        let flag = if SECURE && apart { APART } else { 0 };
         self.class.store(class as u16 | flag, Relaxed);
     }
 
     /// Bytes between the start of the block's unit and the block.
     pub(super) fn lead(&self) -> usize {
-        if HARDENED { self.lead.load(Relaxed).into() } else { 0 }
+        if SECURE { self.lead.load(Relaxed).into() } else { 0 }
     }
 
     /// The partition that the block belongs to for ever.

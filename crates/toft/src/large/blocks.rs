@@ -8,7 +8,7 @@ use super::{Block, BlockState, Damage, Tally};
 use crate::keyed::Key;
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -18,9 +18,9 @@ pub const UNIT: usize = 1 << UNIT_SHIFT;
 /// Places to try when something foreign is in the way, and stack entries to try for an alignment.
 pub(super) const TRIES: usize = 8;
 
-/// Partitions that have stacks: in the hardened build one more, which no program has (`held.rs`).
+/// Partitions that have stacks: in the secure build one more, which no program has (`held.rs`).
 pub(super) const fn rows(partitions: usize) -> usize {
-    partitions + HARDENED as usize
+    partitions + SECURE as usize
 }
 
 /// Counters and frontiers; lives in the metadata tables, zero at first. Any thread adds to and
@@ -95,7 +95,7 @@ pub struct Blocks {
     /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
     /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
     pub(super) chunks: *const [AtomicU64; 2],
-    /// Where blocks lie, and what is written before and behind them. Hardened build only.
+    /// Where blocks lie, and what is written before and behind them. Secure build only.
     pub(super) key: Key,
     /// What each call site has ever had.
     pub(super) tally: Tally,
@@ -158,7 +158,7 @@ impl Blocks {
             state: core::ptr::with_exposed_provenance(tables),
             stacks: core::ptr::with_exposed_provenance(stacks),
             chunks: core::ptr::with_exposed_provenance(chunks),
-            key: if HARDENED { Key::new(os)? } else { Key::NONE },
+            key: if SECURE { Key::new(os)? } else { Key::NONE },
             tally: Tally::none(),
         })
     }
@@ -198,7 +198,7 @@ impl Blocks {
     pub fn block_at(&self, address: usize) -> Option<&Block> {
         let offset = address.wrapping_sub(self.base);
         let unit = offset >> UNIT_SHIFT;
-        if !HARDENED && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
+        if !SECURE && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
             return None;
         }
         let begins = |block: &&Block| {
@@ -242,14 +242,14 @@ impl Blocks {
     ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
         let class = large_class(bytes.max(1 << CLASS_BASE | 1));
-        let size = if HARDENED { size } else { bytes };
+        let size = if SECURE { size } else { bytes };
         let need = Need { partition, class, size, bytes, align };
         let (block, dirty) = match self.reuse(os, &need, admit) {
             Some(found) => found,
             None => self.map_vacant(os, &need, admit)?,
         };
         block.site.store(site, Relaxed);
-        if HARDENED {
+        if SECURE {
             self.write_canaries(block, size);
         }
         self.tally.made(os, site, partition, size);
@@ -308,12 +308,12 @@ impl Blocks {
         for found in foreign {
             let block = match self.vacant(os, need) {
                 // Addresses that wait can be had back.
-                Err(Error::NoMemory) if HARDENED && self.stop_waiting(need.bytes) => {
+                Err(Error::NoMemory) if SECURE && self.stop_waiting(need.bytes) => {
                     self.vacant(os, need)?
                 }
                 block => block?,
             };
-            if HARDENED && block.mapped() != 0 && !self.is_shared(block) {
+            if SECURE && block.mapped() != 0 && !self.is_shared(block) {
                 // It could not be unmapped, at the limit of mappings, and lies where it lay.
                 self.drop_pages(os, block);
                 if block.mapped() != 0 {
@@ -335,7 +335,7 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// Frees a block; says no when it is free already. In the hardened build `damaged` is told
+    /// Frees a block; says no when it is free already. In the secure build `damaged` is told
     /// where the block was missed, if it was; its pages are kept where there is a permit to ask for
     /// them.
     pub fn free<'a>(
@@ -348,11 +348,11 @@ impl Blocks {
         if !block.take() {
             return false;
         }
-        if HARDENED && let Some(damage) = self.damage(block) {
+        if SECURE && let Some(damage) = self.damage(block) {
             damaged(damage);
         }
         self.end(block);
-        if HARDENED {
+        if SECURE {
             if !self.hand_pages_on(os, block, permit) {
                 self.make_inaccessible(os, block);
             }
@@ -380,12 +380,12 @@ impl Blocks {
         if !block.take() {
             return false;
         }
-        if HARDENED && let Some(damage) = self.damage(block) {
+        if SECURE && let Some(damage) = self.damage(block) {
             damaged(damage);
         }
         self.end(block);
         // Free, and on no stack and in no place: no search finds it.
-        if HARDENED {
+        if SECURE {
             self.make_inaccessible(os, block);
         } else {
             self.drop_pages(os, block);

@@ -1,4 +1,4 @@
-//! What is written on a block's own pages before and behind it, in the hardened build, and read
+//! What is written on a block's own pages before and behind it, in the secure build, and read
 //! again when the block is freed or its size changes: who wrote there has missed the block.
 //!
 //! ```text

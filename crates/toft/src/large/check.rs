@@ -87,7 +87,7 @@ impl Blocks {
     }
 
     /// Returns where bytes beside a live block were overwritten, or `None` if they are intact. Also
-    /// returns `None` if the block is freed or resized meanwhile. Any thread. Hardened build.
+    /// returns `None` if the block is freed or resized meanwhile. Any thread. Secure build.
     ///
     /// `peek` reads memory, and returns false if there is nothing to read.
     pub fn damage_from_outside(

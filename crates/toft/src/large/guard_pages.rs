@@ -1,4 +1,4 @@
-//! Guard pages of large blocks in the hardened build.
+//! Guard pages of large blocks in the secure build.
 //!
 //! A freed block becomes inaccessible at once. A block whose size changes keeps its guard pages.
 

@@ -1,4 +1,4 @@
-//! Where the pages of freed large blocks wait for the next ones, in the hardened build.
+//! Where the pages of freed large blocks wait for the next ones, in the secure build.
 //!
 //! ```text
 //! freed block | pages ..... | not mapped from here on: faults

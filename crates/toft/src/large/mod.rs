@@ -23,7 +23,7 @@
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
 //!
-//! In the hardened build a block ends against its guard (`place.rs`), and what is left on its pages
+//! In the secure build a block ends against its guard (`place.rs`), and what is left on its pages
 //! is watched (`canary.rs`). Nothing waits with its own pages: a freed block is inaccessible at
 //! once (`guard_pages.rs`), and its address waits before it is used again (`waiting.rs`). Its pages
 //! are cleared and wait at addresses that no program has ever had (`held.rs`).

@@ -5,7 +5,7 @@ use super::blocks::{Blocks, Need};
 use super::kept::Kept;
 use super::room::MOVE_LEAST;
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
 /// Blocks with a separate mapping. Beyond these, whole extents are mapped so that neighbours
@@ -32,7 +32,7 @@ impl Blocks {
     }
 
     fn is_to_be_separate(&self, block: &Block) -> bool {
-        if HARDENED { block.lies_apart() } else { self.may_be_separate() }
+        if SECURE { block.lies_apart() } else { self.may_be_separate() }
     }
 
     pub(super) fn may_be_separate(&self) -> bool {
@@ -86,7 +86,7 @@ impl Blocks {
     pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
         let address = self.start(block);
-        if HARDENED && self.is_shared(block) {
+        if SECURE && self.is_shared(block) {
             if bytes == 0 {
                 return Ok(());
             }
@@ -112,7 +112,7 @@ impl Blocks {
         if mapped != 0 {
             let ahead = (bytes + bytes / AHEAD) & !(self.page_size - 1);
             // Where a block ends against its guard nothing may lie between.
-            let ahead = if HARDENED { bytes } else { ahead.min(self.room(block)) };
+            let ahead = if SECURE { bytes } else { ahead.min(self.room(block)) };
             // SAFETY: (1) the block's own mapping, within its extent.
             let more = unsafe { os.extend(address, mapped, ahead) };
             if more.is_ok() {
@@ -126,7 +126,7 @@ impl Blocks {
         } else {
             let (extent, unit) = (block.extent(), self.unit_address(block));
             os.map(unit, extent)?;
-            if HARDENED {
+            if SECURE {
                 block.set_forbidden(false);
             }
             let (before, behind) = (address - unit, unit + extent - address - bytes);
@@ -210,7 +210,7 @@ impl Blocks {
             self.put_kept(os, donor);
             return None;
         };
-        if block.mapped.load(Relaxed) != 0 || HARDENED && !block.lies_apart() {
+        if block.mapped.load(Relaxed) != 0 || SECURE && !block.lies_apart() {
             // Its pages could not be given back once, or it shares a mapping; it is as good as any.
             self.put_vacant(block);
             self.put_kept(os, donor);
@@ -219,7 +219,7 @@ impl Blocks {
         let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
         // What would be left is taken along, if it is little; but not where a block ends against
         // its guard.
-        let slack = if HARDENED { 0 } else { need.bytes / SLACK };
+        let slack = if SECURE { 0 } else { need.bytes / SLACK };
         let most = (need.bytes + slack).min(block.extent() - self.page_size);
         let moved = if resident <= most { resident } else { need.bytes };
         let growth = need.bytes.saturating_sub(moved);
@@ -231,7 +231,7 @@ impl Blocks {
         }
         let (left, len) = (resident - moved, moved.max(need.bytes));
         // What is not worth moving is given back on the way.
-        let left = if HARDENED && left < MOVE_LEAST { 0 } else { left };
+        let left = if SECURE && left < MOVE_LEAST { 0 } else { left };
         self.choose_place(block, need);
         let (from, to) = (self.start(donor) + left, self.start(block));
         // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2)
@@ -252,7 +252,7 @@ impl Blocks {
         } else {
             self.put_kept(os, donor);
         }
-        // In the hardened build what is kept was cleared.
-        Some((block, if HARDENED { 0 } else { moved }))
+        // In the secure build what is kept was cleared.
+        Some((block, if SECURE { 0 } else { moved }))
     }
 }

@@ -3,11 +3,11 @@
 //! ```text
 //! default    | bytes (whole pages) ......... |            | next extent
 //!            ^ unit
-//! hardened   |  lead      | head | bytes ....| tail |     |  gap  | next extent
+//! secure   |  lead      | head | bytes ....| tail |     |  gap  | next extent
 //!            ^ unit       ^ first page             ^ guard
 //! ```
 //!
-//! In the hardened build a block is a random number of pages after the start of its unit. On its
+//! In the secure build a block is a random number of pages after the start of its unit. On its
 //! first page it is as far back as its alignment allows, so that it ends against the page after it,
 //! which is not mapped. Neither is the page before its first one: it is in the lead, or the last
 //! page of the extent before, which never is. Between two extents there is a random number of
@@ -16,7 +16,7 @@
 use super::Block;
 use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
 use crate::keyed::below;
-use crate::policy::{HARDENED, LARGE_GAP};
+use crate::policy::{LARGE_GAP, SECURE};
 use crate::sync::Ordering::Relaxed;
 
 /// The least alignment that a block is promised.
@@ -45,7 +45,7 @@ impl Blocks {
 
     /// Bytes of the pages that hold a block of `bytes`, for a number that fits the address space.
     pub(super) fn span(&self, block: &Block, bytes: usize) -> usize {
-        if HARDENED { whole(self.head(block) + bytes, self.page_size) } else { bytes }
+        if SECURE { whole(self.head(block) + bytes, self.page_size) } else { bytes }
     }
 
     /// Bytes of the extent that may be mapped from the block's first page on.
@@ -55,7 +55,7 @@ impl Blocks {
 
     /// Bytes that an extent needs beside those of its block: a guard, and room for the lead.
     pub(super) fn extent_beside(&self) -> usize {
-        self.page_size + if HARDENED { UNIT } else { 0 }
+        self.page_size + if SECURE { UNIT } else { 0 }
     }
 
     /// A random word.
@@ -65,7 +65,7 @@ impl Blocks {
 
     /// Chooses where in its extent a held block is to lie that has no mapping, or none but guards.
     pub(super) fn choose_place(&self, block: &Block, need: &Need) {
-        if HARDENED && (block.mapped() == 0 || self.is_shared(block)) {
+        if SECURE && (block.mapped() == 0 || self.is_shared(block)) {
             let lead = lead_for(need.size, need.align, self.page_size, self.draw());
             block.lead.store(lead as u16, Relaxed);
         }
@@ -74,7 +74,7 @@ impl Blocks {
     /// As `choose_place`, for a block that will get the pages of `other`: on its first page it has
     /// the same offset as that one.
     pub(super) fn choose_place_like(&self, block: &Block, other: &Block) {
-        if HARDENED && block.mapped() == 0 {
+        if SECURE && block.mapped() == 0 {
             let pages = below(self.draw(), (UNIT >> self.page_size.trailing_zeros()).max(1))
                 * self.page_size;
             block.lead.store((pages + self.head(other)) as u16, Relaxed);
@@ -84,7 +84,7 @@ impl Blocks {
     /// Units that are left without a mapping before a new extent. Those that share a mapping must
     /// lie together.
     pub(super) fn choose_gap(&self, apart: bool) -> usize {
-        if !HARDENED || !apart {
+        if !SECURE || !apart {
             return 0;
         }
         below(self.draw(), LARGE_GAP.min(self.units >> 16) + 1)

@@ -5,7 +5,7 @@ use super::Damage;
 use super::blocks::{Blocks, Need, UNIT};
 use super::class::{CLASS_BASE, large_class};
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
 /// What `resize` did.
@@ -21,7 +21,7 @@ pub enum Resize {
 
 impl Blocks {
     /// Changes the size of a live block without copying, where that can be done. `admit` is asked
-    /// as in `allocate`, and never where the block becomes smaller. In the hardened build `damaged`
+    /// as in `allocate`, and never where the block becomes smaller. In the secure build `damaged`
     /// is told where the block was missed before, if it was.
     ///
     /// A block that moves is another one to those who count; one that grows in place is the same,
@@ -57,7 +57,7 @@ impl Blocks {
         admit: &impl Fn(usize) -> bool,
         damaged: &impl Fn(Damage),
     ) -> Resize {
-        if HARDENED {
+        if SECURE {
             return self.resize_with_guards(os, block, size, admit, damaged);
         }
         let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
@@ -119,7 +119,7 @@ impl Blocks {
         self.set_extent_of_pages(block, 0, 0);
         self.set_extent_of_pages(target, span, resident);
         target.site.store(block.site(), Relaxed);
-        if HARDENED {
+        if SECURE {
             target.bytes.store(block.bytes(), Relaxed);
             self.clear_tail(target);
             self.write_canaries(target, bytes);
@@ -127,7 +127,7 @@ impl Blocks {
         self.begin_bytes(target, bytes);
         target.publish();
         // The old extent keeps its address and has no pages.
-        if HARDENED {
+        if SECURE {
             self.wait(block);
         } else {
             self.push_free(block);

@@ -14,7 +14,7 @@ use super::Block;
 use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
 use super::kept::{Kept, PLACES};
 use crate::os::Os;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::StoreChanged;
 
@@ -91,8 +91,8 @@ impl Blocks {
             // Which of them it is cannot be predicted, so nothing branches on it.
             let score = Best::score(kept.resident(), bytes);
             let aligned = (self.base + (kept.unit() << UNIT_SHIFT)) & (need.align - 1) == 0;
-            // What waits in the hardened build is unowned.
-            let is_own = !HARDENED & kept.is_of(need.partition, need.class) & aligned;
+            // What waits in the secure build is unowned.
+            let is_own = !SECURE & kept.is_of(need.partition, need.class) & aligned;
             any.offer(kept, score);
             own.offer(kept, if is_own { score } else { usize::MAX });
         }

@@ -1,4 +1,4 @@
-//! Where the addresses of freed large blocks wait before they are used again, in the hardened
+//! Where the addresses of freed large blocks wait before they are used again, in the secure
 //! build.
 //!
 //! ```text
@@ -15,13 +15,13 @@
 use super::Block;
 use super::blocks::{Blocks, UNIT_SHIFT};
 use crate::keyed::below;
-use crate::policy::{HARDENED, LARGE_WAIT_AT_RANDOM, LARGE_WAIT_IN_ORDER, LARGE_WAIT_SHARE};
+use crate::policy::{LARGE_WAIT_AT_RANDOM, LARGE_WAIT_IN_ORDER, LARGE_WAIT_SHARE, SECURE};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Relaxed};
 
 // The default build lets nothing wait.
-const IN_ORDER: usize = if HARDENED { LARGE_WAIT_IN_ORDER } else { 1 };
-const AT_RANDOM: usize = if HARDENED { LARGE_WAIT_AT_RANDOM } else { 1 };
+const IN_ORDER: usize = if SECURE { LARGE_WAIT_IN_ORDER } else { 1 };
+const AT_RANDOM: usize = if SECURE { LARGE_WAIT_AT_RANDOM } else { 1 };
 
 /// The table: unit numbers plus one, or zero. Any thread, by exchange: who has taken a number out
 /// of a place holds the block. Zeroed memory is an empty one.

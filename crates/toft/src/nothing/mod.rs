@@ -1,4 +1,4 @@
-//! L3: zero-size blocks of the hardened build: addresses that are never mapped.
+//! L3: zero-size blocks of the secure build: addresses that are never mapped.
 //!
 //! Each call of `malloc(0)` returns a separate address. The program can free it once, and every
 //! access to it faults. The only metadata of such a block is a bit, which is set while the block is

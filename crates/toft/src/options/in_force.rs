@@ -11,7 +11,7 @@ use super::table::{
     PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
-use crate::policy::{DECAY, HARDENED, QUARANTINE_BYTES};
+use crate::policy::{DECAY, QUARANTINE_BYTES, SECURE, WIPE};
 
 /// Below this number of allocations for each sampled block, every call is checked: a claim has up
 /// to as many.
@@ -145,7 +145,7 @@ impl Options {
     /// Whether each call site has a separate partition.
     pub fn is_exact(&self) -> bool {
         match self.sites {
-            SiteMode::Auto => self.wrappers.is_some() || HARDENED && self.partitions == 0,
+            SiteMode::Auto => self.wrappers.is_some() || SECURE && self.partitions == 0,
             SiteMode::Hash => false,
             SiteMode::Exact => true,
         }
@@ -204,7 +204,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(word) => (self.warn_only, self.in_silence) = (word != 0, word == 2),
                 None => return bad,
             },
@@ -217,7 +217,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_HINTS" => match parse_file(value) {
-                Some(_) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(_) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(name) => self.hints = Some(name),
                 None => return bad,
             },
@@ -233,7 +233,7 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_COMPACT" => match parse_flag(value) {
-                Some(true) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(true) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(flag) => self.compact = flag,
                 None => return bad,
             },
@@ -267,7 +267,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_DEEPBIND" => match parse_flag(value) {
-                Some(false) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(false) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(flag) => self.deepbind = flag,
                 None => return bad,
             },
@@ -290,7 +290,8 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
-                Some(1..) if HARDENED => return Err(Problem::Needless(entry)),
+                Some(1..) if WIPE => return Err(Problem::Needless(entry)),
+                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(0) => self.fill = Fill::Off,
                 Some(1) => self.fill = Fill::Alloc,
                 Some(2) => self.fill = Fill::Free,
@@ -325,7 +326,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_SAMPLE" => match parse_size(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(bytes) => self.sample = bytes,
                 None => return bad,
             },

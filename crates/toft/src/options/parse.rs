@@ -21,9 +21,9 @@ pub enum Problem {
     Removed(&'static Removed),
     /// The value is not one that this option can have.
     BadValue(&'static Entry),
-    /// The hardened build is not made weaker.
+    /// The secure build is not made weaker.
     Weaker(&'static Entry),
-    /// What it would do the hardened build does anyway, or better.
+    /// What it would do the secure build does anyway, or better.
     Needless(&'static Entry),
 }
 

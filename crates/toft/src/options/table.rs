@@ -2,7 +2,7 @@
 //! reads. A new one is a row of [`TABLE`], a field and an arm in `in_force.rs`, and an example in
 //! `tests.rs`.
 
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
@@ -88,15 +88,15 @@ pub struct Entry {
 pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_PARTITIONS",
-        default: if HARDENED { "exact" } else { "64" },
+        default: if SECURE { "exact" } else { "64" },
         kind: Kind::Partitions,
-        doc: "a number: plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. exact: each call site gets its own plot until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the hardened build and with TOFT_WRAPPERS (docs/sites.md)",
+        doc: "a number: plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. exact: each call site gets its own plot until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the secure build and with TOFT_WRAPPERS (docs/sites.md)",
     },
     Entry {
         name: "TOFT_ON_MISUSE",
         default: "abort",
         kind: Kind::Word(ON_MISUSE),
-        doc: "what follows a bad call: it is reported and the process ends; it is reported and otherwise ignored; or it is counted and ignored. The hardened build always ends the process",
+        doc: "what follows a bad call: it is reported and the process ends; it is reported and otherwise ignored; or it is counted and ignored. The secure build always ends the process",
     },
     Entry {
         name: "TOFT_LARGE_KEEP",
@@ -118,15 +118,15 @@ pub const TABLE: &[Entry] = &[
     },
     Entry {
         name: "TOFT_DECAY",
-        default: if HARDENED { "250" } else { "100" },
+        default: if SECURE { "250" } else { "100" },
         kind: Kind::Number(0, DECAY_MAX),
-        doc: "milliseconds that free memory must be idle before it is returned to the OS; at most three times as long passes. In the hardened build, where new pages cost more, the default is 250",
+        doc: "milliseconds that free memory must be idle before it is returned to the OS; at most three times as long passes. In the secure build, where new pages cost more, the default is 250",
     },
     Entry {
         name: "TOFT_HINTS",
         default: "none",
         kind: Kind::File,
-        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and a number in TOFT_PARTITIONS come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
+        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and a number in TOFT_PARTITIONS come before it. Not for the secure build, in which each call site is apart (docs/hints.md)",
     },
     Entry {
         name: "TOFT_COMPACT",
@@ -162,7 +162,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_PKEY",
         default: "0",
         kind: Kind::Flag,
-        doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); without one, a line says so once",
+        doc: "in the secure build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); without one, a line says so once",
     },
     Entry {
         name: "TOFT_SCOPE",
@@ -174,7 +174,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_DEEPBIND",
         default: "1",
         kind: Kind::Flag,
-        doc: "libraries that are opened with RTLD_DEEPBIND allocate from Toft; 0: from the C library, as the flag asks, and a block that crosses ends the process. The hardened build does not take 0 (docs/failure-modes.md)",
+        doc: "libraries that are opened with RTLD_DEEPBIND allocate from Toft; 0: from the C library, as the flag asks, and a block that crosses ends the process. The secure build does not take 0 (docs/failure-modes.md)",
     },
     Entry {
         name: "TOFT_REPORT_FD",
@@ -204,7 +204,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_FILL",
         default: "off",
         kind: Kind::Word(FILL),
-        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The hardened build always clears both",
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The secure build always clears both",
     },
     Entry {
         name: "TOFT_VERIFY",
@@ -246,7 +246,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_SAMPLE",
         default: "0",
         kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; also from one allocation that the probes of a tracer report to the next, 512k for those if this is 0 (docs/probes.md); 0 is none; not in the hardened build (docs/samples.md)",
+        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; also from one allocation that the probes of a tracer report to the next, 512k for those if this is 0 (docs/probes.md); 0 is none; not in the secure build (docs/samples.md)",
     },
     Entry {
         name: "TOFT_STATS",

@@ -100,7 +100,7 @@ pub enum Leaks {
 /// How a call site finds its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteMode {
-    /// As the build likes: by a hash, or, in the hardened build and where no number of partitions
+    /// As the build likes: by a hash, or, in the secure build and where no number of partitions
     /// is asked for, exactly.
     Auto,
     /// By a keyed hash.

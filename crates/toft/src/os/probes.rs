@@ -13,7 +13,7 @@
 //! function of one nop. Its arguments are therefore both where the notes tell and where the calling
 //! convention puts them. Some tracers read only one of the two.
 //!
-//! Only the default build has probes. The hardened build has other slot states, and no probes.
+//! Only the default build has probes. The secure build has other slot states, and no probes.
 
 pub use there::{
     allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees,
@@ -21,9 +21,9 @@ pub use there::{
 };
 
 /// True if this build has probes.
-pub const THERE: bool = cfg!(not(feature = "hardened"));
+pub const THERE: bool = cfg!(not(feature = "secure-light"));
 
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod there {
     use crate::sync::AtomicU16;
     use crate::sync::Ordering::Relaxed;
@@ -122,7 +122,7 @@ mod there {
 }
 
 /// A build without probes follows nothing.
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 #[allow(missing_docs)]
 mod there {
     pub fn ask_for_blocks() {}

@@ -7,14 +7,14 @@
 //! each slot -> free_flagged: another thread's slab, or a slab with a flag set
 //! ```
 //!
-//! The hardened build has separate first steps before these (`secure/fast.rs`).
+//! The secure build has separate first steps before these (`secure/fast.rs`).
 
 use super::caller::Caller;
 use crate::allocator::{Allocator, Found, GLOBAL};
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
@@ -27,9 +27,9 @@ use core::ffi::c_void;
 /// if `address` is zero. `call` names the function that the program called.
 #[inline(always)]
 pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
-    if HARDENED {
+    if SECURE {
         if !caller.allocator().free_own_small(caller.heap(), address, call, |_| true) {
-            free_hardened(caller, address, call);
+            free_secure(caller, address, call);
         }
     } else if !caller.allocator().free_small(|| heap_to_free(&caller), address, call) {
         free_not_small(caller, address, call);
@@ -37,9 +37,9 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
 }
 
 /// Frees any block except an intact small block of this thread, which `free_own_small` frees.
-/// Hardened build only.
+/// Secure build only.
 #[inline(never)]
-fn free_hardened<C: Caller>(caller: C, address: usize, call: Call) {
+fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
     if !caller.allocator().free_own_medium(caller.heap(), address, call, |_| true)
         && !caller.allocator().free_small(|| heap_to_free(&caller), address, call)
     {
@@ -47,11 +47,11 @@ fn free_hardened<C: Caller>(caller: C, address: usize, call: Call) {
     }
 }
 
-/// Returns the heap that a free uses. The hardened build creates it if the thread has none, because
+/// Returns the heap that a free uses. The secure build creates it if the thread has none, because
 /// a thread that only frees needs a quarantine.
 #[inline(always)]
 fn heap_to_free<C: Caller>(caller: &C) -> &Heap {
-    if HARDENED { caller.heap_or_start().unwrap_or_else(|| caller.heap()) } else { caller.heap() }
+    if SECURE { caller.heap_or_start().unwrap_or_else(|| caller.heap()) } else { caller.heap() }
 }
 
 /// Frees any block except a small one.
@@ -73,11 +73,11 @@ fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
     }
 }
 
-/// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the hardened
+/// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the secure
 /// build checks both numbers.
 #[inline(always)]
 pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
-    if !HARDENED {
+    if !SECURE {
         return free(caller, address, call);
     }
     let fits = |requested| requested == size;
@@ -177,7 +177,7 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) {
-        if HARDENED {
+        if SECURE {
             return self.take_back(heap, slab, slot, address, call);
         }
         if slab.owner.load(Relaxed) == heap.address() {

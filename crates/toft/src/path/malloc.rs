@@ -8,14 +8,14 @@
 //!       malloc_slower -> refill.rs                         memory grows: keepers
 //! ```
 //!
-//! Each step ends with a tail call of the next, so no step saves registers. The hardened build has
+//! Each step ends with a tail call of the next, so no step saves registers. The secure build has
 //! separate first steps (`secure/fast.rs`) and shares the others.
 
 use super::caller::{Caller, Pointer};
 use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Os, probes, process};
-use crate::policy::{HARDENED, SLACK_MIN, WIPE};
+use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
 use crate::slab::{Class, MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
 use crate::thread::Heap;
@@ -41,10 +41,10 @@ pub(crate) fn bytes_with_slack(size: usize) -> usize {
 #[inline(always)]
 pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let heap = caller.heap();
-    if HARDENED {
+    if SECURE {
         return match caller.allocator().malloc_small(heap, size, site) {
             Some(block) => block.cast(),
-            None => malloc_hardened(caller, size, site),
+            None => malloc_secure(caller, size, site),
         };
     }
     if size > SMALL_MAX {
@@ -57,9 +57,9 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     }
 }
 
-/// Allocates if `malloc_small` has no claimed slot, or the size is not small. Hardened build only.
+/// Allocates if `malloc_small` has no claimed slot, or the size is not small. Secure build only.
 #[inline(never)]
-fn malloc_hardened<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
     if let Some(address) = allocator.malloc_slot(heap, size, site) {
         return with_exposed_provenance_mut(address);
@@ -263,7 +263,7 @@ fn with_call_place<C: Caller>(
 pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = caller.heap();
-    if !HARDENED
+    if !SECURE
         && bytes <= SMALL_MAX
         && let Some(address) = heap.pop(heap.small_bin(bytes, site))
     {
@@ -287,8 +287,8 @@ pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> 
 
 /// Runs `body` with the thread's heap, which is created first if the thread has none. Returns null
 /// and sets `ENOMEM` if there is no memory.
-#[cfg_attr(not(feature = "hardened"), cold)]
-#[cfg_attr(feature = "hardened", inline(always))]
+#[cfg_attr(not(feature = "secure-light"), cold)]
+#[cfg_attr(feature = "secure-light", inline(always))]
 fn with_heap<C: Caller>(
     caller: C,
     body: impl FnOnce(&Allocator<C::Os>, &Heap) -> Option<usize>,
@@ -317,7 +317,7 @@ impl<O: Os> Allocator<O> {
         align: usize,
         site: usize,
     ) -> Option<usize> {
-        if HARDENED && size == 0 {
+        if SECURE && size == 0 {
             return self.allocate_nothing(heap, align, site);
         }
         let bytes = bytes_with_slack(size);
@@ -342,7 +342,7 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     fn slot(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
         let index = heap.known_bin(class, site);
-        if HARDENED {
+        if SECURE {
             return match heap.take(index).or_else(|| self.take_after_refill(heap, index)) {
                 Some(taken) => {
                     let slack = taken.slab.slack_for(size);

@@ -14,7 +14,7 @@
 //! | `orphans.rs` | heaps without a thread |
 //! | `wrappers.rs` | the call site above a wrapper of malloc |
 //! | `permanent_free.rs` | frees after which an address is never used again |
-//! | `secure/` | the additional steps of the hardened build |
+//! | `secure/` | the additional steps of the secure build |
 
 mod caller;
 mod free;

@@ -8,7 +8,7 @@ use crate::allocator::{Allocator, Found};
 use crate::keeper::limit::Grant;
 use crate::large::{BlockState, Resize};
 use crate::os::{Os, probes, process};
-use crate::policy::{CANARY, HARDENED, SLACK_MIN};
+use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
@@ -79,8 +79,8 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX {
             return Resized::NoMemory;
         }
-        // In the hardened build a block that stays in place gets exactly `size` bytes.
-        let stays_in_place = HARDENED && size <= usable && is_worth_keeping(size, usable);
+        // In the secure build a block that stays in place gets exactly `size` bytes.
+        let stays_in_place = SECURE && size <= usable && is_worth_keeping(size, usable);
         if let Found::Large(block) = found
             && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
@@ -113,7 +113,7 @@ impl<O: Os> Allocator<O> {
             }
         }
         let in_place = || {
-            if HARDENED && let Found::Slot(slab, slot) = found {
+            if SECURE && let Found::Slot(slab, slot) = found {
                 self.resize_slot(slab, slot, address, size);
             }
             Resized::At(address)
@@ -123,7 +123,7 @@ impl<O: Os> Allocator<O> {
         }
         let Some(to) = self.block(heap, size, 1, site) else {
             // A smaller block always fits in the old place.
-            if HARDENED
+            if SECURE
                 && size <= most
                 && let Found::Large(block) = found
             {

@@ -136,7 +136,7 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
     path::free(Process, address.addr(), call);
 }
 
-/// free, of a block of `size` bytes at a multiple of `align`. Only the hardened build checks those.
+/// free, of a block of `size` bytes at a multiple of `align`. Only the secure build checks those.
 ///
 /// # Safety
 /// 1. As for [`free_for`].

@@ -1,5 +1,5 @@
 //! Protection-key gate for the calls in `calls.rs`. Where `TOFT_PKEY` is on, only the calling
-//! thread can write to the allocator's tables, and only during a call. Hardened build only; in the
+//! thread can write to the allocator's tables, and only during a call. Secure build only; in the
 //! other build these are the calls themselves, without an extra instruction.
 //!
 //! A thread that is older than the key, and a signal handler, can at first not even read the
@@ -7,12 +7,12 @@
 //! a call finds the gate closed, and opens and closes it for itself. The interrupted call then goes
 //! on inside: the kernel keeps its register.
 
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 pub use super::calls::*;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 pub use super::whole_heap::*;
 
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 mod closed {
     use super::super::calls as process;
     use super::super::whole_heap;
@@ -88,9 +88,9 @@ mod closed {
 }
 
 /// These pass the gate themselves.
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 pub use super::whole_heap::{metrics_to, print_profile, profile_to};
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 pub use closed::{
     aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
     deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,

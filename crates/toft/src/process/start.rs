@@ -11,7 +11,7 @@ use crate::allocator::{
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, probes, process};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
 use crate::process::{environment, key_fault};
 use crate::report::Line;
@@ -240,9 +240,9 @@ pub(crate) fn write_sealed(write: impl FnOnce(&Global)) {
 
 /// The protection key that tables get; zero for none.
 fn table_key(options: &Options) -> u32 {
-    let why = match (options.pkey, HARDENED) {
+    let why = match (options.pkey, SECURE) {
         (false, _) => return 0,
-        (true, false) => &b"toft: TOFT_PKEY is for the hardened build; going on without it\n"[..],
+        (true, false) => &b"toft: TOFT_PKEY is for the secure build; going on without it\n"[..],
         (true, true) => match keys::take() {
             Some(key) => return key,
             None => b"toft: TOFT_PKEY: this processor or kernel has no protection key; going on without it\n",
@@ -280,16 +280,16 @@ fn complain(variable: &[u8], problem: Problem) {
             let [verb, instead] = removed.advice();
             line.text("toft: ").text(removed.name).text(" was removed; ").text(verb).text(instead);
         }
-        // Only the hardened build's.
-        Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
+        // Only the secure build's.
+        Problem::Weaker(_) | Problem::Needless(_) if !SECURE => {}
         Problem::Needless(_) => {
             line.text("toft: ").raw(variable);
             line.text(
-                " changes nothing: the hardened build clears what is freed, and new memory is zero",
+                " changes nothing: the secure build clears what is freed, and new memory is zero",
             );
         }
         Problem::Weaker(entry) => {
-            line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");
+            line.text("toft: ").raw(variable).text(" is not for the secure build; using ");
             line.text(entry.default);
         }
         Problem::BadValue(entry) => {

@@ -6,7 +6,7 @@
 use super::Pool;
 use super::pool::has_any;
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::slab::{CLASSES, Class, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::StoreChanged;
@@ -53,9 +53,9 @@ impl Pool {
     /// fault in others, which the kernel must clear.
     fn move_kept_pages(&self, os: &impl Os, to: &Slab) -> usize {
         let state = self.state();
-        // In the hardened build guard pages do not move, and no call site may get the data of
+        // In the secure build guard pages do not move, and no call site may get the data of
         // another.
-        if HARDENED || to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
+        if SECURE || to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
         let small = to.class().is_small();

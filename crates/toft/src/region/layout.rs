@@ -3,7 +3,7 @@
 use super::lookup::Lookup;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
-use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
+use crate::policy::{NOTHING_SPAN, SECURE, SLAB_BYTES};
 
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -83,7 +83,7 @@ impl Windows {
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
     /// each. Returns zero in the default build.
     pub fn nothing_span(&self) -> usize {
-        if HARDENED { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
+        if SECURE { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
     }
 
     /// Chooses windows at random places. Halves their sizes until the system can map pages at their

@@ -1,4 +1,4 @@
-//! The seeds of the canaries of a slab's slots, in the hardened build: two random words for each
+//! The seeds of the canaries of a slab's slots, in the secure build: two random words for each
 //! slab.
 //!
 //! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits, and the
@@ -37,7 +37,7 @@ impl Slab {
     }
 }
 
-#[cfg(all(test, feature = "hardened", not(loom)))]
+#[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
 

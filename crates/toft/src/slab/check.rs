@@ -10,7 +10,7 @@ use super::states::{
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
-use crate::policy::{HARDENED, RANDOM_ORDER};
+use crate::policy::{RANDOM_ORDER, SECURE};
 #[cfg(not(loom))]
 use crate::sync::Ordering::Acquire;
 use crate::sync::Ordering::Relaxed;
@@ -23,8 +23,8 @@ fn is_state(state: u8) -> bool {
     let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
     // Held and lent slots also have TAKEN set, and other free slots do not.
     let idle = idle && held == (state & TAKEN != 0);
-    let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
-    let leaves = state == LEFT || HARDENED && state == BEING_FREED;
+    let reserved = SECURE && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
+    let leaves = state == LEFT || SECURE && state == BEING_FREED;
     idle || reserved || leaves || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
 }
 
@@ -57,7 +57,7 @@ impl Slab {
             let lent = self.lent_bits(group);
             let live = !self.free_bits(group) & valid_bits(slots, group) & !lent;
             ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
-            ensure(lent == 0 || self.is_shared() || HARDENED, "I8: lent, but not shared")?;
+            ensure(lent == 0 || self.is_shared() || SECURE, "I8: lent, but not shared")?;
             let remote = self.remote_bits(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let dirty = self.dirty_bits(group);
@@ -76,7 +76,7 @@ impl Slab {
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
-        ensure(!HARDENED || self.has_its_reserved(), "I11: reserved slots")?;
+        ensure(!SECURE || self.has_its_reserved(), "I11: reserved slots")?;
         if !self.has_owner() {
             return self.check_nobodys();
         }
@@ -170,8 +170,8 @@ mod tests {
             let both = free.map(|free| free | HELD | LENT).contains(&state);
             let other = [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
             let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
-            let other = other || HARDENED && state == BEING_FREED;
-            let other = other || HARDENED && reserved.into_iter().any(|there_is| there_is == state);
+            let other = other || SECURE && state == BEING_FREED;
+            let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);
             assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
         }
         assert!(is_state(WALL) && !is_state(NO_SLOT));

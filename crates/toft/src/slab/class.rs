@@ -14,26 +14,26 @@
 //! slot with 8 classes per doubling, 20 % with 4, and a third with 2. The third is only address
 //! space, because untouched pages take no memory.
 //!
-//! In the hardened build a slot is at least one byte larger than the requested size, and the whole
+//! In the secure build a slot is at least one byte larger than the requested size, and the whole
 //! slot is cleared and checked. The class of 1 KiB and six medium classes are one granule larger
 //! than a power of two there. The most frequent sizes then do not need the next class. Three
 //! classes that are close to others are powers of two instead, for blocks that are aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 
 /// The number of classes. A power of two, so that a bin's index is a row plus a class.
 pub const CLASSES: usize = 64;
 /// The number of classes of the small tier. The rest are medium.
 pub const SMALL_CLASSES: usize = 32;
 /// The largest request of the small tier, in bytes.
-pub const SMALL_MAX: usize = if HARDENED { 1024 + SMALL_GRANULE } else { 1024 };
+pub const SMALL_MAX: usize = if SECURE { 1024 + SMALL_GRANULE } else { 1024 };
 /// The largest request of the medium tier, in bytes.
 pub const MEDIUM_MAX: usize = 128 << 10;
 
 const _: () = assert!(CLASSES.is_power_of_two());
 // Blocks of up to a page have reserved slots beside them.
-const _: () = assert!(!HARDENED || SIZES[39] as usize <= crate::policy::RESERVED_SIZE_MOST);
+const _: () = assert!(!SECURE || SIZES[39] as usize <= crate::policy::RESERVED_SIZE_MOST);
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
@@ -56,10 +56,10 @@ const SIZES: [u32; CLASSES] = {
             56..60 => 16384 / 4 * (5 + (i - 56)),
             _ => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
         } as u32;
-        if HARDENED && i + 1 == SMALL_CLASSES {
+        if SECURE && i + 1 == SMALL_CLASSES {
             sizes[i] = SMALL_MAX as u32;
         }
-        if HARDENED && i >= SMALL_CLASSES && i + 1 < CLASSES {
+        if SECURE && i >= SMALL_CLASSES && i + 1 < CLASSES {
             if sizes[i].is_power_of_two() {
                 sizes[i] += MEDIUM_GRANULE as u32;
             } else if matches!(i, 34 | 46 | 54) {
@@ -278,7 +278,7 @@ mod tests {
     /// aligned to that power of two has twice its size.
     #[test]
     #[cfg_attr(
-        not(feature = "hardened"),
+        not(feature = "secure-light"),
         ignore = "there the powers of two are classes themselves"
     )]
     fn powers_of_two_fit_their_slots_with_a_byte_more() {

@@ -3,7 +3,7 @@
 
 use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// The minimum credit of a listed slab that was found not empty, as a multiple of its slots. A slab
@@ -120,7 +120,7 @@ impl Slab {
         // The pages will be zero when they are mapped again.
         self.change_states(DIRTY, ZERO_CLEAN);
         self.change_states(DIRTY_FRESH, ZERO_FRESH);
-        if HARDENED {
+        if SECURE {
             self.change_states(ARMED, RESERVED);
         }
         self.fresh.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! Guard pages inside a slab and at its end, in the hardened build: pages that fault.
+//! Guard pages inside a slab and at its end, in the secure build: pages that fault.
 //!
 //! ```text
 //! slab   | slot slot slot [wall] slot slot slot slot [wall] slot slot .... [wall] | next slab
@@ -22,7 +22,7 @@ const PAGES_LEAST: usize = 8;
 const WALLED_SHIFT: u32 = 12;
 
 impl Slab {
-    /// Returns true if a guard page takes the place of the slot. Hardened build only: it does not
+    /// Returns true if a guard page takes the place of the slot. Secure build only: it does not
     /// compact, so no other slot has this state.
     fn is_wall(&self, slot: usize) -> bool {
         self.state_of(slot).load(Relaxed) == WALL

@@ -2,7 +2,7 @@
 
 use super::slab::{SLAB_BYTES, Slab};
 use super::states::{HELD, LENT, LIVE, QUARANTINED, TAKEN, TOLD_BIT};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use core::mem::offset_of;
 
 /// The offsets of fields within a descriptor, and the meaning of their values.
@@ -68,6 +68,6 @@ impl Slab {
         lent: LENT,
         held: HELD,
         taken: TAKEN,
-        quarantined: if HARDENED { QUARANTINED } else { 0 },
+        quarantined: if SECURE { QUARANTINED } else { 0 },
     };
 }

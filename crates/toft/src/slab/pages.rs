@@ -2,7 +2,7 @@
 
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
 /// Set in `seen` if the slab is not its bin's current one.
@@ -90,7 +90,7 @@ impl Slab {
         let mut given = 0;
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
-            let lent = HARDENED && self.is_nobodys_slot(slot);
+            let lent = SECURE && self.is_nobodys_slot(slot);
             let gone = self.is_gone(slot);
             (lent || gone || self.is_free(slot)).then(|| !gone && self.is_dirty(slot))
         };
@@ -98,7 +98,7 @@ impl Slab {
             if self.is_written((start, stop)) {
                 return;
             }
-            if HARDENED {
+            if SECURE {
                 self.disarm_within(start, stop);
             }
             if discard(self.base() + start, stop - start) {

@@ -29,7 +29,7 @@ use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GONE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED, SOILED,
     TAKEN, WALL, ZERO_CLEAN, ZERO_FRESH,
 };
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
@@ -108,8 +108,8 @@ impl Slab {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
-            WALL | RESERVED if HARDENED => Some(false),
-            ARMED if HARDENED => Some(true),
+            WALL | RESERVED if SECURE => Some(false),
+            ARMED if SECURE => Some(true),
             GONE => Some(false),
             state if state & TAKEN == 0 => {
                 let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
@@ -139,7 +139,7 @@ impl Slab {
     pub(super) fn hold_slot(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
-        if seen & TAKEN == 0 || HARDENED && (seen == RESERVED || seen == ARMED) {
+        if seen & TAKEN == 0 || SECURE && (seen == RESERVED || seen == ARMED) {
             return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
         }
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
@@ -186,7 +186,7 @@ impl Slab {
     pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
-            WALL if HARDENED => Some(false),
+            WALL if SECURE => Some(false),
             GONE => Some(false),
             state if state & HELD == HELD => Some(state & SOILED != 0),
             _ => None,
@@ -228,7 +228,7 @@ impl Slab {
         if held & HELD != HELD {
             return;
         }
-        if HARDENED && held & RESERVED == RESERVED {
+        if SECURE && held & RESERVED == RESERVED {
             // No other thread writes this state. A part of the slot's pages may have been
             // discarded, so malloc arms the slot again when it next passes.
             return state.store(RESERVED, Release);

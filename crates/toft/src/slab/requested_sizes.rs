@@ -1,4 +1,4 @@
-//! The requested sizes of blocks, in the hardened build, as the *slack* of each slot: the number of
+//! The requested sizes of blocks, in the secure build, as the *slack* of each slot: the number of
 //! bytes after the block's end.
 //!
 //! The slack is in the descriptor, out of the program's reach. It shows where the block ends, and
@@ -8,12 +8,12 @@
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 use super::states::{ARMED, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
-use crate::policy::{HARDENED, SLACK_MIN};
+use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU16, Settled};
 
 /// The number of slots whose slack is kept.
-const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
+const KEPT: usize = if SECURE && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
 /// The number of bytes after the end of each block, or zero if the slot was never handed out. The
 /// holder of the slab writes it before it hands out the slot. The thread that resizes the block
@@ -53,7 +53,7 @@ impl Slab {
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, and each has a slack in the hardened
+            // SAFETY: no slab has more than SLOTS_MAX slots, and each has a slack in the secure
             // build.
             unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
         }
@@ -230,17 +230,18 @@ impl Slab {
             LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
             }
+            ARMED => SlotCare::Pattern,
+            _ if !WIPE => SlotCare::Any,
             // A slot that another thread has freed, and that has left its quarantine. A slot that
             // enters a quarantine may not be clear yet.
             QUARANTINED if self.is_remote(slot) => SlotCare::Zero,
             DIRTY | ZERO_CLEAN if self.was_handed_out(slot) => SlotCare::Zero,
-            ARMED => SlotCare::Pattern,
             _ => SlotCare::Any,
         }
     }
 }
 
-#[cfg(all(test, feature = "hardened", not(loom)))]
+#[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
     use crate::slab::Class;

@@ -1,4 +1,4 @@
-//! Reserved slots, which are never handed out, in the hardened build. Each write to one is a
+//! Reserved slots, which are never handed out, in the secure build. Each write to one is a
 //! mistake.
 //!
 //! The slots are chosen when a slab is opened, each with the same chance. Their pattern is written
@@ -17,7 +17,7 @@
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
 #[cfg(not(loom))]
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -119,7 +119,7 @@ impl Slab {
             let carried = carried(self.base() + slot * self.size());
             self.is_armed(slot) && self.reserved_damage(slot, carried).is_some()
         };
-        HARDENED && self.reserved_slots().any(damaged)
+        SECURE && self.reserved_slots().any(damaged)
     }
 
     /// Returns true if a slot beside this one may be armed. A few results are true although none
@@ -189,7 +189,7 @@ mod tests {
     /// The holder finds a slot free, and the reclaimer holds it. The holder gives the slot's pages
     /// back and leaves its seat, and then the reclaimer reads what it holds.
     #[test]
-    #[cfg_attr(not(feature = "hardened"), ignore = "only the hardened build has reserved slots")]
+    #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
         let slab = Slab::nothing();
         slab.open(1 << 30, 64 << 10, crate::slab::Class::of(256).unwrap(), 0, 0);

@@ -62,7 +62,7 @@ mod tests {
     extern crate std;
 
     #[test]
-    #[cfg_attr(feature = "hardened", ignore = "the hardened build has no probes")]
+    #[cfg_attr(feature = "secure-light", ignore = "the secure build has no probes")]
     fn what_was_told_is_live_and_taken_once() {
         let slab = Box::new(Slab::nothing());
         slab.state_of(3).store(LIVE, Relaxed);

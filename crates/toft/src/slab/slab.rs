@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site
-//!                             (hardened: words, reserved; site is in line 7)
+//!                             (secure: words, reserved; site is in line 7)
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  tidy_at  row  (hardened: site)
+//! line 7     owner writes     previous  seen  tidy_at  row  (secure: site)
 //!            reclaimer writes shares  calm  warmth  stamp  dense
-//! (hardened: lines 8-15, the number of bytes after the end of each block: `requested_sizes.rs`)
+//! (secure: lines 8-15, the number of bytes after the end of each block: `requested_sizes.rs`)
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`](super::SlotState)):
@@ -42,14 +42,14 @@
 //!   a list or not, is announced to its owner, which will count again.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 //! - I8 SHARED is set exactly if a unit shares pages. Only such a slab has lent slots, except that
-//!   guard pages and reserved slots of the hardened build count as lent.
+//!   guard pages and reserved slots of the secure build count as lent.
 //! - I9 an awake slab has no uncounted bytes, so all memory that malloc can draw from counts.
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
 use super::states::NO_SLOT;
 use super::{Class, MEDIUM, SMALL, Tier};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
@@ -71,8 +71,8 @@ pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
 pub(super) const ASIDE: u8 = 2;
-/// The length of the arrays that only the hardened build has: 1 there, and 0 in the default build.
-const WALLED: usize = if HARDENED { 1 } else { 0 };
+/// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
+const WALLED: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
 
@@ -117,13 +117,13 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// Default build: the first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - WALLED],
-    /// Hardened build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
+    /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
     /// opened.
     pub(super) words: [AtomicU64; 2 * WALLED],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
-    /// Hardened build: the number of reserved slots, in the lowest byte, and their slot numbers in
+    /// Secure build: the number of reserved slots, in the lowest byte, and their slot numbers in
     /// the other bytes (`reserved.rs`). Set when the slab is opened.
     pub(super) reserved: [AtomicU32; WALLED],
     _line_0: [AtomicU32; 3 - 3 * WALLED],
@@ -202,7 +202,7 @@ pub struct Slab {
     pub(super) seen: AtomicU32,
     /// The slab before this one on its bin's list. Written by the owner.
     previous: AtomicUsize,
-    /// Hardened build: the first call site that drew from this slab. It is aligned at this place in
+    /// Secure build: the first call site that drew from this slab. It is aligned at this place in
     /// both builds, so the empty array of the default build adds no padding.
     pub(super) site_last: [AtomicUsize; WALLED],
     /// The slab's number of frees when its pages were last given back, or zero. Written like
@@ -210,8 +210,8 @@ pub struct Slab {
     pub(super) tidy_at: AtomicU32,
     /// The group of units that each unit shares pages with, or zero. Written by the compacting
     /// thread.
-    pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
-    /// Hardened build: the number of 4 KiB pages among the slots that are guard pages
+    pub(super) shares: [AtomicU16; if SECURE { 0 } else { UNITS }],
+    /// Secure build: the number of 4 KiB pages among the slots that are guard pages
     /// (`guard_pages.rs`). Set when the slab is opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
@@ -223,7 +223,7 @@ pub struct Slab {
     pub(crate) stamp: AtomicU32,
     _line_7: [AtomicU32; 5 * WALLED],
 
-    /// Hardened build: the slack of each slot (`requested_sizes.rs`).
+    /// Secure build: the slack of each slot (`requested_sizes.rs`).
     pub(super) slacks: super::requested_sizes::Slacks,
 }
 
@@ -335,7 +335,7 @@ impl Slab {
 
     /// The offset of the first call site in a descriptor.
     #[cfg(not(loom))]
-    pub(super) const SITE: usize = if HARDENED {
+    pub(super) const SITE: usize = if SECURE {
         core::mem::offset_of!(Slab, site_last)
     } else {
         core::mem::offset_of!(Slab, site_first)

@@ -1,7 +1,7 @@
 //! The state byte of a slot, and reads of 64 states at a time.
 
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 
 /// The slot was never handed out, and its memory is zero.
 pub const ZERO_FRESH: u8 = 0;
@@ -23,12 +23,12 @@ pub const DIRTY_FRESH: u8 = 6;
 pub const ZERO_CLEAN: u8 = 4;
 
 /// The program has freed the slot, and it is not free yet: it is in a quarantine, or marked in its
-/// slab by another thread. Hardened build only.
+/// slab by another thread. Secure build only.
 pub const QUARANTINED: u8 = 0x53;
-/// A thread that is not the owner is freeing the slot; QUARANTINED follows. Hardened build only.
+/// A thread that is not the owner is freeing the slot; QUARANTINED follows. Secure build only.
 pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
 /// The state of a slot that the program has freed, at the moment when it becomes free.
-pub const LEFT: u8 = if HARDENED { QUARANTINED } else { LIVE };
+pub const LEFT: u8 = if SECURE { QUARANTINED } else { LIVE };
 
 /// Set in the state of a free slot whose pages the reclaimer is giving back. No thread may claim
 /// the slot.
@@ -51,10 +51,10 @@ pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
 const LENT_BIT: u32 = 5;
 
 /// The state of a slot whose place a guard page takes: as if its memory were lent permanently. The
-/// hardened build has guard pages, and does not compact.
+/// secure build has guard pages, and does not compact.
 pub const WALL: u8 = ZERO_FRESH | LENT;
 
-/// The state of a slot that is never handed out, in the hardened build (`reserved.rs`). It counts
+/// The state of a slot that is never handed out, in the secure build (`reserved.rs`). It counts
 /// as lent, like WALL.
 pub const RESERVED: u8 = 0x40 | LENT;
 /// The state of a reserved slot that carries its pattern, so its memory is not zero.
@@ -71,7 +71,7 @@ pub const SOILED: u8 = 1 << DIRTY_BIT;
 
 /// Returns the state of a lent slot without LENT, and any other state unchanged.
 pub fn free_state(state: u8) -> u8 {
-    if HARDENED && state & RESERVED == RESERVED {
+    if SECURE && state & RESERVED == RESERVED {
         // Reserved: never handed out.
         return ZERO_FRESH;
     }

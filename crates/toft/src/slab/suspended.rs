@@ -23,7 +23,7 @@
 
 use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
@@ -107,7 +107,7 @@ impl Slab {
 
     /// Returns the number of bytes of the slots, without the guard pages among them.
     pub fn slot_bytes(&self) -> usize {
-        self.slots() * self.size() - if HARDENED { self.walled_bytes() } else { 0 }
+        self.slots() * self.size() - if SECURE { self.walled_bytes() } else { 0 }
     }
 
     /// Returns zero, because the model checker's slabs have no guard pages.

@@ -1,4 +1,4 @@
-//! Finds writes to free slots whose pages are about to be given back, in the hardened build.
+//! Finds writes to free slots whose pages are about to be given back, in the secure build.
 //!
 //! Every byte of a free slot is zero in this build, until a program writes to what it has freed.
 //! Malloc checks the slot before it hands it out. A page that is given back becomes zero again,

@@ -3,7 +3,7 @@
 use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::Os;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
 
@@ -128,7 +128,7 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
         if slab.has_owner() {
             // Guard pages are not slots.
-            let (lent, touched) = if HARDENED { (0, 0) } else { slab.lent_slots() };
+            let (lent, touched) = if SECURE { (0, 0) } else { slab.lent_slots() };
             s.lent_slots += lent;
             s.lent_bytes += lent * slab.size();
             let free = slab.touched_slots().saturating_sub(live + remote + touched);

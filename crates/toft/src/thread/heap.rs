@@ -10,7 +10,7 @@ use super::shared::SHARE_FROM;
 use super::{Demand, Leaving, Quarantine};
 use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
 use crate::slab::Slab;
@@ -165,7 +165,7 @@ impl Heap {
     /// Remembers the partition of a site. Holder only.
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {
-            if HARDENED && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
+            if SECURE && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
                 // Malloc is about to read a bin of this row, and to fill it.
                 let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
                 // SAFETY: (1) the bins of a row of this heap, which only its holder writes; both
@@ -180,7 +180,7 @@ impl Heap {
     /// page then costs one fault rather than two. These are the cache of call sites and the
     /// quarantine's rows. Called once, at birth.
     pub(crate) fn touch_first(&self) {
-        if HARDENED && self.is_exact() {
+        if SECURE && self.is_exact() {
             // SAFETY: (1) after the heap's bins, and not in use yet; both ends are multiples of a
             // word.
             unsafe {
@@ -223,7 +223,7 @@ impl Heap {
     }
 
     /// Returns the quarantine: the slots that this heap's thread has freed and that are not free
-    /// yet. Hardened build only.
+    /// yet. Secure build only.
     #[inline(always)]
     pub(crate) fn quarantine(&self) -> &'static Quarantine {
         let bins = self.address() + size_of::<Heap>();
@@ -233,7 +233,7 @@ impl Heap {
     }
 
     /// Puts an entry into the quarantine's line. Returns false if another entry must leave first.
-    /// Holder only, of a heap that is not constant. The fast path of the hardened build's free.
+    /// Holder only, of a heap that is not constant. The fast path of the secure build's free.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
         self.quarantine().line_up(class, entry)
@@ -385,7 +385,7 @@ impl Heap {
     }
 
     /// Returns the index of the bin of a small request, or `None` if the thread does not remember
-    /// the site. Holder only. The fast path of the hardened build's malloc.
+    /// the site. Holder only. The fast path of the secure build's malloc.
     #[inline(always)]
     pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
         Some(self.remembered_row(site)? + self.bins.class_words(size))
@@ -418,7 +418,7 @@ impl Heap {
     }
 
     /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
-    /// hardened build's malloc.
+    /// secure build's malloc.
     #[inline(always)]
     pub fn take(&self, index: usize) -> Option<Taken<'static>> {
         self.bins().take(index)

@@ -21,7 +21,7 @@ use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
 use crate::keyed::Secret;
 use crate::os::{Error, Os};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::region::{Carve, STEP};
 use crate::site::{Cache, SiteHash, Sites};
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
@@ -81,7 +81,7 @@ pub struct HeapPlaces {
 }
 
 /// Returns the offset of the cache of call sites in a heap of `partitions`. It is after the bins,
-/// and after the quarantine of the hardened build. It begins on a page, because every thread soon
+/// and after the quarantine of the secure build. It begins on a page, because every thread soon
 /// needs all of it.
 fn cache_offset(partitions: usize) -> usize {
     let bins = partitions * ROW_WORDS * size_of::<usize>();
@@ -149,9 +149,9 @@ impl Heaps {
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
             states,
             partitions,
-            // The hardened build uses the cache first, and finds the quarantine by the hash's
+            // The secure build uses the cache first, and finds the quarantine by the hash's
             // number of bins.
-            hash: if sites.is_exact() && !HARDENED { SiteHash::single() } else { hash },
+            hash: if sites.is_exact() && !SECURE { SiteHash::single() } else { hash },
             sites,
             secret,
             state: core::ptr::with_exposed_provenance(tables),
@@ -430,7 +430,7 @@ impl Heaps {
         if at > start {
             discard(start, at - start);
         }
-        if HARDENED && !heap.quarantine().is_used() {
+        if SECURE && !heap.quarantine().is_used() {
             // The first word stays: another thread may have shut the quarantine by it.
             let start = up(quarantine + 1);
             let end = (quarantine + Quarantine::BYTES) & !(page - 1);
@@ -472,7 +472,7 @@ impl Heaps {
 
     /// In the child of a fork: gives the dice other seeds than the parent's.
     pub(crate) fn seed_anew(&self, process: u32) {
-        if HARDENED {
+        if SECURE {
             self.all().for_each(|heap| self.seed(heap, process));
         }
     }
@@ -480,7 +480,7 @@ impl Heaps {
     /// Seeds a heap's dice. Needs no system call, which a filter might forbid. The secret is from
     /// the kernel, and the pair of process and heap number is unique.
     fn seed(&self, heap: &Heap, process: u32) {
-        if HARDENED {
+        if SECURE {
             heap.seed(self.secret.word((process as usize) << 32 | heap.number as usize));
         }
     }

@@ -378,5 +378,5 @@ impl Quarantine {
     }
 }
 
-#[cfg(all(test, feature = "hardened"))]
+#[cfg(all(test, feature = "secure"))]
 mod tests;

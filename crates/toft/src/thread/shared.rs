@@ -6,7 +6,7 @@
 //!                user: 0, or the present user of the heap
 //! ```
 //!
-//! A slot comes from the place of its partition. In the hardened build, a freed block waits at the
+//! A slot comes from the place of its partition. In the secure build, a freed block waits at the
 //! place of its class.
 //!
 //! One thread at a time uses a shared heap. The thread takes it by one compare and exchange, and
@@ -171,7 +171,7 @@ mod tests {
     use crate::options::Options;
     use crate::os::SECOND;
     use crate::os::fake::{Fake, Machine};
-    use crate::policy::HARDENED;
+    use crate::policy::SECURE;
     use crate::reclaim::Life;
     use crate::report::Call;
 
@@ -289,7 +289,7 @@ mod tests {
         let wakes = |block| {
             allocator.reclaimer.change(allocator.reclaimer.life(), Life::Asleep);
             allocator.free(other, block, Call::Free);
-            if HARDENED {
+            if SECURE {
                 allocator.release_quarantine(other);
             }
             allocator.reclaimer.life() == Life::Awake

@@ -41,7 +41,7 @@ impl<O: Os> Allocator<O> {
         false
     }
 
-    /// Returns true if this may be the hardened build itself, which clears a freed slot by this
+    /// Returns true if this may be the secure build itself, which clears a freed slot by this
     /// `memset`. It clears whole slots, or pieces of `CLEARED_AT_ONCE` bytes counted from a slot's
     /// start. A program has no reason for such a call.
     fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {

@@ -2,7 +2,7 @@
 //! pointer to a freed block.
 //!
 //! A free slot has the pattern of `TOFT_FILL=free`, or zeros if its pages were returned to the OS.
-//! Without the pattern there is nothing to compare. In the hardened build a free slot is zero, and
+//! Without the pattern there is nothing to compare. In the secure build a free slot is zero, and
 //! `verify_slots.rs` and `verify_others.rs` check it.
 //!
 //! The program may allocate, write and free a slot during the check. So the check reads the slot's
@@ -14,7 +14,7 @@ use crate::allocator::{Allocator, calls_are_looked_at};
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::report::Call;
 use crate::slab::{Rest, Slab};
 use crate::watch::damage::Damage;
@@ -28,7 +28,7 @@ impl<O: Os> Allocator<O> {
     /// none. Also returns true if there is no pattern, or the kernel may not read memory for Toft.
     pub(crate) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
         let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
-        if HARDENED || !filled || !calls_are_looked_at() {
+        if SECURE || !filled || !calls_are_looked_at() {
             return true;
         }
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else {

@@ -1,4 +1,4 @@
-//! Reports the damage that the hardened build finds: a write outside live blocks, or a size that is
+//! Reports the damage that the secure build finds: a write outside live blocks, or a size that is
 //! not the block's.
 
 use crate::allocator::Allocator;

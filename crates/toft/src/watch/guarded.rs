@@ -4,7 +4,7 @@ use crate::allocator::{Allocator, Found};
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::report::{Call, Line, head};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
@@ -112,8 +112,8 @@ impl<O: Os> Allocator<O> {
         let for_its_claim = match stands {
             Stands::Alone => false,
             Stands::ForItsClaim => true,
-            // In the hardened build every `calloc` reaches this function.
-            Stands::Zeroed => !HARDENED && slab.class().is_small(),
+            // In the secure build every `calloc` reaches this function.
+            Stands::Zeroed => !SECURE && slab.class().is_small(),
         };
         // A slot of a shared heap was taken alone, without a claim.
         let of = if for_its_claim && heap.owns(slab) && !self.options.is_careful() {
@@ -124,9 +124,8 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.chooses(of) {
             return address;
         }
-        // The hardened build knows the requested size, so the fault is closer to the block's end.
-        let bytes =
-            if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
+        // The secure build knows the requested size, so the fault is closer to the block's end.
+        let bytes = if SECURE { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
         let shape = (bytes, align.max(16));

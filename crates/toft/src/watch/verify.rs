@@ -8,11 +8,11 @@
 //! slabs of threads that have exited     all of a slab's invariants, with the seat of their heap
 //! unowned slabs                         all of a slab's invariants, while no thread is in a change
 //! slabs of running threads              what always holds (`Slab::check_from_outside`)
-//! large blocks                          each one (L1); hardened build: its surroundings, too
+//! large blocks                          each one (L1); secure build: its surroundings, too
 //! the pool of guarded blocks            all invariants
 //! slots that are not in use             their contents (`contents.rs`)
-//! slots of the calling thread           in the hardened build (`verify_slots.rs`)
-//! slots of others, and reserved ones    in the hardened build (`verify_others.rs`)
+//! slots of the calling thread           in the secure build (`verify_slots.rs`)
+//! slots of others, and reserved ones    in the secure build (`verify_others.rs`)
 //! ```
 //!
 //! A check of data that other threads change may fall between two of their steps. So an invariant
@@ -23,7 +23,7 @@ use crate::allocator::Allocator;
 use crate::os::process::{self, peek};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::report::{Call, Line, head};
 use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
@@ -158,7 +158,7 @@ impl<O: Os> Allocator<O> {
     fn verify_large(&self, extent: &Extent<'_>) -> bool {
         // Another thread may unmap the memory during the check, so the kernel reads it.
         let permit =
-            if HARDENED { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
+            if SECURE { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
         self.large.for_each(|block| {
@@ -234,7 +234,7 @@ mod tests {
         let (sound, (covered, all)) = verify(3);
         assert!(sound && covered == 3 && all >= 5, "{covered} of {all}");
         assert_eq!(verify(1 << 40), (true, (all, all)));
-        if HARDENED {
+        if SECURE {
             let behind: *mut u8 = core::ptr::with_exposed_provenance_mut(small + 100);
             // SAFETY: a slot is at least a byte larger than its block, and the test has it.
             unsafe { behind.write(behind.read() ^ 1) };

@@ -1,4 +1,4 @@
-//! Verifies slots of other threads and of unowned slabs on demand. Hardened build only.
+//! Verifies slots of other threads and of unowned slabs on demand. Secure build only.
 //!
 //! The checks cover the canaries of live blocks, reserved slots, the zeros in free slots, and the
 //! slots in quarantines.
@@ -20,7 +20,7 @@ use crate::allocator::Allocator;
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
-use crate::policy::HARDENED;
+use crate::policy::{SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::Heap;
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
     /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
     /// damage. Returns true if no damage was found, or the kernel may not read memory for Toft.
     pub(crate) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
-        if !HARDENED {
+        if !SECURE {
             return true;
         }
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else {
@@ -73,6 +73,9 @@ impl<O: Os> Allocator<O> {
                 whole = self.slots_of_others(slab);
             }
         });
+        if !WIPE {
+            return whole;
+        }
         let others = || self.heaps.all().filter(|other| other.address() != heap.address());
         whole && others().all(|other| !extent.covers() || self.waiting_of_others(other))
     }

@@ -1,4 +1,4 @@
-//! Verifies the slots of the calling thread's slabs on demand. Hardened build only.
+//! Verifies the slots of the calling thread's slabs on demand. Secure build only.
 //!
 //! The checks cover the canaries of live blocks, the zeros in free slots, the slots in the thread's
 //! quarantine, and the patterns of reserved slots.
@@ -9,7 +9,7 @@
 use crate::allocator::Allocator;
 use crate::harden::first_nonzero;
 use crate::os::{Os, wait_for};
-use crate::policy::{CANARY, HARDENED, WIPE};
+use crate::policy::{CANARY, SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::{Heap, Seat};
@@ -31,7 +31,7 @@ impl<O: Os> Allocator<O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
     /// damage was found. The caller holds the heap and its seat.
     pub(crate) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
-        if !HARDENED {
+        if !SECURE {
             return true;
         }
         let mut whole = true;
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
                 }
             }
         });
-        if !extent.covers() {
+        if !WIPE || !extent.covers() {
             return whole;
         }
         heap.quarantine().each(seat, |entry| {
@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
                 let armed = unsafe { last_byte(address + bytes) } != 0;
                 place.filter(|_| armed).map(Damage::Behind)
             }
-            SlotCare::Zero if WIPE => {
+            SlotCare::Zero => {
                 // SAFETY: (1) as above. The freeing thread may be clearing the slot.
                 unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
             }

@@ -7,7 +7,7 @@ use super::window::State;
 use super::zones::Refusal;
 use crate::harden::{Long, first_nonzero, wipe};
 use crate::os::Os;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::slab::Class;
 use crate::sync::Ordering::Relaxed;
 
@@ -106,7 +106,7 @@ impl<'a, O: Os> Zone<'a, O> {
 
     /// Prepares a slot that was in use before for a new block.
     fn ready(&self, address: usize, bytes: usize, zeroed: bool) -> Result<(), Refusal> {
-        if HARDENED {
+        if SECURE {
             // SAFETY: (1) a slot of a mapped lot, which this call has just taken.
             return match unsafe { first_nonzero(address, bytes) } {
                 Some(byte) => Err(Refusal::WrittenTo { begin: address, bytes, byte }),
@@ -162,7 +162,7 @@ impl<'a, O: Os> Zone<'a, O> {
         let (lot, slot) = self.block(address)?;
         let size = lot.size();
         let Some(slot) = slot else { return self.free_large(lot) };
-        if HARDENED {
+        if SECURE {
             // SAFETY: (1) a live slot, which the program frees.
             unsafe { wipe(address, size, Long::NONE) };
         }

@@ -7,11 +7,11 @@ use super::window::State;
 use super::zones::{Damage, Refusal, Zones};
 use crate::harden::first_nonzero;
 use crate::os::Os;
-use crate::policy::HARDENED;
+use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
 impl Zones {
-    /// Verifies the tables of a zone. The hardened build also verifies that free slots were not
+    /// Verifies the tables of a zone. The secure build also verifies that free slots were not
     /// written to.
     pub fn verify(
         &self,
@@ -99,9 +99,9 @@ impl State {
         Ok(())
     }
 
-    /// Verifies that free slots are zero. Hardened build only.
+    /// Verifies that free slots are zero. Secure build only.
     fn free_is_clean(&self, record: &Record) -> Result<(), Damage> {
-        let mut number = if HARDENED { head(&record.first) } else { 0 };
+        let mut number = if SECURE { head(&record.first) } else { 0 };
         while let Some(lot) = self.lot(number) {
             if lot.kind() == Kind::Slots {
                 self.lot_is_clean(lot)?;

@@ -32,7 +32,7 @@ pub enum Refusal {
     InHandler,
     /// No live block of the zone begins at the address.
     NotABlock(Whereabouts),
-    /// A free block that was to be handed out was written to. Hardened build only.
+    /// A free block that was to be handed out was written to. Secure build only.
     WrittenTo {
         /// The address at which the block begins.
         begin: usize,

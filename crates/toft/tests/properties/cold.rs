@@ -230,7 +230,7 @@ fn what_grows_is_warm() {
 /// What slabs share stays in memory, and what they do not share goes; compaction and forks find no
 /// watch in their way. (The fake panics where what is shared is sent out or watched.)
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn what_is_shared_stays() {
     let program = Program::with(Options { compact: true, ..OPTIONS });
     let full = program.take_many(4000, 512, 2);
@@ -303,7 +303,7 @@ fn what_is_free_is_not_looked_at() {
     let program = Program::new();
     program.free(program.take(1 << 20, 2, 1));
     let kept = program.allocator.large().kept_bytes();
-    assert!(cfg!(feature = "hardened") || kept != 0, "none is kept");
+    assert!(cfg!(feature = "secure-light") || kept != 0, "none is kept");
     program.look();
     let (scans, watched) = (program.fake.calls(Request::Scan), program.fake.calls(Request::Watch));
     assert_eq!((scans, watched), (0, 0));
@@ -389,8 +389,8 @@ fn a_filter_that_comes_meanwhile_ends_the_look() {
 /// What a scan has found out of a block that was freed meanwhile is forgotten.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn a_block_that_was_freed_meanwhile_is_not_marked() {
     let program = Program::new();

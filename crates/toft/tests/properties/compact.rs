@@ -85,7 +85,7 @@ fn compact(allocator: &Allocator<Fake>) -> usize {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn sparse_slabs_share_and_part() {
     for size in [16, 48, 64, 200, 256, 768, 1024, 1500, 3000] {
         let (fake, allocator) = allocator(OPTIONS);
@@ -143,7 +143,7 @@ fn without_the_option_nothing_is_shared() {
 
 /// What others have freed and a sleeping owner has not collected is as free as anything.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn an_owner_that_sleeps_is_no_obstacle() {
     let (_fake, allocator) = allocator(OPTIONS);
     let (mine, asleep) = (birth(&allocator), birth(&allocator));
@@ -168,7 +168,7 @@ fn an_owner_that_sleeps_is_no_obstacle() {
 
 /// Only what has lain idle from one pass to the next is compacted by the way.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn what_is_busy_is_left_alone() {
     let (_fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -187,7 +187,7 @@ fn what_is_busy_is_left_alone() {
 
 /// An owner that is in the middle of something, or claims while others look, keeps what is its.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn what_an_owner_is_changing_is_let_go_of() {
     for busy in [false, true] {
         let (fake, allocator) = allocator(OPTIONS);
@@ -249,7 +249,7 @@ fn others_go_on_meanwhile() {
 /// its memory again, its owner looks, and gives it back where nothing is in it: no free comes any
 /// more that could tell.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn an_owner_learns_that_what_it_has_again_is_empty() {
     let (fake, allocator) = allocator(OPTIONS);
     let (mine, other) = (birth(&allocator), birth(&allocator));
@@ -281,7 +281,7 @@ fn an_owner_learns_that_what_it_has_again_is_empty() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn a_freed_address_whose_memory_is_lent_is_named() {
     let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
     let heap = birth(&allocator);
@@ -304,7 +304,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn a_fork_makes_everything_private() {
     let (fake, allocator) = allocator(OPTIONS);
     let (mine, other) = (birth(&allocator), birth(&allocator));
@@ -333,7 +333,7 @@ fn a_fork_makes_everything_private() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 #[should_panic(expected = "cannot be made private")]
 fn a_fork_that_cannot_make_everything_private_does_not_happen() {
     let (fake, allocator) = allocator(OPTIONS);
@@ -348,7 +348,7 @@ fn a_fork_that_cannot_make_everything_private_does_not_happen() {
 /// Each call that compaction makes fails in its turn, and all from one on: what is there stays, and
 /// later it works.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn the_system_may_refuse_anything() {
     let kinds = [Request::BeginSharing, Request::Share, Request::ShareWith, Request::Renew];
     for kind in kinds.into_iter().chain([Request::EmptyStore]) {
@@ -385,7 +385,7 @@ fn the_system_may_refuse_anything() {
 
 /// Without barriers there is no compaction.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn without_barriers_nothing_is_shared() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -399,7 +399,7 @@ fn without_barriers_nothing_is_shared() {
 
 /// Everything that a program can do, with compaction in between, against the shadow.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn random_programs_notice_nothing() {
     let mut shared = 0;
     for seed in 0..12 {

@@ -1,7 +1,7 @@
 //! Every system call fails, each in its turn: never a panic, never a wrong answer, and when the
 //! failure is over everything goes on.
 //!
-//! A script is run once to count its calls, and then once for each of them. The hardened build,
+//! A script is run once to count its calls, and then once for each of them. The secure build,
 //! which takes 3 times as long, fails each sixth call.
 
 use crate::common::ops::{Op, random_bytes};
@@ -9,12 +9,12 @@ use crate::common::world::World;
 use toft::options::Options;
 use toft::os::fake::{Fake, Fault, Machine, Request};
 use toft::os::{Error, Os};
-use toft::policy::HARDENED;
+use toft::policy::SECURE;
 
 const OPTIONS: Options = Options { partitions: 4, large_keep: 1 << 20, ..Options::DEFAULT };
 
 /// Distance between the calls, and between the scripts, that are taken.
-const STRIDE: usize = if HARDENED { 6 } else { 1 };
+const STRIDE: usize = if SECURE { 6 } else { 1 };
 
 /// A script that uses every tier, several threads, and all kinds of system calls.
 fn script(seed: u64) -> Vec<Op> {
@@ -183,8 +183,8 @@ fn large_blocks_do_without_calls_that_fail() {
                 let bound = if kind == Request::Unmap { 2 * peak } else { live };
                 assert!(kept <= bound + (1 << 20), "{kind:?}: {kept} kept, {live} live");
             }
-            // The hardened build unmaps what is freed, and discards nothing but where it cannot.
-            let asked = !(HARDENED && kind == Request::Discard);
+            // The secure build unmaps what is freed, and discards nothing but where it cannot.
+            let asked = !(SECURE && kind == Request::Discard);
             assert!(fake.failed() > 0 || !asked, "{kind:?} was never asked for");
             assert_eq!(world.refused, 0, "{kind:?}");
             fake.set_fault(None);

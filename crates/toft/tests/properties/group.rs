@@ -14,8 +14,8 @@ const MIB: usize = 1 << 20;
 
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let fake = Fake::new(Machine::LARGE);

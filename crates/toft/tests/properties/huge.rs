@@ -73,7 +73,7 @@ impl Program {
 
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
@@ -109,7 +109,7 @@ fn slabs_with_room_behind_are_not_dense() {
 
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn density_must_last() {
@@ -161,7 +161,7 @@ fn free_large_blocks_are_left_alone() {
 /// Not too much at once.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn one_look_makes_so_many() {
@@ -178,7 +178,7 @@ fn one_look_makes_so_many() {
 
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn a_system_that_refuses_is_not_asked_again() {
@@ -209,7 +209,7 @@ fn slabs_are_advised_against_huge_pages() {
 /// A system that makes none by itself is told nothing; what is dense is made huge all the same.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn a_system_that_waits_to_be_asked_is_not_advised() {
@@ -238,7 +238,7 @@ fn slabs_that_wake_are_advised_again() {
 /// shared huge.)
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn what_shares_pages_is_not_made_huge() {
@@ -284,7 +284,7 @@ fn what_shares_pages_is_not_made_huge() {
 /// Without leave for unusual calls, which the advice is, nothing is looked at and nothing is made.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn under_a_filter_everything_is_left_alone() {
@@ -333,7 +333,7 @@ fn a_large_block_that_stays_small_is_tried_rarely() {
 /// Under a limit what is free in a huge page would be resident, and count for nothing.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn under_a_limit_only_what_is_full_is_made_huge() {

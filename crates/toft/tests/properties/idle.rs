@@ -151,8 +151,8 @@ fn empty_slabs_keep_their_pages_for_a_while() {
 /// not.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn large_blocks_keep_their_pages_for_a_while() {
     const MIB: usize = 1 << 20;

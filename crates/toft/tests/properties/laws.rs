@@ -81,7 +81,7 @@ fn law_1_holds_where_sites_are_exact() {
 /// Fills blocks of every class and of two large sizes; frees them in both ways; finds every byte as
 /// it was, when they are free and when they are handed out again.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build clears what is freed")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build clears what is freed")]
 fn law_2_no_metadata_is_next_to_data() {
     let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
     let (mine, other) = (birth(&allocator), birth(&allocator));
@@ -138,8 +138,8 @@ fn law_2_no_metadata_is_next_to_data() {
 /// last. The child of a fork has no such thread.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
     const MIB: usize = 1 << 20;
@@ -183,8 +183,8 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
 /// needs some.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
@@ -231,8 +231,8 @@ fn law_4_what_is_kept_never_raises_the_peak() {
 /// What was freed before a given moment is returned to the OS, the oldest first, and nothing else.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn law_4_old_blocks_can_be_given_back() {
     const MIB: usize = 1 << 20;

@@ -12,7 +12,7 @@ use toft::Allocator;
 use toft::options::{LimitTo, Options};
 use toft::os::fake::{Fake, Machine};
 use toft::path::Resized;
-use toft::policy::HARDENED;
+use toft::policy::SECURE;
 use toft::report::Call;
 use toft::slab::{Class, MEDIUM_MAX};
 use toft::thread::Heap;
@@ -166,8 +166,8 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
 
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn kept_blocks_go_before_a_request_is_refused() {
     let program = Program::new(4, 16 * MIB);
@@ -370,8 +370,8 @@ fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
 /// What a free large block keeps, and what is after a live one, counts.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
-    ignore = "the hardened build keeps no pages of freed large blocks"
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn large_blocks_count_with_what_lies_behind_them() {
     let program = Program::new(1, 64 * MIB);
@@ -443,9 +443,9 @@ fn scripts() -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; OP_BYTES]>().prop_map(Op::decode), 1..160)
 }
 
-/// A limit that leaves something beside heaps and descriptors, which are larger in the hardened
+/// A limit that leaves something beside heaps and descriptors, which are larger in the secure
 /// build.
-const LEAST: usize = if HARDENED { 10 * MIB } else { 6 * MIB };
+const LEAST: usize = if SECURE { 10 * MIB } else { 6 * MIB };
 
 proptest! {
     #![proptest_config(cases(128))]

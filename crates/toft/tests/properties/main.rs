@@ -1,6 +1,6 @@
 //! The property tests, the fault injection and a short run of the fuzzer, over the fake operating
-//! system. `cargo test -p toft --features fake-os --test properties`; with `fake-os,hardened` for
-//! the hardened build.
+//! system. `cargo test -p toft --features fake-os --test properties`; with `fake-os,secure` for
+//! the secure build.
 //!
 //! One program, because each would compile the allocator for the fake system again.
 
@@ -22,27 +22,27 @@ mod sweep;
 mod wishes;
 mod zones;
 
-// The hardened build has no shared pages, and walls between its slabs.
-#[cfg(not(feature = "hardened"))]
+// The secure build has no shared pages, and walls between its slabs.
+#[cfg(not(feature = "secure-light"))]
 mod compact;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod filtered;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod full;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod heaps;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod huge;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod pressure;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod ready;
-#[cfg(not(feature = "hardened"))]
+#[cfg(not(feature = "secure-light"))]
 mod threads;
 
-#[cfg(feature = "hardened")]
-mod hardened;
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
 mod reserved;
-#[cfg(feature = "hardened")]
+#[cfg(feature = "secure-light")]
+mod secure;
+#[cfg(feature = "secure-light")]
 mod walls;

@@ -101,8 +101,8 @@ fn what_is_kept_stays_within_what_was_used() {
         }
     }
     let moved = fake.calls(Request::Transfer);
-    // In the hardened build pages are returned to the system instead.
-    assert!(if cfg!(feature = "hardened") { moved == 0 } else { moved > 20 }, "{moved}");
+    // In the secure build pages are returned to the system instead.
+    assert!(if cfg!(feature = "secure-light") { moved == 0 } else { moved > 20 }, "{moved}");
     assert!(allocator.purge(Some(heap)) > live / 2);
     allocator.check().unwrap();
     // What is left are the slabs that bins draw from, one for each, and the metadata.
@@ -127,7 +127,7 @@ fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap, count: usize) ->
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_do_not_count_as_zero() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -151,7 +151,7 @@ fn moved_pages_do_not_count_as_zero() {
 
 /// What is after the last slot of a slab that has got pages goes with them when they move on.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn pages_that_have_moved_twice_do_not_count_as_zero() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -171,7 +171,7 @@ fn pages_that_have_moved_twice_do_not_count_as_zero() {
 
 /// Slots of a slab that has got pages were still never handed out.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_are_fresh_slots() {
     let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
     let heap = birth(&allocator);
@@ -189,7 +189,7 @@ fn moved_pages_are_fresh_slots() {
 /// Pages that came along for slots that were never handed out are returned to the OS when they are
 /// idle, although no free has brought them.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_that_nobody_needs_go_back() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -237,7 +237,7 @@ fn old_slabs_go_in_batches() {
 
 /// A system that cannot move pages is asked once; one that fails costs no more than the place.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn where_pages_cannot_be_moved_they_go_back() {
     for error in [Error::Unsupported, Error::NoMemory] {
         let (fake, allocator) = allocator(OPTIONS);

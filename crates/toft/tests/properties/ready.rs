@@ -49,7 +49,7 @@ impl Program {
 /// what was filled. The program touches none of it.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn steady_growth_is_readied() {
@@ -74,7 +74,7 @@ fn steady_growth_is_readied() {
 /// only.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn middle_pages_are_used_for_what_is_readied() {
@@ -164,7 +164,7 @@ fn what_is_not_used_goes_back() {
 /// A system that cannot: everything is as if it were off.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn a_system_without_it_is_no_worse() {
@@ -182,7 +182,7 @@ fn a_system_without_it_is_no_worse() {
 /// the attempt must not be touched. (The fake panics.)
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn slabs_that_were_given_pages_are_not_readied() {
@@ -208,7 +208,7 @@ fn slabs_that_were_given_pages_are_not_readied() {
 /// A slab that another bin has filled many like is no sign that this one will.
 #[test]
 #[cfg_attr(
-    feature = "hardened",
+    feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
 fn a_slab_that_changes_hands_brings_no_row() {

@@ -1,4 +1,4 @@
-//! The reserved slots of the hardened build, over the fake operating system: where they are, that
+//! The reserved slots of the secure build, over the fake operating system: where they are, that
 //! they are never handed out, and when a write there is seen.
 
 use crate::common::plain::{allocator, birth, slot, with_slab};
@@ -156,6 +156,7 @@ fn a_write_is_seen_when_a_neighbour_is_freed() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     let program = Program::new();
     let blocks = program.fill(100);
@@ -170,6 +171,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
 
 /// As the test above, in the usual way: others are freed until it leaves.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn a_write_is_seen_when_a_neighbour_leaves_for_others() {
     let program = Program::new();
     let blocks = program.fill(100);
@@ -352,6 +354,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
 
 /// On demand, canaries of live blocks and what is free are looked at as well, whosever they are.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
 fn canaries_and_free_slots_are_seen_on_demand() {
     let program = Program::new();
     let other = birth(&program.allocator);

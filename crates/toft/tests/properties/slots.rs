@@ -63,7 +63,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
         drop(seat);
     });
     // All that is free in this slab but for that one, and then the owner has to collect. The
-    // hardened build has claimed others that it takes before.
+    // secure build has claimed others that it takes before.
     let (mut taken, mut reports) = (0, Vec::new());
     while reports.is_empty() {
         let address = take();
@@ -72,7 +72,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
         taken += 1;
         assert!(taken <= 500, "nothing is named");
     }
-    assert!(taken == 101 || cfg!(feature = "hardened"), "{taken}");
+    assert!(taken == 101 || cfg!(feature = "secure-light"), "{taken}");
     assert!(reports.len() == 1 && reports[0].contains("double free: free by another thread"));
     // Named, it is an ordinary free slot.
     let state = with_slab(&allocator, freed_twice, |slab, slot| slab.state(slot));
@@ -81,7 +81,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
 
 /// calloc leaves pages alone that were not written: never used, or given back since; and no others.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build clears what is freed")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build clears what is freed")]
 fn calloc_knows_zero_memory_from_other() {
     for size in [2000, 5000, 20_000, 128 << 10] {
         let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
@@ -119,7 +119,7 @@ fn calloc_knows_zero_memory_from_other() {
 /// What is known of a claim is forgotten with it: a block that is in use is not taken for zero
 /// because others of its group have been claimed since.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build clears what is freed")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build clears what is freed")]
 fn a_block_in_use_does_not_count_as_zero() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);
@@ -167,7 +167,7 @@ fn freed_slots_are_used_again_before_fresh_ones() {
 
 /// A claim is of the group after the last one, so that each has time to gather free slots.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build takes any claimed slot")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build takes any claimed slot")]
 fn claims_go_round() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);
@@ -186,7 +186,7 @@ fn claims_go_round() {
 /// A medium block that is freed before all that are claimed is handed out next, and is known not to
 /// be zero.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build takes any claimed slot")]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build takes any claimed slot")]
 fn a_freed_medium_block_comes_next() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);

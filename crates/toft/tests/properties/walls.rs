@@ -1,4 +1,4 @@
-//! The walls of the hardened build, on a system that knows guards and on one that does not.
+//! The walls of the secure build, on a system that knows guards and on one that does not.
 
 use crate::common::plain::birth;
 use crate::common::world::code_address;

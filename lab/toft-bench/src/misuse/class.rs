@@ -10,7 +10,7 @@
 //! // toft: caught double-free      what Toft has to come to, and the message it has to name it by
 //! // toft variant=first size=24,100: caught|late SIGSEGV
 //! // toft thread=cross: prevented 18/20
-//! // secure: caught double-free    the same for the hardened build
+//! // secure: caught double-free    the same for the secure build
 //! ```
 //!
 //! Of the lines for one build the last that fits counts.
@@ -275,7 +275,7 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(missed, ["c same 2 b", "c++ same 2 b"]);
-        assert!(seven.expectation(Build::Hardened, &seven.cases()[0]).is_none());
+        assert!(seven.expectation(Build::Secure, &seven.cases()[0]).is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::pattern::pattern;
 use super::verdict::{Ending, Verdict, named};
 use crate::child::End;
-use crate::mount::HARDENED;
+use crate::mount::SECURE;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ pub enum Build {
     /// `libtoft.so`.
     Default,
     /// `libtoft-secure.so`.
-    Hardened,
+    Secure,
 }
 
 impl Build {
@@ -22,7 +22,7 @@ impl Build {
     pub fn of_peer(name: &str) -> Option<Self> {
         match name {
             "toft" => Some(Self::Default),
-            HARDENED => Some(Self::Hardened),
+            SECURE => Some(Self::Secure),
             _ => None,
         }
     }
@@ -67,7 +67,7 @@ impl Expectation {
         let mut keys = key.split_whitespace();
         let build = match keys.next() {
             Some("toft") => Build::Default,
-            Some("secure") => Build::Hardened,
+            Some("secure") => Build::Secure,
             _ => return Err(format!("unknown directive {key}")),
         };
         let selectors = keys.map(selector).collect::<Result<_, _>>()?;
@@ -143,7 +143,7 @@ impl Expectation {
     }
 }
 
-/// The hardened build may not miss what the default build does not.
+/// The secure build may not miss what the default build does not.
 #[must_use]
 pub fn is_no_worse(default: Option<&Expectation>, runs: &[(Ending, End)]) -> Option<String> {
     let may_miss =
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hardened_build_may_not_be_worse() {
+    fn the_secure_build_may_not_be_worse() {
         let missed = run("echo begin; echo end; exit 81");
         let caught = run("echo begin; kill -ABRT $$");
         let default = expects("prevented");
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_build_is_known_by_the_name_of_the_peer() {
         assert_eq!(Build::of_peer("toft"), Some(Build::Default));
-        assert_eq!(Build::of_peer(HARDENED), Some(Build::Hardened));
+        assert_eq!(Build::of_peer(SECURE), Some(Build::Secure));
         assert_eq!(Build::of_peer("glibc"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The fast path of the hardened build's malloc and free: a slot that this thread has at hand, and
+//! The fast path of the secure build's malloc and free: a slot that this thread has at hand, and
 //! a block of this thread, in one piece of straight code for each. `mod.rs` does the same for
 //! everything else, and explains each step. Unusual cases go there, by a last call, so that the
 //! fast path saves no registers. A check here may raise false alarms, but misses nothing:
@@ -8,7 +8,7 @@ use crate::allocator::Allocator;
 use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
-use crate::policy::{CANARY, SLACK_MIN, WIPE};
+use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::report::Call;
 use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
@@ -112,8 +112,8 @@ impl<O: Os> Allocator<O> {
     fn dress(&self, slab: &Slab, slot: usize, address: usize, (bytes, slack): (usize, usize)) {
         slab.set_slack(slot, slack);
         if CANARY {
-            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is
-            // zero.
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet. Where blocks
+            // are cleared it is zero, and elsewhere its bytes do not matter.
             unsafe { Canary::arm_zeroed(slab.word(slot), address + bytes, slack) };
         }
     }
@@ -182,10 +182,14 @@ impl<O: Os> Allocator<O> {
             if before | slab.may_be_beside_armed(slot) != 0 {
                 return self.free_closely(heap, slab, slot, address, call);
             }
-            let end = address + slab.bytes();
+            let (end, slack) = (address + slab.bytes(), slab.own_slack(slot));
             // SAFETY: (1) that slot.
-            if !unsafe { Canary::is_surely_whole(word, end, slab.own_slack(slot)) } {
+            if !unsafe { Canary::is_surely_whole(word, end, slack) } {
                 return self.free_closely(heap, slab, slot, address, call);
+            }
+            if !WIPE {
+                // SAFETY: (1) that slot.
+                unsafe { Canary::erase(end, slack) };
             }
         }
         if WIPE {
@@ -199,7 +203,9 @@ impl<O: Os> Allocator<O> {
                 }
             }
         }
-        if !heap.line_up(slab.class_number(), address_of(slab) | slot) {
+        if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
+            self.release_owned(heap, None, slab, slot);
+        } else if !heap.line_up(slab.class_number(), address_of(slab) | slot) {
             self.wait(heap, slab, slot);
         }
         true
@@ -218,10 +224,8 @@ impl<O: Os> Allocator<O> {
         call: Call,
     ) -> bool {
         self.verify_at_free(slab, slot, address, call);
-        if WIPE {
-            // SAFETY: (1) a block that the program has given back; (2) the processor was asked.
-            unsafe { wipe(address, slab.bytes(), self.long_vectors) };
-        }
+        // SAFETY: (1) a block that the program has given back.
+        unsafe { self.undress(slab, slot, address) };
         self.wait(heap, slab, slot);
         true
     }

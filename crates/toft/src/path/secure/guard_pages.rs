@@ -1,4 +1,4 @@
-//! Putting up the walls of slabs (`slab/guard_pages.rs`), in the hardened build.
+//! Putting up the walls of slabs (`slab/guard_pages.rs`), in the secure build.
 //!
 //! By guards that cost no mapping, where the system has them (Linux 6.13); else by mappings, which
 //! are counted: a process may have 65 530, and needs them for other things. As they become many,
@@ -8,7 +8,7 @@
 use crate::allocator::Allocator;
 use crate::keyed::below;
 use crate::os::Os;
-use crate::policy::{HARDENED, WALL_MAPPINGS};
+use crate::policy::{SECURE, WALL_MAPPINGS};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
     /// Chooses which of the `slots` slots of a slab being opened are guard pages or reserved.
     #[inline]
     pub(crate) fn choose_walls(&self, slab: &Slab, slots: usize) {
-        if HARDENED {
+        if SECURE {
             slab.set_words(self.secret.words(slab.base()));
             slab.choose_walls(self.os.page_size(), slots, |limit| below(self.draw(), limit));
             slab.choose_reserved(slots, |limit| below(self.draw(), limit));
@@ -29,7 +29,7 @@ impl<O: Os> Allocator<O> {
     /// Puts up the walls of a slab that was mapped a moment ago.
     #[inline]
     pub(crate) fn put_up_walls(&self, slab: &Slab) {
-        if HARDENED {
+        if SECURE {
             slab.walls(self.os.page_size(), |start, bytes, end| self.put_up(start, bytes, end));
         }
     }

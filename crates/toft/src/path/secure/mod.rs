@@ -1,4 +1,4 @@
-//! Where the hardened build does more: when a block comes, when it goes, when it is resized.
+//! Where the secure build does more: when a block comes, when it goes, when it is resized.
 //!
 //! ```text
 //! hand_over   a slot was taken for malloc: is it still zero?  remember the size, arm the canary
@@ -24,7 +24,7 @@ use crate::harden::{Canary, TOUCHED_MAX, first_nonzero, is_zero, touch, wipe};
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::path::malloc::bytes_with_slack;
-use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
+use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, QUARANTINE_SMALL, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
@@ -99,15 +99,29 @@ impl<O: Os> Allocator<O> {
             return self.misused(call, address);
         }
         self.verify_at_free(slab, slot, address, call);
-        if WIPE {
-            // SAFETY: (1) the slot of a live block, which the program has given back.
-            unsafe { wipe(address, slab.size(), self.long_vectors) };
-        }
+        // SAFETY: (1) the slot of a live block, which the program has given back.
+        unsafe { self.undress(slab, slot, address) };
         if !own && !slab.has_taken(slot) {
             // Its owner has freed it at the same moment, and has put it into a quarantine.
             return self.misused(call, address);
         }
         self.wait(heap, slab, slot);
+    }
+
+    /// Clears a block that was freed, or its canary where blocks are not cleared.
+    ///
+    /// # Safety
+    /// 1. Nothing but this call uses the slot at this address, which is mapped.
+    #[inline(always)]
+    pub(crate) unsafe fn undress(&self, slab: &Slab, slot: usize, address: usize) {
+        let bytes = slab.size();
+        if WIPE {
+            // SAFETY: (1) duty 1.
+            unsafe { wipe(address, bytes, self.long_vectors) };
+        } else if CANARY {
+            // SAFETY: (1) duty 1.
+            unsafe { Canary::erase(address + bytes, bytes - slab.block_bytes(slot)) };
+        }
     }
 
     /// Checks the canary of a live block.
@@ -151,7 +165,7 @@ impl<O: Os> Allocator<O> {
     /// can be had, there is no memory, and what is in quarantine would be released anyway.
     #[inline(never)]
     pub(crate) fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
-        if !QUARANTINE {
+        if !QUARANTINE || !QUARANTINE_SMALL && slab.class().is_small() {
             return self.release(heap, None, slab, slot);
         }
         let (class, entry) = (slab.class_number(), address_of(slab) | slot);
@@ -247,6 +261,12 @@ impl<O: Os> Allocator<O> {
         if !heap.owns(slab) {
             return self.release_others(heap, slab, slot);
         }
+        self.release_owned(heap, seat, slab, slot);
+    }
+
+    /// Frees a slot of a slab of the heap.
+    #[inline(always)]
+    fn release_owned(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
         match (slab.put(slot), seat) {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.credit_spent(heap, slab),
@@ -469,7 +489,7 @@ fn is_untouched(heap: &Heap, slab: &Slab, slot: usize, address: usize) -> bool {
         && slab.handed_out_zero(address)
 }
 
-#[cfg(all(test, feature = "fake-os", feature = "hardened"))]
+#[cfg(all(test, feature = "fake-os", feature = "secure"))]
 mod tests {
     use super::*;
     use crate::options::Options;

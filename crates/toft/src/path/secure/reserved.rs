@@ -1,4 +1,4 @@
-//! What reserved slots carry (`slab/reserved.rs`), and when it is checked, in the hardened build.
+//! What reserved slots carry (`slab/reserved.rs`), and when it is checked, in the secure build.
 //!
 //! That is a word again and again, made from the secret and the slot's address. So it does not
 //! reveal what another slot carries, and the whole slot is compared by vectors. It is compared:

@@ -1,4 +1,4 @@
-//! Requests for no bytes, in the hardened build.
+//! Requests for no bytes, in the secure build.
 
 use crate::allocator::Allocator;
 use crate::nothing::Place;

@@ -80,7 +80,7 @@ impl Zone {
         calls::usable_size(self.handle, block.as_ptr().cast())
     }
 
-    /// Verifies its tables and, in the hardened build, what is free. Names what is wrong; returns
+    /// Verifies its tables and, in the secure build, what is free. Names what is wrong; returns
     /// true if nothing is.
     pub fn verify(&self) -> bool {
         calls::verify(self.handle)

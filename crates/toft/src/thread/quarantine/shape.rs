@@ -1,19 +1,20 @@
 //! The number and the position of the places of each class in a quarantine. They are computed from
 //! the sizes when the library is compiled.
 
-use crate::slab::{CLASSES, Class};
+use crate::policy::{QUARANTINE_SMALL, WIPE};
+use crate::slab::{CLASSES, Class, SMALL_MAX};
 
-/// The bytes of blocks of a class in the line.
-pub(super) const PART: usize = 16 << 10;
+/// The bytes of blocks of a class in the line. In the light build the line only delays reuse.
+pub(super) const PART: usize = if WIPE { 16 << 10 } else { 4 << 10 };
 /// The most bytes of a block whose delay at a random place has 8 bits of entropy.
 pub(super) const SMALLEST: usize = 256;
 /// The number of random places of these blocks. The delay has a geometric distribution with this
 /// mean, and therefore 8 bits of entropy.
-const RANDOM_OF_SMALLEST: usize = 96;
+const RANDOM_OF_SMALLEST: usize = if WIPE { 96 } else { 0 };
 /// The bytes of larger blocks at random places.
-const RANDOM_PART: usize = 8 << 10;
+const RANDOM_PART: usize = if WIPE { 8 << 10 } else { 0 };
 /// The fewest random places, if the line has at least this number of places.
-const RANDOM_LEAST: usize = 4;
+const RANDOM_LEAST: usize = if WIPE { 4 } else { 0 };
 /// The most places in the line before entries leave.
 pub(super) const LINE_MOST: usize = 1024;
 /// The bytes of blocks that leave the line together.
@@ -38,6 +39,10 @@ pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
     let (mut places, mut bytes, mut class) = (0, 0, 0);
     while class < CLASSES {
         let size = Class::size_of(class);
+        if !QUARANTINE_SMALL && size <= SMALL_MAX {
+            class += 1;
+            continue;
+        }
         let fit = if PART / size == 0 { 1 } else { PART / size };
         let random = match size {
             ..=SMALLEST => RANDOM_OF_SMALLEST,

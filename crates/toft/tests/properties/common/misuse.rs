@@ -32,7 +32,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         BadPointer::Freed => {
             let freed = world.shadow.pick_freed(which)?;
             let usable = freed.usable;
-            // In the hardened build a request that was refused in the end may have moved a free
+            // In the secure build a request that was refused in the end may have moved a free
             // one.
             if freed.tier == Tier::Large {
                 world.allocator.large().block_at(freed.address)?;

@@ -36,11 +36,11 @@ pub enum Tier {
     Small,
     Medium,
     Large,
-    /// Nowhere: a zero-size block, in the hardened build.
+    /// Nowhere: a zero-size block, in the secure build.
     Nothing,
 }
 
-/// Where extents of large blocks begin, and in the hardened build blocks less than that after it.
+/// Where extents of large blocks begin, and in the secure build blocks less than that after it.
 const UNIT: usize = 64 << 10;
 /// Addresses between two zero-size blocks.
 pub const NOTHING: usize = 16;
@@ -183,7 +183,7 @@ impl Shadow {
         self.ever.insert(address);
         self.live_bytes += room;
         self.freed.retain(|freed| {
-            // In the hardened build an extent has blocks at other places than before.
+            // In the secure build an extent has blocks at other places than before.
             let same = freed.tier == Tier::Large
                 && kind.tier == Tier::Large
                 && freed.address / UNIT == address / UNIT;

@@ -250,11 +250,11 @@ impl World {
             let bytes = request.next_multiple_of(self.fake.page_size());
             let class = large_class(bytes.max((128 << 10) + 1));
             // There what lies before a block counts.
-            let class = if cfg!(feature = "hardened") { block.class() } else { class };
+            let class = if cfg!(feature = "secure-light") { block.class() } else { class };
             let kind = Kind { tier: Tier::Large, partition: block.partition(), class };
             return (kind, usable.max(NOTHING));
         }
-        if cfg!(feature = "hardened") && usable == 0 {
+        if cfg!(feature = "secure-light") && usable == 0 {
             return (Kind { tier: Tier::Nothing, partition: 0, class: 0 }, NOTHING);
         }
         let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
@@ -335,9 +335,9 @@ impl World {
         let heap = self.heap(self.steps);
         let allocator = self.allocator.clone();
         if self.sweeping {
-            // The hardened build has another barrier before, to empty quarantines.
+            // The secure build has another barrier before, to empty quarantines.
             let swept = allocator.sweep(Which::Free);
-            assert!(swept.is_none() || cfg!(feature = "hardened"), "{swept:?}");
+            assert!(swept.is_none() || cfg!(feature = "secure-light"), "{swept:?}");
             return;
         }
         let kind = self.steps % 3;

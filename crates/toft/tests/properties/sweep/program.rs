@@ -15,7 +15,7 @@ use toft::report::Call;
 use toft::stats::snapshot;
 use toft::thread::Heap;
 
-// What is freed is free at once, in the hardened build, too.
+// What is freed is free at once, in the secure build, too.
 pub const OPTIONS: Options = Options { partitions: 4, quarantine: 0, ..Options::DEFAULT };
 pub const WARN: Options = Options { warn_only: true, ..OPTIONS };
 pub const SITE: usize = 3;

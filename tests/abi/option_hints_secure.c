@@ -1,7 +1,7 @@
-// The hardened build keeps all sites apart, whatever hints say, and says so once.
+// The secure build keeps all sites apart, whatever hints say, and says so once.
 // env: TOFT_HINTS=/tmp/toft-hints-of-nobody
-// build: hardened the default one follows them
-// stderr: toft: TOFT_HINTS=/tmp/toft-hints-of-nobody is not for the hardened build; using none
+// build: secure the default one follows them
+// stderr: toft: TOFT_HINTS=/tmp/toft-hints-of-nobody is not for the secure build; using none
 // promise: 29
 #include "many_sites.h"
 

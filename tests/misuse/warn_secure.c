@@ -1,8 +1,8 @@
-// build: hardened walls
-// No variable makes the hardened library go on after a misuse.
+// build: secure walls
+// No variable makes the secure library go on after a misuse.
 // env: TOFT_ON_MISUSE=warn
 // expect: signal ABRT
-// stderr: toft: TOFT_ON_MISUSE=warn is not for the hardened build; using abort
+// stderr: toft: TOFT_ON_MISUSE=warn is not for the secure build; using abort
 // stderr: toft: double free: free({p}): this 64-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such option
 // promise: 29

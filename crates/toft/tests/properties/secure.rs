@@ -1,4 +1,4 @@
-//! What the hardened build does to slots, over the fake operating system.
+//! What the secure build does to slots, over the fake operating system.
 
 use crate::common::plain::{allocator, birth, with_slab};
 use crate::common::shadow::bytes_of;
@@ -92,6 +92,7 @@ fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
 /// A byte of a free slot is written: in quarantine, and when it is free; it is cleared when it has
 /// been named.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
 fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
     for size in [1, 63, 100, 1000, 5000, 60_000] {
         for trim in [false, true] {
@@ -134,6 +135,7 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
 /// are to go: by a purge of its owner, by a sweep from elsewhere, and as an empty slab that was
 /// kept.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
 fn what_was_written_in_quarantine_is_found_although_pages_go() {
     for size in [64, 1000, 5000, 60_000] {
         for way in 0..4 {
@@ -180,6 +182,7 @@ fn what_was_written_in_quarantine_is_found_although_pages_go() {
 
 /// What other threads have freed goes through their quarantines, too.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn no_path_goes_round_the_quarantine() {
     let (fake, allocator) = allocator(options());
     let (mine, other) = (birth(&allocator), birth(&allocator));
@@ -269,6 +272,7 @@ fn a_purge_leaves_nothing_in_quarantine() {
 /// What waits in the quarantine of another thread, which runs on or has ended, is looked at on
 /// demand, whosever the slab is: a byte that was written since is named, and nothing else.
 #[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
 fn what_waits_with_other_threads_is_seen_on_demand() {
     for size in [15, 64, 1000, 5000, 60_000] {
         for (ended, own) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -1,4 +1,4 @@
-// In the hardened build what is free is zero: a byte that was written since is named by
+// In the secure build what is free is zero: a byte that was written since is named by
 // toft_verify, while its thread runs on and before anybody gets the block.
 // flags: -pthread
 // expect: signal ABRT
@@ -6,7 +6,7 @@
 // libc: skip it has no such function
 // twin: writes nothing
 // promise: 12
-// build: hardened it clears what is freed
+// build: full the light one does not clear what is freed
 #include "common.h"
 
 enum { MANY = 20000 };
