@@ -7,20 +7,21 @@ use std::time::Duration;
 use toft_bench::misuse::class::{Class, classes, parse};
 use toft_bench::misuse::programs::Programs;
 use toft_bench::misuse::{deviations, jobs, verdict::Ending};
-use toft_bench::mount::SECURE;
+use toft_bench::mount::{LIGHT, SECURE};
 use toft_bench::peers::Peer;
-use toft_tests::library::{Library, library, scratch_dir};
+use toft_tests::library::{Build, Library, build_under_test, library, scratch_dir};
 use toft_tests::trials::{main as run, trial};
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The library as the corpus knows it: the secure build is told from the default one by its name.
+/// The library as the corpus knows it.
 fn peer() -> Peer {
     let library = library().path();
-    let name = match library.and_then(|path| path.file_stem()) {
-        None => "libc",
-        Some(stem) if stem == "libtoft-secure" => SECURE,
-        Some(_) => "toft",
+    let name = match build_under_test() {
+        _ if library.is_none() => "libc",
+        Build::Secure => SECURE,
+        Build::Light => LIGHT,
+        Build::Default => "toft",
     };
     Peer { name: name.into(), library: library.map(Into::into), version: String::new() }
 }

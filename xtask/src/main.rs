@@ -5,7 +5,7 @@
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
 //! | `real.rs` | real programs under load, beside the peers |
-//! | `secure.rs` | building the secure library |
+//! | `secure.rs` | building the secure libraries |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `linking.rs` | programs that CMake, Meson and pkg-config link to an installed library |
 //! | `containers.rs` | linters for the examples of containers |
@@ -66,9 +66,9 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, secure, real, secure-core, loom, musl; all of these
-        /// if none is named. `musl-all` and `musl-secure` run more of it; `aarch64` needs
-        /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the
+        /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom, musl;
+        /// all of these if none is named. `musl-all`, `musl-secure` and `secure-light-core` run
+        /// more of it; `aarch64` needs Debian's cross compilers and qemu-user. `real` by name runs every program beside the
         /// peers for hours, and writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
@@ -80,7 +80,7 @@ enum Task {
     },
     /// Run all tests, and check format, lints, documentation and licences
     Ci,
-    /// Build the secure library: libtoft-secure.so and libtoft-secure.a
+    /// Build the secure libraries: libtoft-secure and libtoft-secure-light, .so and .a
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the
     /// manual page, completions
@@ -246,8 +246,8 @@ fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     let mut command = bench();
     command.arg("misuse").args(arguments);
     if page {
-        // The table of the page is of what is in the tree, and of both builds.
-        command.arg("--secure").arg(secure::build(secure::Strength::Full)?);
+        // The table of the page is of what is in the tree, and of all builds.
+        secure::build_all()?;
         library()?;
         command.arg("--page").arg(place::root().join("docs/misuse.md"));
     }

@@ -48,8 +48,10 @@ const PLANS: &[Plan] = &[
     Plan::new("workspace", 60, workspace),
     Plan::new("whole", 60, whole),
     Plan::new("secure", 45, secure),
+    Plan::new("secure-light", 45, secure_light),
     Plan::new("real", 60, real),
     Plan::new("secure-core", 60, secure_core),
+    Plan { by_name: true, ..Plan::new("secure-light-core", 60, secure_light_core) },
     Plan::new("loom", 60, loom),
     Plan::new("musl", 45, musl).on(MUSL),
     Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
@@ -82,10 +84,19 @@ fn whole() -> Result<Command, String> {
 
 /// The programs in C and C++ on the secure library.
 fn secure() -> Result<Command, String> {
-    let library = secure::build(Strength::Full)?;
+    on_secure(Strength::Full, &["abi", "misuse", "storms"])
+}
+
+/// What differs on the light one. The rest of it is code of the secure library.
+fn secure_light() -> Result<Command, String> {
+    on_secure(Strength::Light, &["misuse", "corpus"])
+}
+
+fn on_secure(strength: Strength, tests: &[&str]) -> Result<Command, String> {
+    let library = secure::build(strength)?;
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    for test in ["abi", "misuse", "storms"] {
+    for test in tests {
         cargo.args(["--test", test]);
     }
     cargo.args(["--", AT_A_TIME]);
@@ -195,8 +206,17 @@ fn real() -> Result<Command, String> {
 
 /// The core's unit and property tests, with the secure build's policy.
 fn secure_core() -> Result<Command, String> {
+    core_with("fake-os,secure")
+}
+
+/// And with that of the light one.
+fn secure_light_core() -> Result<Command, String> {
+    core_with("fake-os,secure-light")
+}
+
+fn core_with(features: &str) -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,secure"]);
+    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", features]);
     cargo.args(["--lib", "--test", "properties"]);
     Ok(cargo)
 }
@@ -237,7 +257,9 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
                 continue;
             }
         };
-        if matches!(plan.name, "whole" | "secure" | "real" | "musl" | "aarch64") && complete {
+        if matches!(plan.name, "whole" | "secure" | "secure-light" | "real" | "musl" | "aarch64")
+            && complete
+        {
             // A test that finds something missing has failed. Only these tests clear their
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");

@@ -51,7 +51,7 @@ Examples:
   toft run --leaks -- ./tests                     report leaks by call site; status 123 for CI
   toft run --env TOFT_LIMIT=512m -- ./worker      set an option; toft options lists all of them
   toft run --secure -- ./server                   run on the secure build
-  toft run --secure=light -- ./server             on its light build, faster than glibc's malloc
+  toft run --secure=light -- ./server             on its light build: less time, fewer checks
   toft run --dry-run -- ./program                 only check whether Toft would work
 
 Exit status:

@@ -3,6 +3,7 @@
 // variants: plain masked
 // toft: prevented
 // secure: caught written-to-one
+// light: prevented
 #include "corpus.h"
 
 enum { BLOCKS = 2000, AREA = 1 << 20 };

@@ -3,6 +3,7 @@
 // variants: first later
 // toft: missed
 // secure: prevented
+// light: missed
 // class: 8 Read a large block after it was freed
 // sizes: 262144 1048576
 // variants: first later

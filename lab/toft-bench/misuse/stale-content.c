@@ -7,6 +7,7 @@
 // toft variant=other-call size=24,100: prevented 2/5
 // toft variant=other-call size=1000,4000,200000: prevented|missed
 // secure: prevented
+// light: prevented|missed
 #include "corpus.h"
 
 static unsigned char *block[4000];

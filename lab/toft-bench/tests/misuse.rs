@@ -145,7 +145,7 @@ fn what_cannot_be_run_says_so() {
     for (words, reason) in [
         (&["--only", "99"][..], "no class is called 99"),
         (&["--peers", "nomalloc"], "no peer is called nomalloc"),
-        (&["--secure", "/nowhere/lib.so", "--peers", "toft-secure"], "/nowhere/lib.so"),
+        (&["--peers", "toft-secure=/nowhere/lib.so"], "/nowhere/lib.so"),
         (&["--from", "/nowhere/run.json"], "/nowhere/run.json"),
         // The table of a page has every class.
         (&["--only", "11", "--page", "/nowhere/misuse.md"], "cannot be used with"),

@@ -18,8 +18,8 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
     place.page_writer = Some(page_writer.to_owned());
     install(&built.folder, &place)?;
     // pkg-config finds the folder by where the file is.
-    for name in BUILDS {
-        let file = format!("{name}.pc");
+    for build in BUILDS {
+        let file = format!("{build}.pc");
         let path = stage.join(&name).join("lib/pkgconfig").join(file);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let moved = text.replace(&format!("prefix=/{name}\n"), "prefix=${pcfiledir}/../..\n");

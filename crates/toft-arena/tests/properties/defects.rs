@@ -258,7 +258,7 @@ fn talc_1_a_block_is_freed_without_its_size() {
 fn talc_2_an_aligned_place_in_a_small_gap_is_found() {
     let (mut heap, span) = heap::<Packed>(65_536);
     // The block before 4096-aligned memory, and the one that holds it, in gaps of 200 bytes.
-    let first = span.start.addr().next_multiple_of(4096);
+    let first = (span.start.addr() + 200).next_multiple_of(4096);
     let lead = first - span.start.addr() - 100;
     let before = heap.allocate(layout(lead - 8, 8)).unwrap();
     let gap = heap.allocate(layout(200, 8)).unwrap();

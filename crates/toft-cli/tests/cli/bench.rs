@@ -46,13 +46,18 @@ fn any_program_runs_on_the_library_inside() {
 }
 
 #[test]
-fn the_secure_build_inside_is_measured_by_its_name() {
+fn the_secure_builds_inside_are_measured_by_their_names() {
     let (usual, secure) = ("libtoft-[0-9a-f]*.so", "libtoft-secure-[0-9a-f]*.so");
+    let light = "libtoft-secure-light-[0-9a-f]*.so";
     let on = |peer: &str, file: &str| {
         let script = format!("grep -q {file} /proc/self/maps || exit 9");
         bench(&["--runs", "1", "--peers", peer, "--", "sh", "-c", &script])
     };
-    for (peer, file, other) in [("toft", usual, secure), ("toft-secure", secure, usual)] {
+    for (peer, file, other) in [
+        ("toft", usual, secure),
+        ("toft-secure", secure, light),
+        ("toft-secure-light", light, secure),
+    ] {
         let output = on(peer, file);
         assert_clean(&output);
         let page = stdout(&output);
@@ -65,7 +70,7 @@ fn the_secure_build_inside_is_measured_by_its_name() {
 fn the_other_commands_are_there() {
     assert!(stdout(&bench(&["list"])).contains("replace-100k"));
     let peers = stdout(&bench(&["peers"]));
-    for own in ["| toft ", "| toft-secure "] {
+    for own in ["| toft ", "| toft-secure ", "| toft-secure-light "] {
         let line = peers.lines().find(|line| line.starts_with(own)).expect(own);
         assert!(line.contains("carried inside"), "{peers}");
     }

@@ -247,32 +247,38 @@ const WRITES_BEHIND: &str = "#include <stdlib.h>\n\
     int main(int count, char **words) { char *volatile p = malloc(100); p[99 + (count > 1)] = 7; free(p); return 3; }";
 
 #[test]
-fn the_secure_build_is_carried_too() {
+fn the_secure_builds_are_carried_too() {
     let directory = directory();
     let program = compile(directory.path(), "behind", WRITES_BEHIND, &["-fno-builtin"]);
     let program = text(&program);
-    let caught = run(&["--secure"], &[program, "one"]);
-    assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
-    let line = stderr(&caught);
-    assert!(
-        line.starts_with("toft: heap overflow: free(")
-            && line.contains("byte 0 behind this 100-byte block was overwritten"),
-        "{line}"
-    );
-    // Neither the correct program nor the default build says anything.
-    for (options, words) in
-        [(&["--secure", "--strict"][..], &[program][..]), (&[], &[program, "one"])]
+    for (option, light) in [("--secure", false), ("--secure=full", false), ("--secure=light", true)]
     {
-        let output = run(options, words);
-        assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+        let caught = run(&[option], &[program, "one"]);
+        assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
+        let line = stderr(&caught);
+        assert!(
+            line.starts_with("toft: heap overflow: free(")
+                && line.contains("byte 0 behind this 100-byte block was overwritten"),
+            "{line}"
+        );
+        let correct = run(&[option, "--strict"], &[program]);
+        assert_eq!((correct.status.code(), stderr(&correct)), (Some(3), String::new()));
+        let mapped = run(&[option, "--strict"], &["cat", "/proc/self/maps"]);
+        assert_clean(&mapped);
+        let maps = stdout(&mapped);
+        assert!(maps.contains("libtoft-secure-"), "{maps}");
+        assert_eq!(maps.contains("libtoft-secure-light-"), light, "{maps}");
     }
-    let mapped = run(&["--secure", "--strict"], &["cat", "/proc/self/maps"]);
-    assert_clean(&mapped);
-    assert!(stdout(&mapped).contains("libtoft-secure-"), "{}", stdout(&mapped));
+    // The default build says nothing.
+    let output = run(&[], &[program, "one"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    let unknown = run(&["--secure=much"], &["true"]);
+    assert_eq!(unknown.status.code(), Some(125));
+    assert!(stderr(&unknown).contains("[possible values: full, light]"), "{}", stderr(&unknown));
     for other in ["--library=/lib.so", "--sample=512k", "--hints=/hints"] {
         let output = run(&["--secure", other], &["true"]);
         assert_eq!(output.status.code(), Some(125), "{other}");
-        assert!(stderr(&output).contains("'--secure' cannot be used with"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
     }
 }
 
@@ -286,7 +292,8 @@ fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
     let caught = run(&["--secure"], &[program]);
     assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
     assert!(stderr(&caught).starts_with("toft: write after free: verify("), "{}", stderr(&caught));
-    for options in [&["--secure", "--env", "TOFT_VERIFY=0"][..], &[]] {
+    // The light build does not look for writes after free.
+    for options in [&["--secure", "--env", "TOFT_VERIFY=0"][..], &["--secure=light"], &[]] {
         let output = run(options, &[program]);
         assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
     }

@@ -11,6 +11,7 @@
 //! // toft variant=first size=24,100: caught|late SIGSEGV
 //! // toft thread=cross: prevented 18/20
 //! // secure: caught double-free    the same for the secure build
+//! // light: missed                  and for the light one, where it differs
 //! ```
 //!
 //! Of the lines for one build the last that fits counts.
@@ -208,13 +209,18 @@ impl Class {
         &self.languages
     }
 
-    /// The verdict that a build has to reach in a case, if the program states one.
+    /// The verdict that a build has to reach in a case, if the program states one. Where it states
+    /// none for the light build, that of the secure build holds.
     #[must_use]
     pub fn expectation(&self, build: Build, case: &Case) -> Option<&Expectation> {
         let fits = |expectation: &&Expectation| {
             expectation.build == build && expectation.fits(&|key| word_of(case, key))
         };
-        self.expectations.iter().rev().find(fits)
+        let stated = self.expectations.iter().rev().find(fits);
+        match build {
+            Build::Light => stated.or_else(|| self.expectation(Build::Secure, case)),
+            _ => stated,
+        }
     }
 }
 
@@ -276,6 +282,12 @@ mod tests {
             .collect();
         assert_eq!(missed, ["c same 2 b", "c++ same 2 b"]);
         assert!(seven.expectation(Build::Secure, &seven.cases()[0]).is_none());
+        let text = "// class: 9 Third\n// sizes: 1 2\n// toft: missed\n// secure: prevented\n\
+                    // light size=2: missed\n";
+        let [nine] = &parse("x.c", text).unwrap()[..] else { panic!() };
+        let light = |case| nine.expectation(Build::Light, case).unwrap().value.as_str();
+        let lights: Vec<_> = nine.cases().iter().map(light).collect();
+        assert!(lights.contains(&"prevented") && lights.contains(&"missed"), "{lights:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::pattern::pattern;
 use super::verdict::{Ending, Verdict, named};
 use crate::child::End;
-use crate::mount::SECURE;
+use crate::mount::{LIGHT, SECURE};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -14,6 +14,8 @@ pub enum Build {
     Default,
     /// `libtoft-secure.so`.
     Secure,
+    /// `libtoft-secure-light.so`.
+    Light,
 }
 
 impl Build {
@@ -23,6 +25,7 @@ impl Build {
         match name {
             "toft" => Some(Self::Default),
             SECURE => Some(Self::Secure),
+            LIGHT => Some(Self::Light),
             _ => None,
         }
     }
@@ -68,6 +71,7 @@ impl Expectation {
         let build = match keys.next() {
             Some("toft") => Build::Default,
             Some("secure") => Build::Secure,
+            Some("light") => Build::Light,
             _ => return Err(format!("unknown directive {key}")),
         };
         let selectors = keys.map(selector).collect::<Result<_, _>>()?;
@@ -143,7 +147,7 @@ impl Expectation {
     }
 }
 
-/// The secure build may not miss what the default build does not.
+/// The secure builds may not miss what the default build does not.
 #[must_use]
 pub fn is_no_worse(default: Option<&Expectation>, runs: &[(Ending, End)]) -> Option<String> {
     let may_miss =
@@ -245,6 +249,7 @@ mod tests {
     fn a_build_is_known_by_the_name_of_the_peer() {
         assert_eq!(Build::of_peer("toft"), Some(Build::Default));
         assert_eq!(Build::of_peer(SECURE), Some(Build::Secure));
+        assert_eq!(Build::of_peer(LIGHT), Some(Build::Light));
         assert_eq!(Build::of_peer("glibc"), None);
     }
 }

@@ -25,7 +25,7 @@ pub mod verdict;
 
 use crate::cli::Samples;
 use crate::cli::write;
-use crate::mount::{Mount, SECURE, choose_peers};
+use crate::mount::{LIGHT, Mount, SECURE, choose_peers};
 use crate::peer_cache::Cache;
 use crate::peers::{Peer, Recipe, recipes};
 use clap::Args;
@@ -53,9 +53,6 @@ pub struct Options {
     /// given
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
-    /// The secure build of Toft, in place of the one that is carried or lies beside this program
-    #[arg(long, value_name = "LIBRARY")]
-    secure: Option<PathBuf>,
     /// Seconds of processor time after which a run is given up, and as many in which it does
     /// nothing at all; it counts as one that did not end
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -74,7 +71,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
     page: Option<PathBuf>,
     /// Run nothing, and take what an earlier run wrote with --output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "secure", "again"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "again"])]
     from: Option<PathBuf>,
     /// List the classes and their cases
     #[arg(long, conflicts_with_all = ["json", "output", "page", "from"])]
@@ -217,10 +214,11 @@ fn list(class: &Class) {
 fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
     if options.peers.is_empty() {
         let mut peers = choose_peers(&["toft".to_owned()], false, mount)?;
-        match secure(options.secure.as_deref(), mount) {
-            Ok(secure) => peers.push(secure),
-            Err(why) if options.secure.is_some() => return Err(why),
-            Err(why) => eprintln!("left out: {why} (--secure names one)"),
+        for name in [SECURE, LIGHT] {
+            match choose_peers(&[name.to_owned()], false, mount) {
+                Ok(secure) => peers.extend(secure),
+                Err(why) => eprintln!("left out: {why} (--peers {name}=LIBRARY names one)"),
+            }
         }
         let recipes = recipes();
         let mut others: Vec<&Recipe> = recipes.iter().filter(|recipe| compared(recipe)).collect();
@@ -233,32 +231,13 @@ fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
         }
         return Ok(peers);
     }
-    let mut peers = Vec::new();
-    for name in &options.peers {
-        if name == SECURE {
-            peers.push(secure(options.secure.as_deref(), mount)?);
-        } else {
-            peers.extend(choose_peers(std::slice::from_ref(name), false, mount)?);
-        }
-    }
-    Ok(peers)
+    choose_peers(&options.peers, false, mount)
 }
 
 /// The allocators that programs use, each in its latest version, and not with other variables.
 fn compared(recipe: &Recipe) -> bool {
     let heap = recipe.from_crate.as_ref().is_some_and(|from| from.heap.is_some());
     !heap && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
-}
-
-fn secure(named: Option<&Path>, mount: Mount) -> Result<Peer, String> {
-    let Some(path) = named else {
-        let chosen = choose_peers(&[SECURE.to_owned()], false, mount)?;
-        return chosen.into_iter().next().ok_or_else(|| "it is not there".to_owned());
-    };
-    let found = path.canonicalize();
-    let library = found.map_err(|error| format!("--secure {}: {error}", path.display()))?;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(Peer { name: SECURE.to_owned(), library: Some(library), version })
 }
 
 fn write_page(path: &Path, record: &Record) -> Result<(), String> {
@@ -307,14 +286,5 @@ mod tests {
             secure,
             ["snmalloc-checks", "mimalloc3-secure", "scudo", "hardened_malloc", "isoalloc"]
         );
-    }
-
-    #[test]
-    fn the_secure_build_is_looked_for_where_it_is_said_to_be() {
-        let error = secure(Some(Path::new("/nowhere/lib.so")), Mount::default()).unwrap_err();
-        assert!(error.contains("/nowhere/lib.so"), "{error}");
-        let found = secure(Some(Path::new("/proc/self/exe")), Mount::default()).unwrap();
-        assert_eq!(found.name, SECURE);
-        assert!(found.library.is_some());
     }
 }

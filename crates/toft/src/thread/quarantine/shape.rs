@@ -4,17 +4,17 @@
 use crate::policy::{QUARANTINE_SMALL, WIPE};
 use crate::slab::{CLASSES, Class, SMALL_MAX};
 
-/// The bytes of blocks of a class in the line. In the light build the line only delays reuse.
+/// The bytes of blocks of a class in the line.
 pub(super) const PART: usize = if WIPE { 16 << 10 } else { 4 << 10 };
 /// The most bytes of a block whose delay at a random place has 8 bits of entropy.
 pub(super) const SMALLEST: usize = 256;
 /// The number of random places of these blocks. The delay has a geometric distribution with this
 /// mean, and therefore 8 bits of entropy.
-const RANDOM_OF_SMALLEST: usize = if WIPE { 96 } else { 0 };
+const RANDOM_OF_SMALLEST: usize = 96;
 /// The bytes of larger blocks at random places.
-const RANDOM_PART: usize = if WIPE { 8 << 10 } else { 0 };
+const RANDOM_PART: usize = 8 << 10;
 /// The fewest random places, if the line has at least this number of places.
-const RANDOM_LEAST: usize = if WIPE { 4 } else { 0 };
+const RANDOM_LEAST: usize = 4;
 /// The most places in the line before entries leave.
 pub(super) const LINE_MOST: usize = 1024;
 /// The bytes of blocks that leave the line together.
@@ -45,6 +45,8 @@ pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
         }
         let fit = if PART / size == 0 { 1 } else { PART / size };
         let random = match size {
+            // In the light build the line only delays reuse.
+            _ if !WIPE => 0,
             ..=SMALLEST => RANDOM_OF_SMALLEST,
             _ if RANDOM_PART / size > RANDOM_LEAST => RANDOM_PART / size,
             _ if fit < RANDOM_LEAST => fit,
