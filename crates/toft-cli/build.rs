@@ -8,8 +8,9 @@
 //! target folders: the outer cargo holds the lock of its target folder meanwhile.
 //!
 //! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`,
-//! `LIBTOFT_SECURE_PATH`, `LIBTOFT_SECURE_LIGHT_PATH` and `LIBTOFT_RECORD_PATH`. These names differ from the options of the
-//! library, so that a program started from that environment is not confused.
+//! `LIBTOFT_SECURE_PATH`, `LIBTOFT_SECURE_LIGHT_PATH` and `LIBTOFT_RECORD_PATH`. These names differ
+//! from the options of the library, so that a program started from that environment is not
+//! confused.
 
 use std::env;
 use std::fs;

@@ -68,8 +68,8 @@ enum Task {
     Test {
         /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom, musl;
         /// all of these if none is named. `musl-all`, `musl-secure` and `secure-light-core` run
-        /// more of it; `aarch64` needs Debian's cross compilers and qemu-user. `real` by name runs every program beside the
-        /// peers for hours, and writes docs/real.md
+        /// more of it; `aarch64` needs Debian's cross compilers and qemu-user. `real` by name runs
+        /// every program beside the peers for hours, and writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]

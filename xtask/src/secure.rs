@@ -1,8 +1,8 @@
 //! The secure builds: `libtoft-secure.so` and `libtoft-secure-light.so`, and an archive of each.
 //!
-//! They are the package `toft-preload` with the feature `secure` or `secure-light`. Cargo names what
-//! it builds after the package, so each is built in a separate folder and copied to where the others
-//! are, under its name.
+//! They are the package `toft-preload` with the feature `secure` or `secure-light`. Cargo names
+//! what it builds after the package, so each is built in a separate folder and copied to where the
+//! others are, under its name.
 
 use crate::place;
 use std::path::PathBuf;

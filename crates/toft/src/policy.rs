@@ -1,9 +1,10 @@
 //! The policy of the secure builds: what they do in addition to the default build, and where.
 //!
 //! The policy is chosen when the library is compiled. The feature `secure` is the secure build. The
-//! feature `secure-light` is the light one, which makes no pass over the bytes of a block. With both
-//! it is the secure build. Without a feature every constant here has the default build's value, and
-//! the machine code has no branches on it. The costs and limits of each are in `docs/secure.md`.
+//! feature `secure-light` is the light one, which makes no pass over the bytes of a block. With
+//! both it is the secure build. Without a feature every constant here has the default build's
+//! value, and the machine code has no branches on it. The costs and limits of each are in
+//! `docs/secure.md`.
 
 /// True in the secure build and in the light one.
 pub const SECURE: bool = cfg!(feature = "secure-light");

@@ -99,8 +99,8 @@ impl Canary {
     }
 
     /// Writes the canary of a slack of `slack` bytes, in a slot that ends at `end`, by the slot's
-    /// random word. A slot that was all zero still is, outside the slack. Other bytes of the last 16
-    /// become zero.
+    /// random word. A slot that was all zero still is, outside the slack. Other bytes of the last
+    /// 16 become zero.
     ///
     /// # Safety
     /// 1. As for `arm`; the slack is not zero, and no more than the slot.
