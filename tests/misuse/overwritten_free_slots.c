@@ -1,7 +1,7 @@
 // An attacker who writes an address over every byte of every free block gains nothing: what malloc
 // gives afterwards is heap, never the address written, and no two blocks overlap.
 // libc: skip glibc keeps its lists in free blocks
-// build: default the secure one names it
+// build: default,light the full secure one names it
 // promise: 1
 #include "common.h"
 

@@ -18,8 +18,8 @@
 //! // checked: WHY             libtoft_checked.so is preloaded as well
 //! // libc: skip WHY            holds for Toft and not for the C library
 //! // musl: skip WHY            left out in static programs with musl; `aarch64: skip WHY`: under the emulator
-//! // build: secure WHY       for the two secure builds; `full WHY`: not for the light one of them;
-//! //                         `default WHY`: for `libtoft.so` only
+//! // build: secure WHY       for these builds only, with commas between: `default`, `light`, `full`,
+//! //                         or `secure`, which is the last two
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! // machine: pkeys WHY        left out where processor or kernel have no protection keys
 //! ```
@@ -101,7 +101,7 @@ pub struct Source {
     /// Platforms that it is left out on, and why.
     pub skips: Vec<(String, String)>,
     /// The only builds that it is for, and in words which, and why.
-    pub builds: Option<(&'static [Build], String)>,
+    pub builds: Option<(Vec<Build>, String)>,
     /// Programs it needs, with their Debian packages.
     pub needs: Vec<(String, String)>,
     /// Why it needs protection keys, if it does.
@@ -224,12 +224,16 @@ impl Source {
             }
             "build" => {
                 let (build, why) = value.split_once(' ').ok_or(format!("no reason: {value}"))?;
-                let builds: &'static [Build] = match build {
-                    "secure" => &[Build::Light, Build::Secure],
-                    "full" => &[Build::Secure],
-                    "default" => &[Build::Default],
-                    _ => return Err(format!("not secure, full or default: {build}")),
-                };
+                let mut builds = Vec::new();
+                for word in build.split(',') {
+                    builds.extend_from_slice(match word {
+                        "secure" => &[Build::Light, Build::Secure][..],
+                        "light" => &[Build::Light],
+                        "full" => &[Build::Secure],
+                        "default" => &[Build::Default],
+                        _ => return Err(format!("no build: {word}")),
+                    });
+                }
                 self.builds = Some((builds, format!("for the {build} build: {why}")));
             }
             "needs" => {
@@ -298,7 +302,7 @@ mod tests {
         assert_eq!(source.beyond_emulation, Some("cannot start programs again"));
         assert_eq!(source.libc_skip.as_deref(), Some("because"));
         assert_eq!(source.needs, [("nm".to_owned(), "binutils".to_owned())]);
-        let builds: &[Build] = &[Build::Light, Build::Secure];
+        let builds = vec![Build::Light, Build::Secure];
         assert_eq!(source.builds, Some((builds, "for the secure build: it is".to_owned())));
         assert_eq!(source.skips, [("musl".to_owned(), "so".to_owned())]);
         let twin = source.as_twin();

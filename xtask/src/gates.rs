@@ -21,8 +21,13 @@ pub fn run() -> Result<Tally, String> {
     // Apart, because the fake system brings std, which the preload library cannot have.
     let core = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os"];
     check("lints of the core's tests", &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
-    let secure = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os,secure"];
-    check("lints of the secure core", &[&secure[..], &["--", "-Dwarnings"]].concat(), &[]);
+    for (name, features) in [
+        ("lints of the secure core", "fake-os,secure"),
+        ("lints of the light secure core", "fake-os,secure-light"),
+    ] {
+        let core = ["clippy", "--package", "toft", "--all-targets", "--features", features];
+        check(name, &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
+    }
     let arena = ["clippy", "--package", "toft-arena", "--all-targets", "--features", "all"];
     check("lints of the arena's features", &[&arena[..], &["--", "-Dwarnings"]].concat(), &[]);
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);

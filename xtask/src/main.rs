@@ -140,7 +140,7 @@ enum Task {
     /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour
     /// at most; a run that is stopped goes on where it was
     Misuse {
-        /// Build both libraries, and write the table into docs/misuse.md
+        /// Build all libraries, and write the table into docs/misuse.md
         #[arg(long)]
         page: bool,
         /// Passed on to toft-bench: `-- --help` lists them

@@ -23,7 +23,7 @@ const TIMES: u32 = 2;
 /// The test binary: a quick run on both builds, or a whole one beside the peers that writes the
 /// page.
 pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
-    crate::secure::build_all()?;
+    crate::secure::build(crate::secure::Strength::Full)?;
     let built = place::cargo()
         .args(["build", "--release", "--package", "toft-preload"])
         .status()

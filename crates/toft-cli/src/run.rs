@@ -120,7 +120,7 @@ pub struct Run {
     env: Vec<(String, OsString)>,
     /// Run on the secure build, which ends the program at heap corruption and verifies the heap
     /// at exit. It takes more time and memory. `--secure=light` makes no pass over freed blocks: it
-    /// takes less time, and does not detect writes after free
+    /// takes less time, and does not detect writes after free to blocks of up to 128 KiB
     #[arg(
         long,
         value_name = "STRENGTH",

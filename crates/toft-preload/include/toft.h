@@ -62,8 +62,8 @@ size_t toft_compact(void);
 size_t toft_pageout_cold(void);
 
 /* Verifies the heap of all threads while they run: the allocator's tables; with TOFT_FILL=free and
- * in the secure build, the contents of freed blocks; in the secure build, the bytes beside
- * large blocks. An error is reported on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is
+ * in the full secure build, the contents of freed blocks; in both secure builds, the bytes beside
+ * all blocks. An error is reported on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is
  * returned). Returns 0 if there is no error. */
 int toft_verify(void);
 

@@ -1,7 +1,7 @@
 //! The policy of the secure builds: what they do in addition to the default build, and where.
 //!
 //! The policy is chosen when the library is compiled. The feature `secure` is the secure build. The
-//! feature `secure-light` is the light one, which makes no pass over the bytes of a block. With
+//! feature `secure-light` is the light one, which makes no pass over blocks of up to 128 KiB. With
 //! both it is the secure build. Without a feature every constant here has the default build's
 //! value, and the machine code has no branches on it. The costs and limits of each are in
 //! `docs/secure.md`.
@@ -26,8 +26,9 @@ pub const RANDOM_ORDER: bool = SECURE;
 /// True if a freed block goes through a quarantine before it is free.
 pub const QUARANTINE: bool = SECURE;
 
-/// True if that also holds for small blocks. In the light build a small block is free at once, but
-/// `RANDOM_ORDER` decides when its slot is handed out again.
+/// True if that also holds for small blocks. In the light build a small block is free at once. Its
+/// slot is not handed out before the next claim of its group, and is then drawn among the claimed
+/// ones (`bin/draw.rs`), each of which is as likely as the gap before it is wide.
 pub const QUARANTINE_SMALL: bool = WIPE;
 
 /// The largest number of bytes of blocks that a thread has freed and that are still in quarantine.

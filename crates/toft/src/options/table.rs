@@ -204,7 +204,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_FILL",
         default: "off",
         kind: Kind::Word(FILL),
-        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The secure build always clears both",
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The full secure build always clears both, and the light one does not know it",
     },
     Entry {
         name: "TOFT_VERIFY",

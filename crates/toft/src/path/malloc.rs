@@ -330,7 +330,7 @@ impl<O: Os> Allocator<O> {
         };
         let Some(class) = class else {
             let (address, dirty) = self.allocate_large(heap, size, align, site)?;
-            if WIPE {
+            if SECURE {
                 clear(address, size.min(dirty));
             }
             return Some(address);
@@ -364,7 +364,7 @@ impl<O: Os> Allocator<O> {
             // Every new block is zero in this build.
             return self.block(heap, size, 1, site);
         }
-        if size > MEDIUM_MAX {
+        if bytes_with_slack(size) > MEDIUM_MAX {
             let (address, dirty) = self.allocate_large(heap, size, 1, site)?;
             clear(address, size.min(dirty));
             return Some(address);

@@ -1,10 +1,10 @@
 //! Finds writes to free slots whose pages are about to be given back, in the secure build.
 //!
-//! Every byte of a free slot is zero in this build, until a program writes to what it has freed.
-//! Malloc checks the slot before it hands it out. A page that is given back becomes zero again,
-//! which would hide the write. So the thread that gives pages back checks them first, and keeps
-//! those on which anything was written. Malloc then finds the write there. A block therefore need
-//! not be checked when it leaves the quarantine.
+//! Every byte of a free slot is zero in the full build, until a program writes to what it has
+//! freed. Malloc checks the slot before it hands it out. A page that is given back becomes zero
+//! again, which would hide the write. So the thread that gives pages back checks them first, and
+//! keeps those on which anything was written. Malloc then finds the write there. A block therefore
+//! need not be checked when it leaves the quarantine.
 
 use super::slab::Slab;
 use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};

@@ -6,6 +6,7 @@ extern crate std;
 use super::super::syscall::syscall;
 use core::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
@@ -36,7 +37,8 @@ fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
 
 impl Host {
     /// Reserves `len` bytes from a multiple of `align` on. Tests that run at the same time may fill
-    /// the address space, so it waits for them. Returns `None` if no range is left to wait for.
+    /// the address space, so it waits for them. Returns `None` if no range is left to wait for, or
+    /// none is dropped for a minute: threads may each have one and wait for a second.
     pub(super) fn reserve(len: usize, align: usize) -> Option<Host> {
         let mut ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -47,7 +49,12 @@ impl Host {
             if *ranges == 0 {
                 return None;
             }
-            ranges = DROPPED.wait(ranges).unwrap_or_else(PoisonError::into_inner);
+            let waited = DROPPED.wait_timeout(ranges, Duration::from_secs(60));
+            let (left, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            if time.timed_out() {
+                return None;
+            }
+            ranges = left;
         }
     }
 

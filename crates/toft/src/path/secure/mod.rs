@@ -9,9 +9,10 @@
 //! Beside reserved slots (`reserved.rs`) take_back and release check those, too.
 //! ```
 //!
-//! Each free goes this way, from any caller: there is no cache in front of it. Every byte of a free
-//! slot is zero; `hand_over` relies on that. A thread that gives pages back leaves those that are
-//! not zero (`slab/written.rs`). The fast path is in `fast.rs`.
+//! Each free goes this way, from any caller: there is no cache in front of it. In the light build
+//! only the last byte of a free slot is zero. In the other one every byte of a free slot is zero;
+//! `hand_over` relies on that. A thread that gives pages back leaves those that are not zero
+//! (`slab/written.rs`). The fast path is in `fast.rs`.
 
 mod fast;
 mod guard_pages;
