@@ -1,7 +1,7 @@
 // The secure build keeps all sites apart, whatever hints say, and says so once.
-// env: TOFT_HINTS=/tmp/toft-hints-of-nobody
+// env: TOFT_HINTS=/tmp/toft-missing-hints
 // build: secure the default one follows them
-// stderr: toft: TOFT_HINTS=/tmp/toft-hints-of-nobody is not for the secure build; using none
+// stderr: toft: TOFT_HINTS=/tmp/toft-missing-hints is not for the secure build; using none
 // promise: 29
 #include "many_sites.h"
 

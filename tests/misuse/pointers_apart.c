@@ -2,7 +2,7 @@
 // page, whatever lives and whatever is freed, in whatever thread, also in one that starts after
 // others have exited. Nor do two kinds of blocks that one function allocates, if it gives them
 // tokens.
-// build: secure each call site has a partition of its own there
+// build: secure each call site has a separate partition there
 // flags: -pthread
 // run: 24 sites
 // run: 64 sites

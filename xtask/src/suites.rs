@@ -218,7 +218,7 @@ fn core_with(features: &str) -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", features]);
     cargo.args(["--lib", "--test", "properties"]);
-    // The address space has room for seven systems of most tests, of which each has two at most.
+    // More tests at a time would wait for address space (`os/fake/host.rs`).
     cargo.env("RUST_TEST_THREADS", "3");
     Ok(cargo)
 }

@@ -335,9 +335,9 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// Frees a block; says no when it is free already. In the secure build `damaged` is told
-    /// where the block was missed, if it was; its pages are kept where there is a permit to ask for
-    /// them.
+    /// Frees a block. Returns false if it is free already. In the secure builds `damaged` is called
+    /// with the damage beside the block, if there is any. Pages are kept only with a permit for the
+    /// system call.
     pub fn free<'a>(
         &self,
         os: &impl Os,
