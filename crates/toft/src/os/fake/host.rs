@@ -42,8 +42,7 @@ impl Host {
     pub(super) fn reserve(len: usize, align: usize) -> Option<Host> {
         let mut ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(host) = Host::try_reserve(len, align) {
-                *ranges += 1;
+            if let Some(host) = Host::try_reserve(len, align, &mut ranges) {
                 return Some(host);
             }
             if *ranges == 0 {
@@ -58,7 +57,7 @@ impl Host {
         }
     }
 
-    fn try_reserve(len: usize, align: usize) -> Option<Host> {
+    fn try_reserve(len: usize, align: usize, ranges: &mut usize) -> Option<Host> {
         let all = mmap(0, len + align, FLAGS)?;
         let start = all.next_multiple_of(align);
         for (at, bytes) in [(all, start - all), (start + len, all + align - start)] {
@@ -67,6 +66,7 @@ impl Host {
                 unsafe { syscall(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]) };
             }
         }
+        *ranges += 1;
         Some(Host { start, len })
     }
 
@@ -158,5 +158,25 @@ impl Drop for Host {
         unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
         *RANGES.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         DROPPED.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_range_waits_until_there_is_room() {
+        const LEN: usize = 1 << 44;
+        let mut ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let fill = std::iter::from_fn(|| Host::try_reserve(LEN, 1 << 32, &mut ranges));
+        let all: Vec<Host> = fill.collect();
+        let waits = thread::spawn(|| Host::reserve(LEN, 1 << 32).is_some());
+        drop(ranges);
+        // It tries once in this time; if it is late it finds room at once, and this shows nothing.
+        thread::sleep(Duration::from_millis(100));
+        drop(all);
+        assert!(waits.join().unwrap());
     }
 }
