@@ -24,8 +24,12 @@ impl Memory {
     /// Returns pages that contain their number.
     fn new() -> Memory {
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let start = 0x1234_0000_0000;
-        Linux::detect().map(start, Self::LEN).unwrap();
+        // At a fixed address there may be another test's fake system, which is 16 TiB large.
+        let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+        // SAFETY: (1) a new mapping.
+        let start = unsafe { syscall(libc::SYS_mmap, [0, Self::LEN, both, flags, usize::MAX, 0]) };
+        let start = usize::try_from(start).unwrap();
         let advice = libc::MADV_NOHUGEPAGE as usize;
         // SAFETY: (1) a mapping of this test.
         unsafe { syscall(libc::SYS_madvise, [start, Self::LEN, advice, 0, 0, 0]) };
