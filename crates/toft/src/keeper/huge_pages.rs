@@ -81,8 +81,8 @@ impl<O: Os> Allocator<O> {
                 window = Window { start, first, ..Window::default() };
             }
             window.live += slab.live_slots() * slab.size();
-            // The addresses of a slab without pages may have another mapping by now.
-            window.broken |= slab.is_shared() || slab.is_dormant();
+            // Addresses of a slab that were unmapped may have another mapping by now.
+            window.broken |= slab.is_shared() || slab.is_dormant() || slab.is_without_tail();
         });
         self.at_window(pages, &window, look);
         self.make_blocks_huge(pages, look);

@@ -301,11 +301,12 @@ impl<O: Os> Allocator<O> {
         self.pool.add(bytes);
         self.pool.call_back(slab);
         if slab.is_dormant() {
-            if self.os.map(slab.base(), slab.tier().slab_bytes()).is_err() {
+            let bytes = slab.mapped_bytes(self.os.page_size());
+            if self.os.map(slab.base(), bytes).is_err() {
                 return false;
             }
             self.system_has_granted();
-            self.slabs_were_mapped(slab.base(), slab.tier().slab_bytes());
+            self.slabs_were_mapped(slab.base(), bytes);
             self.put_up_walls(slab);
             slab.wake(true);
             self.pool.call_back(slab);

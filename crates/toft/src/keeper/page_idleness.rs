@@ -122,8 +122,9 @@ impl<O: Os> Allocator<O> {
         let mut noted = Noted::default();
         // Compaction has its own watch on slabs, and the kernel allows only one.
         if !self.options.compact {
-            // The addresses of a slab without pages may have another mapping by now.
-            let there = |slab: &Slab| !slab.is_dormant();
+            // Addresses of a slab that were unmapped may have another mapping by now.
+            let page = self.os.page_size();
+            let there = |slab: &Slab| slab.present_bytes(page);
             self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
             self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
         }
@@ -179,7 +180,7 @@ impl<O: Os> Look<'_, O> {
         let stamp = slab.activity_ever();
         let quiet = slab.stamp.swap(stamp, Relaxed) == stamp;
         let mut warmth = Warmth::from_slab_bits(slab.warmth.load(Relaxed));
-        let bytes = slab.tier().slab_bytes();
+        let bytes = slab.mapped_bytes(self.all.os.page_size());
         self.at_run(
             &mut warmth,
             &Run { start: slab.base(), bytes, quiet, noted: self.noted.slabs },

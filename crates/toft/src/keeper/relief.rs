@@ -6,6 +6,10 @@ use crate::os::seccomp::Calls;
 use crate::slab::Slab;
 use crate::thread::{Heap, Seat};
 
+/// Bytes of tails that one refusal unmaps beyond the request. It takes some 2 ms if each tail is 12
+/// KiB.
+const TAIL_BYTES: usize = 16 << 20;
+
 impl<O: Os> Allocator<O> {
     /// The system has mapped memory.
     #[inline]
@@ -16,12 +20,13 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The system has no more: gives back unused memory of large blocks, of this heap and of
-    /// orphans. Asks every other thread to do so as its slabs become empty. That is address space
-    /// too, for where the limit is on address space; the addresses themselves stay with their
-    /// partitions.
+    /// The system has refused a request of `size` bytes: unmaps what is unused of large blocks, of
+    /// this heap and of orphans. Of slabs in use it unmaps the pages after the last slot, as many
+    /// as the request needs and a few more. Other threads give up slabs when these become empty.
+    /// Addresses stay with their partitions.
     #[cold]
-    pub(crate) fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
+    pub(crate) fn relieve(&self, heap: &Heap, seat: Option<&Seat>, size: usize) {
+        let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
         self.empty_quarantines(Some(heap), seat);
         self.large.drop_kept(&self.os);
@@ -29,20 +34,28 @@ impl<O: Os> Allocator<O> {
         self.small.retract(&self.os);
         self.medium.retract(&self.os);
         if seat.is_some() {
-            self.release_empty_slabs(heap);
+            self.release_address_space(heap, &mut wanted);
         }
         for number in 0..self.heaps.count() {
             self.with_threadless(number, |orphan, seat| {
                 self.collect(orphan, seat);
-                self.release_empty_slabs(orphan);
+                self.release_address_space(orphan, &mut wanted);
             });
         }
     }
 
-    fn release_empty_slabs(&self, heap: &Heap) {
+    /// Unmaps the heap's empty slabs. Unmaps tails of its other slabs, until that has freed the
+    /// bytes `wanted`, from which it subtracts them.
+    fn release_address_space(&self, heap: &Heap, wanted: &mut usize) {
         self.for_each_slab(|slab| {
-            if heap.owns(slab) && slab.is_listed() && slab.is_empty() && !slab.is_being_held() {
+            if !heap.owns(slab) || slab.is_being_held() {
+                return;
+            }
+            if slab.is_listed() && slab.is_empty() {
                 self.release_own(slab);
+            } else if *wanted != 0 {
+                let bytes = self.pool.unmap_tail(&self.os, slab);
+                *wanted = bytes.map_or(0, |bytes| wanted.saturating_sub(bytes));
             }
         });
     }
@@ -61,7 +74,8 @@ impl<O: Os> Allocator<O> {
     /// Keeps small what was mapped before it was known that such advice is allowed.
     pub(crate) fn keep_all_small(&self) {
         if self.small_pages {
-            let there = |slab: &Slab| !slab.is_dormant();
+            let page = self.os.page_size();
+            let there = |slab: &Slab| slab.present_bytes(page);
             self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
             self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
         }

@@ -34,7 +34,7 @@ impl<O: Os> Allocator<O> {
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
-                self.relieve(heap, heap.sit().as_ref());
+                self.relieve(heap, heap.sit().as_ref(), size);
                 allocate()
             }
             result => result,

@@ -142,7 +142,7 @@ impl<O: Os> Allocator<O> {
             Some(slab) => slab,
             // 7. idle memory, returned to the OS before a second attempt
             None => {
-                self.relieve(heap, Some(seat));
+                self.relieve(heap, Some(seat), bytes);
                 if QUARANTINE {
                     // `relieve` may have freed slots of this bin from a quarantine.
                     self.collect(heap, seat);

@@ -67,7 +67,7 @@ impl Pool {
         let awake = || batch.iter().flatten().filter(|slab| !slab.is_dormant());
         for (slab, piece) in awake().zip(&mut pieces) {
             slab.lie_dormant();
-            *piece = Piece::new(slab.base(), slab.tier().slab_bytes());
+            *piece = Piece::new(slab.base(), slab.mapped_bytes(os.page_size()));
             count += 1;
         }
         let Some(pieces) = pieces.get_mut(..count) else { return };

@@ -21,6 +21,7 @@ mod pool;
 mod pressure;
 mod room;
 mod sort;
+mod tails;
 mod trims;
 
 pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};

@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) lean: AtomicU32,
     /// The number of slabs that have ever received pages of another slab.
     pub(super) receivers: AtomicUsize,
+    /// The number of slabs whose tails were unmapped.
+    pub(super) tails: AtomicUsize,
 }
 
 /// All slabs that are empty and unowned.
@@ -264,7 +266,7 @@ impl Pool {
         let stays = damaged || slab.has_been_written();
         let armed = slab.armed_slots();
         slab.lie_dormant();
-        let (base, bytes) = (slab.base(), slab.tier().slab_bytes());
+        let (base, bytes) = (slab.base(), slab.mapped_bytes(os.page_size()));
         // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
         if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
             return;

@@ -55,7 +55,8 @@ impl Pool {
         let state = self.state();
         // In the secure build guard pages do not move, and no call site may get the data of
         // another.
-        if SECURE || to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
+        let whole = !to.is_dormant() && !to.is_without_tail();
+        if SECURE || !whole || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
         let small = to.class().is_small();
@@ -65,7 +66,7 @@ impl Pool {
         let touched = from.touched_bytes();
         // The new slab cannot use pages after its last slot.
         let useful = touched.min(to.slot_bytes());
-        if useful < MOVED_BYTES_MIN {
+        if useful < MOVED_BYTES_MIN || from.is_without_tail() {
             return self.clean_out(os, from, false);
         }
         // SAFETY: (1) a slab is part of one mapping. It is that of its plot, or a separate one if

@@ -82,8 +82,8 @@ impl Slab {
     }
 
     fn walls_of(&self, page: usize, slots: usize, each: &mut impl FnMut(usize, usize, bool)) {
-        let (size, all) = (self.size(), self.tier().slab_bytes());
-        if all < PAGES_LEAST * page {
+        let (size, all) = (self.size(), self.mapped_bytes(page));
+        if self.tier().slab_bytes() < PAGES_LEAST * page {
             return;
         }
         let is_wall = |slot| self.is_wall(slot);
@@ -111,7 +111,7 @@ impl Slab {
 
     /// Returns the number of bytes from the slab's start to the first guard page.
     pub fn bytes_before_walls(&self, page: usize) -> usize {
-        let mut bytes = self.tier().slab_bytes();
+        let mut bytes = self.mapped_bytes(page);
         self.walls(page, |start, _, _| bytes = bytes.min(start - self.base()));
         bytes
     }

@@ -25,6 +25,7 @@ mod slab;
 mod slots;
 mod states;
 mod suspended;
+mod tail;
 #[cfg(not(loom))]
 mod unused;
 mod written;

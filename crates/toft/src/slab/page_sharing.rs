@@ -16,7 +16,7 @@ use super::slots::{SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// A bit for each slot of a slab.
 pub type SlotSet = [u64; GROUPS];
@@ -79,7 +79,8 @@ impl Slab {
         if owner & !FLAGS == 0
             || owner & HOLDING != 0
             || self.is_dormant()
-            || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
+            // pairs: tail.
+            || self.owner.compare_exchange(owner, owner | HOLDING, SeqCst, Relaxed).is_err()
         {
             return false;
         }

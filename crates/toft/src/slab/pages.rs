@@ -156,13 +156,13 @@ impl Slab {
         (number(at)..=number(at + page - 1)).any(|slot| wanted(slot) == Some(true))
     }
 
-    /// Returns the bounds of the whole pages within the slots `first..end`, as offsets. The pages
-    /// after the slab's last slot are included.
+    /// Returns the bounds of the whole pages within the slots `first..end`, as offsets. The page
+    /// that contains the end of the slab's last slot is included. No page after it is, because it
+    /// may be unmapped (`tail.rs`).
     fn pages_of(&self, first: usize, end: usize, page: usize) -> (usize, usize) {
         let start = (first * self.size() + page - 1) & !(page - 1);
-        let bytes = self.tier().slab_bytes();
-        let end = if end == self.slots() { bytes } else { end * self.size() };
-        (start, end & !(page - 1))
+        let rest = if end == self.slots() { page - 1 } else { 0 };
+        (start, (end * self.size() + rest) & !(page - 1))
     }
 
     /// Marks the slots of `first..end` that are within the bytes `start..stop` as zero again.

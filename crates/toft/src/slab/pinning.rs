@@ -39,7 +39,8 @@ impl Slab {
     /// time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
-        self.unused_at.store(self.claim_mark(), Relaxed);
+        // Zero, because the pages of claimed slots are not given back this time.
+        self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
         // that writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
@@ -57,7 +58,8 @@ impl Slab {
         }
         if owner & !FLAGS == 0
             || owner & HOLDING != 0
-            || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
+            // pairs: tail.
+            || self.owner.compare_exchange(owner, owner | HOLDING, SeqCst, Relaxed).is_err()
         {
             self.tidy_at.store(0, Relaxed);
             return false;

@@ -161,7 +161,9 @@ pub struct Slab {
     /// Not zero if slots may have become free without a free. Written by the reclaimer and the
     /// owner.
     pub(super) disturbed: AtomicU8,
-    _padding_1: [AtomicU8; 1],
+    /// Not zero if the pages after the last slot were unmapped, or are about to be (`tail.rs`).
+    /// Written by the holder.
+    pub(super) without_tail: AtomicU8,
     /// The number of bytes of slots that do not count against the limit. Written by any thread.
     pub(super) uncounted: AtomicU32,
 

@@ -64,3 +64,31 @@ impl Slab {
         (state & TAKEN == 0).then_some(state & SOILED != 0)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use crate::slab::memory::slab_memory;
+
+    const PAGE: usize = 4096;
+
+    /// A hold that leaves the pages of claimed slots records nothing about them.
+    #[test]
+    fn pages_of_claims_that_were_not_given_back_are_remembered() {
+        let slab = Slab::nothing();
+        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        slab.publish(64, slots);
+        // As if all slots had been written to.
+        slab.wake(false);
+        slab.claim.store(0b1111, Relaxed);
+        assert!(slab.hold(PAGE, true), "it has a claim");
+        slab.note_unused(true);
+        slab.leave();
+        assert!(!slab.may_have_unused());
+        // The owner allocates and frees the same slots: the claim is as before.
+        slab.hold(PAGE, false);
+        slab.leave();
+        assert!(slab.may_have_unused());
+    }
+}

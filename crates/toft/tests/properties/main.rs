@@ -19,6 +19,7 @@ mod pool;
 mod shared;
 mod slots;
 mod sweep;
+mod tails;
 mod wishes;
 mod zones;
 

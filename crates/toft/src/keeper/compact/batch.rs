@@ -36,7 +36,7 @@ impl<O: Os> Allocator<O> {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
             // What its owner is just changing is left alone: `turn` remembers to leave it.
-            if !quiet || slab.is_dormant() {
+            if !quiet || slab.is_dormant() || slab.is_without_tail() {
                 self.let_go_of(slab);
                 *place = None;
             }

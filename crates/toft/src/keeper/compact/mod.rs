@@ -203,6 +203,7 @@ impl<O: Os> Allocator<O> {
         // Pages of slots of a page or more are returned to the OS without compaction.
         let wanted = slab.size() < self.os.page_size()
             && !slab.is_dormant()
+            && !slab.is_without_tail()
             && self.heaps.heap_at(owner).is_some()
             && (slab.is_shared() || slab.is_sparse(SPARSE));
         if !wanted {

@@ -41,9 +41,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         (0..self.begun()).map(bytes).sum()
     }
 
-    /// Calls `each` with the start and length of the mapped addresses, without the slabs that are
-    /// not `there`. The ranges are as few as possible.
-    pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
+    /// Calls `each` with the start and length of the mapped addresses: of each slab the bytes from
+    /// its start that `mapped_bytes` returns. The ranges are as few as possible.
+    pub fn for_each_range(
+        &self,
+        mapped_bytes: impl Fn(&D) -> usize,
+        mut each: impl FnMut(usize, usize),
+    ) {
         for n in 0..self.begun() {
             let mapped = self.growth(n).counts().mapped as usize;
             if mapped == 0 {
@@ -53,8 +57,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let end = start + mapped;
             for index in self.handed_out(n) {
                 let slab = self.slab(index);
-                if !slab.is_open() || !there(slab) {
-                    each(start << Self::SHIFT, (index - start) << Self::SHIFT);
+                let bytes = if slab.is_open() { mapped_bytes(slab) } else { 0 };
+                if bytes < 1 << Self::SHIFT {
+                    each(start << Self::SHIFT, ((index - start) << Self::SHIFT) + bytes);
                     start = index + 1;
                 }
             }
@@ -63,7 +68,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     }
 
     /// Returns the bytes of slabs that were mapped, without those that were unmapped before they
-    /// were handed out. Reads no plot.
+    /// were handed out. What a slab has unmapped since counts. Reads no plot.
     pub fn mapped_at_most(&self) -> usize {
         (self.extra()[2].load(Relaxed) as usize) << Self::SHIFT
     }
