@@ -57,7 +57,7 @@ fn slabs_give_up_what_has_no_slots() {
     }
 }
 
-/// The twin: as long as the system grants what is asked for, no slab loses its tail.
+/// The twin: as long as the system grants memory, no slab loses its tail.
 #[test]
 fn where_memory_is_not_short_slabs_stay_whole() {
     let (_, allocator) = allocator(AT_ONCE);
