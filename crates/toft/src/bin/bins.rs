@@ -252,7 +252,7 @@ impl Bins {
     /// with free slots. Slabs without free slots leave the list. Returns false if the bin has no
     /// slab that can be used now.
     ///
-    /// `wake` maps the pages of a dormant slab, or asks for a suspended slab. It returns true if
+    /// `wake` maps the pages of a dormant slab, or resumes a suspended slab. It returns true if
     /// the slab may be used.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
@@ -286,7 +286,7 @@ impl Bins {
     ) -> bool {
         let mut before = current;
         while let Some(slab) = slab_at(before.next()) {
-            if !(slab.is_awake() || slab.is_aside() && wake(slab)) {
+            if !(slab.is_awake() || slab.is_suspended() && wake(slab)) {
                 before = slab;
                 continue;
             }

@@ -44,7 +44,7 @@ impl<O: Os> Allocator<O> {
         self.move_quarantine(orphan, seat);
         orphan.part_with_empty(seat, self.heaps.partitions(), |slab| {
             self.verify_reserved(slab, Call::Free);
-            if slab.must_be_asked_for() || slab.is_dormant() {
+            if slab.may_be_uncounted() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);
             } else {
                 self.pool.put(slab);

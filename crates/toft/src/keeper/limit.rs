@@ -1,17 +1,17 @@
 //! The limit, held: who may grow, and what is done before a request is refused.
 //!
 //! ```text
-//! counted   slots of slabs that have pages, but for those set aside as untouched (`slab/suspended.rs`)
+//! counted   slots of slabs that have pages, without uncounted ones (`slab/suspended.rs`)
 //!           large blocks: live, behind them, kept       descriptors, heaps
 //! over?     1. what is kept goes, as much as is needed
 //!           2. slabs of the bin with any free slot are listed, and drawn from
 //!           3. what has changed in slabs of this thread, and of those that have ended: pages of free
-//!              slots go, and what is untouched is set aside
+//!              slots go, and slabs with untouched pages are suspended
 //!           4. the same for slabs of running threads, where that may be enough
 //!           5. the request is refused
 //! ```
 //!
-//! Only growth is checked: a slab that gets pages, one that is called back, a large block. A count
+//! Only growth is checked: a slab that gets pages, one that is resumed, a large block. A count
 //! remains valid, in the counters, until malloc draws from the slab again. A slab that has been
 //! counted is passed by until something is freed there. So a second refusal costs a check of each
 //! descriptor.
@@ -224,7 +224,7 @@ impl<O: Os> Allocator<O> {
         }
         slab.note_count();
         let bytes = self.least_uncounted(slab);
-        if bytes != 0 && (slab.is_dormant() || slab.set_aside()) {
+        if bytes != 0 && (slab.is_dormant() || slab.suspend()) {
             self.pool.leave_uncounted(slab, bytes);
         }
     }
@@ -246,10 +246,11 @@ impl<O: Os> Allocator<O> {
         let mut any = false;
         self.for_each_slab(|slab| {
             if others(slab) {
-                any |= slab.is_dormant() || self.least_uncounted(slab) != 0 && slab.set_aside();
+                any |= slab.is_dormant() || self.least_uncounted(slab) != 0 && slab.suspend();
             }
         });
-        // Owners either see that a slab is aside before they claim from it, or are seen to claim.
+        // Owners either see that a slab is suspended before they claim from it, or are seen to
+        // claim.
         if any && !self.barrier() {
             return false;
         }
@@ -264,10 +265,10 @@ impl<O: Os> Allocator<O> {
             }
             slab.note_count();
             let bytes = self.least_uncounted(slab);
-            if slab.must_be_asked_for() {
+            if slab.may_be_uncounted() {
                 self.pool.leave_uncounted(slab, bytes);
             } else if bytes != 0 {
-                // Called back meanwhile, or something was freed.
+                // Resumed meanwhile, or something was freed.
                 slab.is_not_counted();
                 all = false;
             }
@@ -287,19 +288,19 @@ impl<O: Os> Allocator<O> {
         self.limit.figures()
     }
 
-    /// Makes a slab of the caller's usable, if the limit and the system allow that: calls it back
-    /// where it was set aside, maps its pages where it is dormant.
+    /// Makes a slab of the caller's usable, if the limit and the system allow that: resumes it if
+    /// it is suspended, maps its pages if it is dormant.
     pub(crate) fn wake(&self, slab: &Slab) -> bool {
         // From here on no thread uncounts its bytes; its owner is here, so no thread draws from it.
-        slab.call_back();
-        let bytes = slab.count_again();
+        slab.resume();
+        let bytes = slab.take_uncounted();
         let Ok(_promise) = self.promise(bytes) else {
-            slab.set_aside();
-            slab.count_less(bytes);
+            slab.suspend();
+            slab.add_uncounted(bytes);
             return false;
         };
         self.pool.add(bytes);
-        self.pool.call_back(slab);
+        self.pool.resume(slab);
         if slab.is_dormant() {
             let bytes = slab.mapped_bytes(self.os.page_size());
             if self.os.map(slab.base(), bytes).is_err() {
@@ -309,7 +310,7 @@ impl<O: Os> Allocator<O> {
             self.slabs_were_mapped(slab.base(), bytes);
             self.put_up_walls(slab);
             slab.wake(true);
-            self.pool.call_back(slab);
+            self.pool.resume(slab);
         }
         true
     }
@@ -319,7 +320,7 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn release_own(&self, slab: &Slab) {
         self.pool.release(&self.os, slab, true);
         if slab.is_awake() {
-            self.pool.call_back(slab);
+            self.pool.resume(slab);
         }
     }
 }

@@ -201,7 +201,7 @@ impl<O: Os> Allocator<O> {
         let pressure = self.pressure().is_on();
         self.verify_reserved(slab, Call::Free);
         if heap.part_with(seat, slab) {
-            if slab.is_aside() {
+            if slab.is_suspended() {
                 // With its pages in the pool the slab would count for more bytes than it does now.
                 self.pool.put_clean(&self.os, slab);
             } else {

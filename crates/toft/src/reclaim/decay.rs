@@ -58,7 +58,7 @@ impl Pool {
                 && slab.has_been_written()
             {
                 // Treated as if the system had refused to take the pages.
-                slab.lie_dormant();
+                slab.make_dormant();
                 slab.wake(false);
                 self.shelve(slab);
                 *place = None;
@@ -66,7 +66,7 @@ impl Pool {
         }
         let awake = || batch.iter().flatten().filter(|slab| !slab.is_dormant());
         for (slab, piece) in awake().zip(&mut pieces) {
-            slab.lie_dormant();
+            slab.make_dormant();
             *piece = Piece::new(slab.base(), slab.mapped_bytes(os.page_size()));
             count += 1;
         }

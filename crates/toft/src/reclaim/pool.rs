@@ -138,8 +138,8 @@ impl Pool {
 
     /// Puts an empty slab into the pool. Its owner has given it up.
     pub fn put(&self, slab: &Slab) {
-        if slab.must_be_asked_for() {
-            self.call_back(slab);
+        if slab.may_be_uncounted() {
+            self.resume(slab);
         }
         self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
@@ -154,7 +154,7 @@ impl Pool {
     /// Puts in an empty slab that is not worth keeping, after its pages are returned to the OS.
     pub fn put_clean(&self, os: &impl Os, slab: &Slab) {
         self.release(os, slab, false);
-        self.call_back(slab);
+        self.resume(slab);
         self.state().total.fetch_sub(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
     }
@@ -184,21 +184,21 @@ impl Pool {
     }
 
     /// Counts all bytes of a slab again, and allows its use. The caller holds the slab.
-    pub fn call_back(&self, slab: &Slab) {
-        self.add(slab.count_again());
-        slab.call_back();
+    pub fn resume(&self, slab: &Slab) {
+        self.add(slab.take_uncounted());
+        slab.resume();
         // A thread may have left bytes uncounted meanwhile, because it did not see this call.
-        self.add(slab.count_again());
+        self.add(slab.take_uncounted());
     }
 
-    /// Leaves `bytes` bytes of an owned slab uncounted until it is called back. The slab is
+    /// Leaves `bytes` bytes of an owned slab uncounted until it is resumed. The slab is
     /// suspended or dormant. One thread at a time.
     pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
         let before = slab.leave_uncounted(bytes);
         self.add(before);
         self.state().total.fetch_sub(bytes, Relaxed);
-        if !slab.must_be_asked_for() {
-            self.add(slab.count_again());
+        if !slab.may_be_uncounted() {
+            self.add(slab.take_uncounted());
         }
     }
 
@@ -245,7 +245,7 @@ impl Pool {
     /// Puts a slab that was kept on its clean stack. Its pages have been returned to the OS.
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
         // A limit's count may have left bytes of the slab uncounted in its owner's last moment.
-        self.add(slab.count_again());
+        self.add(slab.take_uncounted());
         let bytes = slab.slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
         self.state().total.fetch_sub(bytes, Relaxed);
@@ -265,7 +265,7 @@ impl Pool {
         let damaged = slab.has_reserved_damage(|address| self.secret.reserved_word(address));
         let stays = damaged || slab.has_been_written();
         let armed = slab.armed_slots();
-        slab.lie_dormant();
+        slab.make_dormant();
         let (base, bytes) = (slab.base(), slab.mapped_bytes(os.page_size()));
         // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
         if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {

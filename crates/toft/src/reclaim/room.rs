@@ -74,7 +74,7 @@ impl Pool {
         // is clean.
         match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
             Ok(()) => {
-                from.lie_dormant();
+                from.make_dormant();
                 from.wake(true);
                 if !to.has_received() {
                     state.receivers.fetch_add(1, Relaxed);
@@ -96,7 +96,7 @@ impl Pool {
                 if error == Error::Unsupported {
                     state.receivers.store(RECEIVERS_MAX, Relaxed);
                 } else {
-                    to.lie_dormant();
+                    to.make_dormant();
                 }
                 self.clean_out(os, from, false)
             }

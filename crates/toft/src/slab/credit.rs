@@ -113,7 +113,7 @@ impl Slab {
 
     /// Makes an empty slab dormant, before its pages are given back. From here on no slot may be
     /// claimed. Owner only.
-    pub fn lie_dormant(&self) {
+    pub fn make_dormant(&self) {
         debug_assert_eq!(self.held(), 0);
         self.unclaim();
         self.awake.store(DORMANT, Relaxed);
@@ -212,7 +212,7 @@ impl Slab {
     /// Counts the free slots again, because some became free without a counted free. Returns what
     /// to do. Owner only.
     #[cold]
-    pub(super) fn count_anew(&self) -> Spent {
+    pub(super) fn recount(&self) -> Spent {
         // A swap, because it reads the last 1 that was stored. The slots that became free before
         // that 1 are then counted here. A store could overwrite a 1 whose slots are not visible
         // below yet. pairs: the stores of 1, Release.

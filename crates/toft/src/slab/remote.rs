@@ -75,7 +75,7 @@ impl Slab {
         }
         if self.disturbed.load(Relaxed) != 0 {
             self.frees.store(self.frees.load(Relaxed) + u64::from(frees), Relaxed);
-            return self.count_anew();
+            return self.recount();
         }
         self.spend_credit(frees)
     }

@@ -70,7 +70,7 @@ pub(super) const DORMANT: u8 = 0;
 /// A value of `awake`: slots may be claimed.
 pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
-pub(super) const ASIDE: u8 = 2;
+pub(super) const SUSPENDED: u8 = 2;
 /// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
 const WALLED: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
@@ -151,8 +151,8 @@ pub struct Slab {
     pub(super) heat: AtomicU8,
     /// Not zero if the slab is on its bin's list.
     pub(super) listed: AtomicU8,
-    /// DORMANT, AWAKE or ASIDE: slots are claimed only if the slab's pages are mapped and may be
-    /// used. Written by the owner. Near a limit, the counting thread suspends the slab
+    /// DORMANT, AWAKE or SUSPENDED: slots are claimed only if the slab's pages are mapped and may
+    /// be used. Written by the owner. Near a limit, the counting thread suspends the slab
     /// (`suspended.rs`).
     pub(super) awake: AtomicU8,
     /// Not zero if the slab has ever received pages of another slab. It then has a separate

@@ -2,26 +2,25 @@
 //! does not count against the limit. Malloc must ask before it draws from such a slab again.
 //!
 //! ```text
-//!            set_aside               call_back
-//! awake  ------------------> aside ------------> awake
-//!    '--- lie_dormant ---> dormant --- wake ------^
+//! awake --- suspend -------> suspended --- resume ---> awake
+//!    '----- make_dormant ---> dormant ---- wake --------^
 //! ```
 //!
 //! The `uncounted` bytes of a suspended or dormant slab are subtracted from the count. They are
-//! added again when the slab is called back or woken.
+//! added again when the slab is resumed or woken.
 //!
 //! Only slots that the owner has claimed may be handed out meanwhile. So when every thread has
-//! passed a barrier after `set_aside`, memory that is neither claimed nor touched stays so until
-//! the slab is called back. The exception is an owner in the middle of claiming, which can be seen.
-//! Only the owner calls a slab back, so it never takes a slab for full that was suspended a moment
+//! passed a barrier after `suspend`, memory that is neither claimed nor touched stays so until
+//! the slab is resumed. The exception is an owner in the middle of claiming, which can be seen.
+//! Only the owner resumes a slab, so it never takes a slab for full that was suspended a moment
 //! ago.
 //!
-//! A thread that calls a slab back adds to the count what it takes out of `uncounted`. A thread
+//! A thread that resumes a slab adds to the count what it takes out of `uncounted`. A thread
 //! that adds to `uncounted` checks afterwards if the slab is still suspended, and takes the bytes
 //! out again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in
 //! the middle of this.
 
-use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
+use super::slab::{AWAKE, GROUP_SLOTS, GROUPS, SUSPENDED, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -32,26 +31,27 @@ impl Slab {
         self.awake.load(Relaxed) == AWAKE
     }
 
-    /// Returns true if the slab's bytes may be left uncounted: malloc asks before it draws from it.
-    pub fn must_be_asked_for(&self) -> bool {
+    /// Returns true if bytes of the slab may be uncounted: malloc asks before it draws from the
+    /// slab.
+    pub fn may_be_uncounted(&self) -> bool {
         self.awake.load(SeqCst) != AWAKE
     }
 
-    /// Returns true if the slab is suspended: it has its pages, and must be called back before use.
-    pub fn is_aside(&self) -> bool {
-        self.awake.load(SeqCst) == ASIDE
+    /// Returns true if the slab is suspended: it has its pages, and must be resumed before use.
+    pub fn is_suspended(&self) -> bool {
+        self.awake.load(SeqCst) == SUSPENDED
     }
 
     /// Suspends the slab. Returns true if it is then suspended.
-    pub fn set_aside(&self) -> bool {
-        let before = self.awake.compare_exchange(AWAKE, ASIDE, SeqCst, Relaxed);
-        before.map_or_else(|now| now == ASIDE, |_| true)
+    pub fn suspend(&self) -> bool {
+        let before = self.awake.compare_exchange(AWAKE, SUSPENDED, SeqCst, Relaxed);
+        before.map_or_else(|now| now == SUSPENDED, |_| true)
     }
 
     /// Lets slots of a suspended slab be claimed again. Holder of the slab only.
-    pub fn call_back(&self) {
+    pub fn resume(&self) {
         self.is_not_counted();
-        let _ = self.awake.compare_exchange(ASIDE, AWAKE, SeqCst, Relaxed);
+        let _ = self.awake.compare_exchange(SUSPENDED, AWAKE, SeqCst, Relaxed);
     }
 
     /// Returns true if counting the slab again would find nothing new. Since the last count, no
@@ -84,7 +84,7 @@ impl Slab {
 
     /// Takes the bytes that do not count, and returns their number. They count from here on: the
     /// caller adds them.
-    pub fn count_again(&self) -> usize {
+    pub fn take_uncounted(&self) -> usize {
         if self.uncounted.load(SeqCst) == 0 { 0 } else { self.uncounted.swap(0, AcqRel) as usize }
     }
 
@@ -94,9 +94,9 @@ impl Slab {
         self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 
-    /// Leaves bytes uncounted after all that `count_again` has returned and the caller has not
+    /// Leaves bytes uncounted after all that `take_uncounted` has returned and the caller has not
     /// added.
-    pub fn count_less(&self, bytes: usize) {
+    pub fn add_uncounted(&self, bytes: usize) {
         self.uncounted.fetch_add(bytes as u32, SeqCst);
     }
 
