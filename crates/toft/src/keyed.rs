@@ -1,10 +1,10 @@
 //! Numbers that cannot be foretold from outside, made from secrets of the process. The kernel is
 //! not asked each time, because a filter of system calls may forbid that.
 //!
-//! - [`Key`], a mixture that can be undone, for what programs may see: handles, and where walls
-//!   stand. It is of the kind of Even and Mansour: a public permutation between two secret words.
-//!   An observer of some of its values learns nothing of others with less work than to try 2^32
-//!   keys on as many values.
+//! - [`Key`], a mixture that can be undone, for what programs may see: handles, and where guard
+//!   pages stand. It is of the kind of Even and Mansour: a public permutation between two secret
+//!   words. An observer of some of its values learns nothing of others with less work than to try
+//!   2^32 keys on as many values.
 //! - [`Secret`], one product, for what each malloc and free of the secure build reads and no
 //!   program may read: canaries.
 //!

@@ -76,12 +76,12 @@ pub const LARGE_WAIT_SHARE: usize = 4;
 /// The smallest and the largest distance from the end of the first slot after a guard page to the
 /// next guard page of the slab, in bytes. A linear overflow from that slot passes no more than the
 /// largest. One pair is for the small tier and one for the medium tier. Each distance is random.
-pub const WALL_REACH: [(usize, usize); 2] = [(24 << 10, 48 << 10), (32 << 10, 56 << 10)];
+pub const GUARD_PAGE_DISTANCE: [(usize, usize); 2] = [(24 << 10, 48 << 10), (32 << 10, 56 << 10)];
 
 /// The number of mappings that guard pages may cost, on a system whose guard pages need mappings.
 /// Beyond half of the number, only the guard pages at the ends of slabs are set up. Beyond all of
 /// it, none are.
-pub const WALL_MAPPINGS: usize = 4096;
+pub const GUARD_PAGE_MAPPINGS: usize = 4096;
 
 /// The largest number of bytes of addresses for zero-size blocks.
 pub const NOTHING_SPAN: usize = 4 << 30;

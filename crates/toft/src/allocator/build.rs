@@ -26,7 +26,7 @@ impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
         // Slots that share memory with others cannot be told from what was written after a free;
-        // and where slabs share pages, walls would move.
+        // and where slabs share pages, guard pages would move.
         let compact = options.compact && !SECURE;
         let partitions = options.partitions_there_are();
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;

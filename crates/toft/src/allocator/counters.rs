@@ -18,8 +18,8 @@ pub(crate) struct Counters {
     pressure: Pressure,
     /// Random words drawn. Any thread; which one has which does not matter.
     drawn: AtomicU64,
-    /// Mappings that walls have cost. Any thread.
-    wall_mappings: AtomicUsize,
+    /// Mappings that guard pages have cost. Any thread.
+    guard_page_mappings: AtomicUsize,
     /// A bit for each wish that could not be fulfilled, and of which that was said. Any thread.
     told: AtomicU32,
     filter: Filter,
@@ -73,9 +73,9 @@ impl<O: Os> Allocator<O> {
         &self.counters().pressure
     }
 
-    /// Mappings that walls have cost.
-    pub fn wall_mappings(&self) -> &AtomicUsize {
-        &self.counters().wall_mappings
+    /// Mappings that guard pages have cost.
+    pub fn guard_page_mappings(&self) -> &AtomicUsize {
+        &self.counters().guard_page_mappings
     }
 
     /// Which wishes were said not to be fulfilled.

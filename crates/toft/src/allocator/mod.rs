@@ -83,7 +83,7 @@ pub struct Allocator<O> {
     pub(crate) long_vectors: Long,
     /// The share of its places that a quarantine uses.
     pub(crate) quarantine_share: usize,
-    /// Where walls are. Secure build only.
+    /// Where guard pages are. Secure build only.
     key: Key,
     pub(crate) os: O,
     pub(crate) options: Options,

@@ -308,7 +308,7 @@ impl<O: Os> Allocator<O> {
             }
             self.system_has_granted();
             self.slabs_were_mapped(slab.base(), bytes);
-            self.put_up_walls(slab);
+            self.set_up_guard_pages(slab);
             slab.wake(true);
             self.pool.resume(slab);
         }

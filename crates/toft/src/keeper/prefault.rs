@@ -37,7 +37,7 @@ impl<O: Os> Allocator<O> {
         slab.row.store(row, Relaxed);
         let page = self.os.page_size();
         let bytes = worth(slab.slots() * slab.size(), row.into(), page);
-        let bytes = if SECURE { bytes.min(slab.bytes_before_walls(page)) } else { bytes };
+        let bytes = if SECURE { bytes.min(slab.bytes_before_guard_page(page)) } else { bytes };
         // Of a block that is larger than a page the program may never touch some pages. Pages of an
         // empty slab may have come here, or the attempt has cost the mapping.
         if bytes == 0

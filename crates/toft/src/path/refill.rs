@@ -174,9 +174,9 @@ impl<O: Os> Allocator<O> {
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
-        self.choose_walls(slab, slots);
+        self.choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
-        self.put_up_walls(slab);
+        self.set_up_guard_pages(slab);
         self.pool.grow(&self.os, slab);
         self.note_growth();
         self.system_has_granted();

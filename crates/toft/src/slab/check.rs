@@ -156,7 +156,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::states::WALL;
+    use crate::slab::states::GUARD_PAGE;
     use std::boxed::Box;
     extern crate std;
 
@@ -174,7 +174,7 @@ mod tests {
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);
             assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
         }
-        assert!(is_state(WALL) && !is_state(NO_SLOT));
+        assert!(is_state(GUARD_PAGE) && !is_state(NO_SLOT));
     }
 
     /// The check finds each change that a stray write can make.

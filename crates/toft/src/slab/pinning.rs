@@ -26,8 +26,8 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    ARMED, DIRTY, DIRTY_FRESH, GONE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED, SOILED,
-    TAKEN, WALL, ZERO_CLEAN, ZERO_FRESH,
+    ARMED, DIRTY, DIRTY_FRESH, GONE, GUARD_PAGE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED,
+    SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -110,7 +110,7 @@ impl Slab {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
-            WALL | RESERVED if SECURE => Some(false),
+            GUARD_PAGE | RESERVED if SECURE => Some(false),
             ARMED if SECURE => Some(true),
             GONE => Some(false),
             state if state & TAKEN == 0 => {
@@ -188,7 +188,7 @@ impl Slab {
     pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
-            WALL if SECURE => Some(false),
+            GUARD_PAGE if SECURE => Some(false),
             GONE => Some(false),
             state if state & HELD == HELD => Some(state & SOILED != 0),
             _ => None,

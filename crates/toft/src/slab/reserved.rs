@@ -15,7 +15,7 @@
 //! it reports damage, because pages may be given back at that moment.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
+use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::SECURE;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -153,7 +153,7 @@ impl Slab {
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
     /// takes its place.
     pub fn is_nobodys_slot(&self, slot: usize) -> bool {
-        matches!(self.state_of(slot).load(Relaxed), WALL | RESERVED | ARMED)
+        matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
     }
 
     /// Disarms the reserved slots on the pages between two offsets, which are about to be given

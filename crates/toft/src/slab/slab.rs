@@ -72,7 +72,7 @@ pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
 pub(super) const SUSPENDED: u8 = 2;
 /// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
-const WALLED: usize = if SECURE { 1 } else { 0 };
+const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
 
@@ -116,17 +116,17 @@ pub struct Slab {
     /// The address of slot 0.
     pub(crate) base: AtomicUsize,
     /// Default build: the first call site that drew from this slab.
-    pub(super) site_first: [AtomicUsize; 1 - WALLED],
+    pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
     /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
     /// opened.
-    pub(super) words: [AtomicU64; 2 * WALLED],
+    pub(super) words: [AtomicU64; 2 * SECURE_LEN],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
     /// Secure build: the number of reserved slots, in the lowest byte, and their slot numbers in
     /// the other bytes (`reserved.rs`). Set when the slab is opened.
-    pub(super) reserved: [AtomicU32; WALLED],
-    _line_0: [AtomicU32; 3 - 3 * WALLED],
+    pub(super) reserved: [AtomicU32; SECURE_LEN],
+    _line_0: [AtomicU32; 3 - 3 * SECURE_LEN],
 
     /// The slots of the claimed group that malloc hands out next. Written by the owner.
     pub(super) claim: AtomicU64,
@@ -206,7 +206,7 @@ pub struct Slab {
     previous: AtomicUsize,
     /// Secure build: the first call site that drew from this slab. It is aligned at this place in
     /// both builds, so the empty array of the default build adds no padding.
-    pub(super) site_last: [AtomicUsize; WALLED],
+    pub(super) site_last: [AtomicUsize; SECURE_LEN],
     /// The slab's number of frees when its pages were last given back, or zero. Written like
     /// `seen`.
     pub(super) tidy_at: AtomicU32,
@@ -216,14 +216,14 @@ pub struct Slab {
     /// Secure build: the number of 4 KiB pages among the slots that are guard pages
     /// (`guard_pages.rs`). Set when the slab is opened.
     #[cfg_attr(loom, allow(dead_code))]
-    pub(super) walled: [AtomicU32; WALLED],
+    pub(super) guard_pages: [AtomicU32; SECURE_LEN],
     /// The slab's activity at the last scan for compaction. Written by the compacting thread.
     pub(super) calm: AtomicU32,
     /// The page idleness at the last scan for cold pages. Written by the scanning threads, in turn.
     pub(crate) warmth: AtomicU32,
     /// The value of `activity_ever` at the last scan for cold pages. Written like `warmth`.
     pub(crate) stamp: AtomicU32,
-    _line_7: [AtomicU32; 5 * WALLED],
+    _line_7: [AtomicU32; 5 * SECURE_LEN],
 
     /// Secure build: the slack of each slot (`requested_sizes.rs`).
     pub(super) slacks: super::requested_sizes::Slacks,

@@ -107,12 +107,12 @@ impl Slab {
 
     /// Returns the number of bytes of the slots, without the guard pages among them.
     pub fn slot_bytes(&self) -> usize {
-        self.slots() * self.size() - if SECURE { self.walled_bytes() } else { 0 }
+        self.slots() * self.size() - if SECURE { self.guard_page_bytes() } else { 0 }
     }
 
     /// Returns zero, because the model checker's slabs have no guard pages.
     #[cfg(loom)]
-    fn walled_bytes(&self) -> usize {
+    fn guard_page_bytes(&self) -> usize {
         0
     }
 

@@ -89,7 +89,7 @@ fn cold_data_goes_and_hot_data_stays() {
 #[test]
 fn slabs_that_are_drawn_from_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
-    // Fewer than a slab has, with or without walls.
+    // Fewer than a slab has, with or without guard pages.
     let blocks = program.take_many(40, 1000, 1);
     for _ in 0..6 {
         // No thread writes to the rest of the slab's pages.

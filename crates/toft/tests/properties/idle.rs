@@ -100,7 +100,7 @@ fn pages_of_free_slots_go_back_beside_live_ones() {
 #[test]
 fn pages_in_use_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
-    // Fewer than a slab has, with or without walls.
+    // Fewer than a slab has, with or without guard pages.
     let blocks: Vec<usize> = (0..40).map(|_| program.take(1000, 1)).collect();
     for &address in &blocks[1..] {
         program.free(address);

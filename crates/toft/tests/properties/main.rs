@@ -23,7 +23,7 @@ mod tails;
 mod wishes;
 mod zones;
 
-// The secure build has no shared pages, and walls between its slabs.
+// The secure build has no shared pages, and guard pages between its slabs.
 #[cfg(not(feature = "secure-light"))]
 mod compact;
 #[cfg(not(feature = "secure-light"))]
@@ -42,8 +42,8 @@ mod ready;
 mod threads;
 
 #[cfg(feature = "secure-light")]
+mod guard_pages;
+#[cfg(feature = "secure-light")]
 mod reserved;
 #[cfg(feature = "secure-light")]
 mod secure;
-#[cfg(feature = "secure-light")]
-mod walls;

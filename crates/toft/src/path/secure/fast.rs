@@ -177,7 +177,7 @@ impl<O: Os> Allocator<O> {
             let word = slab.word(slot);
             // SAFETY: (1) the byte before the slot of a live block that the program has given back.
             // It is on the same page, or in a slot of a slab that has a live block. The pages of
-            // that slab are mapped but for walls, and for slots never handed out.
+            // that slab are mapped but for guard pages, and for slots never handed out.
             let before = unsafe { Canary::last_byte_differs(slab.word_before(word), address) };
             if before | slab.may_be_beside_armed(slot) != 0 {
                 return self.free_closely(heap, slab, slot, address, call);

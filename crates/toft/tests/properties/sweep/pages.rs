@@ -74,7 +74,7 @@ fn pages_of_what_a_sleeping_thread_has_claimed_go() {
         // All but the pages that live blocks share.
         let rest = slots_beside(&program, live[0]) - live.len();
         let all = rest * size;
-        // And, in the secure build, those that walls share with slots.
+        // And, in the secure build, those that guard pages share with slots.
         let shared = live.len() + 2 + slots_of(size) - slots_beside(&program, live[0]);
         assert!(gone + shared * 4096 >= all, "{size}: {gone} of {all} bytes");
         assert_eq!((swept.bytes, claim()), (gone, claimed), "{size}");

@@ -1,4 +1,4 @@
-//! The walls of the secure build, on a system that knows guards and on one that does not.
+//! The guard pages of the secure build, on a system that knows guards and on one that does not.
 
 use crate::common::plain::birth;
 use crate::common::world::code_address;
@@ -7,7 +7,7 @@ use toft::Allocator;
 use toft::large::BlockState;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
-use toft::policy::WALL_MAPPINGS;
+use toft::policy::GUARD_PAGE_MAPPINGS;
 use toft::report::Call;
 use toft::thread::Heap;
 
@@ -46,13 +46,13 @@ impl Program {
     /// Bytes from an address on to the first page that faults.
     fn reach(&self, address: usize) -> usize {
         let pages = (address / PAGE * PAGE..).step_by(PAGE);
-        let wall = pages.into_iter().find(|&page| self.fake.page(page) != PageState::Mapped);
-        wall.unwrap().saturating_sub(address)
+        let guard = pages.into_iter().find(|&page| self.fake.page(page) != PageState::Mapped);
+        guard.unwrap().saturating_sub(address)
     }
 }
 
 #[test]
-fn there_is_a_wall_within_reach_of_every_block() {
+fn there_is_a_guard_page_within_reach_of_every_block() {
     let program = Program::new(Machine::LARGE);
     for size in [1, 16, 100, 240, 500, 1000, 1500, 4000, 9000, 30_000, 60_000, 100_000, 120_000] {
         for _ in 0..300 {
@@ -66,10 +66,10 @@ fn there_is_a_wall_within_reach_of_every_block() {
     assert!(program.fake.mappings() < 60, "{}", program.fake.mappings());
 }
 
-/// Where the system has no guards, walls are mappings; as those become many, the walls inside slabs
-/// are left out, and then all.
+/// Where the system has no guards, guard pages are mappings; as those become many, the ones inside
+/// slabs are left out, and then all.
 #[test]
-fn without_guards_walls_are_counted_and_become_few() {
+fn without_guards_guard_pages_are_counted_and_become_few() {
     let program = Program::new(Machine { guards: false, ..Machine::LARGE });
     let early = program.take(240, 1);
     assert!(program.reach(early + 240) <= REACH);
@@ -78,16 +78,16 @@ fn without_guards_walls_are_counted_and_become_few() {
     for _ in 0..1_200_000 {
         last = program.take(240, 1);
     }
-    let walls = program.fake.mappings();
-    assert!(walls > WALL_MAPPINGS / 2 && walls < WALL_MAPPINGS + 100, "{walls}");
-    assert!(program.reach(last + 240) > REACH, "there is a wall still");
+    let guards = program.fake.mappings();
+    assert!(guards > GUARD_PAGE_MAPPINGS / 2 && guards < GUARD_PAGE_MAPPINGS + 100, "{guards}");
+    assert!(program.reach(last + 240) > REACH, "there is a guard page still");
     program.allocator.check().unwrap();
 }
 
 /// A filter that the process has installed itself may know `madvise`, and not what it would be
 /// told.
 #[test]
-fn under_a_filter_of_its_own_a_process_has_mappings_for_walls() {
+fn under_a_filter_of_its_own_a_process_has_mappings_for_guard_pages() {
     let program = Program::new(Machine::LARGE);
     program.take(240, 1);
     let guards = program.fake.calls(Request::Guard);
@@ -101,9 +101,9 @@ fn under_a_filter_of_its_own_a_process_has_mappings_for_walls() {
     assert!(program.fake.calls(Request::Forbid) > 0);
 }
 
-/// Slabs that were unmapped, because the system had refused memory, get their walls again.
+/// Slabs that were unmapped, because the system had refused memory, get their guard pages again.
 #[test]
-fn walls_come_back_with_the_pages() {
+fn guard_pages_come_back_with_the_pages() {
     let program = Program::new(Machine::LARGE);
     let blocks: Vec<usize> = (0..4000).map(|_| program.take(200, 1)).collect();
     // From here on what becomes empty is unmapped: the system has no more.
