@@ -25,8 +25,8 @@ pub(crate) struct Counters {
     filter: Filter,
     /// Allocations that slow paths have looked at. Any thread.
     looked_at: AtomicUsize,
-    /// Blocks that were freed for good, and their bytes. Any thread.
-    gone: [AtomicUsize; 2],
+    /// Blocks that were freed permanently, and their bytes. Any thread.
+    permanently_freed: [AtomicUsize; 2],
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps. Any thread.
     own_quarantines: AtomicUsize,
     /// The tick at which a free in a shared slab last woke the reclaimer's thread. Any thread.
@@ -48,9 +48,9 @@ impl<O: Os> Allocator<O> {
         &self.counters().looked_at
     }
 
-    /// Blocks that were freed for good, and their bytes.
-    pub fn gone(&self) -> &[AtomicUsize; 2] {
-        &self.counters().gone
+    /// Blocks that were freed permanently, and their bytes.
+    pub fn permanently_freed(&self) -> &[AtomicUsize; 2] {
+        &self.counters().permanently_freed
     }
 
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps.

@@ -201,8 +201,8 @@ impl Guarded {
     }
 
     /// Frees the block at an address, and makes it inaccessible. Returns false if there is none. A
-    /// block that is freed `for_good` keeps its slot.
-    pub fn free(&self, address: usize, looks: bool, for_good: bool) -> bool {
+    /// block that is freed permanently keeps its slot.
+    pub fn free(&self, address: usize, looks: bool, permanently: bool) -> bool {
         let Some(slot) = self.live_at(address) else { return false };
         if !slot.take_live() {
             return false;
@@ -212,7 +212,7 @@ impl Guarded {
         self.unwatch(slot);
         let (from, to) = self.pages(address, slot.bytes());
         process::forbid(from, to - from);
-        if !for_good {
+        if !permanently {
             slot.retire();
         }
         true

@@ -376,7 +376,12 @@ impl Blocks {
     }
 
     /// As `free`, and the address is never anybody's again.
-    pub fn free_for_good(&self, os: &impl Os, block: &Block, damaged: impl FnOnce(Damage)) -> bool {
+    pub fn free_permanently(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        damaged: impl FnOnce(Damage),
+    ) -> bool {
         if !block.take() {
             return false;
         }

@@ -14,18 +14,20 @@ impl<O: Os> Allocator<O> {
     /// erased when this function returns. Pages without other blocks are returned to the OS.
     #[cold]
     #[inline(never)]
-    pub fn free_for_good(&self, address: usize) {
+    pub fn free_permanently(&self, address: usize) {
         let call = Call::FreePermanently;
         self.tell_freed(address);
         let bytes = match self.find(address) {
-            Found::Slot(slab, slot) if slab.has_slot_at(slot, address) && slab.bury(slot) => {
+            Found::Slot(slab, slot)
+                if slab.has_slot_at(slot, address) && slab.free_permanently(slot) =>
+            {
                 self.wipe_freed_slot(slab, slot, address, call);
                 slab.size()
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 let (bytes, missed) =
                     (block.bytes(), |damage| self.missed_large(call, block, damage));
-                if !self.large.free_for_good(&self.os, block, missed) {
+                if !self.large.free_permanently(&self.os, block, missed) {
                     return self.misused(call, address);
                 }
                 bytes
@@ -42,7 +44,7 @@ impl<O: Os> Allocator<O> {
             Found::Nothing(place) => return self.free_nothing(place, address, call),
             _ => return self.misused(call, address),
         };
-        let [blocks, total_bytes] = self.gone();
+        let [blocks, total_bytes] = self.permanently_freed();
         blocks.fetch_add(1, Relaxed);
         total_bytes.fetch_add(bytes, Relaxed);
     }
@@ -58,7 +60,7 @@ impl<O: Os> Allocator<O> {
         if self.options.compact {
             return;
         }
-        let (start, len) = slab.pages_gone(slot, self.os.page_size());
+        let (start, len) = slab.permanently_freed_pages(slot, self.os.page_size());
         if len != 0 {
             // SAFETY: (1) every slot with bytes there was freed permanently. A page that the OS
             // does not take back is zero.

@@ -162,7 +162,7 @@ pub unsafe fn free(address: Pointer) {
 pub unsafe fn free_permanently(address: Pointer) {
     if !address.is_null() {
         ready();
-        allocator().free_for_good(address.addr());
+        allocator().free_permanently(address.addr());
     }
 }
 

@@ -5,8 +5,8 @@ use super::slots::valid_bits;
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
-    ARMED, BEING_FREED, DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD,
-    RESERVED, TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
+    ARMED, BEING_FREED, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED, REMOTE_CLEAN,
+    REMOTE_HELD, RESERVED, TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
@@ -25,7 +25,9 @@ fn is_state(state: u8) -> bool {
     let idle = idle && held == (state & TAKEN != 0);
     let reserved = SECURE && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
     let leaves = state == LEFT || SECURE && state == BEING_FREED;
-    idle || reserved || leaves || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
+    idle || reserved
+        || leaves
+        || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | PERMANENTLY_FREED)
 }
 
 /// An invariant that does not hold.
@@ -168,7 +170,8 @@ mod tests {
             let lent = state & LENT == LENT && free.contains(&(state & !LENT));
             let held = state & HELD == HELD && free.contains(&(state & !HELD));
             let both = free.map(|free| free | HELD | LENT).contains(&state);
-            let other = [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
+            let other =
+                [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED].contains(&state);
             let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
             let other = other || SECURE && state == BEING_FREED;
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);

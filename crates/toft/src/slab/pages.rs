@@ -91,8 +91,8 @@ impl Slab {
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
             let lent = SECURE && self.is_nobodys_slot(slot);
-            let gone = self.is_gone(slot);
-            (lent || gone || self.is_free(slot)).then(|| !gone && self.is_dirty(slot))
+            let permanent = self.is_permanently_freed(slot);
+            (lent || permanent || self.is_free(slot)).then(|| !permanent && self.is_dirty(slot))
         };
         self.runs(page, free, |(first, end), (start, stop)| {
             if self.is_written((start, stop)) {

@@ -1,11 +1,11 @@
-//! Slots that are freed permanently: their state is GONE for the life of the process.
+//! Slots that are freed permanently: their state is PERMANENTLY_FREED for the life of the process.
 //!
 //! All counts treat such a slot as one that the program never frees. Its slab never becomes empty,
 //! so no other heap ever gets the slab. For queries about blocks the slot is not live, and was
 //! freed.
 
 use super::slab::Slab;
-use super::states::{DIRTY, GONE, LEFT, LIVE};
+use super::states::{DIRTY, LEFT, LIVE, PERMANENTLY_FREED};
 use crate::sync::Ordering::{AcqRel, Acquire};
 
 /// The contents of a slot, for a check of what a free left there.
@@ -20,16 +20,17 @@ pub enum Rest {
 impl Slab {
     /// Frees a live slot permanently. Returns false if the slot is not live. Any thread. If several
     /// threads free the slot at the same moment, one succeeds, or the owner finds the double free.
-    pub fn bury(&self, slot: usize) -> bool {
+    pub fn free_permanently(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
         // If the owner frees the slot at the same moment, the owner may win. That double free is
         // reported when the slot leaves the quarantine.
-        !self.is_remote(slot) && state.compare_exchange(LIVE, GONE, AcqRel, Acquire).is_ok()
+        !self.is_remote(slot)
+            && state.compare_exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire).is_ok()
     }
 
     /// Returns true if a slot was freed permanently.
-    pub fn is_gone(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Acquire) == GONE
+    pub fn is_permanently_freed(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Acquire) == PERMANENTLY_FREED
     }
 
     /// Returns what a slot contains at this moment. Any thread.
@@ -43,17 +44,17 @@ impl Slab {
 
     /// Returns the pages that have bytes of a slot, and of no slot that may still be handed out.
     /// The result is the offset in the slab and the length.
-    pub fn pages_gone(&self, slot: usize, page: usize) -> (usize, usize) {
+    pub fn permanently_freed_pages(&self, slot: usize, page: usize) -> (usize, usize) {
         let (size, slots) = (self.size(), self.slots());
         let page = page.max(1);
-        let all_gone = |at: usize| {
+        let all_freed = |at: usize| {
             let last = ((at + page - 1) / size).min(slots - 1);
-            (at / size..=last).all(|slot| self.is_gone(slot))
+            (at / size..=last).all(|slot| self.is_permanently_freed(slot))
         };
         let first = slot * size / page * page;
         let end = ((slot + 1) * size).next_multiple_of(page);
-        let start = if all_gone(first) { first } else { first + page };
-        let stop = if end > start && all_gone(end - page) { end } else { end - page };
+        let start = if all_freed(first) { first } else { first + page };
+        let stop = if end > start && all_freed(end - page) { end } else { end - page };
         (start, stop.saturating_sub(start))
     }
 }
@@ -76,9 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_neither_live_nor_free() {
+    fn permanently_freed_slots_are_neither_live_nor_free() {
         let slab = slab(256);
-        assert!(slab.bury(3) && !slab.bury(3) && slab.is_gone(3));
+        assert!(
+            slab.free_permanently(3) && !slab.free_permanently(3) && slab.is_permanently_freed(3)
+        );
         assert_eq!(slab.state(3), SlotState::Free);
         assert_eq!(slab.live_slots(), slab.slots() - 1);
         assert_eq!(slab.held() as usize, slab.slots(), "its slab is as full as before");
@@ -90,9 +93,9 @@ mod tests {
     fn a_page_goes_with_the_last_slot_on_it() {
         let slab = slab(512);
         for slot in 8..16 {
-            assert!(slab.bury(slot));
+            assert!(slab.free_permanently(slot));
             let wanted = if slot == 15 { (4096, 4096) } else { (8192, 0) };
-            let (start, bytes) = slab.pages_gone(slot, 4096);
+            let (start, bytes) = slab.permanently_freed_pages(slot, 4096);
             assert_eq!(bytes, wanted.1, "{slot}");
             assert!(bytes == 0 || start == wanted.0);
         }

@@ -26,8 +26,8 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    ARMED, DIRTY, DIRTY_FRESH, GONE, GUARD_PAGE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED,
-    SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
+    REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -112,7 +112,7 @@ impl Slab {
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
             GUARD_PAGE | RESERVED if SECURE => Some(false),
             ARMED if SECURE => Some(true),
-            GONE => Some(false),
+            PERMANENTLY_FREED => Some(false),
             state if state & TAKEN == 0 => {
                 let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
                 (!claimed).then_some(state & SOILED != 0)
@@ -189,7 +189,7 @@ impl Slab {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
-            GONE => Some(false),
+            PERMANENTLY_FREED => Some(false),
             state if state & HELD == HELD => Some(state & SOILED != 0),
             _ => None,
         }

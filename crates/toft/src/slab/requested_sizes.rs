@@ -315,7 +315,7 @@ mod tests {
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
         let slab = slab();
         assert!(slab.take_others(3));
-        assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.bury(3));
+        assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.free_permanently(3));
         slab.state_of(3).store(QUARANTINED, Relaxed);
         assert!(!slab.has_taken(3));
         // No other thread frees this one.

@@ -44,7 +44,7 @@ const REMOTE_BIT: u32 = 4;
 /// The slot was freed permanently, and is never handed out again. Like a slot that another thread
 /// has freed and that is never collected, it counts as neither free nor live. Its memory is zero,
 /// and its pages are given back together with those around it.
-pub const GONE: u8 = 0x93;
+pub const PERMANENTLY_FREED: u8 = 0x93;
 
 /// Set in the state of a free slot whose memory another slab uses. No thread may claim the slot.
 pub const LENT: u8 = 1 << LENT_BIT | TAKEN;

@@ -106,8 +106,8 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         threads: allocator.heaps.live(),
         heaps: allocator.heaps.count() as usize,
         misuses: allocator.misuse_count(),
-        gone_blocks: allocator.gone()[0].load(Relaxed),
-        gone_bytes: allocator.gone()[1].load(Relaxed),
+        gone_blocks: allocator.permanently_freed()[0].load(Relaxed),
+        gone_bytes: allocator.permanently_freed()[1].load(Relaxed),
         ..Snapshot::default()
     };
     allocator.for_each_slab(|slab| {

@@ -104,7 +104,7 @@ impl<O: Os> Allocator<O> {
             head(line, "double free", call, address);
             line.text("this ").number(slab.block_bytes(slot) as u64);
             line.text("-byte block is already free");
-            line.text(if slab.is_gone(slot) { ", for good (" } else { " (" });
+            line.text(if slab.is_permanently_freed(slot) { ", for good (" } else { " (" });
             line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
             line.text(", partition ").number(slab.partition() as u64);
         }
