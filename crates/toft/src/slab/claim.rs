@@ -126,11 +126,11 @@ impl Slab {
         slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
-    /// Returns true if the pages of a slot that was just handed out from the claim may be absent.
-    /// Medium slabs only, and owner only. If a signal handler has claimed another group in between,
-    /// the result may be wrong.
+    /// Returns true if the pages of a slot that was just handed out from the claim may be
+    /// non-resident. Medium slabs only, and owner only. If a signal handler has claimed another
+    /// group in between, the result may be wrong.
     #[inline(always)]
-    pub fn may_be_away(&self, slot: usize) -> bool {
+    pub fn may_be_non_resident(&self, slot: usize) -> bool {
         self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
@@ -178,7 +178,7 @@ impl Slab {
         if size > SMALL_MAX {
             self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
         } else {
-            self.note_away(group, claim);
+            self.note_non_resident(group, claim);
         }
         let states = self.states.0.as_ptr().expose_provenance();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);

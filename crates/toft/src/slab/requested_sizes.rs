@@ -18,23 +18,23 @@ const KEPT: usize = if SECURE && !cfg!(loom) { SLOTS_MAX } else { 0 };
 /// The number of bytes after the end of each block, or zero if the slot was never handed out. The
 /// holder of the slab writes it before it hands out the slot. The thread that resizes the block
 /// also writes it. The freeing thread, which has the block from the program, reads it. In between,
-/// the holder that claims the slot may add AWAY.
+/// the holder that claims the slot may add NON_RESIDENT.
 pub(super) type Slacks = [AtomicU16; KEPT];
 
 /// Set beside the slack of a claimed small slot whose pages were given back since the program had
 /// it. Malloc reads this word anyway, and sees by it that the page must be written to first. Slacks
 /// of small slots are smaller.
-const AWAY: u16 = 1 << 15;
+const NON_RESIDENT: u16 = 1 << 15;
 
-const _: () = assert!(SMALL_MAX < AWAY as usize);
+const _: () = assert!(SMALL_MAX < NON_RESIDENT as usize);
 
 impl Slab {
     /// Returns the number of bytes that the program may use of a slot that it has, or had last.
     #[inline(always)]
     pub fn block_bytes(&self, slot: usize) -> usize {
         let (size, slack) = (self.size(), self.slack(slot));
-        // The word of a slot that is not live may also have AWAY.
-        let slack = if size <= SMALL_MAX { slack & !usize::from(AWAY) } else { slack };
+        // The word of a slot that is not live may also have NON_RESIDENT.
+        let slack = if size <= SMALL_MAX { slack & !usize::from(NON_RESIDENT) } else { slack };
         size.saturating_sub(slack)
     }
 
@@ -141,15 +141,15 @@ impl Slab {
     /// Returns false in doubt.
     #[inline(always)]
     pub fn is_there(&self, slot: usize) -> bool {
-        // One comparison with zero is enough. With AWAY the number is negative; so is an equally
-        // large slack of a medium slot.
+        // One comparison with zero is enough. With NON_RESIDENT the number is negative; so is an
+        // equally large slack of a medium slot.
         (self.own_slack(slot) as i16) > 0
     }
 
     /// Records which small slots of a new claim have lost their pages since the program had them.
     /// Called by the owner, before it hands them out.
     #[inline(always)]
-    pub(super) fn note_away(&self, group: usize, claim: u64) {
+    pub(super) fn note_non_resident(&self, group: usize, claim: u64) {
         if KEPT != 0 {
             let clean = claim & !self.soiled_bits(group);
             if clean != 0 {
@@ -164,7 +164,7 @@ impl Slab {
             let slot = group * GROUP_SLOTS + clean.trailing_zeros() as usize;
             // A slot that was never handed out shows that by its slack, which is zero.
             if self.was_handed_out(slot) {
-                self.set_slack(slot, self.slack(slot) | usize::from(AWAY));
+                self.set_slack(slot, self.slack(slot) | usize::from(NON_RESIDENT));
             }
             clean &= clean - 1;
         }
@@ -280,7 +280,7 @@ mod tests {
                 assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot}");
                 seen += 1;
             }
-            // Handing a slot out overwrites AWAY.
+            // Handing a slot out overwrites NON_RESIDENT.
             for number in 0..GROUP_SLOTS {
                 if claim >> number & 1 != 0 {
                     slab.hand_out_any(

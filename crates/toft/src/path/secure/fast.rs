@@ -69,7 +69,7 @@ impl<O: Os> Allocator<O> {
         let Taken { slab, slot, address, bytes, .. } = taken;
         if WIPE {
             let long = self.long_vectors;
-            if TIER == MEDIUM && slab.may_be_away(slot) {
+            if TIER == MEDIUM && slab.may_be_non_resident(slot) {
                 return self.hand_over_closely(heap, slab, slot, slack);
             }
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor

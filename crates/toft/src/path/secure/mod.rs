@@ -72,7 +72,7 @@ impl<O: Os> Allocator<O> {
         if bytes <= TOUCHED_MAX {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
             unsafe { touch(address, bytes) };
-        } else if self.is_zero_or_away(address, bytes) {
+        } else if self.is_zero_or_non_resident(address, bytes) {
             return;
         }
         self.find_writes(slab, slot, address);
