@@ -39,13 +39,13 @@ const REST_MOST: u32 = 64_000;
 
 impl<O: Os> Allocator<O> {
     /// On slow paths: returns idle memory to the OS. Costs little where nothing is due.
-    pub fn tend(&self, heap: &Heap, seat: &Seat) {
+    pub fn maintain(&self, heap: &Heap, seat: &Seat) {
         let left = self.leave_to_thread();
         if left && !self.reclaimer.is_blind() {
             return;
         }
         let (now, ticks) = (self.os.ticks(), self.decay_ticks());
-        heap.tend(seat, &self.os, self.heaps.partitions(), now, ticks);
+        heap.maintain(seat, &self.os, self.heaps.partitions(), now, ticks);
         if left {
             return;
         }
@@ -55,7 +55,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
     /// thread.
-    pub(crate) fn tend_large(&self) {
+    pub(crate) fn maintain_large(&self) {
         if self.large.kept_bytes() == 0 {
             return;
         }

@@ -269,7 +269,7 @@ impl<O: Os> Allocator<O> {
         }
         let Some(seat) = heap.sit() else { return slab.postpone() };
         self.credit_follows(heap, &seat, slab);
-        self.tend(heap, &seat);
+        self.maintain(heap, &seat);
     }
 
     /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
@@ -290,7 +290,7 @@ impl<O: Os> Allocator<O> {
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
             return self.misused(call, address);
         }
-        self.tend_large();
+        self.maintain_large();
     }
 
     /// Returns the number of bytes that the program may use at `address`. Reports the misuse and

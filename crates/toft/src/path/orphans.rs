@@ -67,7 +67,7 @@ impl<O: Os> Allocator<O> {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
             // for a single slot.
             if self.reclaimer.life() != Life::Asleep {
-                self.tend(shared, &seat);
+                self.maintain(shared, &seat);
             }
             // All blocks of the slab are freed by other threads. Only this slab is collected here,
             // because other threads need the heap.
@@ -102,7 +102,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn repair_orphan<'a>(&self, orphan: &'a Heap) -> Seat<'a> {
-        orphan.mend(
+        orphan.repair(
             self.heaps.partitions(),
             |each| self.for_each_slab(each),
             |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree),

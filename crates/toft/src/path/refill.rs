@@ -63,7 +63,7 @@ impl<O: Os> Allocator<O> {
             return Some(address);
         }
         if !shares {
-            self.tend(heap, seat);
+            self.maintain(heap, seat);
         }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
         let slabs_filled = heap.bins().current(index).row_behind();
@@ -76,7 +76,7 @@ impl<O: Os> Allocator<O> {
         }
         let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
         if shares {
-            self.tend(heap, seat);
+            self.maintain(heap, seat);
             self.share_slab(heap, seat, index);
         }
         Some(address)

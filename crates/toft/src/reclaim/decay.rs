@@ -60,7 +60,7 @@ impl Pool {
                 // Treated as if the system had refused to take the pages.
                 slab.make_dormant();
                 slab.wake(false);
-                self.shelve(slab);
+                self.push_clean(slab);
                 *place = None;
             }
         }
@@ -84,7 +84,7 @@ impl Pool {
                 slab.wake(piece.done);
                 done.next();
             }
-            self.shelve(slab);
+            self.push_clean(slab);
         }
     }
 

@@ -239,11 +239,11 @@ impl Pool {
     /// Gives the pages of a kept slab back to the OS, and returns the number of bytes of its slots.
     pub(super) fn clean_out(&self, os: &impl Os, slab: &Slab, unmap: bool) -> usize {
         self.release(os, slab, unmap);
-        self.shelve(slab)
+        self.push_clean(slab)
     }
 
     /// Puts a slab that was kept on its clean stack. Its pages have been returned to the OS.
-    pub(super) fn shelve(&self, slab: &Slab) -> usize {
+    pub(super) fn push_clean(&self, slab: &Slab) -> usize {
         // A limit's count may have left bytes of the slab uncounted in its owner's last moment.
         self.add(slab.take_uncounted());
         let bytes = slab.slot_bytes();

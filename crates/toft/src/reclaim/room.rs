@@ -90,7 +90,7 @@ impl Pool {
                     let _ = unsafe { os.discard(unused, rest) };
                 }
                 to.receive(useful);
-                self.shelve(from)
+                self.push_clean(from)
             }
             Err(error) => {
                 if error == Error::Unsupported {

@@ -45,9 +45,9 @@ pub struct Heap {
     /// then, and a thread that adopts a heap or holds an orphan has acquired it.
     doubtful: AtomicU32,
     /// The tick at which the last scan of this heap's slabs began. Holder only.
-    pub(crate) tended_at: AtomicU32,
+    pub(crate) maintained_at: AtomicU32,
     /// The bin at which that scan continues, or zero if it is complete. Holder only.
-    pub(crate) tend_next: AtomicU32,
+    pub(crate) maintain_next: AtomicU32,
     /// The address of the control block of the thread that had the heap last, for readers outside
     /// the process. Written at birth and adoption.
     thread_block: AtomicUsize,
@@ -97,8 +97,8 @@ impl Heap {
             exit_rounds: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             doubtful: AtomicU32::new(0),
-            tended_at: AtomicU32::new(0),
-            tend_next: AtomicU32::new(0),
+            maintained_at: AtomicU32::new(0),
+            maintain_next: AtomicU32::new(0),
             thread_block: AtomicUsize::new(0),
             exit: AtomicU32::new(0),
             own_places: AtomicUsize::new(0),
@@ -111,8 +111,8 @@ impl Heap {
     /// Returns a new heap at tick `now`. `sites` is the address of the thread's cache of call
     /// sites, or zero.
     pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
-        let tended_at = AtomicU32::new(now);
-        Heap { hash, sites, number, busy: Busy::new(), tended_at, ..Heap::empty() }
+        let maintained_at = AtomicU32::new(now);
+        Heap { hash, sites, number, busy: Busy::new(), maintained_at, ..Heap::empty() }
     }
 
     /// Returns the thread's cache of call sites, or `None` if sites are hashed. Holder only.

@@ -18,18 +18,18 @@ impl Heap {
     /// Scans for idle slabs, if `ticks` have passed since the last scan, and gives back the pages
     /// of their free slots. Holder only.
     #[inline]
-    pub fn tend(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32, ticks: u32) {
-        let next = self.tend_next.load(Relaxed);
-        if next != 0 || now.wrapping_sub(self.tended_at.load(Relaxed)) >= ticks {
-            self.tend_bins(seat, os, partitions, now, next as usize);
+    pub fn maintain(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32, ticks: u32) {
+        let next = self.maintain_next.load(Relaxed);
+        if next != 0 || now.wrapping_sub(self.maintained_at.load(Relaxed)) >= ticks {
+            self.maintain_bins(seat, os, partitions, now, next as usize);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tend_bins(&self, _seat: &Seat, os: &impl Os, partitions: usize, now: u32, first: usize) {
+    fn maintain_bins(&self, _seat: &Seat, os: &impl Os, partitions: usize, now: u32, first: usize) {
         if first == 0 {
-            self.tended_at.store(now, Relaxed);
+            self.maintained_at.store(now, Relaxed);
         }
         let bins = self.bins();
         let all = partitions * CLASSES;
@@ -57,6 +57,6 @@ impl Heap {
             // costs only a check.
             number += usize::from(given < BYTES_MOST);
         }
-        self.tend_next.store(if number < all { number as u32 } else { 0 }, Relaxed);
+        self.maintain_next.store(if number < all { number as u32 } else { 0 }, Relaxed);
     }
 }

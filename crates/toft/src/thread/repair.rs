@@ -22,7 +22,7 @@ impl Heap {
     ///
     /// Other threads may free into the heap meanwhile. To the reclaimer, the heap's thread is in
     /// the middle of a change until the returned seat is dropped.
-    pub(crate) fn mend(
+    pub(crate) fn repair(
         &self,
         partitions: usize,
         for_each_slab: impl FnOnce(&mut dyn FnMut(&Slab)),

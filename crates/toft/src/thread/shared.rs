@@ -233,7 +233,7 @@ mod tests {
         allocator.heaps.orphan(dead);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
         assert_eq!(place.user.now(), 0);
-        assert!(!allocator.heaps.heap(first).is_torn(), "it was not mended");
+        assert!(!allocator.heaps.heap(first).is_torn(), "it was not repaired");
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         assert!(core::ptr::eq(allocator.acquire_heap().unwrap(), dead));
         assert_eq!(place.user.now(), 0);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
-        assert!(!allocator.heaps.heap(first).is_torn(), "it was not mended");
+        assert!(!allocator.heaps.heap(first).is_torn(), "it was not repaired");
     }
 
     #[test]

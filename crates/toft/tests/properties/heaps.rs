@@ -57,7 +57,7 @@ fn is_made_whole(end: impl Fn(&Allocator<Fake>, &Heap), find: impl Fn(&Allocator
     let [free, live] = torn(&allocator, other);
     end(&allocator, first);
     find(&allocator, other);
-    assert!(first.sit().is_some(), "it was not mended");
+    assert!(first.sit().is_some(), "it was not repaired");
     allocator.check().unwrap();
     let adopter = birth(&allocator);
     assert!(core::ptr::eq(adopter, first));
@@ -101,7 +101,7 @@ fn malloc_mends_it_before_it_takes_a_new_slab() {
 }
 
 #[test]
-fn one_whose_thread_is_found_dead_is_mended_as_well() {
+fn one_whose_thread_is_found_dead_is_repaired_as_well() {
     let end = |allocator: &Allocator<Fake>, heap: &Heap| {
         heap.set_thread(7);
         allocator.heaps.orphan_the_dead(|thread| thread == 7);

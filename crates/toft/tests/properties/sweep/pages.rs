@@ -249,7 +249,7 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
     let before = program.allocator.kept_slab_bytes();
     while program.allocator.kept_slab_bytes() == before {
         program.fake.pass(100);
-        program.allocator.tend(program.other, &program.other.sit().unwrap());
+        program.allocator.maintain(program.other, &program.other.sit().unwrap());
     }
     program.allocator.purge(Some(program.owner));
     assert_eq!(program.allocator.kept_slab_bytes(), 0);
