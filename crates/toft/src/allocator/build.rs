@@ -143,7 +143,7 @@ impl<O: Os> Allocator<O> {
         // What the kernel sees fit needs no asking.
         let kernel = options.huge == Huge::Kernel;
         let habit = if kernel { HugeHabit::default() } else { os.huge_habit() };
-        let middle_pages = options.ready && habit.middle;
+        let middle_pages = options.prefault && habit.middle;
         let small_pages = habit.unasked || middle_pages;
         Ok(Allocator {
             base: data,

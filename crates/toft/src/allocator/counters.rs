@@ -1,5 +1,5 @@
-//! What an allocator writes after it is built, apart from its parts: counts, and what was told or
-//! drawn.
+//! What an allocator writes after it is built, apart from its parts: counts, and what was
+//! reported_options or drawn.
 
 use super::{Allocator, Written};
 use crate::os::Os;
@@ -20,8 +20,9 @@ pub(crate) struct Counters {
     drawn: AtomicU64,
     /// Mappings that guard pages have cost. Any thread.
     guard_page_mappings: AtomicUsize,
-    /// A bit for each wish that could not be fulfilled, and of which that was said. Any thread.
-    told: AtomicU32,
+    /// A bit for each mapping option that the system has refused, and that was reported. Any
+    /// thread.
+    reported_options: AtomicU32,
     filter: Filter,
     /// Allocations that slow paths have looked at. Any thread.
     looked_at: AtomicUsize,
@@ -78,9 +79,9 @@ impl<O: Os> Allocator<O> {
         &self.counters().guard_page_mappings
     }
 
-    /// Which wishes were said not to be fulfilled.
-    pub(crate) fn told(&self) -> &AtomicU32 {
-        &self.counters().told
+    /// The mapping options that were reported as refused.
+    pub(crate) fn reported_options(&self) -> &AtomicU32 {
+        &self.counters().reported_options
     }
 
     /// A random word. Secure build only.

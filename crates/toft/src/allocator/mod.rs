@@ -89,7 +89,7 @@ pub struct Allocator<O> {
     pub(crate) options: Options,
     /// Whether the system is told to make no huge pages of slabs by itself: where it would.
     pub(crate) small_pages: bool,
-    /// Whether what is readied is put into pages of 64 KiB.
+    /// Whether what is prefaulted is put into pages of 64 KiB.
     pub(crate) middle_pages: bool,
     /// Whether addresses may be written to stderr.
     pub(crate) hide_addresses: bool,

@@ -8,7 +8,7 @@
 use crate::allocator::Allocator;
 use crate::bin::slab_at;
 use crate::large::BlockState;
-use crate::options::Huge as Wish;
+use crate::options::Huge as HugeOption;
 use crate::os::seccomp::Calls;
 use crate::os::{HUGE, Os, Pages};
 use crate::sync::Ordering::Relaxed;
@@ -51,7 +51,7 @@ impl<O: Os> Allocator<O> {
     /// look, at `looked`, is some time ago. Says when it was, and whether there is more to come.
     pub(crate) fn look_for_dense(&self, looked: u32) -> (u32, bool) {
         let now = self.os.ticks();
-        if self.options.huge != Wish::Dense || self.limit.is_tight() {
+        if self.options.huge != HugeOption::Dense || self.limit.is_tight() {
             return (looked, false);
         }
         if now.wrapping_sub(looked) < PAUSE {

@@ -12,7 +12,7 @@ use crate::report::Line;
 use crate::sync::Ordering::Relaxed;
 use core::ffi::CStr;
 
-/// Which wishes there are, as bits of what was told.
+/// The mapping options, as bits of `reported_options`.
 const PREPOPULATE: u32 = 1;
 const MLOCK: u32 = 2;
 const NAMES: u32 = 4;
@@ -22,8 +22,8 @@ impl<O: Os> Allocator<O> {
     /// Addresses of slabs were mapped, and are not in use yet.
     pub(crate) fn slabs_were_mapped(&self, address: usize, len: usize) {
         self.keep_small(address, len);
-        if self.options.has_wishes() && len != 0 {
-            self.fulfil_wishes(address, len);
+        if self.options.has_mapping_options() && len != 0 {
+            self.apply_mapping_options(address, len);
             self.name_slabs();
         }
     }
@@ -31,18 +31,18 @@ impl<O: Os> Allocator<O> {
     /// A large block of `bytes` bytes was handed out at an address.
     #[inline]
     pub(crate) fn block_was_mapped(&self, address: usize, bytes: usize) {
-        if self.options.has_wishes() && bytes != 0 {
+        if self.options.has_mapping_options() && bytes != 0 {
             let page = self.os.page_size();
             let start = address & !(page - 1);
             let len = ((address + bytes + page - 1) & !(page - 1)) - start;
-            self.fulfil_wishes(start, len);
+            self.apply_mapping_options(start, len);
             self.name(start, len, c"toft large block");
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn fulfil_wishes(&self, address: usize, len: usize) {
+    fn apply_mapping_options(&self, address: usize, len: usize) {
         if self.options.mlock
             && let Some(_permit) = self.permit(Calls::LOCK)
             && self.os.lock(address, len).is_err()
@@ -63,7 +63,7 @@ impl<O: Os> Allocator<O> {
 
     /// Names what is mapped at the start.
     pub(crate) fn name_at_start(&self) {
-        if self.options.has_wishes() {
+        if self.options.has_mapping_options() {
             self.name_slabs();
         }
     }
@@ -98,10 +98,10 @@ impl<O: Os> Allocator<O> {
         self.cannot(DEEPBIND, "RTLD_DEEPBIND: libc's malloc cannot be replaced for such libraries");
     }
 
-    /// Says once that a wish is not fulfilled.
+    /// Reports once that the system has refused an option.
     #[cold]
-    fn cannot(&self, wish: u32, what: &str) {
-        if self.told().fetch_or(wish, Relaxed) & wish == 0 {
+    fn cannot(&self, option: u32, what: &str) {
+        if self.reported_options().fetch_or(option, Relaxed) & option == 0 {
             let mut line = Line::new(self.hide_addresses);
             line.text("toft: ").text(what).text("; going on without it");
             self.os.report(line.end());

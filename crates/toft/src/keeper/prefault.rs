@@ -7,12 +7,12 @@ use crate::policy::SECURE;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
-/// Bytes that are readied of a slab, at most, and at least: a call costs as much as two faults.
+/// Bytes that are prefaulted of a slab, at most, and at least: a call costs as much as two faults.
 const MOST: usize = 256 << 10;
 const LEAST: usize = 16 << 10;
 /// Slabs that a bin must have filled in a row.
 const ROW: usize = 4;
-/// The share of what a bin has filled in a row that may be readied in vain, as a divisor.
+/// The share of what a bin has filled in a row that may be prefaulted in vain, as a divisor.
 const SHARE: usize = 16;
 
 /// Bytes to prefault of a slab with `used` bytes of slots, after a row of `row` slabs like it.
@@ -25,15 +25,15 @@ impl<O: Os> Allocator<O> {
     /// A bin goes on in a new slab, after a row of `row` slabs that it has filled. If they are
     /// many, it will fill this one.
     #[inline]
-    pub(crate) fn get_ready(&self, slab: &Slab, row: u8) {
-        if self.options.ready {
-            self.get_ready_now(slab, row);
+    pub(crate) fn prefault(&self, slab: &Slab, row: u8) {
+        if self.options.prefault {
+            self.prefault_now(slab, row);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn get_ready_now(&self, slab: &Slab, row: u8) {
+    fn prefault_now(&self, slab: &Slab, row: u8) {
         slab.row.store(row, Relaxed);
         let page = self.os.page_size();
         let bytes = worth(slab.slots() * slab.size(), row.into(), page);
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
             self.os.keep_small(slab.base(), middle);
         }
         if done {
-            slab.become_ready(bytes);
+            slab.note_prefault(bytes);
         } else {
             // A system that cannot is asked again after a while only.
             slab.row.store(0, Relaxed);

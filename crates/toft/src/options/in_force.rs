@@ -53,8 +53,8 @@ pub struct Options {
     /// Bytes of blocks that a thread has freed and that are not free yet, at most. No variable sets
     /// it.
     pub quarantine: usize,
-    /// Whether pages are readied for steady growth. No variable sets it.
-    pub ready: bool,
+    /// Whether pages are prefaulted for steady growth. No variable sets it.
+    pub prefault: bool,
     /// Whether pages are put under whatever is mapped.
     pub prepopulate: bool,
     /// Whether memory of blocks is locked.
@@ -118,7 +118,7 @@ impl Options {
         cold: 0,
         huge: Huge::Off,
         quarantine: QUARANTINE_BYTES,
-        ready: true,
+        prefault: true,
         prepopulate: false,
         mlock: false,
         pkey: false,
@@ -189,7 +189,7 @@ impl Options {
 
     /// Whether something is to be done about what is mapped.
     #[inline]
-    pub fn has_wishes(&self) -> bool {
+    pub fn has_mapping_options(&self) -> bool {
         self.prepopulate | self.mlock | self.names
     }
 

@@ -15,7 +15,7 @@ const ON_FAULT: usize = 1;
 /// An implementation promises:
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Wishes {
+pub unsafe trait MappingOptions {
     /// Keeps the pages of a range out of swap, from the moment when they are present. Fails if the
     /// process may not lock that much.
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error>;
@@ -26,7 +26,7 @@ pub unsafe trait Wishes {
 }
 
 // SAFETY: (1) both calls change the kernel's record of a range, and no page; (2) raw system calls.
-unsafe impl Wishes for Linux {
+unsafe impl MappingOptions for Linux {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) changes no memory.
         let code = unsafe { syscall(libc::SYS_mlock2, [addr, len, ON_FAULT, 0, 0, 0]) };

@@ -154,7 +154,7 @@ impl<O: Os> Allocator<O> {
                 self.new_slab(heap, index, site)?
             }
         };
-        self.get_ready(slab, slabs_filled);
+        self.prefault(slab, slabs_filled);
         bins.list(index, slab);
         bins.advance(index, wake);
         bins.pop(index)

@@ -65,7 +65,7 @@ impl Slab {
             let dirty = self.dirty_bits(group);
             let in_use = live | claimed | dirty;
             // Never handed-out slots on prefaulted pages count as not zero.
-            let readied = dirty & !claimed & self.fresh_bits(group);
+            let prefaulted = dirty & !claimed & self.fresh_bits(group);
             let free = self.free_bits(group) | remote;
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             let both = claimed & (live | remote);
@@ -74,7 +74,7 @@ impl Slab {
             let handed_out = both == 0 || cut_off && next && both & remote == 0;
             ensure(handed_out, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
-            let in_use = if self.is_shared() { live | claimed } else { in_use & !readied };
+            let in_use = if self.is_shared() { live | claimed } else { in_use & !prefaulted };
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;

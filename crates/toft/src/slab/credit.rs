@@ -176,7 +176,7 @@ impl Slab {
     /// Records that pages under the first `bytes` bytes of a never-used slab were prefaulted. Those
     /// that stay unused are given back like any page of free slots. Claims stay small, so that they
     /// do not prevent it. Holder only.
-    pub fn become_ready(&self, bytes: usize) {
+    pub fn note_prefault(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
             // A slot that the reclaimer holds stays held. If the reclaimer holds the slot between

@@ -274,14 +274,14 @@ mod tests {
 
     /// A sweep finds nothing to give back, and then pages are prefaulted.
     #[test]
-    fn what_was_readied_is_searched_again() {
+    fn prefaulted_pages_are_searched_again() {
         let slab = Slab::nothing();
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         slab.give_back_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.look(|| false);
         assert_eq!(slab.look(|| false), Look::Tidy);
-        slab.become_ready(4 * PAGE);
+        slab.note_prefault(4 * PAGE);
         assert_eq!(slab.touched_bytes(), 4 * PAGE);
         assert_eq!(slab.look(|| false), Look::Idle);
         let mut gone = 0;

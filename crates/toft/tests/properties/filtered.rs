@@ -25,7 +25,7 @@ impl Program {
         fake.set_filtered(Some(true));
         fake.set_probe(found);
         let options =
-            Options { partitions: 1, reclaim: Reclaim::Auto, ready: true, ..Options::DEFAULT };
+            Options { partitions: 1, reclaim: Reclaim::Auto, prefault: true, ..Options::DEFAULT };
         let allocator = Allocator::new(fake.clone(), options, false).unwrap();
         allocator.filter().watch();
         let heap = birth(&allocator);
@@ -39,7 +39,7 @@ impl Program {
         first
     }
 
-    fn readied(&self) -> u64 {
+    fn prefaulted(&self) -> u64 {
         self.fake.calls(Request::Populate)
     }
 }
@@ -54,7 +54,7 @@ fn nothing_unusual_is_called_before_the_filter_was_probed() {
     let program = Program::under(Some(Answers::ALL));
     let block = program.take(4000);
     program.allocator.sweep(Which::Free);
-    assert_eq!((program.readied(), program.fake.probes()), (0, 0));
+    assert_eq!((program.prefaulted(), program.fake.probes()), (0, 0));
     assert!(!program.fake.is_kept_small(block));
 }
 
@@ -66,7 +66,7 @@ fn once_it_was_probed_all_is_as_without_a_filter_and_what_is_there_is_made_up_fo
     assert!(program.allocator.probe_filter());
     assert!(program.fake.is_kept_small(before), "mapped before");
     program.take(4000);
-    assert!(program.readied() > 0);
+    assert!(program.prefaulted() > 0);
     assert!(program.allocator.probe_filter() && program.fake.probes() == 1, "once");
 }
 
@@ -77,13 +77,13 @@ fn what_would_kill_is_not_called_and_the_rest_is() {
     assert!(program.allocator.probe_filter());
     program.take(4000);
     assert!(!program.fake.is_kept_small(before));
-    assert_eq!(program.readied(), 0, "it would ask for larger pages");
+    assert_eq!(program.prefaulted(), 0, "it would ask for larger pages");
     let program = Program::under(Some(all_but(Calls::POPULATE)));
     let before = program.take(1000);
     assert!(program.allocator.probe_filter());
     program.take(4000);
     assert!(program.fake.is_kept_small(before));
-    assert_eq!(program.readied(), 0);
+    assert_eq!(program.prefaulted(), 0);
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn where_no_child_could_be_created_all_is_as_before() {
     assert!(!program.allocator.probe_filter());
     program.take(4000);
     assert!(!program.fake.is_kept_small(block));
-    assert_eq!((program.readied(), program.fake.probes()), (0, 1));
+    assert_eq!((program.prefaulted(), program.fake.probes()), (0, 1));
 }

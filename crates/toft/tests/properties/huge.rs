@@ -215,7 +215,7 @@ fn slabs_are_advised_against_huge_pages() {
 fn a_system_that_waits_to_be_asked_is_not_advised() {
     for huge in [Huge::Off, Huge::Dense] {
         let habit = HugeHabit { unasked: false, middle: true };
-        let program = Program::on(habit, Options { huge, ready: false, ..OPTIONS });
+        let program = Program::on(habit, Options { huge, prefault: false, ..OPTIONS });
         program.take_bytes(16 << 20, 1024);
         assert_eq!(program.fake.calls(Request::KeepSmall), 0, "{huge:?}");
         assert!(program.look(LOOKS) >= 7);

@@ -14,13 +14,13 @@ mod group;
 mod idle;
 mod laws;
 mod limit;
+mod mapping_options;
 mod model;
 mod pool;
 mod shared;
 mod slots;
 mod sweep;
 mod tails;
-mod wishes;
 mod zones;
 
 // The secure build has no shared pages, and guard pages between its slabs.
@@ -35,9 +35,9 @@ mod heaps;
 #[cfg(not(feature = "secure-light"))]
 mod huge;
 #[cfg(not(feature = "secure-light"))]
-mod pressure;
+mod prefault;
 #[cfg(not(feature = "secure-light"))]
-mod ready;
+mod pressure;
 #[cfg(not(feature = "secure-light"))]
 mod threads;
 

@@ -53,9 +53,9 @@ pub enum Request {
     MakeHuge,
     /// `Pin::discard_unused`
     DiscardUnused,
-    /// `Wishes::lock`
+    /// `MappingOptions::lock`
     Lock,
-    /// `Wishes::name`
+    /// `MappingOptions::name`
     Name,
 }
 

@@ -2,7 +2,7 @@
 
 extern crate std;
 
-use super::super::{Error, Wishes};
+use super::super::{Error, MappingOptions};
 use super::{Fake, Request, Verdict};
 use core::ffi::CStr;
 use std::string::String;
@@ -28,7 +28,7 @@ impl Fake {
 }
 
 // SAFETY: (1) no page is changed; (2) as for `Os`.
-unsafe impl Wishes for Fake {
+unsafe impl MappingOptions for Fake {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
         self.admit(Request::Lock, addr, len)?.asked.locked.push((addr, len));
         Ok(())

@@ -9,7 +9,7 @@ use toft::os::Error;
 use toft::os::fake::{Fake, Fault, Machine, Request};
 
 const OPTIONS: Options =
-    Options { partitions: 4, reclaim: Reclaim::Off, ready: false, ..Options::DEFAULT };
+    Options { partitions: 4, reclaim: Reclaim::Off, prefault: false, ..Options::DEFAULT };
 const LARGE: usize = 1 << 20;
 
 /// A program with small, medium and large blocks, on a system that may refuse.

@@ -18,13 +18,13 @@ struct Program {
     heap: &'static Heap,
 }
 
-fn options(ready: bool) -> Options {
-    Options { partitions: 4, reclaim: Reclaim::Off, ready, ..Options::DEFAULT }
+fn options(prefault: bool) -> Options {
+    Options { partitions: 4, reclaim: Reclaim::Off, prefault, ..Options::DEFAULT }
 }
 
 impl Program {
-    fn new(ready: bool) -> Program {
-        Program::on(options(ready), HugeHabit::default())
+    fn new(prefault: bool) -> Program {
+        Program::on(options(prefault), HugeHabit::default())
     }
 
     fn on(options: Options, habit: HugeHabit) -> Program {
@@ -40,30 +40,30 @@ impl Program {
         self.allocator.allocate(self.heap, size, code_address(site)).unwrap()
     }
 
-    fn readied(&self) -> u64 {
+    fn prefaulted(&self) -> u64 {
         self.fake.calls(Request::Populate)
     }
 }
 
-/// The fifth slab in a row is readied, and each one after it, more and more of them: a sixteenth of
-/// what was filled. The program touches none of it.
+/// The fifth slab in a row is prefaulted, and each one after it, more and more of them: a sixteenth
+/// of what was filled. The program touches none of it.
 #[test]
 #[cfg_attr(
     feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
-fn steady_growth_is_readied() {
+fn steady_growth_is_prefaulted() {
     let program = Program::new(true);
-    let mut readied = 0;
+    let mut prefaulted = 0;
     for slabs in 1..30usize {
         (0..57).for_each(|_| _ = program.take(1024, 1));
         program.allocator.check().unwrap();
         (0..7).for_each(|_| _ = program.take(1024, 1));
-        assert_eq!(program.readied(), slabs.saturating_sub(4) as u64, "{slabs} slabs");
+        assert_eq!(program.prefaulted(), slabs.saturating_sub(4) as u64, "{slabs} slabs");
         if slabs > 4 {
-            readied += (4096 * (slabs - 1)).min(64 << 10);
+            prefaulted += (4096 * (slabs - 1)).min(64 << 10);
         }
-        assert_eq!(program.fake.populated_bytes(), readied, "{slabs} slabs");
+        assert_eq!(program.fake.populated_bytes(), prefaulted, "{slabs} slabs");
         // In the middle of one, too.
         program.allocator.check().unwrap();
     }
@@ -77,67 +77,67 @@ fn steady_growth_is_readied() {
     feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
-fn middle_pages_are_used_for_what_is_readied() {
-    for (ready, huge, used) in
+fn middle_pages_are_used_for_what_is_prefaulted() {
+    for (prefault, huge, used) in
         [(true, Huge::Off, true), (true, Huge::Kernel, false), (false, Huge::Off, false)]
     {
-        let options = Options { huge, ..options(ready) };
+        let options = Options { huge, ..options(prefault) };
         let program = Program::on(options, HugeHabit { unasked: false, middle: true });
         let blocks: Vec<usize> = (0..40 * 64).map(|_| program.take(1024, 1)).collect();
         let allowed = program.fake.allowed_huge();
         // From the slab on that has sixteen filled ones behind it.
-        assert_eq!(allowed.len(), if used { 40 - 16 } else { 0 }, "{ready} {huge:?}");
+        assert_eq!(allowed.len(), if used { 40 - 16 } else { 0 }, "{prefault} {huge:?}");
         for range in allowed {
             assert_eq!((range.len(), range.start % MIDDLE), (MIDDLE, 0));
             assert!(blocks.contains(&range.start));
         }
         for &block in &blocks {
-            assert_eq!(program.fake.is_kept_small(block), used, "{ready} {huge:?}");
+            assert_eq!(program.fake.is_kept_small(block), used, "{prefault} {huge:?}");
         }
     }
-    // One that is refused is readied page by page.
+    // One that is refused is prefaulted page by page.
     let program = Program::on(options(true), HugeHabit { unasked: false, middle: true });
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
     (0..40 * 64).for_each(|_| _ = program.take(1024, 1));
-    assert_eq!((program.readied(), program.fake.allowed_huge().len()), (36, 0));
+    assert_eq!((program.prefaulted(), program.fake.allowed_huge().len()), (36, 0));
 }
 
 /// Of blocks that are larger than a page a program may touch the first one only.
 #[test]
-fn what_may_not_be_touched_is_not_readied() {
+fn what_may_not_be_touched_is_not_prefaulted() {
     let program = Program::new(true);
     (0..4000).for_each(|_| _ = program.take(5000, 1));
-    assert_eq!(program.readied(), 0);
+    assert_eq!(program.prefaulted(), 0);
     (0..4000).for_each(|_| _ = program.take(4096, 1));
-    assert!(program.readied() > 10);
+    assert!(program.prefaulted() > 10);
 }
 
-/// Many sites and sizes with few blocks each: nothing is readied, however large the program.
+/// Many sites and sizes with few blocks each: nothing is prefaulted, however large the program.
 #[test]
 fn growth_here_and_there_is_not() {
     let program = Program::new(true);
     for size in (16..=16384).step_by(16) {
         (0..3).for_each(|_| _ = program.take(size, size / 16));
     }
-    assert_eq!(program.readied(), 0);
+    assert_eq!(program.prefaulted(), 0);
 }
 
 #[test]
 fn small_slabs_are_not_worth_a_call() {
     let program = Program::new(true);
     (0..100_000).for_each(|_| _ = program.take(32, 1));
-    assert_eq!(program.readied(), 0);
+    assert_eq!(program.prefaulted(), 0);
 }
 
 #[test]
 fn it_can_be_switched_off() {
     let program = Program::new(false);
     (0..10_000).for_each(|_| _ = program.take(1024, 1));
-    assert_eq!(program.readied(), 0);
+    assert_eq!(program.prefaulted(), 0);
 }
 
-/// What was readied and is not used is given back when it has been idle, though it was never handed
-/// out.
+/// What was prefaulted and is not used is given back when it has been idle, though it was never
+/// handed out.
 #[test]
 fn what_is_not_used_goes_back() {
     let program = Program::new(true);
@@ -145,7 +145,7 @@ fn what_is_not_used_goes_back() {
         let block = program.take(1024, 1);
         bytes_of(block, 1024).fill(1);
     }
-    assert_eq!(program.readied(), 17);
+    assert_eq!(program.prefaulted(), 17);
     let full = program.fake.resident_bytes();
     for _ in 0..4 {
         program.allocator.sweep(Which::Idle);
@@ -185,7 +185,7 @@ fn a_system_without_it_is_no_worse() {
     feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
-fn slabs_that_were_given_pages_are_not_readied() {
+fn slabs_that_were_given_pages_are_not_prefaulted() {
     for fails in [false, true] {
         let program = Program::new(true);
         let blocks: Vec<usize> = (0..80 * 64)
@@ -195,12 +195,15 @@ fn slabs_that_were_given_pages_are_not_readied() {
         blocks.iter().for_each(|&block| program.allocator.free(program.heap, block, Call::Free));
         let fault = Fault::from(0).only(Request::Transfer);
         program.fake.set_fault(fails.then_some(fault));
-        let (readied, moved) = (program.readied(), program.fake.calls(Request::Transfer));
+        let (prefaulted, moved) = (program.prefaulted(), program.fake.calls(Request::Transfer));
         (0..60 * 85).for_each(|_| _ = program.take(768, 2));
-        let (readied, moved) =
-            (program.readied() - readied, program.fake.calls(Request::Transfer) - moved);
+        let (prefaulted, moved) =
+            (program.prefaulted() - prefaulted, program.fake.calls(Request::Transfer) - moved);
         assert!(moved > 10, "{moved} slabs were given pages");
-        assert!(readied + moved <= 60, "{readied} of 60 slabs were readied, {moved} given pages");
+        assert!(
+            prefaulted + moved <= 60,
+            "{prefaulted} of 60 slabs were prefaulted, {moved} given pages"
+        );
         program.allocator.check().unwrap();
     }
 }
@@ -214,8 +217,8 @@ fn slabs_that_were_given_pages_are_not_readied() {
 fn a_slab_that_changes_hands_brings_no_row() {
     let program = Program::new(true);
     let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();
-    let readied = program.readied();
-    assert!(readied > 10);
+    let prefaulted = program.prefaulted();
+    assert!(prefaulted > 10);
     // One of the last slabs becomes empty.
     for &block in blocks.iter().skip(18 * 64).take(64) {
         program.allocator.free(program.heap, block, Call::Free);
@@ -225,7 +228,7 @@ fn a_slab_that_changes_hands_brings_no_row() {
     let take = || program.allocator.allocate(heap, 1024, code_address(1)).unwrap();
     (0..3 * 64).for_each(|_| _ = take());
     assert_eq!(program.allocator.kept_slab_bytes(), 0);
-    assert_eq!(program.readied(), readied);
+    assert_eq!(program.prefaulted(), prefaulted);
     (0..4 * 64).for_each(|_| _ = take());
-    assert!(program.readied() > readied, "it is a row of its own by now");
+    assert!(program.prefaulted() > prefaulted, "it is a row of its own by now");
 }
