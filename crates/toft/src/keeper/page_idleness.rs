@@ -3,7 +3,7 @@
 //!
 //! There are two scans: the first notes what there is, the second sends out what nothing has
 //! happened to since. For each slab and large block: whether anything was allocated or freed there.
-//! For each page: whether it was written to. Reads are not visible: [`Warmth`] tells what is done
+//! For each page: whether it was written to. Reads are not visible: [`Idleness`] tells what is done
 //! about that.
 //!
 //! Paging out changes no contents, whichever owner the pages have by then. So nothing is held
@@ -14,7 +14,7 @@ use crate::keeper::Which;
 use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, Pages, Scan};
-use crate::reclaim::{Looking, Warmth};
+use crate::reclaim::{ColdTurn, Idleness};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
@@ -22,7 +22,7 @@ use crate::sync::Ordering::Relaxed;
 const RANGES: usize = 32;
 
 /// One scan of everything.
-struct Look<'a, O> {
+struct ColdScan<'a, O> {
     all: &'a Allocator<O>,
     /// What tells of pages.
     pages: u32,
@@ -60,21 +60,21 @@ impl<O: Os> Allocator<O> {
         if self.os.process() != self.reclaimer.process() {
             return 0;
         }
-        let Some(looking) = self.reclaimer.begin_to_look() else { return 0 };
+        let Some(turn) = self.reclaimer.begin_cold_scan() else { return 0 };
         let Some(pages) = self.open_pages() else { return 0 };
         // What is free must not go to swap.
         self.sweep(Which::Idle);
-        let mut look = Look {
+        let mut scan = ColdScan {
             all: self,
             pages,
-            noted: self.note_writes(&looking),
+            noted: self.note_writes(&turn),
             swap: self.permit(Calls::SWAP).is_some_and(|_permit| self.os.has_swap()),
             page_shift: self.os.page_size().trailing_zeros(),
             bytes: 0,
         };
-        self.for_each_slab(|slab| look.at_slab(slab));
-        self.large.for_each(|block| look.at_block(block, self.large.start(block)));
-        let bytes = look.bytes;
+        self.for_each_slab(|slab| scan.at_slab(slab));
+        self.large.for_each(|block| scan.at_block(block, self.large.start(block)));
+        let bytes = scan.bytes;
         self.close_pages(pages);
         bytes
     }
@@ -94,8 +94,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Has the kernel note writes to all slabs and large blocks. Returns which of the two it notes.
-    fn note_writes(&self, looking: &Looking) -> Noted {
-        let kept = looking.watch();
+    fn note_writes(&self, turn: &ColdTurn) -> Noted {
+        let kept = turn.watch();
         let alive =
             |watch: &u32| self.permit(Calls::COLD).is_some_and(|_permit| self.os.is_watch(*watch));
         let watch = kept.load(Relaxed).checked_sub(1).filter(alive);
@@ -167,7 +167,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-impl<O: Os> Look<'_, O> {
+impl<O: Os> ColdScan<'_, O> {
     fn find(&self, wanted: Pages, run: &Run, each: impl FnMut(usize, usize)) -> usize {
         self.all.find_pages(self.pages, wanted, (run.start, run.bytes), each)
     }
@@ -179,31 +179,31 @@ impl<O: Os> Look<'_, O> {
         }
         let stamp = slab.activity_ever();
         let quiet = slab.stamp.swap(stamp, Relaxed) == stamp;
-        let mut warmth = Warmth::from_slab_bits(slab.warmth.load(Relaxed));
+        let mut idleness = Idleness::from_slab_bits(slab.idleness.load(Relaxed));
         let bytes = slab.mapped_bytes(self.all.os.page_size());
         self.at_run(
-            &mut warmth,
+            &mut idleness,
             &Run { start: slab.base(), bytes, quiet, noted: self.noted.slabs },
         );
-        slab.warmth.store(warmth.slab_bits(), Relaxed);
+        slab.idleness.store(idleness.slab_bits(), Relaxed);
     }
 
     fn at_block(&mut self, block: &Block, address: usize) {
-        let seen = block.warmth();
+        let seen = block.idleness();
         if block.state() != BlockState::Live {
             return;
         }
         // That nothing was allocated or freed there is the same as that it is still there.
-        let mut warmth = Warmth::from_bits(seen);
+        let mut idleness = Idleness::from_bits(seen);
         let bytes = block.bytes() >> self.page_shift << self.page_shift;
         let noted = self.noted.blocks;
-        self.at_run(&mut warmth, &Run { start: address, bytes, quiet: true, noted });
-        block.set_warmth(seen, warmth.bits());
+        self.at_run(&mut idleness, &Run { start: address, bytes, quiet: true, noted });
+        block.set_idleness(seen, idleness.bits());
     }
 
-    fn at_run(&mut self, warmth: &mut Warmth, run: &Run) {
+    fn at_run(&mut self, idleness: &mut Idleness, run: &Run) {
         let resident = self.find(Pages::Resident, run, |_, _| {});
-        if warmth.look(run.quiet, resident >> self.page_shift) {
+        if idleness.note_scan(run.quiet, resident >> self.page_shift) {
             let wanted = if run.noted { Pages::Still } else { Pages::Resident };
             let (all, swap) = (self.all, self.swap);
             self.find(wanted, run, |start, bytes| {
@@ -215,7 +215,7 @@ impl<O: Os> Look<'_, O> {
             let stayed = self.find(Pages::Resident, run, |_, _| {});
             let went = resident.saturating_sub(stayed);
             self.bytes += went;
-            warmth.went_out(went >> self.page_shift, stayed >> self.page_shift);
+            idleness.went_out(went >> self.page_shift, stayed >> self.page_shift);
         }
         if run.noted {
             self.find(Pages::Written, run, |_, _| {});

@@ -11,7 +11,7 @@ use crate::os::{Os, wait_for};
 use crate::reclaim::{BATCH, Turn};
 use crate::remote::announce;
 use crate::report::Call;
-use crate::slab::{FLAGS, Look, PENDING, Slab};
+use crate::slab::{FLAGS, PENDING, Slab, SlabActivity};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::ops::Range;
@@ -83,17 +83,19 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         swept.slabs += 1;
-        let look = slab.look(|| heap.draws_from(slab));
+        let activity = slab.scan_activity(|| heap.draws_from(slab));
         let orphan = self.heaps.who(heap.number) == HeapState::Orphan;
         // A thread that has ended hands nothing out: what it had claimed can go, too.
         let left = orphan && slab.claimed() != 0;
         let wanted = match which {
-            Which::Idle => look == Look::Idle || (left && look == Look::Tidy),
+            Which::Idle => {
+                activity == SlabActivity::Idle || (left && activity == SlabActivity::Discarded)
+            }
             // What is claimed may not have gone the last time.
-            Which::Free => look != Look::Tidy || slab.may_have_unused(),
-            Which::Counted => look != Look::Tidy || left,
+            Which::Free => activity != SlabActivity::Discarded || slab.may_have_unused(),
+            Which::Counted => activity != SlabActivity::Discarded || left,
         };
-        swept.more |= look == Look::Busy;
+        swept.more |= activity == SlabActivity::Busy;
         if wanted && orphan {
             self.with_threadless(heap.number, |orphan, _seat| {
                 if orphan.owns(slab) {

@@ -54,7 +54,7 @@ impl<O: Os> Allocator<O> {
         let mut bytes = 0;
         self.for_each_slab(|slab| {
             if slab.owner.load(Relaxed) & !FLAGS != 0 && !slab.is_dormant() {
-                bytes += slab.freed_since_tidy();
+                bytes += slab.freed_since_discard();
             }
         });
         bytes

@@ -82,7 +82,7 @@ pub struct Block {
 
 const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
 
-/// The bits of `since` that count for how many looks a live block has been there, at most so many.
+/// The bits of `since` that count for how many scans a live block has been there, at most so many.
 const AGE_SHIFT: u32 = 60;
 const AGE_MOST: u64 = 15;
 
@@ -100,41 +100,42 @@ impl Block {
         live: LIVE,
     };
 
-    /// How warm the block was at the last look, if it is live; below `1 << AGE_SHIFT`.
-    pub fn warmth(&self) -> u64 {
+    /// The page idleness at the last scan, if the block is live; below `1 << AGE_SHIFT`.
+    pub fn idleness(&self) -> u64 {
         self.since() & ((1 << AGE_SHIFT) - 1)
     }
 
-    /// Remembers another warmth; in vain if the block was freed or made again since it was `seen`.
-    pub fn set_warmth(&self, seen: u64, warmth: u64) {
-        debug_assert!(warmth >> AGE_SHIFT == 0);
+    /// Remembers another idleness; in vain if the block was freed or made again since it was
+    /// `seen`.
+    pub fn set_idleness(&self, seen: u64, idleness: u64) {
+        debug_assert!(idleness >> AGE_SHIFT == 0);
         let now = self.since.load(Relaxed);
         let age = now >> AGE_SHIFT << AGE_SHIFT;
         if now ^ age == seen {
-            let _ = self.since.compare_exchange(now, warmth | age, Relaxed, Relaxed);
+            let _ = self.since.compare_exchange(now, idleness | age, Relaxed, Relaxed);
         }
     }
 
-    /// What looks have left, to be had before it is asked whether the block is live.
+    /// What scans have left, to be had before it is asked whether the block is live.
     pub fn since(&self) -> u64 {
         self.since.load(Acquire)
     }
 
-    /// The block counts as new, for looks.
+    /// The block counts as new, for scans.
     pub fn is_young_again(&self) {
         // What a free block has there is no such number.
         self.since.fetch_and((1 << AGE_SHIFT) - 1, Relaxed);
     }
 
-    /// Counts a scan of a live block; returns true if there were already `looks` scans since it was
+    /// Counts a scan of a live block; returns true if there were already `scans` scans since it was
     /// allocated or its size changed. In vain if the block was freed since it was `seen`.
-    pub fn has_aged(&self, seen: u64, looks: u32) -> bool {
+    pub fn has_aged(&self, seen: u64, scans: u32) -> bool {
         let age = seen >> AGE_SHIFT;
         if age < AGE_MOST {
             let older = seen + (1 << AGE_SHIFT);
             let _ = self.since.compare_exchange(seen, older, Relaxed, Relaxed);
         }
-        age >= u64::from(looks)
+        age >= u64::from(scans)
     }
 
     /// The state now.

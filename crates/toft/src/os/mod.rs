@@ -32,7 +32,7 @@ use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;
 pub use mapping_options::MappingOptions;
-pub use page_idleness::{Pages, Scan, Warmth};
+pub use page_idleness::{PageIdleness, Pages, Scan};
 pub use pin::{PIECE_BYTES, Pin, Pinned};
 use release::{Piece, Release};
 use seccomp::Answers;
@@ -63,7 +63,7 @@ pub const SECOND: u32 = 40;
 /// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `relocate` and
 ///    `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Os: Warmth + Huge + Pin + MappingOptions {
+pub unsafe trait Os: PageIdleness + Huge + Pin + MappingOptions {
     /// Returns the number of bytes in a page, which is a power of two and at least 4096.
     fn page_size(&self) -> usize;
 

@@ -40,7 +40,7 @@ pub struct Scan {
 /// An implementation promises:
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Warmth {
+pub unsafe trait PageIdleness {
     /// Opens a descriptor for scans.
     fn open_pages(&self) -> Result<u32, Error>;
 
@@ -137,7 +137,7 @@ fn close(descriptor: u32) {
 
 // SAFETY: (1) paging out and write protection that the kernel resolves itself change no contents;
 // (2) raw system calls.
-unsafe impl Warmth for Linux {
+unsafe impl PageIdleness for Linux {
     fn open_pages(&self) -> Result<u32, Error> {
         const PATH: &CStr = c"/proc/self/pagemap";
         let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;

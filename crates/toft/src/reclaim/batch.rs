@@ -84,7 +84,7 @@ struct State {
     /// The tick of the fork that created the process. Written in the child.
     forked_at: AtomicU32,
     /// Not zero while a thread searches for cold pages.
-    looking: AtomicU32,
+    scanning_cold: AtomicU32,
     /// The descriptor that notes writes, plus one. Written by the thread that searches for cold
     /// pages.
     watch: AtomicU32,
@@ -114,18 +114,18 @@ impl Drop for Turn<'_> {
 
 /// The right to search for cold pages. It ends when this value is dropped.
 #[derive(Debug)]
-pub struct Looking<'a>(&'a State);
+pub struct ColdTurn<'a>(&'a State);
 
-impl Looking<'_> {
+impl ColdTurn<'_> {
     /// Returns the descriptor that notes writes, plus one, or zero if there is none.
     pub fn watch(&self) -> &AtomicU32 {
         &self.0.watch
     }
 }
 
-impl Drop for Looking<'_> {
+impl Drop for ColdTurn<'_> {
     fn drop(&mut self) {
-        self.0.looking.store(0, Release);
+        self.0.scanning_cold.store(0, Release);
     }
 }
 
@@ -205,10 +205,10 @@ impl Reclaimer {
 
     /// Takes the right to search for cold pages. Returns `None` if another thread has it. Sweeps
     /// are possible meanwhile.
-    pub fn begin_to_look(&self) -> Option<Looking<'_>> {
+    pub fn begin_cold_scan(&self) -> Option<ColdTurn<'_>> {
         let state = self.state();
-        let taken = state.looking.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        taken.then(|| Looking(state))
+        let taken = state.scanning_cold.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        taken.then(|| ColdTurn(state))
     }
 
     /// Returns the bytes of slots with pages at which the next sweep is due.
@@ -277,7 +277,7 @@ impl Reclaimer {
         state.runs.store_changed(0, Relaxed);
         state.control.word.store_changed(0, Relaxed);
         state.control.thread.store_changed(0, Relaxed);
-        state.looking.store_changed(0, Relaxed);
+        state.scanning_cold.store_changed(0, Relaxed);
         // The descriptor is about the parent's memory.
         state.watch.store_changed(0, Relaxed);
         state.process.store_changed(process, Relaxed);

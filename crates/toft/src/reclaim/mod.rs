@@ -24,11 +24,11 @@ mod sort;
 mod tails;
 mod trims;
 
-pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
+pub use batch::{BATCH, ColdTurn, Control, Life, Reclaimer, Turn};
 pub use group_pressure::is_tight;
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
-pub use page_idleness::Warmth;
+pub use page_idleness::Idleness;
 pub use pool::Pool;
 pub use pressure::{GRANTS, Pressure};
 pub use sort::{heap_sort, sort};

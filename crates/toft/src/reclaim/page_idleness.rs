@@ -23,7 +23,7 @@ const PAGES_MOST: usize = (1 << 24) - 1;
 
 /// The data about a run of pages. It fits in 64 bits, and zero is a run that was never scanned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Warmth {
+pub struct Idleness {
     /// The number of pages that stayed in memory when some were sent out last. At most
     /// `PAGES_MOST`.
     stayed: u32,
@@ -44,9 +44,9 @@ enum Stage {
     Out = 2,
 }
 
-impl Warmth {
+impl Idleness {
     /// Returns the value that `bits` has encoded.
-    pub fn from_bits(bits: u64) -> Warmth {
+    pub fn from_bits(bits: u64) -> Idleness {
         let field = |shift: u32, bits_wide: u32| (bits >> shift & ((1 << bits_wide) - 1)) as u32;
         let stage = match field(58, 2) {
             0 => Stage::Unseen,
@@ -54,7 +54,7 @@ impl Warmth {
             _ => Stage::Out,
         };
         let (rest, level) = (field(48, 7) as u8, field(55, 3) as u8);
-        Warmth { stayed: field(0, 24), went: field(24, 24), rest, level, stage }
+        Idleness { stayed: field(0, 24), went: field(24, 24), rest, level, stage }
     }
 
     /// Encodes the value as a number, for an atomic.
@@ -65,9 +65,9 @@ impl Warmth {
     }
 
     /// Returns the value that `slab_bits` has encoded.
-    pub fn from_slab_bits(bits: u32) -> Warmth {
+    pub fn from_slab_bits(bits: u32) -> Idleness {
         let bits = u64::from(bits);
-        Warmth::from_bits(bits & 0xFF | (bits >> 8 & 0xFF) << 24 | bits >> 16 << 48)
+        Idleness::from_bits(bits & 0xFF | (bits >> 8 & 0xFF) << 24 | bits >> 16 << 48)
     }
 
     /// Encodes the value as a number of half the size, for a slab, which has at most 255 pages.
@@ -80,9 +80,9 @@ impl Warmth {
     /// Notes a scan with `resident` pages in memory. `quiet` is true if nothing was allocated or
     /// freed there since the last scan. Returns true if the pages that were not written since then
     /// are to be sent out. The caller then reports the result by `went_out`.
-    pub fn look(&mut self, quiet: bool, resident: usize) -> bool {
+    pub fn note_scan(&mut self, quiet: bool, resident: usize) -> bool {
         if !quiet || self.stage == Stage::Unseen {
-            *self = Warmth { stage: Stage::Seen, level: self.level, ..Warmth::default() };
+            *self = Idleness { stage: Stage::Seen, level: self.level, ..Idleness::default() };
             return false;
         }
         if self.rest > 0 {
@@ -113,58 +113,58 @@ mod tests {
     use super::*;
 
     /// Returns the number of scans until one returns true, with `resident` pages in memory.
-    fn until_out(warmth: &mut Warmth, resident: usize) -> usize {
-        (1..1000).find(|_| warmth.look(true, resident)).unwrap()
+    fn until_out(idleness: &mut Idleness, resident: usize) -> usize {
+        (1..1000).find(|_| idleness.note_scan(true, resident)).unwrap()
     }
 
     #[test]
-    fn what_is_quiet_goes_at_the_second_look() {
-        let mut warmth = Warmth::default();
-        assert!(!warmth.look(true, 16));
-        assert!(warmth.look(true, 16));
+    fn what_is_quiet_goes_at_the_second_scan() {
+        let mut idleness = Idleness::default();
+        assert!(!idleness.note_scan(true, 16));
+        assert!(idleness.note_scan(true, 16));
     }
 
     #[test]
     fn what_is_used_never_goes() {
-        let mut warmth = Warmth::default();
+        let mut idleness = Idleness::default();
         for _ in 0..20 {
-            assert!(!warmth.look(false, 16));
+            assert!(!idleness.note_scan(false, 16));
         }
-        assert!(warmth.look(true, 16), "nothing has happened since");
+        assert!(idleness.note_scan(true, 16), "nothing has happened since");
     }
 
     #[test]
     fn what_comes_back_is_let_be_for_longer_each_time() {
-        let mut warmth = Warmth::default();
-        assert_eq!(until_out(&mut warmth, 16), 2);
-        let mut looks = Vec::new();
+        let mut idleness = Idleness::default();
+        assert_eq!(until_out(&mut idleness, 16), 2);
+        let mut scans = Vec::new();
         for _ in 0..9 {
-            warmth.went_out(16, 0);
-            looks.push(until_out(&mut warmth, 16));
+            idleness.went_out(16, 0);
+            scans.push(until_out(&mut idleness, 16));
         }
-        assert_eq!(looks, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
+        assert_eq!(scans, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
     }
 
     /// Pages that stayed in memory, because they were written to before the last scan, do not count
     /// as pages that came back.
     #[test]
     fn what_stayed_has_not_come_back() {
-        let mut warmth = Warmth::default();
-        until_out(&mut warmth, 16);
-        warmth.went_out(10, 6);
-        assert!(warmth.look(true, 7), "six that stayed, and one that was read");
-        warmth.went_out(1, 6);
-        assert!(!warmth.look(true, 8));
+        let mut idleness = Idleness::default();
+        until_out(&mut idleness, 16);
+        idleness.went_out(10, 6);
+        assert!(idleness.note_scan(true, 7), "six that stayed, and one that was read");
+        idleness.went_out(1, 6);
+        assert!(!idleness.note_scan(true, 8));
     }
 
     #[test]
     fn bits_keep_everything() {
-        let all = Warmth { stayed: 77, went: 0xFF_FFFF, rest: 126, level: 7, stage: Stage::Out };
-        assert_eq!(Warmth::from_bits(all.bits()), all);
-        let slab = Warmth { stayed: 0xFF, went: 128, ..all };
-        assert_eq!(Warmth::from_slab_bits(slab.slab_bits()), slab);
-        assert_eq!(Warmth::from_bits(0), Warmth::default());
-        assert_eq!(Warmth::from_slab_bits(0), Warmth::default());
+        let all = Idleness { stayed: 77, went: 0xFF_FFFF, rest: 126, level: 7, stage: Stage::Out };
+        assert_eq!(Idleness::from_bits(all.bits()), all);
+        let slab = Idleness { stayed: 0xFF, went: 128, ..all };
+        assert_eq!(Idleness::from_slab_bits(slab.slab_bits()), slab);
+        assert_eq!(Idleness::from_bits(0), Idleness::default());
+        assert_eq!(Idleness::from_slab_bits(0), Idleness::default());
         assert!((1..=LEVEL_MOST).all(|level| (1u32 << level) - 2 < 128));
     }
 }

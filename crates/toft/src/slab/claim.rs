@@ -308,7 +308,7 @@ impl Slab {
     pub fn unclaim(&self) {
         if self.claimed() != 0 {
             // The last scan skipped those slots.
-            self.tidy_at.store(0, Relaxed);
+            self.discarded_at.store(0, Relaxed);
             self.is_not_counted();
             self.claim.store(0, Relaxed);
         }

@@ -163,7 +163,7 @@ impl Slab {
         self.fresh.store(slots as u16, Relaxed);
         self.received.store(1, Relaxed);
         // There are pages to give back, although no slot was freed.
-        self.tidy_at.store(0, Relaxed);
+        self.discarded_at.store(0, Relaxed);
         self.is_not_counted();
     }
 
@@ -189,7 +189,7 @@ impl Slab {
         }
         // There are pages to give back, although no slot was freed. A sweep may have searched the
         // slab already.
-        self.tidy_at.store(0, Relaxed);
+        self.discarded_at.store(0, Relaxed);
         self.is_not_counted();
     }
 

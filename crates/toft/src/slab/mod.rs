@@ -41,7 +41,7 @@ pub use credit::Spent;
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
-pub use pages::Look;
+pub use pages::SlabActivity;
 pub use permanent::Rest;
 pub use requested_sizes::SlotCare;
 pub use slab::{

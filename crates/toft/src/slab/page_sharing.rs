@@ -59,7 +59,7 @@ impl Slab {
         } else {
             self.clear_owner_flag(SHARED);
             // No sweep has scanned the slab's pages while it shared some.
-            self.tidy_at.store(0, Relaxed);
+            self.discarded_at.store(0, Relaxed);
             self.is_not_counted();
         }
         any

@@ -14,7 +14,7 @@ impl Slab {
     /// known exactly. Owner or reclaimer only.
     ///
     /// Frees do not count if malloc does not draw from the slab, because its free slots stay free.
-    pub fn look(&self, is_current: impl FnOnce() -> bool) -> Look {
+    pub fn scan_activity(&self, is_current: impl FnOnce() -> bool) -> SlabActivity {
         let has_claim = self.claimed() != 0;
         let freed = self.freed_so_far();
         let now = if has_claim { self.activity() & !NOT_CURRENT } else { freed | NOT_CURRENT };
@@ -22,15 +22,15 @@ impl Slab {
         if before != now {
             self.seen.store(now, Relaxed);
             if has_claim || before & NOT_CURRENT == 0 {
-                return Look::Busy;
+                return SlabActivity::Busy;
             }
         }
         // Pages that were given back since the last free need not be searched again.
-        if self.tidy_at.load(Relaxed) == freed {
-            return Look::Tidy;
+        if self.discarded_at.load(Relaxed) == freed {
+            return SlabActivity::Discarded;
         }
         // A current slab has no claim at times, because its claim is used up.
-        if before != now && is_current() { Look::Busy } else { Look::Idle }
+        if before != now && is_current() { SlabActivity::Busy } else { SlabActivity::Idle }
     }
 
     /// Returns a number that changes, except for rare accidents, with a claim, a malloc or a free.
@@ -48,8 +48,8 @@ impl Slab {
 
     /// Returns the number of bytes of free slots that may not be zero. Counts at most as many slots
     /// as were freed since the slab's pages were last given back. A hint; any thread may call this.
-    pub fn freed_since_tidy(&self) -> usize {
-        let frees = self.freed_so_far().wrapping_sub(self.tidy_at.load(Relaxed)) as usize;
+    pub fn freed_since_discard(&self) -> usize {
+        let frees = self.freed_so_far().wrapping_sub(self.discarded_at.load(Relaxed)) as usize;
         if frees == 0 {
             return 0;
         }
@@ -86,7 +86,7 @@ impl Slab {
         self.unclaim();
         // Without the slots that other threads have freed. They count as live here, and their pages
         // may be given back after the owner collects them.
-        self.tidy_at.store(self.frees_so_far(), Relaxed);
+        self.discarded_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
@@ -192,13 +192,13 @@ impl Slab {
 
 /// The result of a scan of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SlabActivity {
     /// Something has happened since the last scan.
     Busy,
     /// Nothing has happened, and free slots may have pages.
     Idle,
     /// Nothing has happened, and all that could be given back was.
-    Tidy,
+    Discarded,
 }
 
 #[cfg(all(test, not(loom)))]
@@ -257,19 +257,23 @@ mod tests {
     fn what_was_freed_since_the_pages_went_is_counted() {
         let slab = full();
         slab.give_back_pages(PAGE, |_, _| true);
-        assert_eq!(slab.freed_since_tidy(), 0);
+        assert_eq!(slab.freed_since_discard(), 0);
         for _ in 0..3 {
             free(&slab, 4);
             slab.state_of(4).store(LIVE, Relaxed);
         }
-        assert_eq!(slab.freed_since_tidy(), 0);
+        assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 4);
         free(&slab, 9);
-        assert_eq!(slab.freed_since_tidy(), 2 * 2048);
+        assert_eq!(slab.freed_since_discard(), 2 * 2048);
         slab.give_back_pages(PAGE, |_, _| true);
-        assert_eq!(slab.freed_since_tidy(), 0);
+        assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 5);
-        assert_eq!(slab.freed_since_tidy(), 2048, "what stayed dirty on its page counts no more");
+        assert_eq!(
+            slab.freed_since_discard(),
+            2048,
+            "what stayed dirty on its page counts no more"
+        );
     }
 
     /// A sweep finds nothing to give back, and then pages are prefaulted.
@@ -279,11 +283,11 @@ mod tests {
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         slab.give_back_pages(PAGE, |_, _| panic!("nothing is there"));
-        slab.look(|| false);
-        assert_eq!(slab.look(|| false), Look::Tidy);
+        slab.scan_activity(|| false);
+        assert_eq!(slab.scan_activity(|| false), SlabActivity::Discarded);
         slab.note_prefault(4 * PAGE);
         assert_eq!(slab.touched_bytes(), 4 * PAGE);
-        assert_eq!(slab.look(|| false), Look::Idle);
+        assert_eq!(slab.scan_activity(|| false), SlabActivity::Idle);
         let mut gone = 0;
         slab.give_back_pages(PAGE, |_, bytes| {
             gone += bytes;
@@ -297,11 +301,11 @@ mod tests {
     #[test]
     fn a_current_slab_is_let_be_while_anything_happens() {
         let slab = full();
-        slab.look(|| true);
+        slab.scan_activity(|| true);
         for slot in 0..40 {
             free(&slab, slot);
-            assert_eq!(slab.look(|| true), Look::Busy, "{slot}");
+            assert_eq!(slab.scan_activity(|| true), SlabActivity::Busy, "{slot}");
         }
-        assert_eq!(slab.look(|| true), Look::Idle);
+        assert_eq!(slab.scan_activity(|| true), SlabActivity::Idle);
     }
 }

@@ -38,7 +38,7 @@ impl Slab {
     /// well (`keeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
     /// time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
-        self.tidy_at.store(self.freed_so_far(), Relaxed);
+        self.discarded_at.store(self.freed_so_far(), Relaxed);
         // Zero, because the pages of claimed slots are not given back this time.
         self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
@@ -61,7 +61,7 @@ impl Slab {
             // pairs: tail.
             || self.owner.compare_exchange(owner, owner | HOLDING, SeqCst, Relaxed).is_err()
         {
-            self.tidy_at.store(0, Relaxed);
+            self.discarded_at.store(0, Relaxed);
             return false;
         }
         any = false;
@@ -163,7 +163,7 @@ impl Slab {
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
         if !keep {
-            self.tidy_at.store(0, Relaxed);
+            self.discarded_at.store(0, Relaxed);
         }
         let (group, claim) = self.claim_and_group();
         for slot in 0..self.slots() {
@@ -287,7 +287,7 @@ impl Slab {
             self.let_go_remote(slot, false);
         }
         self.disturbed.store(1, Relaxed);
-        self.tidy_at.store(0, Relaxed);
+        self.discarded_at.store(0, Relaxed);
         self.is_not_counted();
         self.leave();
     }
@@ -405,20 +405,23 @@ mod tests {
         assert!(!slab.is_behind());
     }
 
-    /// A sweep that calls a slab tidy has skipped the slots that were claimed then.
+    /// A sweep that finds nothing to discard has skipped the slots that were claimed then.
     #[test]
-    fn a_slab_that_loses_its_claim_is_not_tidy() {
-        use crate::slab::Look;
+    fn a_slab_that_loses_its_claim_is_scanned_again() {
+        use crate::slab::SlabActivity;
         let slab = slab();
         slab.give_back_pages(PAGE, |_, _| true);
-        slab.look(|| false);
+        slab.scan_activity(|| false);
         slab.note_count();
-        assert!(slab.look(|| false) == Look::Tidy && slab.is_counted());
+        assert!(slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted());
         slab.unclaim();
-        assert!(slab.look(|| false) == Look::Tidy && slab.is_counted(), "it had none");
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted(),
+            "it had none"
+        );
         slab.claim.store(1 << 40, Relaxed);
         slab.unclaim();
-        assert!(slab.look(|| false) == Look::Idle && !slab.is_counted());
+        assert!(slab.scan_activity(|| false) == SlabActivity::Idle && !slab.is_counted());
     }
 
     /// A slab that holds slots cannot change owner. A slab that holds none can.

@@ -45,7 +45,7 @@ impl Slab {
             return rest == 0;
         }
         // The last scan skipped those slots.
-        self.tidy_at.store(0, Relaxed);
+        self.discarded_at.store(0, Relaxed);
         self.is_not_counted();
         self.claim.store(0, Relaxed);
         compiler_fence(SeqCst);

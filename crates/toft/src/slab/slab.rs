@@ -7,8 +7,8 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  tidy_at  row  (secure: site)
-//!            reclaimer writes shares  calm  warmth  stamp  dense
+//! line 7     owner writes     previous  seen  discarded_at  row  (secure: site)
+//!            reclaimer writes shares  calm  idleness  stamp  dense
 //! (secure: lines 8-15, the number of bytes after the end of each block: `requested_sizes.rs`)
 //! ```
 //!
@@ -199,8 +199,9 @@ pub struct Slab {
     /// The `claim_mark` of a claim whose pages were given back, or zero while they may be there. A
     /// hint, written by the sweeping thread.
     pub(super) unused_at: AtomicU16,
-    /// The slab's activity at the last scan (`look`). Written by the scanning thread, which is the
-    /// owner or the reclaimer. Only the time at which pages are given back depends on it.
+    /// The slab's activity at the last scan (`scan_activity`). Written by the scanning thread,
+    /// which is the owner or the reclaimer. Only the time at which pages are given back depends on
+    /// it.
     pub(super) seen: AtomicU32,
     /// The slab before this one on its bin's list. Written by the owner.
     previous: AtomicUsize,
@@ -209,7 +210,7 @@ pub struct Slab {
     pub(super) site_last: [AtomicUsize; SECURE_LEN],
     /// The slab's number of frees when its pages were last given back, or zero. Written like
     /// `seen`.
-    pub(super) tidy_at: AtomicU32,
+    pub(super) discarded_at: AtomicU32,
     /// The group of units that each unit shares pages with, or zero. Written by the compacting
     /// thread.
     pub(super) shares: [AtomicU16; if SECURE { 0 } else { UNITS }],
@@ -220,8 +221,8 @@ pub struct Slab {
     /// The slab's activity at the last scan for compaction. Written by the compacting thread.
     pub(super) calm: AtomicU32,
     /// The page idleness at the last scan for cold pages. Written by the scanning threads, in turn.
-    pub(crate) warmth: AtomicU32,
-    /// The value of `activity_ever` at the last scan for cold pages. Written like `warmth`.
+    pub(crate) idleness: AtomicU32,
+    /// The value of `activity_ever` at the last scan for cold pages. Written like `idleness`.
     pub(crate) stamp: AtomicU32,
     _line_7: [AtomicU32; 5 * SECURE_LEN],
 

@@ -68,7 +68,7 @@ impl Slab {
     pub fn note_count(&self) {
         // pairs: counted no more. A thread that overwrites that zero sees in the states what was
         // given back.
-        self.counted_at.swap(self.tidy_at.load(Relaxed), AcqRel);
+        self.counted_at.swap(self.discarded_at.load(Relaxed), AcqRel);
     }
 
     /// Records that counting the slab again may find fewer bytes.

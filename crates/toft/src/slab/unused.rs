@@ -53,7 +53,7 @@ impl Slab {
         if gone {
             self.unused_at.store(self.claim_mark(), Relaxed);
         } else {
-            self.tidy_at.store(0, Relaxed);
+            self.discarded_at.store(0, Relaxed);
         }
     }
 

@@ -7,7 +7,7 @@
 use super::{Heap, Seat};
 use crate::bin::BIN_WORDS;
 use crate::os::Os;
-use crate::slab::{CLASSES, Look};
+use crate::slab::{CLASSES, SlabActivity};
 use crate::sync::Ordering::Relaxed;
 
 /// The most bytes that one call gives back, and the most bins that it scans.
@@ -41,7 +41,7 @@ impl Heap {
             let index = number * BIN_WORDS;
             let mut is_current = true;
             for slab in bins.listed(index) {
-                if !slab.is_dormant() && slab.look(|| is_current) == Look::Idle {
+                if !slab.is_dormant() && slab.scan_activity(|| is_current) == SlabActivity::Idle {
                     given += slab.give_back_pages(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which no thread can claim
                         // during this call.

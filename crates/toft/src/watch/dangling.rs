@@ -42,7 +42,7 @@ enum Holder<'a> {
 }
 
 /// The state of one scan.
-struct Look {
+struct DanglingScan {
     found: usize,
     /// The descriptor of the file of reports, if there is one.
     file: Option<i32>,
@@ -66,11 +66,11 @@ impl<O: Os> Allocator<O> {
         let name = self.options.report_file.filter(|_| !self.hide_addresses);
         let file = name.and_then(|name| process::open_to_append(name.as_c_str()));
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
-        let mut look = Look { found: 0, file, in_text };
-        let from = here.unwrap_or((&raw const look).addr());
+        let mut scan = DanglingScan { found: 0, file, in_text };
+        let from = here.unwrap_or((&raw const scan).addr());
         for_each_root(self, [(0, 0); 2], from, |start, end, line| {
             if start != from || here.is_some() {
-                self.look_through(&mut look, start, end, Holder::Mapping(line));
+                self.scan_range(&mut scan, start, end, Holder::Mapping(line));
             }
         });
         self.for_each_slab(|slab| {
@@ -82,29 +82,29 @@ impl<O: Os> Allocator<O> {
                 let live = |slot: &usize| slab.state(*slot) == SlotState::Live;
                 let last = (slot..slab.slots()).take_while(live).count() + slot;
                 let stop = slab.base() + last * slab.size();
-                self.look_through(&mut look, at, stop, Holder::Block);
+                self.scan_range(&mut scan, at, stop, Holder::Block);
                 at = stop + slab.size();
             }
         });
         self.large.for_each(|block| {
             if block.state() == BlockState::Live {
                 let begin = self.large.address(block);
-                self.look_through(&mut look, begin, begin + block.bytes(), Holder::Block);
+                self.scan_range(&mut scan, begin, begin + block.bytes(), Holder::Block);
             }
         });
-        if let Some(file) = look.file {
+        if let Some(file) = scan.file {
             process::close(file);
         }
-        if look.found > NAMED {
+        if scan.found > NAMED {
             let mut line = Line::new(self.hide_addresses);
-            line.text("toft: dangling pointers: ").number((look.found - NAMED) as u64);
+            line.text("toft: dangling pointers: ").number((scan.found - NAMED) as u64);
             self.os.report(line.text(" more were found").end());
         }
-        look.found
+        scan.found
     }
 
     /// Scans every word of a range, and reports those that point into freed blocks.
-    fn look_through(&self, look: &mut Look, start: usize, end: usize, holder: Holder) {
+    fn scan_range(&self, scan: &mut DanglingScan, start: usize, end: usize, holder: Holder) {
         let mut at = start.next_multiple_of(WORD);
         while at + WORD <= end {
             let (mut bytes, mut words) = ([0u8; PIECE], [0usize; WORDS]);
@@ -116,7 +116,7 @@ impl<O: Os> Allocator<O> {
             }
             for number in 0..got / WORD {
                 if let Some(freed) = self.freed_block(&words, number) {
-                    self.name_dangling(look, at + number * WORD, &freed, &words, number, holder);
+                    self.name_dangling(scan, at + number * WORD, &freed, &words, number, holder);
                 }
             }
             // A page that cannot be read is skipped.
@@ -158,16 +158,16 @@ impl<O: Os> Allocator<O> {
 
     fn name_dangling(
         &self,
-        look: &mut Look,
+        scan: &mut DanglingScan,
         address: usize,
         freed: &BlockFacts,
         words: &[usize; WORDS],
         number: usize,
         holder: Holder,
     ) {
-        look.found += 1;
-        let named = look.found <= NAMED;
-        if !named && look.file.is_none() {
+        scan.found += 1;
+        let named = scan.found <= NAMED;
+        if !named && scan.file.is_none() {
             return;
         }
         let inside = words.get(number).map_or(0, |word| word.wrapping_sub(freed.begin));
@@ -197,7 +197,7 @@ impl<O: Os> Allocator<O> {
         let history = self.guarded.slot_around(freed.begin);
         if named {
             self.os.report(line.end());
-            if look.in_text {
+            if scan.in_text {
                 let mut w: Writer<512> = Writer::new(libc::STDERR_FILENO);
                 if let Some(block) = &owner {
                     frame_line(&mut w, "held by", block.site);
@@ -215,7 +215,7 @@ impl<O: Os> Allocator<O> {
                 w.flush();
             }
         }
-        if let Some(file) = look.file {
+        if let Some(file) = scan.file {
             write_json(file, &line, address, owner.as_ref(), freed, inside);
         }
     }

@@ -44,7 +44,7 @@ impl Program {
         self.allocator.free(self.heap, address, Call::Free);
     }
 
-    fn look(&self) -> usize {
+    fn page_out(&self) -> usize {
         let before = self.fake.swapped_bytes();
         let bytes = self.allocator.page_out_cold();
         assert_eq!(self.fake.swapped_bytes(), before + bytes, "what is said is not what went");
@@ -67,14 +67,14 @@ fn cold_data_goes_and_hot_data_stays() {
         let program = Program::new();
         let cold = program.take_many(count, size, 1);
         let hot = program.take_many(count, size, 2);
-        assert_eq!(program.look(), 0, "{size}: the first look only takes note");
+        assert_eq!(program.page_out(), 0, "{size}: the first scan only takes note");
         let write = |fill: &dyn Fn(usize) -> u8| {
             for (n, &address) in hot.iter().enumerate() {
                 bytes_of(address, size).iter_mut().step_by(2000).for_each(|byte| *byte = fill(n));
             }
         };
         write(&|_| 0);
-        let went = program.look();
+        let went = program.page_out();
         let bytes = count * size;
         assert!(went >= bytes * 94 / 100, "{size}: {went} bytes of {bytes} have gone");
         assert!(went <= bytes + (1 << 20), "{size}: {went} bytes have gone, {bytes} were cold");
@@ -94,9 +94,9 @@ fn slabs_that_are_drawn_from_stay() {
     for _ in 0..6 {
         // No thread writes to the rest of the slab's pages.
         program.free(program.take(1000, 1, 3));
-        assert_eq!(program.look(), 0);
+        assert_eq!(program.page_out(), 0);
     }
-    assert!(program.look() > 25 * 1000);
+    assert!(program.page_out() > 25 * 1000);
     program.assert_filled(&blocks, 1000);
 }
 
@@ -106,12 +106,12 @@ fn of_a_large_block_the_cold_pages_go() {
     const SIZE: usize = 8 << 20;
     let program = Program::new();
     let block = program.take(SIZE, 1, 1);
-    program.look();
+    program.page_out();
     for at in (0..SIZE / 2).step_by(8192) {
         bytes_of(block, SIZE)[at] = 2;
     }
     // Every second page of the first half.
-    assert_eq!(program.look(), SIZE / 2 + SIZE / 4);
+    assert_eq!(program.page_out(), SIZE / 2 + SIZE / 4);
     for at in (0..SIZE / 2).step_by(8192) {
         bytes_of(block, SIZE)[at] = 1;
     }
@@ -124,15 +124,15 @@ fn what_is_read_goes_once_and_is_let_be() {
     const SIZE: usize = 4 << 20;
     let program = Program::new();
     let block = program.take(SIZE, 1, 5);
-    assert_eq!((program.look(), program.look()), (0, SIZE));
-    let mut looks = Vec::new();
+    assert_eq!((program.page_out(), program.page_out()), (0, SIZE));
+    let mut scans = Vec::new();
     for _ in 0..4 {
         program.fake.touch(block..block + SIZE);
-        looks.push((1..100).find(|_| program.look() != 0).unwrap());
+        scans.push((1..100).find(|_| program.page_out() != 0).unwrap());
     }
-    assert_eq!(looks, [2, 4, 8, 16]);
+    assert_eq!(scans, [2, 4, 8, 16]);
     // The program no longer reads it: what is out stays out.
-    assert_eq!(program.look(), 0);
+    assert_eq!(program.page_out(), 0);
     assert_eq!(program.fake.swapped_bytes(), SIZE);
 }
 
@@ -143,11 +143,11 @@ fn what_is_allocated_anew_is_warm() {
     let program = Program::new();
     for _ in 0..5 {
         let block = program.take(SIZE, 1, 5);
-        assert_eq!(program.look(), 0);
+        assert_eq!(program.page_out(), 0);
         program.free(block);
     }
     let block = program.take(SIZE, 1, 5);
-    assert_eq!((program.look(), program.look()), (0, SIZE));
+    assert_eq!((program.page_out(), program.page_out()), (0, SIZE));
     program.free(block);
 }
 
@@ -159,7 +159,7 @@ fn free_slots_do_not_go_out() {
     for chunk in blocks.chunks(100) {
         chunk[1..].iter().for_each(|&address| program.free(address));
     }
-    let went: usize = (0..4).map(|_| program.look()).sum();
+    let went: usize = (0..4).map(|_| program.page_out()).sum();
     assert!(went <= blocks.len() / 100 * 3 * 4096, "{went} bytes have gone");
     assert!(went >= blocks.len() / 100 * 1000);
 }
@@ -170,7 +170,7 @@ fn without_swap_nothing_goes() {
     let program = Program::new();
     program.fake.take_swap_away();
     let blocks = program.take_many(1000, 1000, 1);
-    assert_eq!((program.look(), program.look()), (0, 0));
+    assert_eq!((program.page_out(), program.page_out()), (0, 0));
     assert!(program.fake.calls(Request::PageOut) > 0);
     program.assert_filled(&blocks, 1000);
 }
@@ -181,8 +181,8 @@ fn without_notes_activity_alone_counts() {
     let program = Program::new();
     program.fake.set_fault(Some(Fault::from(0).only(Request::Watch)));
     let blocks = program.take_many(1000, 1000, 1);
-    program.look();
-    assert!(program.look() >= 940_000);
+    program.page_out();
+    assert!(program.page_out() >= 940_000);
     assert_eq!(program.fake.watches(), 1, "one is kept, although it is of no use");
     program.assert_filled(&blocks, 1000);
 }
@@ -191,13 +191,13 @@ fn without_notes_activity_alone_counts() {
 fn a_kernel_that_does_not_tell_is_believed() {
     let program = Program::new();
     program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     program.fake.set_fault(Some(Fault::from(0).only(Request::Scan)));
-    assert_eq!((program.look(), program.look()), (0, 0));
+    assert_eq!((program.page_out(), program.page_out()), (0, 0));
     program.fake.set_fault(Some(Fault::from(0).only(Request::PageOut)));
-    assert_eq!((program.look(), program.look()), (0, 0));
+    assert_eq!((program.page_out(), program.page_out()), (0, 0));
     program.fake.set_fault(None);
-    assert!(program.look() >= 940_000);
+    assert!(program.page_out() >= 940_000);
 }
 
 /// A program that closes all descriptors loses what was noted, and no more.
@@ -205,12 +205,12 @@ fn a_kernel_that_does_not_tell_is_believed() {
 fn a_closed_watch_is_opened_again() {
     let program = Program::new();
     let blocks = program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     program.fake.close_all();
     assert_eq!(program.fake.watches(), 1);
-    assert_eq!(program.look(), 0, "nothing is known to be still");
+    assert_eq!(program.page_out(), 0, "nothing is known to be still");
     assert_eq!(program.fake.watches(), 2);
-    assert!(program.look() >= 940_000);
+    assert!(program.page_out() >= 940_000);
     program.assert_filled(&blocks, 1000);
 }
 
@@ -220,11 +220,11 @@ fn what_grows_is_warm() {
     const MIB: usize = 1 << 20;
     let program = Program::new();
     let block = program.take(MIB, 1, 5);
-    assert_eq!(program.look(), 0);
+    assert_eq!(program.page_out(), 0);
     let grown = program.allocator.resize(program.heap, block, MIB + 65536, code_address(1));
     assert!(matches!(grown, Resized::At(at) if at == block), "{grown:?}");
-    assert_eq!(program.look(), 0);
-    assert!(program.look() >= MIB);
+    assert_eq!(program.page_out(), 0);
+    assert!(program.page_out() >= MIB);
 }
 
 /// What slabs share stays in memory, and what they do not share goes; compaction and forks find no
@@ -242,11 +242,11 @@ fn what_is_shared_stays() {
     let shared = program.fake.shared_bytes();
     assert!(shared > 100 << 10);
     let large = program.take(1 << 20, 3, 7);
-    let went: usize = (0..3).map(|_| program.look()).sum();
+    let went: usize = (0..3).map(|_| program.page_out()).sum();
     assert!(went >= 4000 * 512 / 100 * 94, "{went}");
     // Of the large block writes are noted as ever.
     bytes_of(large, 1 << 20).fill(7);
-    assert_eq!((program.look(), program.fake.shared_bytes()), (0, shared));
+    assert_eq!((program.page_out(), program.fake.shared_bytes()), (0, shared));
     program.allocator.prepare_fork();
     assert_eq!(program.fake.shared_bytes(), 0);
     program.allocator.fork_is_done();
@@ -262,13 +262,13 @@ fn what_is_shared_stays() {
 fn under_a_filter_nothing_is_asked() {
     let program = Program::new();
     program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     let scans = program.fake.calls(Request::Scan);
     program.allocator.filter().about_to_install(&program.fake);
-    assert_eq!((program.look(), program.look()), (0, 0));
+    assert_eq!((program.page_out(), program.page_out()), (0, 0));
     assert_eq!((program.fake.calls(Request::Scan), program.fake.pages_opened()), (scans, 1));
     program.allocator.filter().was_refused();
-    assert!(program.look() >= 940_000);
+    assert!(program.page_out() >= 940_000);
 }
 
 /// Addresses of a slab that was unmapped may belong to other code: they are not watched, nor
@@ -286,8 +286,8 @@ fn holes_are_not_watched() {
     program.fake.set_fault(None);
     assert!(blocks.iter().any(|&block| program.fake.page(block) == PageState::Free));
     assert_eq!(program.fake.page(last), PageState::Free);
-    program.look();
-    assert!(program.look() >= 1_400_000);
+    program.page_out();
+    assert!(program.page_out() >= 1_400_000);
 }
 
 /// What is free is not scanned: an empty slab that is unowned, and a free large block.
@@ -296,7 +296,7 @@ fn what_is_free_is_not_looked_at() {
     let program = Program::new();
     let blocks = program.take_many(4000, 1000, 1);
     blocks.iter().for_each(|&block| program.free(block));
-    program.look();
+    program.page_out();
     let scans = program.fake.calls(Request::Scan);
     // A bin keeps the slab that it draws from.
     assert!(scans <= 4, "{scans} scans of 60 empty slabs");
@@ -304,7 +304,7 @@ fn what_is_free_is_not_looked_at() {
     program.free(program.take(1 << 20, 2, 1));
     let kept = program.allocator.large().kept_bytes();
     assert!(cfg!(feature = "secure-light") || kept != 0, "none is kept");
-    program.look();
+    program.page_out();
     let (scans, watched) = (program.fake.calls(Request::Scan), program.fake.calls(Request::Watch));
     assert_eq!((scans, watched), (0, 0));
 }
@@ -314,9 +314,9 @@ fn what_is_free_is_not_looked_at() {
 fn one_looks_at_a_time() {
     let program = Program::new();
     let blocks = program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     program.fake.set_process(2);
-    assert_eq!((program.look(), program.fake.pages_opened()), (0, 1));
+    assert_eq!((program.page_out(), program.fake.pages_opened()), (0, 1));
     program.fake.set_process(1);
     let (allocator, fake) = (std::sync::Arc::new(program.allocator), program.fake.clone());
     let inner = allocator.clone();
@@ -330,13 +330,13 @@ fn one_looks_at_a_time() {
     assert_eq!(blocks.len(), 1000);
 }
 
-/// The child of a fork looks with a separate descriptor, though a thread was looking when it was
+/// The child of a fork scans with a separate descriptor, though a thread was looking when it was
 /// made.
 #[test]
 fn the_child_of_a_fork_looks_anew() {
     let program = Program::new();
     program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     assert_eq!(program.fake.watches(), 1);
     let (allocator, fake) = (std::sync::Arc::new(program.allocator), program.fake.clone());
     let (child, heap) = (allocator.clone(), program.heap);
@@ -362,16 +362,16 @@ fn scans_that_come_nowhere_end() {
     let program = Program::new();
     program.take_many(1000, 1000, 1);
     program.fake.stop_scans();
-    assert_eq!((program.look(), program.look()), (0, 0));
+    assert_eq!((program.page_out(), program.page_out()), (0, 0));
 }
 
 /// A filter that comes in the middle of a scan ends it. The descriptor stays: to close it is a call
 /// as well.
 #[test]
-fn a_filter_that_comes_meanwhile_ends_the_look() {
+fn a_filter_that_comes_meanwhile_ends_the_scan() {
     let program = Program::new();
     program.take_many(1000, 1000, 1);
-    program.look();
+    program.page_out();
     let scans = program.fake.calls(Request::Scan);
     let (allocator, fake) = (std::sync::Arc::new(program.allocator), program.fake.clone());
     let inner = allocator.clone();
@@ -396,7 +396,7 @@ fn a_block_that_was_freed_meanwhile_is_not_marked() {
     let program = Program::new();
     let live = program.take(4 << 20, 1, 1);
     let block = program.take(1 << 20, 1, 1);
-    program.look();
+    program.page_out();
     let large = program.allocator.large();
     let with = |body: &mut dyn FnMut(&toft::large::Block)| {
         large.for_each(|each| {
@@ -405,14 +405,14 @@ fn a_block_that_was_freed_meanwhile_is_not_marked() {
             }
         });
     };
-    let (mut warmth, mut since) = (0, 0);
-    with(&mut |block| (warmth, since) = (block.warmth(), block.since()));
-    assert!(warmth != 0);
+    let (mut idleness, mut since) = (0, 0);
+    with(&mut |block| (idleness, since) = (block.idleness(), block.since()));
+    assert!(idleness != 0);
     program.free(block);
     let mut seen = false;
     with(&mut |block| {
         let before = block.since();
-        block.set_warmth(warmth, 5);
+        block.set_idleness(idleness, 5);
         block.has_aged(since, 4);
         assert_eq!(block.since(), before);
         seen = true;

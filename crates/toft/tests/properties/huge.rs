@@ -1,4 +1,4 @@
-//! Huge pages: only for what is dense and has been for some looks, and slabs are advised against
+//! Huge pages: only for what is dense and has been for some scans, and slabs are advised against
 //! them otherwise.
 
 use crate::common::plain::{birth, with_slab};
@@ -15,7 +15,7 @@ use toft::thread::Heap;
 const OPTIONS: Options = Options { partitions: 1, reclaim: Reclaim::Off, ..Options::DEFAULT };
 const SITE: usize = 3;
 /// Looks until something dense is made huge.
-const LOOKS: usize = 5;
+const SCANS: usize = 5;
 
 struct Program {
     fake: Fake,
@@ -64,7 +64,7 @@ impl Program {
         take()
     }
 
-    fn look(&self, times: usize) -> usize {
+    fn scan(&self, times: usize) -> usize {
         let made = (0..times).map(|_| self.allocator.make_dense_huge()).sum();
         assert_eq!(self.fake.descriptors(), 0, "a descriptor is left open");
         made
@@ -80,10 +80,10 @@ fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
     for size in [256, 1024, 2048, 16384] {
         let program = Program::new(Huge::Dense);
         let blocks = program.take_bytes(16 << 20, size);
-        assert_eq!(program.look(LOOKS - 1), 0, "{size}: too early");
-        let made = program.look(1);
+        assert_eq!(program.scan(SCANS - 1), 0, "{size}: too early");
+        let made = program.scan(1);
         assert!((7..=8).contains(&made), "{size}: {made} huge pages for 16 MiB");
-        assert_eq!(program.look(3), 0, "{size}: made twice");
+        assert_eq!(program.scan(3), 0, "{size}: made twice");
         for address in program.fake.huge_pages() {
             let live = blocks.iter().filter(|&&b| b >= address && b < address + HUGE).count();
             assert!(live * size >= HUGE / 16 * 15, "{size}: {live} blocks in {address:#x}");
@@ -95,7 +95,7 @@ fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
                 program.free(block);
             }
         }
-        assert_eq!(program.look(2 * LOOKS), 0, "{size}: sparse");
+        assert_eq!(program.scan(2 * SCANS), 0, "{size}: sparse");
     }
 }
 
@@ -104,7 +104,7 @@ fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
 fn slabs_with_room_behind_are_not_dense() {
     let program = Program::new(Huge::Dense);
     program.take_bytes(8 << 20, 64);
-    assert_eq!(program.look(2 * LOOKS), 0);
+    assert_eq!(program.scan(2 * SCANS), 0);
 }
 
 #[test]
@@ -115,13 +115,13 @@ fn slabs_with_room_behind_are_not_dense() {
 fn density_must_last() {
     let program = Program::new(Huge::Dense);
     let mut blocks = program.take_bytes(8 << 20, 1024);
-    for _ in 0..LOOKS {
-        assert_eq!(program.look(LOOKS - 1), 0);
+    for _ in 0..SCANS {
+        assert_eq!(program.scan(SCANS - 1), 0);
         blocks.iter().step_by(3).for_each(|&block| program.free(block));
-        assert_eq!(program.look(1), 0);
+        assert_eq!(program.scan(1), 0);
         blocks.iter_mut().step_by(3).for_each(|block| *block = program.take(1024));
     }
-    assert!(program.look(LOOKS) > 0);
+    assert!(program.scan(SCANS) > 0);
 }
 
 /// Large blocks: those parts of which the pages are there.
@@ -131,31 +131,31 @@ fn large_blocks_get_huge_pages_where_they_are_touched() {
     let size = 16 << 20;
     let block = program.allocator.allocate(program.heap, size, code_address(SITE)).unwrap();
     bytes_of(block, size)[..size / 2].fill(1);
-    assert_eq!(program.look(LOOKS - 1), 0);
-    let made = program.look(1);
+    assert_eq!(program.scan(SCANS - 1), 0);
+    let made = program.scan(1);
     assert!((3..=4).contains(&made), "{made} huge pages for 8 MiB");
     assert!(
         program.fake.huge_pages().iter().all(|&at| at >= block && at + HUGE <= block + size / 2)
     );
     // The rest, once it is there.
     bytes_of(block, size).fill(1);
-    let made = program.look(1);
+    let made = program.scan(1);
     assert!((3..=5).contains(&made), "{made} huge pages for the rest");
-    assert_eq!(program.look(3), 0);
+    assert_eq!(program.scan(3), 0);
     // A new one begins from the start.
     program.free(block);
     program.take(size - 4096);
-    assert_eq!(program.look(LOOKS - 1), 0);
+    assert_eq!(program.scan(SCANS - 1), 0);
 }
 
-/// A block that is kept for reuse is not live, and looks leave its place in the queue as it is.
+/// A block that is kept for reuse is not live, and scans leave its place in the queue as it is.
 #[test]
 fn free_large_blocks_are_left_alone() {
     let program = Program::new(Huge::Dense);
     let live = program.allocator.allocate(program.heap, 32 << 20, code_address(SITE));
     program.free(program.take(16 << 20));
     assert!(live.is_some() && program.allocator.large().kept_bytes() != 0, "none is kept");
-    assert_eq!(program.look(4 * LOOKS), 0);
+    assert_eq!(program.scan(4 * SCANS), 0);
 }
 
 /// Not too much at once.
@@ -164,16 +164,16 @@ fn free_large_blocks_are_left_alone() {
     feature = "secure-light",
     ignore = "counts slots of the default build's sizes, in its order"
 )]
-fn one_look_makes_so_many() {
+fn one_scan_makes_so_many() {
     let program = Program::new(Huge::Dense);
     program.take_bytes(150 << 20, 8192);
-    assert_eq!(program.look(LOOKS), 64);
-    assert!((74 - 64..=75 - 64).contains(&program.look(1)));
+    assert_eq!(program.scan(SCANS), 64);
+    assert!((74 - 64..=75 - 64).contains(&program.scan(1)));
     // Likewise of a large block.
     let program = Program::new(Huge::Dense);
     program.take(140 << 20);
-    assert_eq!(program.look(LOOKS), 64);
-    assert!((69 - 64..=70 - 64).contains(&program.look(1)));
+    assert_eq!(program.scan(SCANS), 64);
+    assert!((69 - 64..=70 - 64).contains(&program.scan(1)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_system_that_refuses_is_not_asked_again() {
     let program = Program::new(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
-    program.look(4 * LOOKS);
+    program.scan(4 * SCANS);
     let asked = program.fake.calls(Request::MakeHuge);
     assert!((3..=4).contains(&asked), "asked {asked} times");
 }
@@ -218,7 +218,7 @@ fn a_system_that_waits_to_be_asked_is_not_advised() {
         let program = Program::on(habit, Options { huge, prefault: false, ..OPTIONS });
         program.take_bytes(16 << 20, 1024);
         assert_eq!(program.fake.calls(Request::KeepSmall), 0, "{huge:?}");
-        assert!(program.look(LOOKS) >= 7);
+        assert!(program.scan(SCANS) >= 7);
         program.unmap_what_is_empty(|| program.take_bytes(4 << 20, 2000));
         assert_eq!(program.fake.calls(Request::KeepSmall), 0, "{huge:?}: slabs that wake");
     }
@@ -256,7 +256,7 @@ fn what_shares_pages_is_not_made_huge() {
     }
     assert!(program.allocator.compact(Which::Free).unwrap().bytes > 0);
     assert!(program.fake.shared_bytes() > 0);
-    assert!(program.look(LOOKS) > 0, "nothing else is dense");
+    assert!(program.scan(SCANS) > 0, "nothing else is dense");
     let window = middle & !(HUGE - 1);
     assert!(!program.fake.huge_pages().contains(&window), "made of what is shared");
     // Before a fork all is private again.
@@ -281,7 +281,7 @@ fn what_shares_pages_is_not_made_huge() {
     assert!(blocks.iter().all(|&block| program.fake.is_kept_small(block)));
 }
 
-/// Without leave for unusual calls, which the advice is, nothing is looked at and nothing is made.
+/// Without leave for unusual calls, which the advice is, nothing is scanned and nothing is made.
 #[test]
 #[cfg_attr(
     feature = "secure-light",
@@ -292,13 +292,13 @@ fn under_a_filter_everything_is_left_alone() {
     program.take_bytes(8 << 20, 1024);
     program.take(8 << 20);
     program.allocator.filter().about_to_install(&program.fake);
-    assert_eq!(program.look(2 * LOOKS), 0);
+    assert_eq!(program.scan(2 * SCANS), 0);
     for request in [Request::Scan, Request::MakeHuge] {
         assert_eq!(program.fake.calls(request), 0, "{request:?}");
     }
     assert_eq!(program.fake.pages_opened(), 0);
     program.allocator.filter().was_refused();
-    assert!((6..=8).contains(&program.look(2 * LOOKS)));
+    assert!((6..=8).contains(&program.scan(2 * SCANS)));
     assert!(program.fake.calls(Request::Scan) > 0);
 }
 
@@ -312,22 +312,22 @@ fn what_was_never_touched_is_not_made_huge() {
         block
     };
     let blocks: Vec<usize> = (0..1024).map(untouched).collect();
-    assert_eq!(program.look(2 * LOOKS), 0);
+    assert_eq!(program.scan(2 * SCANS), 0);
     blocks.iter().for_each(|&block| bytes_of(block, 16384).fill(1));
-    assert!(program.look(2 * LOOKS) >= 7);
+    assert!(program.scan(2 * SCANS) >= 7);
 }
 
-/// A large block that cannot be made huge is not tried at each look.
+/// A large block that cannot be made huge is not tried at each scan.
 #[test]
 fn a_large_block_that_stays_small_is_tried_rarely() {
     let program = Program::new(Huge::Dense);
     program.take(200 << 20);
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
-    program.look(10 * LOOKS);
+    program.scan(10 * SCANS);
     let asked = program.fake.calls(Request::MakeHuge);
     assert!((8..=12).contains(&asked), "asked {asked} times");
     program.fake.set_fault(None);
-    assert!(program.look(2 * LOOKS) >= 64);
+    assert!(program.scan(2 * SCANS) >= 64);
 }
 
 /// Under a limit what is free in a huge page would be resident, and count for nothing.
@@ -345,7 +345,7 @@ fn under_a_limit_only_what_is_full_is_made_huge() {
                 program.free(block);
             }
         }
-        let looked = program.look(2 * LOOKS);
-        assert!(made.contains(&looked), "{limit:?}: {looked}");
+        let found = program.scan(2 * SCANS);
+        assert!(made.contains(&found), "{limit:?}: {found}");
     }
 }

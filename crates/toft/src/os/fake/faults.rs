@@ -39,11 +39,11 @@ pub enum Request {
     Renew,
     /// `Os::empty_store`
     EmptyStore,
-    /// `Warmth::watch`
+    /// `PageIdleness::watch`
     Watch,
-    /// `Warmth::scan`
+    /// `PageIdleness::scan`
     Scan,
-    /// `Warmth::page_out`
+    /// `PageIdleness::page_out`
     PageOut,
     /// `Os::populate`
     Populate,

@@ -95,7 +95,7 @@ struct State {
     group: Group,
     memory: Option<usize>,
     process: u32,
-    warmth: page_idleness::Known,
+    idleness: page_idleness::Known,
     huge: huge::Pages,
     asked: mapping_options::Asked,
 }
@@ -124,7 +124,7 @@ impl Fake {
             group: Group::default(),
             memory: None,
             process: 1,
-            warmth: page_idleness::Known::default(),
+            idleness: page_idleness::Known::default(),
             huge: huge::Pages::default(),
             asked: mapping_options::Asked::default(),
         };

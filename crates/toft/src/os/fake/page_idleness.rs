@@ -4,7 +4,7 @@
 
 extern crate std;
 
-use super::super::{Error, Pages, Scan, Warmth};
+use super::super::{Error, PageIdleness, Pages, Scan};
 use super::{Fake, PageState, Request};
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -30,23 +30,23 @@ pub(super) struct Known {
 impl Fake {
     /// Removes the swap.
     pub fn take_swap_away(&self) {
-        self.state().warmth.no_swap = true;
+        self.state().idleness.no_swap = true;
     }
 
     /// Makes the program close every descriptor.
     pub fn close_all(&self) {
         let mut state = self.state();
         // The new number is never one that `open_watch` returned.
-        state.warmth.watch += 1;
-        state.warmth.watched.clear();
-        state.warmth.armed.clear();
+        state.idleness.watch += 1;
+        state.idleness.watched.clear();
+        state.idleness.armed.clear();
     }
 
     /// Notes that the program reads a range, so that its pages come back from swap.
     pub fn touch(&self, range: Range<usize>) {
         let page = self.machine.page_size;
         let start = range.start & !(page - 1);
-        self.state().warmth.out.retain(|&at, _| at < start || at >= range.end);
+        self.state().idleness.out.retain(|&at, _| at < start || at >= range.end);
     }
 
     /// Returns the number of bytes of pages that are swapped out.
@@ -55,29 +55,29 @@ impl Fake {
         let still = |(&at, &mut hash): (&usize, &mut u64)| {
             self.host.resident(at..at + self.machine.page_size) != 0 && self.hash(at) == hash
         };
-        state.warmth.out.retain(|at, hash| still((at, hash)));
-        state.warmth.out.len() * self.machine.page_size
+        state.idleness.out.retain(|at, hash| still((at, hash)));
+        state.idleness.out.len() * self.machine.page_size
     }
 
     /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> u32 {
         let state = self.state();
-        state.warmth.opened - state.warmth.closed
+        state.idleness.opened - state.idleness.closed
     }
 
     /// Makes scans report that they made no progress.
     pub fn stop_scans(&self) {
-        self.state().warmth.stuck = true;
+        self.state().idleness.stuck = true;
     }
 
     /// Returns the number of times that a descriptor for scans was opened.
     pub fn pages_opened(&self) -> u32 {
-        self.state().warmth.opened
+        self.state().idleness.opened
     }
 
     /// Returns the number of descriptors that were opened to record writes.
     pub fn watches(&self) -> u32 {
-        self.state().warmth.watches
+        self.state().idleness.watches
     }
 
     fn hash(&self, address: usize) -> u64 {
@@ -95,7 +95,7 @@ impl Fake {
         }
         let hash = self.hash(at);
         let mut state = self.state();
-        let known = &mut state.warmth;
+        let known = &mut state.idleness;
         if known.out.get(&at) == Some(&hash) {
             return false;
         }
@@ -116,25 +116,25 @@ impl Fake {
 }
 
 // SAFETY: (1) pages of the host are only read; (2) as for `Os`.
-unsafe impl Warmth for Fake {
+unsafe impl PageIdleness for Fake {
     fn open_pages(&self) -> Result<u32, Error> {
-        self.state().warmth.opened += 1;
+        self.state().idleness.opened += 1;
         Ok(1)
     }
 
     fn close_pages(&self, _: u32) {
-        self.state().warmth.closed += 1;
+        self.state().idleness.closed += 1;
     }
 
     fn open_watch(&self) -> Result<u32, Error> {
         let mut state = self.state();
-        state.warmth.watch += 7;
-        state.warmth.watches += 1;
-        Ok(state.warmth.watch)
+        state.idleness.watch += 7;
+        state.idleness.watches += 1;
+        Ok(state.idleness.watch)
     }
 
     fn is_watch(&self, watch: u32) -> bool {
-        self.state().warmth.watch == watch
+        self.state().idleness.watch == watch
     }
 
     fn watch(&self, watch: u32, addr: usize, len: usize) -> Result<(), Error> {
@@ -149,10 +149,10 @@ unsafe impl Warmth for Fake {
         let such = state.space.within(addr..addr + len).filter(|&(_, state)| fits(state));
         let bytes: usize = such.map(|(range, _)| range.len()).sum();
         assert!(bytes == len, "not mapped, or shared");
-        if watch != state.warmth.watch {
+        if watch != state.idleness.watch {
             return Err(Error::Unsupported);
         }
-        state.warmth.watched.insert(addr, addr + len);
+        state.idleness.watched.insert(addr, addr + len);
         Ok(())
     }
 
@@ -170,7 +170,7 @@ unsafe impl Warmth for Fake {
         {
             let state = self.state();
             assert!(state.space.is_ours(addr..addr + len), "Scan of what is not mapped");
-            if state.warmth.stuck {
+            if state.idleness.stuck {
                 return Ok(Scan { ranges: 0, end: addr });
             }
         }
@@ -190,7 +190,7 @@ unsafe impl Warmth for Fake {
                     // The page belongs to the next range, so the next scan must find it again.
                     None => {
                         if wanted == Pages::Written {
-                            self.state().warmth.armed.remove(&at);
+                            self.state().idleness.armed.remove(&at);
                         }
                         return Ok(Scan { ranges, end: at });
                     }
@@ -201,7 +201,7 @@ unsafe impl Warmth for Fake {
     }
 
     fn has_swap(&self) -> bool {
-        !self.state().warmth.no_swap
+        !self.state().idleness.no_swap
     }
 
     fn page_out(&self, addr: usize, len: usize, swap: bool) -> Result<(), Error> {
@@ -210,7 +210,7 @@ unsafe impl Warmth for Fake {
         for at in (addr..addr + len).step_by(page).filter(|_| swap) {
             if self.host.resident(at..at + page) != 0 {
                 let hash = self.hash(at);
-                self.state().warmth.out.insert(at, hash);
+                self.state().idleness.out.insert(at, hash);
             }
         }
         Ok(())
