@@ -132,7 +132,7 @@ impl<'a> Slab<'a> {
         let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
         let bit = |word: u64| word >> (slot % 64) & 1 != 0;
         // States that this reader has never heard of are of slots that the program does not have.
-        let live = u64::from(state) & !self.root.slot_told == self.root.slot_live;
+        let live = u64::from(state) & !self.root.slot_sampled == self.root.slot_live;
         let quarantined =
             self.root.slot_quarantined != 0 && u64::from(state) == self.root.slot_quarantined;
         if live || quarantined {
@@ -188,9 +188,9 @@ impl<'a> Slab<'a> {
 
     /// Slots that the program has.
     pub fn live(&self) -> u64 {
-        let bits = [self.root.slot_live, self.root.slot_told].map(u8::try_from);
-        let [Ok(live), Ok(told)] = bits else { return 0 };
-        let live = |state: u8| state & !told == live;
+        let bits = [self.root.slot_live, self.root.slot_sampled].map(u8::try_from);
+        let [Ok(live), Ok(sampled)] = bits else { return 0 };
+        let live = |state: u8| state & !sampled == live;
         let states = self.root.slab_states as usize;
         let states = self.bytes.get(states..states + self.slots).unwrap_or(&[]);
         let mut count = 0;

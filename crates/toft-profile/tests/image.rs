@@ -25,7 +25,7 @@ const NO_SLOT: u8 = 3;
 const DIRTY: u8 = 2;
 const LENT: u8 = 0x41;
 /// Set in LIVE where a probe was told.
-const TOLD: u8 = 0x80;
+const SAMPLED: u8 = 0x80;
 /// What a later library may write: held while its pages are given back.
 const UNHEARD_OF: u8 = 9;
 
@@ -87,7 +87,7 @@ fn root() -> Root {
         site_partition_bits: 16,
         site_first_own: 3,
         site_first_code: 0x8000,
-        slot_told: TOLD.into(),
+        slot_sampled: SAMPLED.into(),
         ..Root::NONE
     }
 }
@@ -224,9 +224,9 @@ fn what_changes_while_it_is_read_is_told() {
 /// The program has a block of which a probe was told as it has any other; freed by another thread
 /// it is freed.
 #[test]
-fn what_a_probe_was_told_of_is_live() {
+fn what_was_sampled_is_live() {
     let mut image = Image::default();
-    let at = image.slab(0, 1024, &[LIVE, LIVE | TOLD, LIVE | TOLD, DIRTY | TOLD], HEAPS);
+    let at = image.slab(0, 1024, &[LIVE, LIVE | SAMPLED, LIVE | SAMPLED, DIRTY | SAMPLED], HEAPS);
     image.word(at + 384, 0b100);
     let account = explain(&image);
     assert_eq!((account.live_blocks, account.remote_bytes), (2, 1024));

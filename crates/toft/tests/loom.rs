@@ -23,7 +23,7 @@ struct World {
     /// The first heap's state byte, as `thread/heaps.rs` keeps it.
     state: AtomicU8,
     /// Double frees that were reported.
-    told: AtomicU32,
+    reported: AtomicU32,
 }
 
 const ORPHAN: u8 = 2;
@@ -39,7 +39,7 @@ impl World {
             heaps: [Inbox::new(), Inbox::new()],
             slabs: [Slab::default(), Slab::default()],
             state: AtomicU8::new(ORPHAN),
-            told: AtomicU32::new(0),
+            reported: AtomicU32::new(0),
         });
         for (number, slab) in world.slabs.iter().enumerate() {
             let slots = slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
@@ -56,18 +56,18 @@ impl World {
     fn free(&self, slab: usize, slot: usize) {
         let slab = &self.slabs[slab];
         if !slab.is_live(slot) {
-            self.tell();
+            self.report_misuse();
             return;
         }
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.tell(),
+            Marked::Twice => self.report_misuse(),
             Marked::Unannounced => announce(slab),
         }
     }
 
-    fn tell(&self) {
-        self.told.fetch_add(1, Relaxed);
+    fn report_misuse(&self) {
+        self.reported.fetch_add(1, Relaxed);
     }
 
     /// What the holder of a heap does with its pending stack. Says which slabs were on it.
@@ -75,7 +75,7 @@ impl World {
         let mut seen = Vec::new();
         self.heaps[heap].drain(|slab| {
             seen.push(slab.base());
-            slab.collect(|_| self.tell());
+            slab.collect(|_| self.report_misuse());
         });
         seen
     }
@@ -135,7 +135,7 @@ fn no_bit_is_lost() {
         world.drain(0);
         join(freers);
         world.settle(2);
-        assert_eq!(world.told.load(Relaxed), 0);
+        assert_eq!(world.reported.load(Relaxed), 0);
     });
 }
 
@@ -151,7 +151,7 @@ fn double_free_is_seen() {
         world.drain(0);
         join(freers);
         world.settle(3);
-        assert_eq!(world.told.load(Relaxed), 1, "a double free was not told exactly once");
+        assert_eq!(world.reported.load(Relaxed), 1, "a double free was not reported exactly once");
     });
 }
 
@@ -177,7 +177,7 @@ fn pending_stack_holds_every_slab_once() {
         assert!(last.len() < 2 || last[0] != last[1], "a slab was on the stack twice");
         assert!(!seen.is_empty() || last.len() == 2, "a slab was forgotten");
         world.settle(0);
-        assert_eq!(world.told.load(Relaxed), 0);
+        assert_eq!(world.reported.load(Relaxed), 0);
     });
 }
 
@@ -216,7 +216,7 @@ fn adoption() {
         freer.join().unwrap();
         rival.join().unwrap();
         world.settle(3);
-        assert_eq!(world.told.load(Relaxed), 0);
+        assert_eq!(world.reported.load(Relaxed), 0);
     });
 }
 

@@ -29,7 +29,7 @@ enum Planted {
     NoBarrier,
     SeatNotAsked,
     NotSettled,
-    NobodyTold,
+    NotNotified,
 }
 
 /// What is in a slot's memory: always the latest, and it orders nothing else.
@@ -52,7 +52,7 @@ struct World {
     slab: Slab,
     memory: [Memory; SLOTS],
     /// Double frees that were reported.
-    told: AtomicU32,
+    reported: AtomicU32,
 }
 
 impl World {
@@ -64,7 +64,7 @@ impl World {
             busy: Busy::new(),
             slab: Slab::default(),
             memory: [7; SLOTS].map(|word| Memory(AtomicU64::new(word))),
-            told: AtomicU32::new(0),
+            reported: AtomicU32::new(0),
         });
         let slab = &world.slab;
         let slots = slab.open(BASE, SLOTS * PAGE, Class::of(PAGE).unwrap(), 0, 0);
@@ -115,7 +115,7 @@ impl World {
     fn put(&self, slot: usize) {
         let slab = &self.slab;
         match slab.put(slot) {
-            Put::NotLive => self.tell(),
+            Put::NotLive => self.report_misuse(),
             Put::Done => {
                 if slab.is_listed()
                     && let Some(_seat) = self.busy.sit()
@@ -141,23 +141,23 @@ impl World {
     /// Free, by another thread.
     fn free(&self, slot: usize) {
         if !self.slab.is_live(slot) {
-            return self.tell();
+            return self.report_misuse();
         }
         match mark_remote(&self.slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.tell(),
+            Marked::Twice => self.report_misuse(),
             Marked::Unannounced => announce(&self.slab),
         }
     }
 
-    fn tell(&self) {
-        self.told.fetch_add(1, Relaxed);
+    fn report_misuse(&self) {
+        self.reported.fetch_add(1, Relaxed);
     }
 
     /// What the owner does with what others have freed.
     fn collect(&self) {
         let _seat = self.busy.sit().unwrap();
-        self.inbox.drain(|slab| self.follow(slab.collect(|_| self.tell())));
+        self.inbox.drain(|slab| self.follow(slab.collect(|_| self.report_misuse())));
     }
 
     /// `Os::barrier`.
@@ -185,11 +185,11 @@ impl World {
             }
         });
         if slab.finish(PAGE, true).is_some() {
-            self.tell();
+            self.report_misuse();
         }
         self.barrier(planted);
         let busy = self.busy.is_taken();
-        if slab.is_overlooked(busy) && planted != Planted::NobodyTold {
+        if slab.is_overlooked(busy) && planted != Planted::NotNotified {
             announce(slab);
         }
         slab.leave();
@@ -203,7 +203,7 @@ impl World {
         self.slab.check().unwrap();
         assert_eq!(self.slab.remote_slots(), 0, "a remote free was lost");
         assert_eq!(self.slab.live_slots(), live, "a slot was lost");
-        assert_eq!(self.told.load(Relaxed), 0, "a correct free was taken for a bad one");
+        assert_eq!(self.reported.load(Relaxed), 0, "a correct free was taken for a bad one");
         assert!(
             live == SLOTS || self.slab.is_listed(),
             "the owner does not know that there is room"
@@ -271,7 +271,7 @@ fn a_remote_free_survives_a_sweep() {
 }
 
 /// The owner looks for a slot while a sweep is at them. Where all are held it finds none, takes the
-/// slab off its list, and is told; where it was first, what it gets is not discarded.
+/// slab off its list, and is notified; where it was first, what it gets is not discarded.
 fn owner_looks_meanwhile(planted: Planted) {
     model(3, move || {
         let world = World::new(&[]);
@@ -287,7 +287,7 @@ fn owner_looks_meanwhile(planted: Planted) {
 }
 
 #[test]
-fn the_owner_gets_what_is_not_held_or_is_told() {
+fn the_owner_gets_what_is_not_held_or_is_notified() {
     owner_looks_meanwhile(Planted::Nothing);
 }
 
@@ -312,6 +312,6 @@ fn not_settling_is_seen() {
 
 #[test]
 #[should_panic(expected = "I6")]
-fn telling_nobody_is_seen() {
-    owner_looks_meanwhile(Planted::NobodyTold);
+fn not_notifying_the_owner_is_seen() {
+    owner_looks_meanwhile(Planted::NotNotified);
 }

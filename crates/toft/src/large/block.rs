@@ -37,8 +37,8 @@ const APART: u16 = 1 << 15;
 /// Flag in `class`: see `is_forbidden`.
 const FORBIDDEN: u16 = 1 << 14;
 
-/// Flag in `class`: the block was reported to a probe.
-const TOLD: u16 = 1 << 13;
+/// Flag in `class`: the block was sampled.
+const SAMPLED: u16 = 1 << 13;
 
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
@@ -184,7 +184,7 @@ impl Block {
 
     /// Its large class.
     pub fn class(&self) -> usize {
-        (self.class.load(Relaxed) & !(APART | FORBIDDEN | TOLD)).into()
+        (self.class.load(Relaxed) & !(APART | FORBIDDEN | SAMPLED)).into()
     }
 
     /// Whether there is a gap before its extent, in the secure build: such blocks cannot share a
@@ -205,25 +205,25 @@ impl Block {
         self.class.store(class | if forbidden { FORBIDDEN } else { 0 }, Relaxed);
     }
 
-    /// Marks a block as reported to a probe, by the thread that allocates or resizes it, before the
-    /// program gets it.
-    pub fn tell(&self) {
-        self.class.fetch_or(TOLD, Relaxed);
+    /// Marks a block as sampled, by the thread that allocates or resizes it, before the program
+    /// gets it.
+    pub fn mark_sampled(&self) {
+        self.class.fetch_or(SAMPLED, Relaxed);
     }
 
-    /// Marks the block again, if it was `told` before.
-    pub fn tell_again(&self, told: bool) {
-        if told {
-            self.tell();
+    /// Marks the block again, if it was `sampled` before.
+    pub fn restore_sampled(&self, sampled: bool) {
+        if sampled {
+            self.mark_sampled();
         }
     }
 
-    /// Whether a live block was reported to a probe; clears the mark. Any thread: of those that
-    /// free it at the same moment one gets true.
-    pub fn take_told(&self) -> bool {
-        self.class.load(Relaxed) & TOLD != 0
+    /// Whether a live block was sampled; clears the mark. Any thread: of those that free it at the
+    /// same moment one gets true.
+    pub fn take_sampled(&self) -> bool {
+        self.class.load(Relaxed) & SAMPLED != 0
             && self.state() == BlockState::Live
-            && self.class.fetch_and(!TOLD, Relaxed) & TOLD != 0
+            && self.class.fetch_and(!SAMPLED, Relaxed) & SAMPLED != 0
     }
 
     /// Sets class and place, of a new extent.

@@ -202,12 +202,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_is_in_a_call() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
-            tell.send(crate::os::process::thread_number()).unwrap();
+            sender.send(crate::os::process::thread_number()).unwrap();
             std::thread::park_timeout(std::time::Duration::from_secs(5));
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         let found = (0..1000).find_map(|_| {
             std::thread::yield_now();
             Some(doing(thread)).filter(|doing| matches!(doing, Doing::Call(..)))

@@ -252,7 +252,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if !self.free_told(address, call) {
+        if !self.free_sampled(address, call) {
             self.freed_twice(slab, slot, call);
         }
     }
@@ -285,7 +285,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a large block, or reports the misuse.
     fn free_large(&self, block: &Block, address: usize, call: Call) {
-        self.tell_large_freed(block, address);
+        self.record_large_free_if_sampled(block, address);
         let missed = |damage| self.missed_large(call, block, damage);
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
             return self.misused(call, address);

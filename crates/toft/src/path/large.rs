@@ -42,7 +42,7 @@ impl<O: Os> Allocator<O> {
         let (address, dirty) = allocated.ok()?;
         self.system_has_granted();
         self.block_was_mapped(address, size);
-        self.tell_large(heap, address, site);
+        self.sample_large(heap, address, site);
         Some((address, dirty))
     }
 

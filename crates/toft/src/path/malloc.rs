@@ -175,7 +175,7 @@ pub(crate) fn refilled_from<C: Caller>(
     let address = allocator.sample(heap, address, 16, site, Stands::ForItsClaim);
     if let Some(seat) = heap.sit() {
         heap.set_call(stack, frame);
-        allocator.tell_claim(heap, &seat, index, address, site);
+        allocator.sample_claim(heap, &seat, index, address, site);
         heap.set_call(0, 0);
     }
     with_exposed_provenance_mut(address)

@@ -16,7 +16,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn free_permanently(&self, address: usize) {
         let call = Call::FreePermanently;
-        self.tell_freed(address);
+        self.record_free_if_sampled(address);
         let bytes = match self.find(address) {
             Found::Slot(slab, slot)
                 if slab.has_slot_at(slot, address) && slab.free_permanently(slot) =>

@@ -87,28 +87,28 @@ impl<O: Os> Allocator<O> {
             let grant = Grant::new(self, heap);
             let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
-            let was_reported = probes::THERE && block.take_told();
+            let was_sampled = probes::THERE && block.take_sampled();
             // The sample goes before another thread can get the address.
-            let sample = if was_reported { self.samples.take_out(address) } else { None };
+            let sample = if was_sampled { self.samples.take_out(address) } else { None };
             match self.large.resize(&self.os, block, size, &admit, &damaged) {
                 Resize::InPlace if block.bytes() == usable => {
                     self.samples.put_back(&self.os, address, sample);
-                    block.tell_again(was_reported);
+                    block.restore_sampled(was_sampled);
                     return Resized::At(address);
                 }
                 Resize::InPlace => {
                     self.samples.count_freed(sample);
-                    self.tell_resized(heap, (address, address), was_reported, site);
+                    self.sample_resized(heap, (address, address), was_sampled, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
                     self.samples.count_freed(sample);
-                    self.tell_resized(heap, (address, to), was_reported, site);
+                    self.sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);
                 }
                 Resize::No => {
                     self.samples.put_back(&self.os, address, sample);
-                    block.tell_again(was_reported);
+                    block.restore_sampled(was_sampled);
                 }
             }
         }

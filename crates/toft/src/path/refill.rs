@@ -45,7 +45,7 @@ impl<O: Os> Allocator<O> {
         let address = self.refill(heap, seat, (index, site), shares)?;
         self.arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
-            self.tell_claim(heap, seat, index, address, site);
+            self.sample_claim(heap, seat, index, address, site);
         }
         Some(address)
     }

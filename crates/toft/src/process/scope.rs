@@ -53,19 +53,19 @@ pub fn linked_at_start() {
 /// When such a program ends: as [`at_exit`], on stderr.
 pub fn linked_at_exit() {
     if let Some(instance) = instance() {
-        tell(instance, None);
+        report_at_exit(instance, None);
     }
 }
 
 /// When the program ends: a profile, leaks and statistics, if they were asked for.
 pub fn at_exit() {
     if let Some(instance) = instance() {
-        tell(instance, instance.options().report_descriptor);
+        report_at_exit(instance, instance.options().report_descriptor);
     }
 }
 
 /// Notifies the process that started the program, by a descriptor, or else its user.
-fn tell(instance: &Allocator<Linux>, descriptor: Option<i32>) {
+fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
     profile::at_exit(instance);
     let options = instance.options();
     if options.verify != 0 {
@@ -86,7 +86,7 @@ fn tell(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         None => None,
     };
     if options.leaks != Leaks::Off {
-        instance.tell_leaks(starter.map_or(To::Person, To::Starter));
+        instance.report_leaks(starter.map_or(To::Person, To::Starter));
     }
     if starter.is_none() && !options.stats {
         return;

@@ -73,7 +73,7 @@ impl Callers {
     }
 
     /// Returns true if this library's frames were told apart from the program's.
-    pub(super) fn are_told(&self) -> bool {
+    pub(super) fn has_own_frames(&self) -> bool {
         self.own > 0
     }
 

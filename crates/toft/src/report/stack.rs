@@ -183,7 +183,7 @@ impl Stack {
             let mut stack = Stack::of_frames(callers.programs());
             // Frame pointers may lead on where the tables end.
             stack.follow(callers.slot, callers.frame, callers.slot);
-            if !callers.are_told() {
+            if !callers.has_own_frames() {
                 stack.certain = 0;
             }
             return stack;

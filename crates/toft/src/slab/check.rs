@@ -6,7 +6,7 @@ use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
     ARMED, BEING_FREED, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED, REMOTE_CLEAN,
-    REMOTE_HELD, RESERVED, TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
+    REMOTE_HELD, RESERVED, SAMPLED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
@@ -27,7 +27,7 @@ fn is_state(state: u8) -> bool {
     let leaves = state == LEFT || SECURE && state == BEING_FREED;
     idle || reserved
         || leaves
-        || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | PERMANENTLY_FREED)
+        || matches!(state, LIVE | SAMPLED | REMOTE_HELD | REMOTE_CLEAN | PERMANENTLY_FREED)
 }
 
 /// An invariant that does not hold.
@@ -88,9 +88,9 @@ impl Slab {
         ensure(self.disturbed.load(Relaxed) == 0 || pending, "I6: disturbed and not announced")?;
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
-            let told = self.disturbed.load(Relaxed) != 0 || self.is_shared();
+            let announced = self.disturbed.load(Relaxed) != 0 || self.is_shared();
             let uncounted = self.credit.load(Relaxed).wrapping_sub(self.missing());
-            ensure(told || uncounted == 0 || cut_off && uncounted == 1, "I6: credit")?;
+            ensure(announced || uncounted == 0 || cut_off && uncounted == 1, "I6: credit")?;
         }
         Ok(())
     }
@@ -170,8 +170,8 @@ mod tests {
             let lent = state & LENT == LENT && free.contains(&(state & !LENT));
             let held = state & HELD == HELD && free.contains(&(state & !HELD));
             let both = free.map(|free| free | HELD | LENT).contains(&state);
-            let other =
-                [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED].contains(&state);
+            let other = [LIVE, SAMPLED, LEFT, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED]
+                .contains(&state);
             let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
             let other = other || SECURE && state == BEING_FREED;
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);

@@ -1,7 +1,7 @@
 //! The offsets of a descriptor's fields, for readers outside the process (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
-use super::states::{HELD, LENT, LIVE, QUARANTINED, TAKEN, TOLD_BIT};
+use super::states::{HELD, LENT, LIVE, QUARANTINED, SAMPLED_BIT, TAKEN};
 use crate::policy::SECURE;
 use core::mem::offset_of;
 
@@ -31,7 +31,7 @@ pub struct SlabFields {
     /// The state of a slot that the program has.
     pub live: u8,
     /// A bit that may also be set in that state.
-    pub told: u8,
+    pub sampled: u8,
     /// The bits that are all set in the state of a slot whose memory another slab uses, and in no
     /// other state.
     pub lent: u8,
@@ -64,7 +64,7 @@ impl Slab {
         credit_start: offset_of!(Slab, credit_start),
         credit: offset_of!(Slab, credit),
         live: LIVE,
-        told: TOLD_BIT,
+        sampled: SAMPLED_BIT,
         lent: LENT,
         held: HELD,
         taken: TAKEN,

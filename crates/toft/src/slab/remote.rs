@@ -2,7 +2,7 @@
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
-use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, TOLD_BIT, ZERO_CLEAN};
+use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, SAMPLED_BIT, ZERO_CLEAN};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -13,7 +13,7 @@ impl Slab {
     /// the pointer on, and no thread changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Acquire) & !TOLD_BIT == LIVE
+        self.state_of(slot).load(Acquire) & !SAMPLED_BIT == LIVE
     }
 
     /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.

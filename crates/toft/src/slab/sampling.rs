@@ -1,25 +1,24 @@
-//! Blocks that were reported to a probe. The state records that, so no path has a cost if there are
-//! none.
+//! Blocks that were sampled. The state records that, so no path has a cost if there are none.
 //!
 //! `free` finds a state other than LIVE, and checks which it is on the path that reports double
 //! frees.
 
 use super::slab::{GROUP_SLOTS, Slab};
-use super::states::{LIVE, TOLD};
+use super::states::{LIVE, SAMPLED};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 use crate::sync::compiler_fence;
 
 impl Slab {
-    /// Marks a live slot as reported to a probe. The program does not have the slot yet. Called by
-    /// the thread that has taken the slot.
-    pub fn tell(&self, slot: usize) {
-        self.state_of(slot).store(TOLD, Release);
+    /// Marks a live slot as sampled. The program does not have the slot yet. Called by the thread
+    /// that has taken the slot.
+    pub fn mark_sampled(&self, slot: usize) {
+        self.state_of(slot).store(SAMPLED, Release);
     }
 
-    /// Returns true if a slot was reported to a probe, and clears the mark. Any thread. If several
-    /// threads free the slot at the same moment, one gets true.
-    pub fn take_told(&self, slot: usize) -> bool {
-        self.state_of(slot).compare_exchange(TOLD, LIVE, AcqRel, Relaxed).is_ok()
+    /// Returns true if a slot was sampled, and clears the mark. Any thread. If several threads free
+    /// the slot at the same moment, one gets true.
+    pub fn take_sampled(&self, slot: usize) -> bool {
+        self.state_of(slot).compare_exchange(SAMPLED, LIVE, AcqRel, Relaxed).is_ok()
     }
 
     /// Records that the slot that is claimed next has a sampled byte at `place`. Owner only.
@@ -63,17 +62,17 @@ mod tests {
 
     #[test]
     #[cfg_attr(feature = "secure-light", ignore = "the secure build has no probes")]
-    fn what_was_told_is_live_and_taken_once() {
+    fn what_was_sampled_is_live_and_taken_once() {
         let slab = Box::new(Slab::nothing());
         slab.state_of(3).store(LIVE, Relaxed);
-        assert!(!slab.take_told(3));
-        slab.tell(3);
+        assert!(!slab.take_sampled(3));
+        slab.mark_sampled(3);
         assert_eq!(slab.state(3), SlotState::Live);
         assert!(slab.is_live(3) && slab.live_bits(0) >> 3 & 1 == 1);
         assert_eq!(slab.put(3), Put::NotLive);
-        assert!(slab.take_told(3) && !slab.take_told(3));
+        assert!(slab.take_sampled(3) && !slab.take_sampled(3));
         assert_ne!(slab.put(3), Put::NotLive);
-        assert!(!slab.take_told(3) && !slab.is_live(3));
+        assert!(!slab.take_sampled(3) && !slab.is_live(3));
     }
 
     #[test]

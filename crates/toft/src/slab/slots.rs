@@ -2,7 +2,7 @@
 //! counts.
 
 use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
-use super::states::{DIRTY_FRESH, HELD, LIVE, TOLD, ZERO_FRESH, free_state};
+use super::states::{DIRTY_FRESH, HELD, LIVE, SAMPLED, ZERO_FRESH, free_state};
 use super::{Tier, TierNumber};
 use crate::sync::{AtomicU8, Ordering, Settled};
 use Ordering::{Acquire, Relaxed};
@@ -60,7 +60,7 @@ impl Slab {
         }
         let state = free_state(self.state_of(slot).load(Acquire));
         match if state & HELD == HELD { state & !HELD } else { state } {
-            LIVE | TOLD => SlotState::Live,
+            LIVE | SAMPLED => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }

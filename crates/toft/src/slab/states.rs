@@ -7,11 +7,11 @@ use crate::policy::SECURE;
 pub const ZERO_FRESH: u8 = 0;
 /// The program has the slot.
 pub const LIVE: u8 = 1;
-/// The program has the slot, and its allocation was reported to a probe. The freeing thread also
-/// reports the free, and makes the slot LIVE first. Checks of single bits do not tell it from LIVE.
-pub const TOLD: u8 = LIVE | TOLD_BIT;
-/// The bit that is set in TOLD and not in LIVE.
-pub const TOLD_BIT: u8 = 0x80;
+/// The program has the slot, and its allocation was sampled. The freeing thread also reports the
+/// free, and makes the slot LIVE first. Checks of single bits do not tell it from LIVE.
+pub const SAMPLED: u8 = LIVE | SAMPLED_BIT;
+/// The bit that is set in SAMPLED and not in LIVE.
+pub const SAMPLED_BIT: u8 = 0x80;
 /// There is no such slot. Odd like LIVE, so one bit separates claimable slots from all others.
 pub const NO_SLOT: u8 = 3;
 /// The slot was freed, and its memory may not be zero.

@@ -213,7 +213,7 @@ root! {
     /// a wrapper of malloc, and the callers of the wrapper count as sites.
     site_first_code,
     /// Bits that may be set in addition to `slot_live`: the slot was reported to a probe.
-    slot_told,
+    slot_sampled,
     /// In a slab's descriptor, the number of frees that its credit has not counted, 64 bits.
     slab_frees,
     /// The number of frees by other threads that took effect without the owner, 64 bits.
@@ -358,7 +358,7 @@ impl Root {
             site_partition_bits: u64::from(sites.number_bits),
             site_first_own: sites.first_own as u64,
             site_first_code: sites.first_code as u64,
-            slot_told: u64::from(slab.told),
+            slot_sampled: u64::from(slab.sampled),
             slab_frees: slab.frees as u64,
             slab_absorbed: slab.absorbed as u64,
             slab_credit_start: slab.credit_start as u64,

@@ -41,7 +41,7 @@ impl<O: Os> Allocator<O> {
     /// Writes what else is known, if requested and available.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tell_more(&self, line: &Line, stack: Option<&Stack>) {
+    pub(crate) fn report_details(&self, line: &Line, stack: Option<&Stack>) {
         // A process with another user's rights must not reveal its layout. An allocator that is not
         // the process's own has no details.
         if !self.for_ever || self.hide_addresses {

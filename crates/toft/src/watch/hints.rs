@@ -12,16 +12,16 @@ use crate::site::{Hints, Rule};
 /// The largest file in bytes: a line for each call site of a hundred of the largest programs.
 const FILE_MOST: usize = 16 << 20;
 /// The number of invalid lines that are reported one by one. Further ones are only counted.
-const TOLD_MOST: usize = 8;
+const REPORTED_MOST: usize = 8;
 
 /// Reads the requested hints, and switches `options` to exact call sites. Returns no hints if none
 /// were requested, another option excludes them, or the file cannot be read.
 pub(crate) fn read(options: &mut Options) -> Hints {
     let Some(name) = options.hints else { return Hints::none() };
     let name = name.as_c_str().to_bytes();
-    let told_apart = options.leaks != Leaks::Off || options.profile.is_some();
-    if told_apart || options.sites == SiteMode::Hash {
-        let why = if told_apart {
+    let separates_sites = options.leaks != Leaks::Off || options.profile.is_some();
+    if separates_sites || options.sites == SiteMode::Hash {
+        let why = if separates_sites {
             "TOFT_PROFILE and TOFT_LEAKS tell all call sites apart"
         } else {
             "a number in TOFT_PARTITIONS comes before it"
@@ -50,14 +50,14 @@ fn read_file(options: &Options, name: &[u8]) -> Result<Hints, &'static str> {
     let mut bad = 0usize;
     let hints = Hints::read(text, |number, why| {
         bad += 1;
-        if bad <= TOLD_MOST {
+        if bad <= REPORTED_MOST {
             let mut line = begin(name);
             line.text(": line ").number(number as u64).text(": ").text(why);
             line.text("; it is skipped");
             process::write_all(libc::STDERR_FILENO, line.end());
         }
     })?;
-    if let Some(more) = bad.checked_sub(TOLD_MOST).filter(|&more| more != 0) {
+    if let Some(more) = bad.checked_sub(REPORTED_MOST).filter(|&more| more != 0) {
         let mut line = begin(name);
         line.text(": ").number(more as u64).text(" more such lines are skipped");
         process::write_all(libc::STDERR_FILENO, line.end());

@@ -156,7 +156,7 @@ impl<O: Os> Allocator<O> {
     /// Reports the leaks when the program ends.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tell_leaks(&self, to: To) {
+    pub(crate) fn report_leaks(&self, to: To) {
         // With this option the user states that an inherited filter allows the system calls.
         let permit = self.filter().permit(&self.os, Calls::REPORT, true);
         let wanted = self.options.leaks == Leaks::Lost;

@@ -17,7 +17,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn misused(&self, call: Call, address: usize) {
-        if self.free_told(address, call) {
+        if self.free_sampled(address, call) {
             return;
         }
         let mut line = Line::new(self.hide_addresses);
@@ -144,7 +144,7 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
         if !self.options.in_silence {
             self.os.report(line.end());
-            self.tell_more(line, stack);
+            self.report_details(line, stack);
         }
         if self.misuses_are_fatal() {
             self.os.abort();

@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
     /// before the next chosen slot.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tell_claim(
+    pub(crate) fn sample_claim(
         &self,
         heap: &Heap,
         _seat: &Seat,
@@ -53,36 +53,36 @@ impl<O: Os> Allocator<O> {
             && let Found::Slot(slab, slot) = self.find(address)
         {
             if self.samples.is_on() || probes::wants_frees() {
-                slab.tell(slot);
+                slab.mark_sampled(slot);
             }
-            self.tell(heap, address, size, chosen, site);
+            self.record_sample(heap, address, size, chosen, site);
         }
     }
 
     /// Samples a large block that is being handed out, if it is chosen.
     #[inline]
-    pub(crate) fn tell_large(&self, heap: &Heap, address: usize, site: usize) {
+    pub(crate) fn sample_large(&self, heap: &Heap, address: usize, site: usize) {
         if probes::wants_allocations() {
-            self.tell_large_by_chance(heap, address, site);
+            self.sample_large_by_chance(heap, address, site);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_large_by_chance(&self, heap: &Heap, address: usize, site: usize) {
+    fn sample_large_by_chance(&self, heap: &Heap, address: usize, site: usize) {
         let Found::Large(block) = self.find(address) else { return };
         let Some(distance) = heap.distance() else { return };
         let bytes = block.bytes();
         let chosen = distance.pass(bytes, self.options.interval(), heap.address());
         if chosen != 0 {
             if self.samples.is_on() || probes::wants_frees() {
-                block.tell();
+                block.mark_sampled();
             }
-            self.tell(heap, address, bytes, chosen, site);
+            self.record_sample(heap, address, bytes, chosen, site);
         }
     }
 
-    fn tell(&self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
+    fn record_sample(&self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
         let interval = self.options.interval();
         if self.samples.is_on() {
             self.keep_stack(heap, address, Weight::of(bytes, interval), site);
@@ -106,58 +106,60 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Reports that a sampled block is about to be freed.
-    fn tell_it_is_freed(&self, address: usize) {
+    fn record_sampled_free(&self, address: usize) {
         self.samples.freed(address);
         probes::freed(address);
     }
 
-    /// Reports that a call that returns to `site` has resized or moved a large block. With `told`,
-    /// the old block was sampled, and is already out of the samples.
-    pub(crate) fn tell_resized(
+    /// Reports that a call that returns to `site` has resized or moved a large block. With
+    /// `sampled`, the old block was sampled, and is already out of the samples.
+    pub(crate) fn sample_resized(
         &self,
         heap: &Heap,
         (from, to): (usize, usize),
-        told: bool,
+        sampled: bool,
         site: usize,
     ) {
-        if told {
+        if sampled {
             probes::freed(from);
         }
-        self.tell_large(heap, to, site);
+        self.sample_large(heap, to, site);
     }
 
     /// Reports that a large block is about to be freed, if it was sampled.
     #[inline]
-    pub(crate) fn tell_large_freed(&self, block: &Block, address: usize) {
-        if probes::THERE && block.take_told() {
-            self.tell_it_is_freed(address);
+    pub(crate) fn record_large_free_if_sampled(&self, block: &Block, address: usize) {
+        if probes::THERE && block.take_sampled() {
+            self.record_sampled_free(address);
         }
     }
 
     /// Reports that a block is about to be freed on a separate path, if it was sampled.
-    pub(crate) fn tell_freed(&self, address: usize) {
-        let told = probes::THERE
+    pub(crate) fn record_free_if_sampled(&self, address: usize) {
+        let sampled = probes::THERE
             && match self.find(address) {
-                Found::Slot(slab, slot) => slab.has_slot_at(slot, address) && slab.take_told(slot),
-                Found::Large(block) => block.take_told(),
+                Found::Slot(slab, slot) => {
+                    slab.has_slot_at(slot, address) && slab.take_sampled(slot)
+                }
+                Found::Large(block) => block.take_sampled(),
                 _ => false,
             };
-        if told {
-            self.tell_it_is_freed(address);
+        if sampled {
+            self.record_sampled_free(address);
         }
     }
 
     /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
     /// sampled. `free` calls this for any slot that is not plainly live.
-    pub(crate) fn free_told(&self, address: usize, call: Call) -> bool {
+    pub(crate) fn free_sampled(&self, address: usize, call: Call) -> bool {
         if !probes::THERE {
             return false;
         }
         let Found::Slot(slab, slot) = self.find(address) else { return false };
-        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_told(slot) {
+        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_sampled(slot) {
             return false;
         }
-        self.tell_it_is_freed(address);
+        self.record_sampled_free(address);
         self.free_found(current_heap(), slab, slot, address, call);
         true
     }

@@ -143,7 +143,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         &self,
         os: &impl Os,
         n: usize,
-        told: &impl Fn(usize, usize),
+        was_mapped: &impl Fn(usize, usize),
     ) -> Result<usize, Error> {
         let growth = self.growth(n);
         loop {
@@ -162,7 +162,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 growth.grown(bytes >> Self::SHIFT);
                 self.extra()[2].fetch_add((bytes >> Self::SHIFT) as u32, Relaxed);
                 done?;
-                told(address, bytes);
+                was_mapped(address, bytes);
             }
         }
     }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_does_not_say_is_told() {
+    fn what_a_line_does_not_say_is_reported() {
         for (line, why) in [
             ("alone 0x12", "a word that no line begins with"),
             ("\u{1}\u{2}\u{ff}", "a word that no line begins with"),

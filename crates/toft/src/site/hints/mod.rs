@@ -102,12 +102,12 @@ impl Hints {
         (self.others != Rule::Own).then_some(self.own)
     }
 
-    /// Reads a text of hints. Passes the number of each invalid line to `told`, with the reason,
+    /// Reads a text of hints. Passes the number of each invalid line to `report`, with the reason,
     /// and skips the line. Returns a reason if the text is not one of hints, or there is no memory.
     /// Called once.
     pub fn read(
         text: &'static [u8],
-        mut told: impl FnMut(usize, &'static str),
+        mut report: impl FnMut(usize, &'static str),
     ) -> Result<Hints, &'static str> {
         const NO_MEMORY: &str = "there is no memory for what it says";
         let mut lines = text.split(|&byte| byte == b'\n');
@@ -146,9 +146,9 @@ impl Hints {
                             hints.groups = hints.groups.max(usize::from(rule) + 1);
                         }
                     }
-                    _ => told(number, "no line `module` before it"),
+                    _ => report(number, "no line `module` before it"),
                 },
-                Err(why) => told(number, why),
+                Err(why) => report(number, why),
             }
         }
         if hints.others != Rule::Own {

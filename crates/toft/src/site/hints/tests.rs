@@ -8,9 +8,9 @@ use std::vec::Vec;
 
 fn read(text: &str) -> (Hints, Vec<(usize, &'static str)>) {
     let text: &'static str = String::from(text).leak();
-    let mut told = Vec::new();
-    let hints = Hints::read(text.as_bytes(), |line, why| told.push((line, why))).unwrap();
-    (hints, told)
+    let mut reported = Vec::new();
+    let hints = Hints::read(text.as_bytes(), |line, why| reported.push((line, why))).unwrap();
+    (hints, reported)
 }
 
 /// Returns the file of this test as a `module` line names it, an address of code, and its offset.
@@ -29,12 +29,12 @@ fn rule(hints: &Hints, site: usize) -> Rule {
 #[test]
 fn sites_are_found_wherever_their_file_lies() {
     let (module, site, offset) = here();
-    let (hints, told) = read(&format!(
+    let (hints, reported) = read(&format!(
         "toft-hints 1\nothers together\nmodule 00ff /lib/other\nown {offset:#x}\nmodule {module}\n\
          own {offset:#x}\ngroup 7 {:#x}\n# end",
         offset + 5
     ));
-    assert_eq!(told, []);
+    assert_eq!(reported, []);
     assert_eq!((hints.groups(), hints.own()), (8, Some(2)));
     assert_eq!(rule(&hints, site), Rule::Own);
     assert_eq!(rule(&hints, site + 5), Rule::Group(7));
@@ -58,17 +58,17 @@ fn without_leave_nobody_is_asked_and_nothing_is_remembered() {
 }
 
 #[test]
-fn another_build_of_a_file_is_told_once_and_not_followed() {
+fn another_build_of_a_file_is_reported_once_and_not_followed() {
     let (module, site, offset) = here();
     let name = module.split_once(' ').unwrap().1;
     let (hints, _) =
         read(&format!("toft-hints 1\nothers together\nmodule 0102 {name}\nown {offset:#x}"));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..2 {
-        let rule = hints.rule_of(site, || Some(()), |name| told.push(name.to_vec()));
+        let rule = hints.rule_of(site, || Some(()), |name| reported.push(name.to_vec()));
         assert_eq!(rule, Rule::Group(0));
     }
-    assert_eq!(told, [base_name(name.as_bytes()).to_vec()]);
+    assert_eq!(reported, [base_name(name.as_bytes()).to_vec()]);
     // Without a build-id only the name counts.
     let (hints, _) =
         read(&format!("toft-hints 1\nothers together\nmodule - {name}\nown {offset:#x}"));
@@ -76,15 +76,15 @@ fn another_build_of_a_file_is_told_once_and_not_followed() {
 }
 
 #[test]
-fn what_is_not_understood_is_told_and_the_rest_holds() {
+fn what_is_not_understood_is_reported_and_the_rest_holds() {
     let (module, site, offset) = here();
-    let (hints, told) = read(&format!(
+    let (hints, reported) = read(&format!(
         "toft-hints 1\nown 0x12\nothers togther\nmodule {module}\nown 0x{{}}\n\n\u{0}\n\
          group 2 {offset:#x}\nown {offset:#x}\nothers together"
     ));
-    let lines: Vec<usize> = told.iter().map(|&(line, _)| line).collect();
-    assert_eq!(lines, [2, 3, 5, 7], "{told:?}");
-    assert_eq!(told[0].1, "no line `module` before it");
+    let lines: Vec<usize> = reported.iter().map(|&(line, _)| line).collect();
+    assert_eq!(lines, [2, 3, 5, 7], "{reported:?}");
+    assert_eq!(reported[0].1, "no line `module` before it");
     assert_eq!(rule(&hints, site), Rule::Own, "the last line of a site counts");
     assert_eq!(rule(&hints, site + 1), Rule::Group(0));
 }
@@ -109,9 +109,9 @@ fn many_modules_are_read_in_a_moment() {
     (0..150_000).for_each(|number| text += &format!("module 0a /lib/{number}\n"));
     text += &format!("module {module}\nown {:#x}\n", offset + 9);
     let begin = std::time::Instant::now();
-    let (hints, told) = read(&text);
+    let (hints, reported) = read(&text);
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
-    assert_eq!((told.len(), hints.entries.len()), (0, 2));
+    assert_eq!((reported.len(), hints.entries.len()), (0, 2));
     assert_eq!((rule(&hints, site), rule(&hints, site + 9)), (Rule::Own, Rule::Own));
 }
 

@@ -18,17 +18,17 @@ impl Path {
     /// or `None` for the last one.
     pub(crate) fn set(&mut self, name: &CStr, inherited: bool, number: Option<usize>) {
         let path = self;
-        let (mut rest, mut told) = (name.to_bytes(), false);
+        let (mut rest, mut has_number) = (name.to_bytes(), false);
         while let Some((&byte, behind)) = rest.split_first() {
             if let Some(behind) = rest.strip_prefix(b"%p") {
                 path.digits(process::pid());
-                (rest, told) = (behind, true);
+                (rest, has_number) = (behind, true);
             } else {
                 path.add(&[byte]);
                 rest = behind;
             }
         }
-        if !told && inherited {
+        if !has_number && inherited {
             path.number(process::pid());
         }
         if let Some(number) = number {

@@ -281,9 +281,9 @@ fn one_thread_at_a_time_sweeps() {
 }
 
 /// An owner that is in the middle of something when slots have been let go of may still act on what
-/// it saw before: the reclaimer tells it to check again. One that is not is left alone.
+/// it saw before: the reclaimer notifies it. One that is not is left alone.
 #[test]
-fn an_owner_that_may_have_overlooked_something_is_told() {
+fn an_owner_that_may_have_overlooked_something_is_notified() {
     for busy in [false, true] {
         let program = Program::new(OPTIONS);
         let blocks = some_slabs(&program, ALMOST);
@@ -298,8 +298,8 @@ fn an_owner_that_may_have_overlooked_something_is_told() {
         program.sweep();
         program.no_more();
         let seat = seat.lock().unwrap().take().or_else(|| program.owner.sit()).unwrap();
-        let told = program.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
-        assert_eq!(told, busy);
+        let notified = program.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
+        assert_eq!(notified, busy);
         drop(seat);
         program.check(&live, ALMOST);
     }
