@@ -73,7 +73,7 @@ impl Bins {
     /// # Safety
     /// 1. The bins live for ever, begin as zero, and there is one for each index used.
     /// 2. The caller holds the heap, so only the caller uses its bins while this value is used. Or
-    ///    the caller calls only `draws_from`.
+    ///    the caller calls only `is_current`.
     /// 3. The bins contain only what this type writes.
     #[inline(always)]
     pub unsafe fn behind(head: &BinsHead) -> Bins {
@@ -108,7 +108,7 @@ impl Bins {
 
     /// Returns true if a slab is the bin's current one. Any thread; the result is a hint unless the
     /// caller holds the heap.
-    pub fn draws_from(self, index: usize, slab: &Slab) -> bool {
+    pub fn is_current(self, index: usize, slab: &Slab) -> bool {
         self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.sentinel_address())
     }
 
@@ -222,7 +222,7 @@ impl Bins {
     /// unless its slab is the current one and the slot is before all claimed slots.
     #[inline(always)]
     pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
-        if !RANDOM_ORDER && self.draws_from(index, slab) {
+        if !RANDOM_ORDER && self.is_current(index, slab) {
             slab.claim_freed(slot, || self.bin(index).next.store(address, Relaxed));
         }
     }
@@ -252,8 +252,8 @@ impl Bins {
     /// with free slots. Slabs without free slots leave the list. Returns false if the bin has no
     /// slab that can be used now.
     ///
-    /// `wake` maps the pages of a dormant slab, or resumes a suspended slab. It returns true if
-    /// the slab may be used.
+    /// `wake` maps the pages of a dormant slab, or resumes a suspended slab. It returns true if the
+    /// slab may be used.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);

@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         swept.slabs += 1;
-        let activity = slab.scan_activity(|| heap.draws_from(slab));
+        let activity = slab.scan_activity(|| heap.is_current(slab));
         let orphan = self.heaps.who(heap.number) == HeapState::Orphan;
         // A thread that has ended hands nothing out: what it had claimed can go, too.
         let left = orphan && slab.claimed() != 0;

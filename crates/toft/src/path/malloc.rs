@@ -19,7 +19,7 @@ use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
 use crate::slab::{Class, MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
 use crate::thread::Heap;
-use crate::watch::guarded::Stands;
+use crate::watch::guarded::SamplingScope;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 /// The number of words between the stack pointer and the program's return address when a form of
@@ -69,7 +69,7 @@ fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
         Some(address) => with_exposed_provenance_mut(address),
         None => with_heap(caller, |allocator, heap| {
             let address = allocator.block(heap, size, 1, site)?;
-            Some(allocator.sample(heap, address, 16, site, Stands::ForItsClaim))
+            Some(allocator.sample(heap, address, 16, site, SamplingScope::Claim))
         }),
     }
 }
@@ -155,8 +155,8 @@ fn malloc_refill<C: Caller>(caller: C, index: usize, site: usize, heap: &Heap) -
 #[cold]
 #[inline(never)]
 fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer {
-    let stands = Stands::ForItsClaim;
-    with_exposed_provenance_mut(caller.allocator().sample(caller.heap(), address, 16, site, stands))
+    let scope = SamplingScope::Claim;
+    with_exposed_provenance_mut(caller.allocator().sample(caller.heap(), address, 16, site, scope))
 }
 
 /// Reports the first block of a new claim to the probe or the sampler that follows allocations, and
@@ -172,7 +172,7 @@ pub(crate) fn refilled_from<C: Caller>(
     frame: usize,
 ) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
-    let address = allocator.sample(heap, address, 16, site, Stands::ForItsClaim);
+    let address = allocator.sample(heap, address, 16, site, SamplingScope::Claim);
     if let Some(seat) = heap.sit() {
         heap.set_call(stack, frame);
         allocator.sample_claim(heap, &seat, index, address, site);
@@ -209,7 +209,7 @@ fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     let class = index % ROW_WORDS / BIN_WORDS;
     with_heap(caller, |allocator, heap| {
         let address = allocator.allocate_slow(heap, class, site)?;
-        Some(allocator.sample(heap, address, 16, site, Stands::ForItsClaim))
+        Some(allocator.sample(heap, address, 16, site, SamplingScope::Claim))
     })
 }
 
@@ -272,7 +272,7 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
     }
     with_heap(caller, |allocator, heap| {
         let address = allocator.block_zeroed(heap, bytes, site)?;
-        Some(allocator.sample(heap, address, 16, site, Stands::Zeroed))
+        Some(allocator.sample(heap, address, 16, site, SamplingScope::Zeroed))
     })
 }
 
@@ -281,7 +281,7 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> Pointer {
     with_heap(caller, |allocator, heap| {
         let address = allocator.block(heap, size, align, site)?;
-        Some(allocator.sample(heap, address, align, site, Stands::Alone))
+        Some(allocator.sample(heap, address, align, site, SamplingScope::OneBlock))
     })
 }
 

@@ -34,35 +34,35 @@ impl<O: Os> Allocator<O> {
         }
         // A handler could fork, or end the thread, and the shared heap would have no user's number.
         let _undisturbed = self.shut_out_signals();
-        let drawn = Cell::new(None);
+        let guard = Cell::new(None);
         spin_until(|| {
-            let now = self.heaps.draw_number(number);
-            let is_drawn = now.is_some();
-            drawn.set(now);
-            is_drawn
+            let now = self.heaps.acquire_shared_number(number);
+            let is_taken = now.is_some();
+            guard.set(now);
+            is_taken
         });
-        if let Some(drawn) = drawn.take() {
-            body(drawn.heap, &self.seat_left(drawn.heap));
+        if let Some(guard) = guard.take() {
+            body(guard.heap, &self.seat_left(guard.heap));
         }
     }
 
     /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
     /// `heap` rarely uses that bin.
-    pub(super) fn draws(&self, heap: &Heap, index: usize) -> bool {
+    pub(super) fn should_use_shared_heap(&self, heap: &Heap, index: usize) -> bool {
         // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
         // follows the claims of each thread.
         index % ROW_WORDS / BIN_WORDS < SMALL_CLASSES
             && !heap.bins().has_slab(index)
             && !probes::wants_allocations()
-            && heap.should_draw(index, || self.os.ticks())
+            && heap.should_use_shared_heap(index, || self.os.ticks())
     }
 
     /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
     /// shared heaps are in use.
     #[inline(never)]
     pub(super) fn shared_slot(&self, heap: &Heap, index: usize) -> Option<usize> {
-        let drawn = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number))?;
-        let (shared, seat) = (drawn.heap, self.seat_left(drawn.heap));
+        let guard = self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))?;
+        let (shared, seat) = (guard.heap, self.seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
             // for a single slot.
@@ -87,8 +87,10 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
         self.arm_reserved(heap.bins().current(index));
-        if let Some(drawn) = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number)) {
-            drawn.heap.take_over(&self.seat_left(drawn.heap), heap, index);
+        if let Some(guard) =
+            self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))
+        {
+            guard.heap.take_over(&self.seat_left(guard.heap), heap, index);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
-use crate::watch::guarded::Stands;
+use crate::watch::guarded::SamplingScope;
 use core::ptr::null_mut;
 
 /// Changes the size of a block, with C's meaning for null and for size zero.
@@ -132,7 +132,7 @@ impl<O: Os> Allocator<O> {
             }
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
-        let to = self.sample(heap, to, 16, site, Stands::Alone);
+        let to = self.sample(heap, to, 16, site, SamplingScope::OneBlock);
         if let Found::Guarded(slot) = found {
             // The copy below may read uninitialized bytes, and is no read by the program.
             self.guarded.unwatch(slot);

@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
         self.watch_sizes(heap, class, site);
         let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
-            let shares = self.draws(heap, index);
+            let shares = self.should_use_shared_heap(heap, index);
             return self.refill_and_arm(heap, &seat, (index, site), shares);
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the

@@ -37,7 +37,7 @@ pub(crate) fn ready() -> bool {
 #[inline]
 pub(crate) fn heap_or_start() -> Option<&'static Heap> {
     let heap = current_heap();
-    if heap.is_nobodys() { first_heap() } else { Some(heap) }
+    if heap.is_sentinel() { first_heap() } else { Some(heap) }
 }
 
 #[cold]
@@ -132,7 +132,7 @@ fn start() -> bool {
         }
         Err(READY) => true,
         // Re-entry of the starting thread: it has its heap by now, or cannot be served.
-        Err(_) if !current_heap().is_nobodys() => true,
+        Err(_) if !current_heap().is_sentinel() => true,
         Err(_) => {
             for _ in 0..START_SPINS {
                 match GLOBAL.state.load(Acquire) {

@@ -191,8 +191,8 @@ impl Pool {
         self.add(slab.take_uncounted());
     }
 
-    /// Leaves `bytes` bytes of an owned slab uncounted until it is resumed. The slab is
-    /// suspended or dormant. One thread at a time.
+    /// Leaves `bytes` bytes of an owned slab uncounted until it is resumed. The slab is suspended
+    /// or dormant. One thread at a time.
     pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
         let before = slab.leave_uncounted(bytes);
         self.add(before);

@@ -80,7 +80,7 @@ impl Slab {
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
         ensure(!SECURE || self.has_its_reserved(), "I11: reserved slots")?;
         if !self.has_owner() {
-            return self.check_nobodys();
+            return self.check_unowned();
         }
         let shares = self.shares.iter().any(|share| share.load(Relaxed) != 0);
         ensure(shares == self.is_shared(), "I8: shares and the flag")?;
@@ -139,7 +139,7 @@ impl Slab {
     }
 
     /// Verifies I7 of a slab that no heap owns.
-    fn check_nobodys(&self) -> Result<(), Violation> {
+    fn check_unowned(&self) -> Result<(), Violation> {
         if self.is_listed() || self.claimed() != 0 || !self.is_empty() {
             return Err(Violation("I7: nobody's, but in use"));
         }

@@ -5,10 +5,10 @@
 //!          <-- at most 56 KiB -->                                               ^ at least a page
 //! ```
 //!
-//! A guard page takes the place of slots, which are never handed out. The slots are
-//! chosen at random when the slab is opened, and their states mark them for ever. The states
-//! determine which pages are guard pages, so these can be set up again after the slab was unmapped.
-//! The last byte of such slots is not on the guard page.
+//! A guard page takes the place of slots, which are never handed out. The slots are chosen at
+//! random when the slab is opened, and their states mark them for ever. The states determine which
+//! pages are guard pages, so these can be set up again after the slab was unmapped. The last byte
+//! of such slots is not on the guard page.
 
 use super::slab::Slab;
 use super::states::GUARD_PAGE;

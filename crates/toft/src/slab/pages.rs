@@ -90,7 +90,7 @@ impl Slab {
         let mut given = 0;
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
-            let lent = SECURE && self.is_nobodys_slot(slot);
+            let lent = SECURE && self.is_never_handed_out(slot);
             let permanent = self.is_permanently_freed(slot);
             (lent || permanent || self.is_free(slot)).then(|| !permanent && self.is_dirty(slot))
         };

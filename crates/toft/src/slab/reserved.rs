@@ -152,7 +152,7 @@ impl Slab {
 
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
     /// takes its place.
-    pub fn is_nobodys_slot(&self, slot: usize) -> bool {
+    pub fn is_never_handed_out(&self, slot: usize) -> bool {
         matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
     }
 

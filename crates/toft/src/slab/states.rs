@@ -54,8 +54,8 @@ const LENT_BIT: u32 = 5;
 /// secure build has guard pages, and does not compact.
 pub const GUARD_PAGE: u8 = ZERO_FRESH | LENT;
 
-/// The state of a slot that is never handed out, in the secure build (`reserved.rs`). It counts
-/// as lent, like GUARD_PAGE.
+/// The state of a slot that is never handed out, in the secure build (`reserved.rs`). It counts as
+/// lent, like GUARD_PAGE.
 pub const RESERVED: u8 = 0x40 | LENT;
 /// The state of a reserved slot that carries its pattern, so its memory is not zero.
 pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;

@@ -10,15 +10,14 @@
 //! added again when the slab is resumed or woken.
 //!
 //! Only slots that the owner has claimed may be handed out meanwhile. So when every thread has
-//! passed a barrier after `suspend`, memory that is neither claimed nor touched stays so until
-//! the slab is resumed. The exception is an owner in the middle of claiming, which can be seen.
-//! Only the owner resumes a slab, so it never takes a slab for full that was suspended a moment
-//! ago.
+//! passed a barrier after `suspend`, memory that is neither claimed nor touched stays so until the
+//! slab is resumed. The exception is an owner in the middle of claiming, which can be seen. Only
+//! the owner resumes a slab, so it never takes a slab for full that was suspended a moment ago.
 //!
-//! A thread that resumes a slab adds to the count what it takes out of `uncounted`. A thread
-//! that adds to `uncounted` checks afterwards if the slab is still suspended, and takes the bytes
-//! out again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in
-//! the middle of this.
+//! A thread that resumes a slab adds to the count what it takes out of `uncounted`. A thread that
+//! adds to `uncounted` checks afterwards if the slab is still suspended, and takes the bytes out
+//! again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in the
+//! middle of this.
 
 use super::slab::{AWAKE, GROUP_SLOTS, GROUPS, SUSPENDED, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};

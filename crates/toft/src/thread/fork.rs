@@ -27,7 +27,7 @@ pub fn repair_after_fork(
     torn: bool,
     mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
 ) {
-    let mine_number = (!mine.is_nobodys()).then_some(mine.number);
+    let mine_number = (!mine.is_sentinel()).then_some(mine.number);
     // A signal handler may fork while it interrupts a change by this same thread. That change
     // continues in the child when the handler returns, so its heaps are left alone. They are the
     // thread's own heap and the shared heap that it uses.

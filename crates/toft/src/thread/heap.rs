@@ -199,7 +199,7 @@ impl Heap {
 
     /// Stores the place of the program's call in progress, and its frame pointer. Holder only.
     pub fn set_call(&self, stack: usize, frame: usize) {
-        if !self.is_nobodys() {
+        if !self.is_sentinel() {
             self.bins
                 .call()
                 .iter()
@@ -219,7 +219,7 @@ impl Heap {
     /// Returns the distance to the next allocation that is reported, or `None` for the constant
     /// heaps, which are never written. Holder only.
     pub fn distance(&self) -> Option<&Distance> {
-        (!self.is_nobodys()).then(|| self.bins.distance())
+        (!self.is_sentinel()).then(|| self.bins.distance())
     }
 
     /// Returns the quarantine: the slots that this heap's thread has freed and that are not free
@@ -303,12 +303,12 @@ impl Heap {
     /// Returns true if the heap's thread uses shared heaps.
     #[inline]
     fn shares(&self) -> bool {
-        self.number >= SHARE_FROM && !self.is_nobodys()
+        self.number >= SHARE_FROM && !self.is_sentinel()
     }
 
     /// Counts a slot that bin `index` needs at tick `now`. Returns true if the slot should come
     /// from a shared heap. Holder only.
-    pub(crate) fn should_draw(&self, index: usize, now: impl FnOnce() -> u32) -> bool {
+    pub(crate) fn should_use_shared_heap(&self, index: usize, now: impl FnOnce() -> u32) -> bool {
         self.shares() && self.demand.is_low(index, now())
     }
 
@@ -346,7 +346,7 @@ impl Heap {
 
     /// Returns true for the constant heaps, which own nothing.
     #[inline]
-    pub fn is_nobodys(&self) -> bool {
+    pub fn is_sentinel(&self) -> bool {
         self.number == NO_NUMBER
     }
 
@@ -441,10 +441,10 @@ impl Heap {
 
     /// Returns true if a slab is its bin's current one. Any thread; a hint unless the caller holds
     /// the heap.
-    pub fn draws_from(&self, slab: &Slab) -> bool {
-        // SAFETY: (1) and (3) as in `bins`; (2) only `draws_from` is called.
+    pub fn is_current(&self, slab: &Slab) -> bool {
+        // SAFETY: (1) and (3) as in `bins`; (2) only `is_current` is called.
         let bins = unsafe { Bins::behind(&self.bins) };
-        bins.draws_from(Heap::bin_of(slab), slab)
+        bins.is_current(Heap::bin_of(slab), slab)
     }
 
     /// Notes that the heap's thread does not exist in this child of a fork. The thread may have

@@ -312,7 +312,7 @@ impl Heaps {
 
     /// Returns true if all threads draw from a heap.
     pub(crate) fn is_shared(&self, heap: &Heap) -> bool {
-        !heap.is_nobodys() && self.who(heap.number) == HeapState::Shared
+        !heap.is_sentinel() && self.who(heap.number) == HeapState::Shared
     }
 
     /// Turns a new heap into a shared heap.

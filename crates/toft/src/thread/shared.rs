@@ -49,7 +49,7 @@ pub(super) struct Places([Place; PLACES]);
 
 /// The right to use a shared heap. It ends when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Drawn<'a> {
+pub(crate) struct SharedHeapGuard<'a> {
     _used: Use<'a>,
     /// The shared heap.
     pub(crate) heap: &'static Heap,
@@ -59,7 +59,12 @@ impl Heaps {
     /// Takes the shared heap of a place or of one of the next places. `user` is the number of the
     /// heap whose thread takes it, or `None` for a thread without a heap. Returns `None` if the
     /// heaps that it tries are in use, or if there is no memory for one.
-    pub(crate) fn draw(&self, os: &impl Os, place: usize, user: Option<u32>) -> Option<Drawn<'_>> {
+    pub(crate) fn acquire_shared(
+        &self,
+        os: &impl Os,
+        place: usize,
+        user: Option<u32>,
+    ) -> Option<SharedHeapGuard<'_>> {
         let me = user.map_or(KEEPER, |number| number + 1);
         for place in place..place + TRIES {
             let place = self.shared().0.get(place % PLACES)?;
@@ -67,17 +72,17 @@ impl Heaps {
             let heap = self.heap_of(os, place)?;
             let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me));
             if let Some(used) = used {
-                return Some(Drawn { _used: used, heap });
+                return Some(SharedHeapGuard { _used: used, heap });
             }
         }
         None
     }
 
     /// Takes shared heap `number` for a thread without a heap, unless a thread uses it.
-    pub(crate) fn draw_number(&self, number: u32) -> Option<Drawn<'_>> {
+    pub(crate) fn acquire_shared_number(&self, number: u32) -> Option<SharedHeapGuard<'_>> {
         let place = self.place_of(number)?;
         let used = place.user.take(KEEPER).or_else(|| self.take_from_the_dead(place, KEEPER))?;
-        Some(Drawn { _used: used, heap: self.heap(number) })
+        Some(SharedHeapGuard { _used: used, heap: self.heap(number) })
     }
 
     /// Returns the number of shared heaps.
@@ -208,10 +213,10 @@ mod tests {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
         // Another thread uses that heap, so the next one serves the request.
-        let used = allocator.heaps.draw_number(first).unwrap();
+        let used = allocator.heaps.acquire_shared_number(first).unwrap();
         let other = owner(&allocator, take(&allocator, heap)).unwrap();
         assert_ne!(other, first);
-        assert!(allocator.heaps.draw_number(first).is_none(), "two users");
+        assert!(allocator.heaps.acquire_shared_number(first).is_none(), "two users");
         // All heaps that a call tries are in use, so the thread's own heap serves the request.
         let places = allocator.heaps.shared().0.iter();
         let all: Vec<_> = places.filter_map(|place| place.user.take(KEEPER)).collect();

@@ -18,12 +18,12 @@ pub(crate) const STALE: u8 = 0xDF;
 
 /// The number of allocations that one chance of sampling stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum SamplingScope {
     /// One allocation.
-    Alone,
+    OneBlock,
     /// The claim that the block begins. The fast paths serve the claim's other slots without a
     /// check.
-    ForItsClaim,
+    Claim,
     /// From `calloc`: the claim if the block is small, else one allocation. The zeros must stay.
     Zeroed,
 }
@@ -46,9 +46,9 @@ impl<O: Os> Allocator<O> {
         address: usize,
         align: usize,
         site: usize,
-        stands: Stands,
+        scope: SamplingScope,
     ) -> usize {
-        if self.watchful { self.watched(heap, address, align, site, stands) } else { address }
+        if self.watchful { self.watched(heap, address, align, site, scope) } else { address }
     }
 
     #[cold]
@@ -59,11 +59,11 @@ impl<O: Os> Allocator<O> {
         address: usize,
         align: usize,
         site: usize,
-        stands: Stands,
+        scope: SamplingScope,
     ) -> usize {
         self.now_and_then(heap);
-        let address = self.sampled(heap, address, align, site, stands);
-        let filled = self.options.fill.of_fresh() && stands != Stands::Zeroed;
+        let address = self.sampled(heap, address, align, site, scope);
+        let filled = self.options.fill.of_fresh() && scope != SamplingScope::Zeroed;
         // A fill would count as the first write of a watched block.
         if filled && !self.guarded.is_watched(address) {
             self.fill(address, FRESH);
@@ -102,18 +102,18 @@ impl<O: Os> Allocator<O> {
         address: usize,
         align: usize,
         site: usize,
-        stands: Stands,
+        scope: SamplingScope,
     ) -> usize {
         if !self.guarded.is_on() {
             return address;
         }
         let Found::Slot(slab, slot) = self.find(address) else { return address };
         // If every call is checked, a block does not stand for its claim.
-        let for_its_claim = match stands {
-            Stands::Alone => false,
-            Stands::ForItsClaim => true,
+        let for_its_claim = match scope {
+            SamplingScope::OneBlock => false,
+            SamplingScope::Claim => true,
             // In the secure build every `calloc` reaches this function.
-            Stands::Zeroed => !SECURE && slab.class().is_small(),
+            SamplingScope::Zeroed => !SECURE && slab.class().is_small(),
         };
         // A slot of a shared heap was taken alone, without a claim.
         let of = if for_its_claim && heap.owns(slab) && !self.options.is_careful() {
@@ -127,7 +127,7 @@ impl<O: Os> Allocator<O> {
         // The secure build knows the requested size, so the fault is closer to the block's end.
         let bytes = if SECURE { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
-        let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
+        let watcher = if scope == SamplingScope::Zeroed { None } else { self.watcher() };
         let shape = (bytes, align.max(16));
         match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
             Some(guarded) => {

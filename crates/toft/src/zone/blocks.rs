@@ -1,7 +1,7 @@
 //! The blocks of one zone, under its lock: allocation, size and free.
 
 use super::lock::Held;
-use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, Whereabouts};
+use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, ZoneLocation};
 use super::record::{Record, head};
 use super::window::State;
 use super::zones::Refusal;
@@ -33,25 +33,25 @@ pub(super) struct Zone<'a, O: Os> {
 
 impl State {
     /// Returns what is at an address.
-    pub(super) fn at(&self, address: usize) -> Whereabouts {
-        let Some(lot) = self.lot_of(address) else { return Whereabouts::Nobodys };
+    pub(super) fn at(&self, address: usize) -> ZoneLocation {
+        let Some(lot) = self.lot_of(address) else { return ZoneLocation::NoZone };
         let zone = lot.zone.load(Relaxed) as usize;
         let begin = self.address_of(lot.place.load(Relaxed));
         let offset = address.wrapping_sub(begin);
         match lot.kind() {
-            Kind::Free | Kind::Reserved => Whereabouts::Nobodys,
-            Kind::Bare => Whereabouts::Bare { zone },
+            Kind::Free | Kind::Reserved => ZoneLocation::NoZone,
+            Kind::Bare => ZoneLocation::Bare { zone },
             Kind::Large => {
                 let bytes = lot.size();
-                Whereabouts::Block { zone, begin, bytes, slot: None, live: true, fresh: false }
+                ZoneLocation::Block { zone, begin, bytes, slot: None, live: true, fresh: false }
             }
             Kind::Slots => {
                 let size = lot.size().max(GRAIN);
                 let slot = offset / size;
                 if slot >= lot.slots() {
-                    return Whereabouts::Bare { zone };
+                    return ZoneLocation::Bare { zone };
                 }
-                Whereabouts::Block {
+                ZoneLocation::Block {
                     zone,
                     begin: begin + slot * size,
                     bytes: size,
@@ -145,7 +145,7 @@ impl<'a, O: Os> Zone<'a, O> {
         let found = self.state.at(address);
         let refused = Refusal::NotABlock(found);
         match found {
-            Whereabouts::Block { zone, begin, slot, live: true, .. }
+            ZoneLocation::Block { zone, begin, slot, live: true, .. }
                 if zone == self.place && begin == address =>
             {
                 Ok((self.state.lot_of(address).ok_or(refused)?, slot))

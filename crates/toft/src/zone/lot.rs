@@ -66,7 +66,7 @@ pub(super) struct Lot {
 
 /// What is at an address in the window of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum ZoneLocation {
     /// In a slot, or in a large block.
     Block {
         /// The place of the zone in the table.
@@ -88,7 +88,7 @@ pub enum Whereabouts {
         zone: usize,
     },
     /// In no zone: not yet, or not any more.
-    Nobodys,
+    NoZone,
 }
 
 impl Lot {

@@ -61,7 +61,7 @@ mod window;
 mod zones;
 
 pub use handle::Handle;
-pub use lot::{LOT_BYTES, SLOT_MAX, Whereabouts};
+pub use lot::{LOT_BYTES, SLOT_MAX, ZoneLocation};
 pub use record::{Figures, Name};
 pub use tags::{TAG_SHIFT, Tagged};
 pub use zones::{Damage, Refusal, Show, Terms, Zones};

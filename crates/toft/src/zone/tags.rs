@@ -7,7 +7,7 @@
 //! since does not resolve. A tag recurs after its block was freed 255 times.
 
 use super::blocks::Zone;
-use super::lot::{GRAIN, Whereabouts};
+use super::lot::{GRAIN, ZoneLocation};
 use super::window::State;
 use super::zones::{Refusal, Zones};
 use crate::os::Os;
@@ -63,7 +63,7 @@ impl Zones {
         let address = tagged.address();
         let found = self.at(address);
         let refused = Err(Refusal::NotABlock(found));
-        let Whereabouts::Block { zone, begin, bytes, live: true, .. } = found else {
+        let ZoneLocation::Block { zone, begin, bytes, live: true, .. } = found else {
             return refused;
         };
         let Some(state) = self.state() else { return refused };
@@ -84,7 +84,7 @@ impl Zones {
     pub fn tagged(&self, address: usize) -> Result<Tagged, Refusal> {
         let found = self.at(address);
         match (found, self.state()) {
-            (Whereabouts::Block { zone, live: true, .. }, Some(state))
+            (ZoneLocation::Block { zone, live: true, .. }, Some(state))
                 if state.record(zone).is_some_and(|record| record.is_tagged()) =>
             {
                 Ok(Tagged::new(address, self.tag_of(address)))

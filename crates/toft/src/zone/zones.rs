@@ -4,7 +4,7 @@
 use super::blocks::Zone;
 use super::handle::{GENERATION_MAX, Handle};
 use super::lock::Mine;
-use super::lot::{GRAIN, LOT_BYTES, Whereabouts};
+use super::lot::{GRAIN, LOT_BYTES, ZoneLocation};
 use super::record::{Figures, Name, Record, TAGGED};
 use super::window::State;
 use crate::os::Os;
@@ -31,7 +31,7 @@ pub enum Refusal {
     /// The call is from a signal handler, which interrupted a call of its thread on the same zone.
     InHandler,
     /// No live block of the zone begins at the address.
-    NotABlock(Whereabouts),
+    NotABlock(ZoneLocation),
     /// A free block that was to be handed out was written to. Secure build only.
     WrittenTo {
         /// The address at which the block begins.
@@ -115,8 +115,8 @@ impl Zones {
 
     /// Returns what is at an address. It takes no lock, so it may miss a change that happens at the
     /// same time.
-    pub fn at(&self, address: usize) -> Whereabouts {
-        self.state().map_or(Whereabouts::Nobodys, |state| state.at(address))
+    pub fn at(&self, address: usize) -> ZoneLocation {
+        self.state().map_or(ZoneLocation::NoZone, |state| state.at(address))
     }
 
     /// Returns the name of the zone at a place of the table.

@@ -107,7 +107,7 @@ fn so_many_are_reserved_and_nobody_gets_them() {
             .iter()
             .map(|&block| {
                 with_slab(&program.allocator, block, |slab, _| {
-                    let left = |slot: &usize| !slab.is_nobodys_slot(*slot);
+                    let left = |slot: &usize| !slab.is_never_handed_out(*slot);
                     (slab.base(), (0..slab.slots()).filter(left).count())
                 })
             })

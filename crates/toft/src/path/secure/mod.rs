@@ -212,9 +212,10 @@ impl<O: Os> Allocator<O> {
         let most = OWN_MOST.max(in_use / OWN_SHARE);
         let shares = heap.rarely_frees(class, self.os.ticks())
             || self.own_quarantines().load(Relaxed).saturating_add(bytes) > most;
-        if shares && let Some(drawn) = self.heaps.draw(&self.os, class, Some(heap.number)) {
-            drop(self.seat_left(drawn.heap));
-            return put(drawn.heap);
+        if shares && let Some(guard) = self.heaps.acquire_shared(&self.os, class, Some(heap.number))
+        {
+            drop(self.seat_left(guard.heap));
+            return put(guard.heap);
         }
         false
     }
@@ -355,7 +356,7 @@ impl<O: Os> Allocator<O> {
         if !QUARANTINE {
             return;
         }
-        let mine = heap.filter(|heap| !heap.is_nobodys());
+        let mine = heap.filter(|heap| !heap.is_sentinel());
         let mut late = false;
         if let Some(heap) = mine {
             let own = if seat.is_none() { heap.sit() } else { None };
@@ -400,10 +401,10 @@ impl<O: Os> Allocator<O> {
     fn wait_on(&self, orphan: &Heap, seat: &Seat, entry: usize) {
         let class = slab_of(entry).class_number();
         let mut leaving = Leaving::nothing();
-        let waits = self.heaps.draw(&self.os, class, None).is_some_and(|drawn| {
-            drop(self.seat_left(drawn.heap));
+        let waits = self.heaps.acquire_shared(&self.os, class, None).is_some_and(|guard| {
+            drop(self.seat_left(guard.heap));
             let share = self.quarantine_share;
-            drawn.heap.exchange((class, entry), share, &mut leaving, |_| false)
+            guard.heap.exchange((class, entry), share, &mut leaving, |_| false)
         });
         if !waits {
             leaving.set(entry);

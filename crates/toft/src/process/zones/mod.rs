@@ -10,7 +10,7 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::report::{Call, Line, head};
 use crate::thread::thread_block;
-use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, Whereabouts};
+use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, ZoneLocation};
 use core::ffi::CStr;
 
 /// What a zone is called in `/proc/PID/maps` begins with this.
@@ -151,7 +151,7 @@ impl<O: Os> Allocator<O> {
                     line.text(", but an address of malloc's");
                 }
             }
-            Refusal::NotABlock(Whereabouts::Block {
+            Refusal::NotABlock(ZoneLocation::Block {
                 zone: place,
                 begin,
                 bytes,
@@ -181,7 +181,7 @@ impl<O: Os> Allocator<O> {
         head(line, "write after free", call, begin);
         line.text("byte ").number(byte as u64).text(" of this freed ").number(bytes as u64);
         line.text("-byte block was overwritten (zone ");
-        if let Whereabouts::Block { zone, .. } = self.zones.at(begin) {
+        if let ZoneLocation::Block { zone, .. } = self.zones.at(begin) {
             self.name_zone(line, zone);
         }
         line.text(")");
@@ -190,15 +190,15 @@ impl<O: Os> Allocator<O> {
     /// Says what an address of zones is that is not what a call needs.
     pub(crate) fn describe_in_zone(&self, line: &mut Line, call: Call, address: usize) {
         let (zone, begin, bytes, slot, live, fresh) = match self.zones.at(address) {
-            Whereabouts::Block { zone, begin, bytes, slot, live, fresh } => {
+            ZoneLocation::Block { zone, begin, bytes, slot, live, fresh } => {
                 (zone, begin, bytes, slot, live, fresh)
             }
-            Whereabouts::Bare { zone } => {
+            ZoneLocation::Bare { zone } => {
                 head(line, "invalid free", call, address);
                 line.text("not a block, though of zone ");
                 return self.name_zone(line, zone);
             }
-            Whereabouts::Nobodys => {
+            ZoneLocation::NoZone => {
                 head(line, "invalid free", call, address);
                 line.text("no private zone has this address any more, nor has anybody else");
                 return;
@@ -245,7 +245,7 @@ impl<O: Os> Allocator<O> {
         let mut line = Line::new(self.hide_addresses);
         let address = tagged.address();
         match self.zones.at(address) {
-            Whereabouts::Block { zone, begin, bytes, live, .. } => {
+            ZoneLocation::Block { zone, begin, bytes, live, .. } => {
                 head(&mut line, "use after free", Call::ZoneResolve, address);
                 line.text("tag ").number(tagged.tag().into()).text(" is not that of the ");
                 line.number(bytes as u64).text("-byte block at ").address(begin).text(" (zone ");

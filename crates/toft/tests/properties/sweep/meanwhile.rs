@@ -110,9 +110,9 @@ fn a_slab_that_looks_full_while_it_is_held_comes_back() {
             let listed = |address: usize| {
                 with_slab(&program.allocator, address, |slab, _| {
                     let live = slab.live_slots();
-                    let nobodys =
-                        (0..slab.slots()).filter(|&slot| slab.is_nobodys_slot(slot)).count();
-                    (slab.is_listed(), (slab.slots() - live - nobodys) * 4 >= slab.slots())
+                    let reserved =
+                        (0..slab.slots()).filter(|&slot| slab.is_never_handed_out(slot)).count();
+                    (slab.is_listed(), (slab.slots() - live - reserved) * 4 >= slab.slots())
                 })
             };
             for &address in &live {
