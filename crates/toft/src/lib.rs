@@ -85,8 +85,6 @@ cfg_if! {
         #[cfg(not(loom))]
         pub mod harden;
         #[cfg(not(loom))]
-        pub mod nothing;
-        #[cfg(not(loom))]
         pub mod options;
         #[cfg(not(loom))]
         pub mod os;
@@ -103,6 +101,8 @@ cfg_if! {
         pub mod stats;
         #[cfg(not(loom))]
         pub mod thread;
+        #[cfg(not(loom))]
+        pub mod zero_size;
         #[cfg(not(loom))]
         pub mod zone;
 

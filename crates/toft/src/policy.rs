@@ -84,7 +84,7 @@ pub const GUARD_PAGE_DISTANCE: [(usize, usize); 2] = [(24 << 10, 48 << 10), (32 
 pub const GUARD_PAGE_MAPPINGS: usize = 4096;
 
 /// The largest number of bytes of addresses for zero-size blocks.
-pub const NOTHING_SPAN: usize = 4 << 30;
+pub const ZERO_SIZE_SPAN: usize = 4 << 30;
 
 /// The number of milliseconds that free memory is idle before it is returned to the OS, unless
 /// `TOFT_DECAY` sets another time. The secure build cannot move pages from slab to slab, because

@@ -21,7 +21,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("large", 3),
     ("guarded", 3),
     ("sample", 3),
-    ("nothing", 3),
+    ("zero_size", 3),
     ("region", 2),
     ("report", 2),
     ("harden", 2),

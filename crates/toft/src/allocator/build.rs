@@ -7,7 +7,6 @@ use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
 use crate::large::{Blocks, Tally};
-use crate::nothing::Nothing;
 use crate::options::{Huge, Options, SiteMode};
 use crate::os::{Error, HugeHabit, Os};
 use crate::policy::SECURE;
@@ -17,6 +16,7 @@ use crate::sample::Samples;
 use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab};
 use crate::thread::{Heaps, Quarantine};
+use crate::zero_size::ZeroSizeBlocks;
 use crate::zone::Zones;
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
@@ -48,8 +48,8 @@ impl<O: Os> Allocator<O> {
         let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
-        let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
-        let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
+        let zero_size_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
+        let sites_at = (zero_size_at + ZeroSizeBlocks::TABLE_BYTES).next_multiple_of(64);
         let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
         let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
         let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
@@ -93,14 +93,14 @@ impl<O: Os> Allocator<O> {
         };
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
-        let nothing_span = windows.nothing_span();
-        let blocks_span = large_span - nothing_span;
+        let zero_size_span = windows.zero_size_span();
+        let blocks_span = large_span - zero_size_span;
         let key = if SECURE { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
         // its own part of the two windows, which no other part uses.
-        let (small, medium, large, nothing, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (small, medium, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -123,10 +123,10 @@ impl<O: Os> Allocator<O> {
                     (layout.tallies, layout.tallies + layout.tallies_span),
                     tally_at,
                 )),
-                Nothing::new(
-                    (data + span + blocks_span, nothing_span),
-                    layout.nothing,
-                    nothing_at,
+                ZeroSizeBlocks::new(
+                    (data + span + blocks_span, zero_size_span),
+                    layout.zero_size,
+                    zero_size_at,
                     key.mix(u64::MAX),
                 ),
                 Zones::new(
@@ -152,7 +152,7 @@ impl<O: Os> Allocator<O> {
             small,
             medium,
             large,
-            nothing,
+            zero_size: empty,
             zones,
             pool,
             reclaimer,

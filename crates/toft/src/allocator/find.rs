@@ -4,11 +4,11 @@
 use crate::allocator::Allocator;
 use crate::guarded::Slot;
 use crate::large::Block;
-use crate::nothing::Place;
 use crate::os::Os;
 use crate::policy::SECURE;
 use crate::region::Descriptor;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber};
+use crate::zero_size::ZeroSizePlace;
 
 /// What an address is to the allocator.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Found<'a> {
     /// In or near a sampled block between guard pages.
     Guarded(&'a Slot),
     /// Among the zero-size blocks.
-    Nothing(Place),
+    ZeroSize(ZeroSizePlace),
     /// Not ours.
     Foreign,
 }
@@ -59,8 +59,8 @@ impl<O: Os> Allocator<O> {
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
         } else if offset < self.span + self.large_span {
-            if SECURE && let Some(place) = self.nothing.at(address) {
-                return Found::Nothing(place);
+            if SECURE && let Some(place) = self.zero_size.at(address) {
+                return Found::ZeroSize(place);
             }
             match self.large.block_at(address) {
                 Some(block) => Found::Large(block),

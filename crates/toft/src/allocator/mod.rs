@@ -20,7 +20,6 @@ use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
 use crate::large::Blocks;
-use crate::nothing::Nothing;
 use crate::options::Options;
 use crate::os::Os;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
@@ -31,6 +30,7 @@ use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps, thread_block};
+use crate::zero_size::ZeroSizeBlocks;
 use crate::zone::Zones;
 use counters::Counters;
 
@@ -52,7 +52,7 @@ pub struct Allocator<O> {
     large_span: usize,
     pub(crate) medium: Plots<MEDIUM, Slab>,
     pub(crate) large: Blocks,
-    pub(crate) nothing: Nothing,
+    pub(crate) zero_size: ZeroSizeBlocks,
     /// Private zones.
     pub(crate) zones: Zones,
     pub(crate) pool: Pool,
@@ -112,7 +112,7 @@ impl<O> Allocator<O> {
             small: Plots::none(),
             medium: Plots::none(),
             large: Blocks::none(),
-            nothing: Nothing::none(),
+            zero_size: ZeroSizeBlocks::none(),
             zones: Zones::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
@@ -249,7 +249,7 @@ impl<O: Os> Allocator<O> {
         let (small, small_metadata) = self.small.mapped_bytes();
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
-        let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
+        let metadata = metadata + self.zero_size.mapped_bytes() + self.sites.mapped_bytes();
         let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
         let metadata = metadata + self.large.tally().mapped_bytes();
         let metadata = metadata + self.samples.mapped_bytes();
@@ -284,7 +284,7 @@ impl<O: Os> Allocator<O> {
         self.large.check().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
         self.samples.check().map_err(Violation)?;
-        self.nothing.check().map_err(Violation)?;
+        self.zero_size.check().map_err(Violation)?;
         self.sites.check().map_err(Violation)?;
         self.zones.check().map_err(Violation)?;
         let counted: usize = self.heaps.all().map(Heap::counted_places).sum();
@@ -304,7 +304,7 @@ impl<O: Os> Allocator<O> {
         self.small.repair(&self.os, self.heaps.partitions());
         self.medium.repair(&self.os, self.heaps.partitions());
         self.large.repair(&self.os);
-        self.nothing.repair(&self.os);
+        self.zero_size.repair(&self.os);
         self.large.tally().repair(&self.os);
         self.samples.repair(&self.os);
         self.sites.repair(&self.os);

@@ -198,7 +198,7 @@ impl<O: Os> Allocator<O> {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
-            Found::Nothing(place) => self.free_nothing(place, address, call),
+            Found::ZeroSize(place) => self.free_zero_size(place, address, call),
             // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
             Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
             _ => self.misused(call, address),
@@ -300,7 +300,7 @@ impl<O: Os> Allocator<O> {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
-            Found::Nothing(place) if self.has_nothing(place) => Some(0),
+            Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
             _ => {
                 self.misused(call, address);
                 None

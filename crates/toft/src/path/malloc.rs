@@ -318,7 +318,7 @@ impl<O: Os> Allocator<O> {
         site: usize,
     ) -> Option<usize> {
         if SECURE && size == 0 {
-            return self.allocate_nothing(heap, align, site);
+            return self.allocate_zero_size(heap, align, site);
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {

@@ -41,7 +41,7 @@ impl<O: Os> Allocator<O> {
                 bytes
             }
             // The address of a zero-size block is never mapped.
-            Found::Nothing(place) => return self.free_nothing(place, address, call),
+            Found::ZeroSize(place) => return self.free_zero_size(place, address, call),
             _ => return self.misused(call, address),
         };
         let [blocks, total_bytes] = self.permanently_freed();

@@ -70,7 +70,7 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
                 (slot.bytes(), slot.bytes())
             }
-            Found::Nothing(place) if self.has_nothing(place) => (0, 0),
+            Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;

@@ -3,7 +3,7 @@
 use super::lookup::Lookup;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
-use crate::policy::{NOTHING_SPAN, SECURE, SLAB_BYTES};
+use crate::policy::{SECURE, SLAB_BYTES, ZERO_SIZE_SPAN};
 
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -47,7 +47,7 @@ pub struct Layout {
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
     /// The bits of zero-size blocks.
-    pub nothing: usize,
+    pub zero_size: usize,
     /// Call sites, in exact mode.
     pub sites: usize,
     /// The number of bytes of address space for call sites.
@@ -82,8 +82,8 @@ impl Windows {
 
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
     /// each. Returns zero in the default build.
-    pub fn nothing_span(&self) -> usize {
-        if SECURE { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
+    pub fn zero_size_span(&self) -> usize {
+        if SECURE { (self.large_span / 256).min(ZERO_SIZE_SPAN) } else { 0 }
     }
 
     /// Chooses windows at random places. Halves their sizes until the system can map pages at their
@@ -132,10 +132,10 @@ impl Layout {
             (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
         let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
         let large_blocks = medium_slabs + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
-        let nothing = large_blocks + (windows.large_span >> 16) * 64 + gap;
-        let sites = match windows.nothing_span() / (16 * 8) {
-            0 => nothing,
-            bytes => nothing + ((bytes + page - 1) & !(page - 1)) + gap,
+        let zero_size = large_blocks + (windows.large_span >> 16) * 64 + gap;
+        let sites = match windows.zero_size_span() / (16 * 8) {
+            0 => zero_size,
+            bytes => zero_size + ((bytes + page - 1) & !(page - 1)) + gap,
         };
         let sites_span = SITES_SPAN.min(span / 64) & !(page - 1);
         let wrappers = sites + sites_span + gap;
@@ -154,7 +154,7 @@ impl Layout {
             small_slabs,
             medium_slabs,
             large_blocks,
-            nothing,
+            zero_size,
             sites,
             sites_span,
             wrappers,

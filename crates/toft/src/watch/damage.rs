@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
     /// Reports that a zero-size block was freed with a size of `given` bytes.
     #[cold]
     #[inline(never)]
-    pub(crate) fn nothing_size_differs(&self, address: usize, given: usize, call: Call) {
+    pub(crate) fn report_zero_size_mismatch(&self, address: usize, given: usize, call: Call) {
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, Damage::Size(given).name(), call, address);
         line.text("this 0-byte block is not one of ").number(given as u64);

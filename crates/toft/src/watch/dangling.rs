@@ -140,7 +140,7 @@ impl<O: Os> Allocator<O> {
             }
             Found::Large(block) | Found::InLarge(block) => block.state() == BlockState::Free,
             Found::Guarded(slot) => slot.condition() == SlotCondition::Freed,
-            Found::Nothing(_) | Found::Foreign => false,
+            Found::ZeroSize(_) | Found::Foreign => false,
         };
         let facts = if freed { self.facts(word)? } else { return None };
         (word.wrapping_sub(facts.begin) < facts.size).then_some(facts)

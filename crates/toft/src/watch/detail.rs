@@ -113,7 +113,7 @@ impl<O: Os> Allocator<O> {
                     site: slot.allocated().frames().next().map_or(0, |(address, _)| address),
                 });
             }
-            Found::InSlab(..) | Found::Nothing(_) | Found::Foreign => return None,
+            Found::InSlab(..) | Found::ZeroSize(_) | Found::Foreign => return None,
         };
         Some(BlockFacts {
             begin: slab.base() + slot * slab.size(),

@@ -54,7 +54,7 @@ impl<O: Os> Allocator<O> {
                 line.text("; call site ").address(block.site()).text(")");
             }
             Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
-            Found::Nothing(place) => self.describe_nothing(&mut line, call, place, address),
+            Found::ZeroSize(place) => self.describe_zero_size(&mut line, call, place, address),
             Found::Foreign if self.zones.contains(address) => {
                 self.describe_in_zone(&mut line, call, address);
             }

@@ -149,7 +149,7 @@ impl Reach {
             }
             // The slots of guarded blocks are roots, and freed ones cannot be read. Zero-size
             // blocks have no contents.
-            Found::Guarded(_) | Found::Nothing(_) | Found::Foreign => return,
+            Found::Guarded(_) | Found::ZeroSize(_) | Found::Foreign => return,
         };
         if slot < slab.slots() && slab.state(slot) == SlotState::Live {
             let begin = slab.base() + slot * slab.size();

@@ -338,11 +338,11 @@ impl<O: Os> Allocator<O> {
                 self.large_size_differs(block, address, size, call);
                 false
             }
-            Found::Nothing(place) if self.has_nothing(place) => {
+            Found::ZeroSize(place) if self.has_zero_size(place) => {
                 if size == 0 {
                     return true;
                 }
-                self.nothing_size_differs(address, size, call);
+                self.report_zero_size_mismatch(address, size, call);
                 false
             }
             // Freeing it names it.

@@ -23,7 +23,7 @@ fn words_of(tier: Tier) -> &'static str {
         Tier::Small => "small slab, ",
         Tier::Medium => "medium slab, ",
         Tier::Large => "large block, ",
-        Tier::Nothing => "of no bytes",
+        Tier::ZeroSize => "of no bytes",
     }
 }
 
@@ -54,7 +54,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         }
         BadPointer::NeverHandedOut => {
             let block = world.shadow.pick(which)?;
-            if matches!(block.tier, Tier::Large | Tier::Nothing) {
+            if matches!(block.tier, Tier::Large | Tier::ZeroSize) {
                 return None;
             }
             let (slab, end) = home(block.address, block.room, block.tier);

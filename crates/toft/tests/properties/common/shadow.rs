@@ -37,13 +37,13 @@ pub enum Tier {
     Medium,
     Large,
     /// Nowhere: a zero-size block, in the secure build.
-    Nothing,
+    ZeroSize,
 }
 
 /// Where extents of large blocks begin, and in the secure build blocks less than that after it.
 const UNIT: usize = 64 << 10;
 /// Addresses between two zero-size blocks.
-pub const NOTHING: usize = 16;
+pub const ZERO_SIZE_STEP: usize = 16;
 
 /// Whose an address is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn home(address: usize, usable: usize, tier: Tier) -> (usize, usize) {
         Tier::Small => slab::Tier::of(SMALL).slab_bytes(),
         Tier::Medium => slab::Tier::of(MEDIUM).slab_bytes(),
         Tier::Large => return (address & !(UNIT - 1), address + usable),
-        Tier::Nothing => return (address, address + NOTHING),
+        Tier::ZeroSize => return (address, address + ZERO_SIZE_STEP),
     };
     let start = address & !(bytes - 1);
     (start, start + bytes)
@@ -133,7 +133,7 @@ impl Shadow {
 
     /// Live blocks and their bytes, as figures count them: zero-size ones are nowhere.
     pub fn counted(&self) -> (usize, usize) {
-        let counted = self.live.values().filter(|block| block.tier != Tier::Nothing);
+        let counted = self.live.values().filter(|block| block.tier != Tier::ZeroSize);
         counted.fold((0, 0), |(blocks, bytes), block| {
             let more = if block.tier == Tier::Large { block.usable } else { block.room };
             (blocks + 1, bytes + more)

@@ -3,7 +3,7 @@
 
 use super::misuse;
 use super::ops::{Op, SEATS};
-use super::shadow::{Block, Kind, NOTHING, Shadow, Tier, bytes_of, home};
+use super::shadow::{Block, Kind, Shadow, Tier, ZERO_SIZE_STEP, bytes_of, home};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -239,7 +239,7 @@ impl World {
             return None;
         }
         let (kind, room) = self.kind(address, usable, size);
-        let site = (kind.tier != Tier::Nothing).then_some(site);
+        let site = (kind.tier != Tier::ZeroSize).then_some(site);
         self.shadow.born(address, (usable, room), kind, site);
         Some(address)
     }
@@ -252,10 +252,10 @@ impl World {
             // There what lies before a block counts.
             let class = if cfg!(feature = "secure-light") { block.class() } else { class };
             let kind = Kind { tier: Tier::Large, partition: block.partition(), class };
-            return (kind, usable.max(NOTHING));
+            return (kind, usable.max(ZERO_SIZE_STEP));
         }
         if cfg!(feature = "secure-light") && usable == 0 {
-            return (Kind { tier: Tier::Nothing, partition: 0, class: 0 }, NOTHING);
+            return (Kind { tier: Tier::ZeroSize, partition: 0, class: 0 }, ZERO_SIZE_STEP);
         }
         let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
         // A small slab's first address may be in the middle of a medium one, but not the other way
@@ -313,7 +313,7 @@ impl World {
                 block.verify(to, block.usable.min(size));
                 if to == block.address {
                     let room = match block.tier {
-                        Tier::Large => usable.max(NOTHING),
+                        Tier::Large => usable.max(ZERO_SIZE_STEP),
                         _ => block.room,
                     };
                     self.shadow.resized(to, (usable, room));

@@ -38,7 +38,7 @@ struct State {
 
 /// The set of all zero-size blocks.
 #[derive(Debug)]
-pub struct Nothing {
+pub struct ZeroSizeBlocks {
     base: usize,
     /// The number of blocks that have an address.
     count: usize,
@@ -53,20 +53,20 @@ pub struct Number(usize);
 
 /// What an address in the range of zero-size blocks is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ZeroSizePlace {
     /// The address of a block, live or not.
     Block(Number),
     /// An address between two blocks.
     Between,
 }
 
-impl Nothing {
+impl ZeroSizeBlocks {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
     /// Returns a set without addresses, for use before initialization.
-    pub const fn none() -> Nothing {
-        Nothing { base: 0, count: 0, bits: 0, state: core::ptr::null() }
+    pub const fn none() -> ZeroSizeBlocks {
+        ZeroSizeBlocks { base: 0, count: 0, bits: 0, state: core::ptr::null() }
     }
 
     /// Returns the set for the `span` addresses from `base` on, with its bits from `bits` on.
@@ -81,17 +81,17 @@ impl Nothing {
         bits: usize,
         tables: usize,
         random: u64,
-    ) -> Nothing {
-        let nothing = Nothing {
+    ) -> ZeroSizeBlocks {
+        let blocks = ZeroSizeBlocks {
             base,
             count: span >> SHIFT,
             bits,
             state: core::ptr::with_exposed_provenance(tables),
         };
-        if nothing.count != 0 {
-            nothing.state().cursor.store((random >> 1) as usize, Relaxed);
+        if blocks.count != 0 {
+            blocks.state().cursor.store((random >> 1) as usize, Relaxed);
         }
-        nothing
+        blocks
     }
 
     fn state(&self) -> &State {
@@ -134,14 +134,14 @@ impl Nothing {
     }
 
     /// Returns what an address is, or `None` if it is not in the range of zero-size blocks.
-    pub fn at(&self, address: usize) -> Option<Place> {
+    pub fn at(&self, address: usize) -> Option<ZeroSizePlace> {
         let offset = address.wrapping_sub(self.base);
         let number = offset >> SHIFT;
         if number >= self.count {
             return None;
         }
         let begins = offset & ((1 << SHIFT) - 1) == 0;
-        Some(if begins { Place::Block(Number(number)) } else { Place::Between })
+        Some(if begins { ZeroSizePlace::Block(Number(number)) } else { ZeroSizePlace::Between })
     }
 
     /// Returns the word and the mask of a block's bit, or `None` if the word is not mapped.
