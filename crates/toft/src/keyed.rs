@@ -96,7 +96,7 @@ impl Secret {
 
     /// The two words that the canaries of the slab at an address are made from: by permutations
     /// between secret words, as [`Key`] makes its numbers.
-    pub fn words(&self, slab: usize) -> [u64; 2] {
+    pub fn canary_seeds(&self, slab: usize) -> [u64; 2] {
         [0, 1].map(|number| {
             let word = permute(slab as u64 ^ number ^ self.add) ^ self.times;
             permute(word) ^ self.add.rotate_left(32)

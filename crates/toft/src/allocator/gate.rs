@@ -8,12 +8,12 @@ use crate::policy::SECURE;
 /// Does something with tables that can be written to.
 #[inline(always)]
 pub fn inside<R>(body: impl FnOnce() -> R) -> R {
-    if SECURE && allocator().os().key() != 0 { through_the_door(body) } else { body() }
+    if SECURE && allocator().os().key() != 0 { with_key_open(body) } else { body() }
 }
 
 #[cold]
 #[inline(never)]
-fn through_the_door<R>(body: impl FnOnce() -> R) -> R {
+fn with_key_open<R>(body: impl FnOnce() -> R) -> R {
     let before = allocator().os().key();
     // The first call of all finds no key yet, and may write when it has taken one.
     let stays_open = before != keys::UNKNOWN && keys::open(before);

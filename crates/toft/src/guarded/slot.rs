@@ -38,7 +38,7 @@ pub struct Slot {
     watched: AtomicU32,
     /// The page that was read before it was written, or zero. It is inaccessible until the read is
     /// reported. The watcher writes this field, and the reporting thread clears it.
-    pub(super) unset: AtomicUsize,
+    pub(super) uninitialized_page: AtomicUsize,
     allocated: Frames,
     freed: Frames,
 }

@@ -129,21 +129,21 @@ impl Guarded {
     /// was never written. Returns true if that was possible.
     pub fn shut_out(&self, slot: &Slot, address: usize) -> bool {
         let page = self.down(address);
-        slot.unset.compare_exchange(0, page, AcqRel, Relaxed).is_ok()
+        slot.uninitialized_page.compare_exchange(0, page, AcqRel, Relaxed).is_ok()
             && (process::shut(page, self.page) || {
-                slot.unset.store(0, Release);
+                slot.uninitialized_page.store(0, Release);
                 false
             })
     }
 
     /// Returns true if an access to an address has faulted because of `shut_out`.
     pub fn is_shut_out(&self, slot: &Slot, address: usize) -> bool {
-        slot.unset.load(Acquire) == self.down(address)
+        slot.uninitialized_page.load(Acquire) == self.down(address)
     }
 
     /// Makes the page of `shut_out` accessible again.
     pub fn let_in(&self, slot: &Slot) {
-        let page = slot.unset.swap(0, AcqRel);
+        let page = slot.uninitialized_page.swap(0, AcqRel);
         if page != 0 {
             process::allow(page, self.page);
         }

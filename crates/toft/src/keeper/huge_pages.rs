@@ -51,7 +51,7 @@ impl<O: Os> Allocator<O> {
     /// scan, at `looked`, is some time ago. Says when it was, and whether there is more to come.
     pub(crate) fn look_for_dense(&self, looked: u32) -> (u32, bool) {
         let now = self.os.ticks();
-        if self.options.huge != HugeOption::Dense || self.limit.is_tight() {
+        if self.options.huge != HugeOption::Dense || self.limit.has_group_pressure() {
             return (looked, false);
         }
         if now.wrapping_sub(looked) < PAUSE {

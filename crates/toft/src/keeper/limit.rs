@@ -20,7 +20,7 @@ use crate::allocator::Allocator;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
-use crate::reclaim::{Promise, Turn, is_tight};
+use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
@@ -335,12 +335,12 @@ impl<O: Os> Allocator<O> {
         if !self.limit.is_due(self.os.ticks(), SECOND) {
             return;
         }
-        let was = self.limit.is_tight();
-        let tight = is_tight(was, self.os.group(&|| self.permit(Calls::FILES)));
-        if tight != was {
-            self.limit.set_tight(tight);
-            self.pool.set_lean(tight);
-            self.large.set_lean(tight);
+        let was = self.limit.has_group_pressure();
+        let pressure = has_group_pressure(was, self.os.group(&|| self.permit(Calls::FILES)));
+        if pressure != was {
+            self.limit.set_group_pressure(pressure);
+            self.pool.set_lean(pressure);
+            self.large.set_lean(pressure);
         }
     }
 
@@ -355,14 +355,14 @@ impl<O: Os> Allocator<O> {
             left -= slice;
             if left != 0 {
                 self.look_at_group();
-                left = if self.limit.is_tight() { 0 } else { left };
+                left = if self.limit.has_group_pressure() { 0 } else { left };
             }
         }
     }
 
     /// What the reclaimer's thread sweeps: whatever is free, while the group is short of memory.
     pub fn to_sweep(&self) -> Which {
-        if self.limit.is_tight() { Which::Free } else { Which::Idle }
+        if self.limit.has_group_pressure() { Which::Free } else { Which::Idle }
     }
 }
 

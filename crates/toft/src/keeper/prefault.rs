@@ -44,7 +44,7 @@ impl<O: Os> Allocator<O> {
             || slab.size() > page
             || slab.is_dormant()
             || slab.has_received()
-            || self.limit.is_tight()
+            || self.limit.has_group_pressure()
         {
             return;
         }

@@ -25,9 +25,9 @@ mod closed {
     type Pointer = *mut c_void;
 
     /// As the call of that name in `calls.rs`.
-    macro_rules! door {
+    macro_rules! gated {
         ($(unsafe fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
-            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            #[doc = concat!("`process::", stringify!($name), "` with the key open.")]
             ///
             /// # Safety
             /// 1. As there.
@@ -38,14 +38,14 @@ mod closed {
             }
         )* };
         ($(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
-            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            #[doc = concat!("`process::", stringify!($name), "` with the key open.")]
             pub fn $name($($argument: $kind),*) $(-> $result)? {
                 inside(|| whole_heap::$name($($argument),*))
             }
         )* };
     }
 
-    door! {
+    gated! {
         unsafe fn malloc_at(size: usize, site: usize) -> Pointer;
         unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer;
         unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer;
@@ -57,7 +57,7 @@ mod closed {
         unsafe fn usable_size(address: Pointer) -> usize;
         unsafe fn at_start(argc: usize, argv: *mut *mut u8);
     }
-    /// `process::site_behind` behind the door.
+    /// `process::site_behind` with the key open.
     ///
     /// # Safety
     /// 1. As there.
@@ -66,7 +66,7 @@ mod closed {
         inside(|| unsafe { process::site_behind(stack, frame) })
     }
 
-    door! {
+    gated! {
         fn purge() -> usize;
         fn trim() -> usize;
         fn compact() -> usize;

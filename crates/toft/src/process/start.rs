@@ -79,7 +79,7 @@ fn birth() -> Option<&'static Heap> {
     let allocator = allocator();
     if exit_key().is_none() {
         // The program holds every thread key: the kernel is asked which threads still run.
-        allocator.heaps.orphan_the_dead(process::thread_runs);
+        allocator.heaps.orphan_exited(process::thread_runs);
     }
     let heap = allocator.acquire_heap().ok()?;
     set_current_heap(heap);

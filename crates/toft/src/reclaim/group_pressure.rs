@@ -15,7 +15,7 @@ const NOT_WAITING: u32 = 200;
 
 /// Returns true if the group is short of memory. `was` is the result of the last check. A value
 /// that is not known has no influence.
-pub fn is_tight(was: bool, group: Group) -> bool {
+pub fn has_group_pressure(was: bool, group: Group) -> bool {
     let (full, waiting) = if was { (NOT_FULL, NOT_WAITING) } else { (FULL, WAITING) };
     group.fullness.is_some_and(|now| now >= full)
         || group.pressure.is_some_and(|now| now >= waiting)
@@ -43,8 +43,8 @@ mod tests {
             (Some(950), Some(0), true, true),
         ] {
             let group = Group { fullness, pressure };
-            assert_eq!(is_tight(false, group), from_not, "{group:?}");
-            assert_eq!(is_tight(true, group), from_was, "{group:?}");
+            assert_eq!(has_group_pressure(false, group), from_not, "{group:?}");
+            assert_eq!(has_group_pressure(true, group), from_was, "{group:?}");
         }
     }
 }

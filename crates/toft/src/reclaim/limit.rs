@@ -28,7 +28,7 @@ struct State {
     /// The number of times that everything was counted. Any thread.
     counts: AtomicUsize,
     /// Not zero if the group of processes is short of memory. Written by the reclaimer's thread.
-    tight: AtomicU32,
+    group_pressure: AtomicU32,
     /// The tick of the last check of the group, or zero. Written by the reclaimer's thread.
     looked_at: AtomicU32,
 }
@@ -134,13 +134,13 @@ impl Limit {
     }
 
     /// Returns true if the group of processes is short of memory.
-    pub fn is_tight(&self) -> bool {
-        self.state().tight.load(Relaxed) != 0
+    pub fn has_group_pressure(&self) -> bool {
+        self.state().group_pressure.load(Relaxed) != 0
     }
 
-    /// Sets the result of `is_tight`.
-    pub fn set_tight(&self, tight: bool) {
-        self.state().tight.store_changed(u32::from(tight), Relaxed);
+    /// Sets the result of `has_group_pressure`.
+    pub fn set_group_pressure(&self, pressure: bool) {
+        self.state().group_pressure.store_changed(u32::from(pressure), Relaxed);
     }
 
     /// Returns true if a check of the group is due at tick `now`: there was none yet, or the last
@@ -160,7 +160,7 @@ impl Limit {
     pub fn repair(&self) {
         self.state().promised.store_changed(0, Relaxed);
         self.state().looked_at.store_changed(0, Relaxed);
-        self.set_tight(false);
+        self.set_group_pressure(false);
     }
 }
 

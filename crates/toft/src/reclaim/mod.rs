@@ -25,7 +25,7 @@ mod tails;
 mod trims;
 
 pub use batch::{BATCH, ColdTurn, Control, Life, Reclaimer, Turn};
-pub use group_pressure::is_tight;
+pub use group_pressure::has_group_pressure;
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
 pub use page_idleness::Idleness;

@@ -15,14 +15,14 @@ use crate::sync::Settled;
 
 impl Slab {
     /// Sets the seeds of the slab's canaries. Called once, before the slab is published.
-    pub fn set_words(&self, words: [u64; 2]) {
-        self.words.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
+    pub fn set_canary_seeds(&self, seeds: [u64; 2]) {
+        self.canary_seeds.iter().zip(seeds).for_each(|(to, word)| to.store(word, Relaxed));
     }
 
     /// Returns the random word of the slot before the one whose word is `word`.
     #[inline(always)]
     pub fn word_before(&self, word: u64) -> u64 {
-        let [_, times] = &self.words[..] else { return 0 };
+        let [_, times] = &self.canary_seeds[..] else { return 0 };
         // SAFETY: (1) as in `word`.
         word.wrapping_sub(unsafe { times.settled() })
     }
@@ -30,7 +30,7 @@ impl Slab {
     /// Returns the random word of a slot. The slab is open.
     #[inline(always)]
     pub fn word(&self, slot: usize) -> u64 {
-        let [first, times] = &self.words[..] else { return 0 };
+        let [first, times] = &self.canary_seeds[..] else { return 0 };
         // SAFETY: (1) written once, before the program gets any pointer into the slab.
         let (first, times) = unsafe { (first.settled(), times.settled()) };
         first.wrapping_add(times.wrapping_mul(slot as u64))
@@ -56,7 +56,7 @@ mod tests {
                         random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     (random >> 33) ^ random.rotate_left(17) ^ random << 31
                 };
-                slab.set_words([draw(), draw()]);
+                slab.set_canary_seeds([draw(), draw()]);
                 let difference = slab.word(one).wrapping_sub(slab.word(other)).to_le_bytes();
                 for (count, byte) in counts.iter_mut().zip(difference) {
                     count[byte as usize] += 1;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site
-//!                             (secure: words, reserved; site is in line 7)
+//!                             (secure: canary_seeds, reserved; site is in line 7)
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
@@ -119,7 +119,7 @@ pub struct Slab {
     pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
     /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
     /// opened.
-    pub(super) words: [AtomicU64; 2 * SECURE_LEN],
+    pub(super) canary_seeds: [AtomicU64; 2 * SECURE_LEN],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,

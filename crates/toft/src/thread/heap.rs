@@ -35,7 +35,7 @@ pub struct Heap {
     /// first.
     pub(crate) exit_rounds: AtomicU32,
     /// The number of the thread that owns the heap, or zero. That thread writes it after it has
-    /// acquired the heap. The thread that makes an orphan of the heap clears it. `orphan_the_dead`
+    /// acquired the heap. The thread that makes an orphan of the heap clears it. `orphan_exited`
     /// reads it in any thread, and reads it again while it holds the heap. The heap's state orders
     /// the two.
     thread: AtomicU32,

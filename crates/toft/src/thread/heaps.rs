@@ -38,7 +38,7 @@ pub enum HeapState {
     /// The heap is unowned: its thread has exited.
     Orphan = 2,
     /// A thread holds the heap for a short time, to take something out of an orphan, or to check in
-    /// `orphan_the_dead` if the owner runs.
+    /// `orphan_exited` if the owner runs.
     Held = 3,
     /// The number has no heap, and may be used again.
     Vacant = 4,
@@ -241,7 +241,7 @@ impl Heaps {
                     let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
                     if heap.is_torn() {
-                        self.leave_shared_of_the_dead(number);
+                        self.leave_shared_of_exited(number);
                     }
                     heap.look_again(self.partitions());
                     return Ok(heap);
@@ -321,7 +321,7 @@ impl Heaps {
     }
 
     /// Turns a heap whose thread has exited into an orphan. Clears the thread's number, by which
-    /// `orphan_the_dead` would take the heap from its next owner.
+    /// `orphan_exited` would take the heap from its next owner.
     pub fn orphan(&self, heap: &Heap) {
         heap.set_thread(0);
         heap.note_exit();
@@ -340,7 +340,7 @@ impl Heaps {
     }
 
     /// Turns each heap whose stored thread does not run any more into an orphan.
-    pub fn orphan_the_dead(&self, runs: impl Fn(u32) -> bool) {
+    pub fn orphan_exited(&self, runs: impl Fn(u32) -> bool) {
         for number in 0..self.count() {
             if self.who(number) != HeapState::Live {
                 continue;
@@ -458,7 +458,7 @@ impl Heaps {
                 continue;
             }
             if Some(number) == mine {
-                // A thread of the parent may have held it in `orphan_the_dead`.
+                // A thread of the parent may have held it in `orphan_exited`.
                 self.state_of(number).store(HeapState::Live as u8, Relaxed);
                 continue;
             }

@@ -70,7 +70,7 @@ impl Heaps {
             let place = self.shared().0.get(place % PLACES)?;
             // Without memory for this heap there is none for the next.
             let heap = self.heap_of(os, place)?;
-            let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me));
+            let used = place.user.take(me).or_else(|| self.take_from_exited(place, me));
             if let Some(used) = used {
                 return Some(SharedHeapGuard { _used: used, heap });
             }
@@ -81,7 +81,7 @@ impl Heaps {
     /// Takes shared heap `number` for a thread without a heap, unless a thread uses it.
     pub(crate) fn acquire_shared_number(&self, number: u32) -> Option<SharedHeapGuard<'_>> {
         let place = self.place_of(number)?;
-        let used = place.user.take(KEEPER).or_else(|| self.take_from_the_dead(place, KEEPER))?;
+        let used = place.user.take(KEEPER).or_else(|| self.take_from_exited(place, KEEPER))?;
         Some(SharedHeapGuard { _used: used, heap: self.heap(number) })
     }
 
@@ -102,14 +102,14 @@ impl Heaps {
     /// Returns the heap of a place. Creates it if there is none.
     fn heap_of(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
         match place.number.load(Acquire) {
-            0 => self.bear_shared(os, place),
+            0 => self.create_shared(os, place),
             number => Some(self.heap(number - 1)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn bear_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
+    fn create_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
         let heap = self.birth(os).ok()?;
         self.set_shared(heap);
         match place.number.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
@@ -128,7 +128,7 @@ impl Heaps {
     /// Takes a shared heap whose user's thread has exited. Returns `None` if that thread runs.
     #[cold]
     #[inline(never)]
-    fn take_from_the_dead<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
+    fn take_from_exited<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
         let user = place.user.now();
         if user == 0 || user == KEEPER || self.who(user - 1) != HeapState::Orphan {
             return None;
@@ -143,7 +143,7 @@ impl Heaps {
     /// Ends the use of shared heaps by the thread that left heap `number` torn. The caller has
     /// adopted that heap, and so sees everything that the thread did.
     #[cold]
-    pub(super) fn leave_shared_of_the_dead(&self, number: u32) {
+    pub(super) fn leave_shared_of_exited(&self, number: u32) {
         for place in &self.shared().0 {
             drop(place.user.take_from(number + 1, number + 1));
         }

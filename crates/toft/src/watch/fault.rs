@@ -144,7 +144,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         Access::Beyond(slot, far) => ("heap overflow", far, " bytes beyond the ", slot),
         Access::Before(slot, far) => ("heap underflow", far, " bytes before the ", slot),
         Access::Within(slot) if allocator.guarded.is_shut_out(slot, address) => {
-            return is_unset(slot, address, context);
+            return is_uninitialized_read(slot, address, context);
         }
         // The page is accessible again if another thread's fault on it was handled meanwhile.
         Access::Within(slot) if slot.is_watched() => {
@@ -173,13 +173,13 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
 
 /// Handles a fault on a page that the watcher made inaccessible because a read would be before the
 /// first write. Reports a read. A write goes on.
-fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
+fn is_uninitialized_read(slot: &Slot, address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let at = Registers::of(context);
     if !at.writes {
         let permit = allocator.filter().permit(allocator.os(), Calls::REPORT, false);
         let stack = permit.map(|_| Stack::of_context(at.instruction, at.stack, at.frame));
-        allocator.name_unset(slot, Call::Read, address, None, stack.as_ref());
+        allocator.report_uninitialized(slot, Call::Read, address, None, stack.as_ref());
     }
     allocator.guarded.let_in(slot);
     true

@@ -115,13 +115,13 @@ impl<O: Os> Allocator<O> {
                 let stack = Stack::of_stopped(at, pointer, readable);
                 // An older kernel reports only the page, which may begin before the block.
                 let address = address.max(slot.begin());
-                self.name_unset(slot, Call::System, address, Some(number), Some(&stack));
+                self.report_uninitialized(slot, Call::System, address, Some(number), Some(&stack));
             }
         }
     }
 
     /// Reports a read of memory that was never written. `number` is the system call that reads it.
-    pub(crate) fn name_unset(
+    pub(crate) fn report_uninitialized(
         &self,
         slot: &Slot,
         call: Call,

@@ -96,7 +96,7 @@ impl Lock {
 
     /// Opens the lock in the child of a fork if a thread other than `me` held it. Returns true if
     /// so.
-    pub(super) fn open_for_the_dead(&self, me: usize) -> bool {
+    pub(super) fn unlock_exited(&self, me: usize) -> bool {
         let word = self.word.load(Relaxed) & !AWAITED;
         if word == me {
             // No thread waits in the child.

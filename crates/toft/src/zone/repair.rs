@@ -19,12 +19,12 @@ impl Zones {
     pub fn repair(&self, os: &impl Os, me: usize) {
         let Some(state) = self.state() else { return };
         state.repair_tables(os);
-        let torn_window = state.lock.open_for_the_dead(me);
+        let torn_window = state.lock.unlock_exited(me);
         if torn_window && let Ok(open) = state.open(os, me) {
             open.let_go_of_the_unfinished();
         }
         for (place, record) in state.all_records() {
-            let torn = record.lock.open_for_the_dead(me);
+            let torn = record.lock.unlock_exited(me);
             if torn && record.is_live() {
                 state.make_lists(place, record);
             }

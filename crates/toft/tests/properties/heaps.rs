@@ -104,9 +104,9 @@ fn malloc_mends_it_before_it_takes_a_new_slab() {
 fn one_whose_thread_is_found_dead_is_repaired_as_well() {
     let end = |allocator: &Allocator<Fake>, heap: &Heap| {
         heap.set_thread(7);
-        allocator.heaps.orphan_the_dead(|thread| thread == 7);
+        allocator.heaps.orphan_exited(|thread| thread == 7);
         assert_eq!(allocator.heaps.who(0), HeapState::Live, "it runs");
-        allocator.heaps.orphan_the_dead(|_| false);
+        allocator.heaps.orphan_exited(|_| false);
         assert_eq!(allocator.heaps.who(0), HeapState::Orphan);
     };
     is_made_whole(end, |allocator, other| _ = allocator.purge(Some(other)));

@@ -16,7 +16,7 @@ fn a_heap_whose_thread_is_dead_is_an_orphan() {
     let (old, other) = (birth(&allocator), birth(&allocator));
     old.set_thread(OLD);
     other.set_thread(NEW);
-    allocator.heaps.orphan_the_dead(|thread| thread == NEW);
+    allocator.heaps.orphan_exited(|thread| thread == NEW);
     assert_eq!(allocator.heaps.who(0), Orphan);
     assert_eq!(allocator.heaps.who(1), Live);
     assert!(core::ptr::eq(birth(&allocator), old));
@@ -35,7 +35,7 @@ fn who_had_the_heap_before_is_forgotten() {
             false => allocator.heaps.orphan(old),
         }
         assert!(core::ptr::eq(birth(&allocator), old));
-        allocator.heaps.orphan_the_dead(|_| false);
+        allocator.heaps.orphan_exited(|_| false);
         assert_eq!(allocator.heaps.who(1), Live, "forks: {forks}");
     }
 }
@@ -48,9 +48,9 @@ fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
     let heap = birth(&allocator);
     heap.set_thread(OLD);
     let first = Cell::new(true);
-    allocator.heaps.orphan_the_dead(|thread| {
+    allocator.heaps.orphan_exited(|thread| {
         if first.replace(false) {
-            allocator.heaps.orphan_the_dead(|thread| thread != OLD);
+            allocator.heaps.orphan_exited(|thread| thread != OLD);
             birth(&allocator).set_thread(NEW);
         }
         thread == NEW
@@ -66,7 +66,7 @@ fn a_fork_during_the_check_leaves_the_heap_to_its_owner() {
     let heap = birth(&allocator);
     heap.set_thread(OLD);
     let calls = Cell::new(0);
-    allocator.heaps.orphan_the_dead(|_| {
+    allocator.heaps.orphan_exited(|_| {
         calls.set(calls.get() + 1);
         if calls.get() == 2 {
             assert_eq!(allocator.heaps.who(0), Held);
