@@ -48,14 +48,15 @@ struct Window {
 
 impl<O: Os> Allocator<O> {
     /// Makes huge what has been dense for some scans, if this is the thread's business and the last
-    /// scan, at `looked`, is some time ago. Says when it was, and whether there is more to come.
-    pub(crate) fn look_for_dense(&self, looked: u32) -> (u32, bool) {
+    /// scan, at `scanned_at`, is some time ago. Says when it was, and whether there is more to
+    /// come.
+    pub(crate) fn make_huge_if_due(&self, scanned_at: u32) -> (u32, bool) {
         let now = self.os.ticks();
         if self.options.huge != HugeOption::Dense || self.limit.has_group_pressure() {
-            return (looked, false);
+            return (scanned_at, false);
         }
-        if now.wrapping_sub(looked) < PAUSE {
-            return (looked, true);
+        if now.wrapping_sub(scanned_at) < PAUSE {
+            return (scanned_at, true);
         }
         let mut scan = HugePageScan::default();
         self.scan_for_dense(&mut scan);

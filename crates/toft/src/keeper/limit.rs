@@ -331,7 +331,7 @@ const SLICE: u32 = 1000;
 impl<O: Os> Allocator<O> {
     /// Looks how the group of processes is off that this one belongs to, if that was long ago, and
     /// keeps much or little accordingly. The reclaimer's thread.
-    pub fn look_at_group(&self) {
+    pub fn check_group(&self) {
         if !self.limit.is_due(self.os.ticks(), SECOND) {
             return;
         }
@@ -346,7 +346,7 @@ impl<O: Os> Allocator<O> {
 
     /// Sleeps for the given milliseconds, unless the reclaimer is woken or the group becomes short
     /// of memory. The reclaimer's thread.
-    pub(crate) fn sleep_and_look(&self, milliseconds: u32) {
+    pub(crate) fn sleep_and_check_group(&self, milliseconds: u32) {
         let word = self.reclaimer.word();
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
@@ -354,7 +354,7 @@ impl<O: Os> Allocator<O> {
             self.os.sleep_on(word, 0, slice);
             left -= slice;
             if left != 0 {
-                self.look_at_group();
+                self.check_group();
                 left = if self.limit.has_group_pressure() { 0 } else { left };
             }
         }

@@ -223,14 +223,14 @@ impl<O: Os> Allocator<O> {
         let mut passes = Passes::default();
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
-        let mut looked = self.os.ticks();
-        let mut looked_for_dense = looked;
+        let mut cold_scan_at = self.os.ticks();
+        let mut dense_scan_at = cold_scan_at;
         loop {
-            self.look_at_group();
+            self.check_group();
             self.answer();
-            looked = self.look_for_cold(looked);
+            cold_scan_at = self.page_out_if_due(cold_scan_at);
             let pending;
-            (looked_for_dense, pending) = self.look_for_dense(looked_for_dense);
+            (dense_scan_at, pending) = self.make_huge_if_due(dense_scan_at);
             if pending {
                 rest = REST_LEAST;
             }
@@ -245,7 +245,7 @@ impl<O: Os> Allocator<O> {
                 rest = REST_LEAST;
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
-                self.sleep_and_look(pause);
+                self.sleep_and_check_group(pause);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
                 self.os.sleep_on(word, 0, rest.min(self.rest_most()));
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
@@ -257,12 +257,12 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since the last
-    /// time, at `looked`. Returns the time of the last scan.
-    fn look_for_cold(&self, looked: u32) -> u32 {
+    /// time, at `cold_scan_at`. Returns the time of the last scan.
+    fn page_out_if_due(&self, cold_scan_at: u32) -> u32 {
         let (now, cold) = (self.os.ticks(), self.options.cold);
         let ticks = u64::from(cold) * 1000 / u64::from(TICK);
-        if cold == 0 || u64::from(now.wrapping_sub(looked)) < ticks {
-            return looked;
+        if cold == 0 || u64::from(now.wrapping_sub(cold_scan_at)) < ticks {
+            return cold_scan_at;
         }
         self.page_out_cold();
         now

@@ -219,10 +219,10 @@ impl<O: Os> Allocator<O> {
         if let Some(heap) = heap
             && let Some(seat) = heap.sit()
         {
-            bytes += self.tidy_up(heap, &seat);
+            bytes += self.purge_heap(heap, &seat);
         }
         for number in 0..self.heaps.count() {
-            self.with_threadless(number, |orphan, seat| bytes += self.tidy_up(orphan, seat));
+            self.with_threadless(number, |orphan, seat| bytes += self.purge_heap(orphan, seat));
         }
         // One that is under way may have passed what is free now: it is waited for.
         for _ in 0..2 {
@@ -237,7 +237,7 @@ impl<O: Os> Allocator<O> {
     /// Collects what others have freed into a heap that the caller holds, lets go of its empty
     /// slabs, and gives back the pages of free slots, those that malloc would hand out next
     /// included. Returns the number of bytes of pages that went.
-    fn tidy_up(&self, heap: &Heap, seat: &Seat) -> usize {
+    fn purge_heap(&self, heap: &Heap, seat: &Seat) -> usize {
         self.collect(heap, seat);
         let mut bytes = 0;
         self.for_each_slab(|slab| {

@@ -105,7 +105,7 @@ impl Pinned {
         self.done.store(0, Release);
     }
 
-    fn deal_with(&self, number: usize) {
+    fn mark_done(&self, number: usize) {
         self.done.store(self.done.load(Relaxed) + number as u32, Relaxed);
     }
 
@@ -299,7 +299,7 @@ unsafe impl Pin for Linux {
             };
             // SAFETY: (1) the caller's duty; the pieces are pinned.
             gone += unsafe { self.discard_some(pinned, some, permit, &mut is_unused) };
-            pinned.deal_with(some);
+            pinned.mark_done(some);
         }
         Ok(gone)
     }

@@ -197,12 +197,13 @@ impl Slab {
     /// Takes a live slot from the program, like `take_own`, but for any thread. `has_taken`
     /// follows.
     #[inline(always)]
-    pub fn take_others(&self, slot: usize) -> bool {
+    pub fn take_from_any_thread(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Completes `take_others`, after the thread has cleared the slot. Returns false if the slot's
-    /// owner has freed it as well: the owner saw it live, and has overwritten the state since.
+    /// Completes `take_from_any_thread`, after the thread has cleared the slot. Returns false if
+    /// the slot's owner has freed it as well: the owner saw it live, and has overwritten the state
+    /// since.
     #[inline(always)]
     pub fn has_taken(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
@@ -314,12 +315,12 @@ mod tests {
     #[test]
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
         let slab = slab();
-        assert!(slab.take_others(3));
-        assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.free_permanently(3));
+        assert!(slab.take_from_any_thread(3));
+        assert!(!slab.take_own(3) && !slab.take_from_any_thread(3) && !slab.free_permanently(3));
         slab.state_of(3).store(QUARANTINED, Relaxed);
         assert!(!slab.has_taken(3));
         // No other thread frees this one.
-        assert!(slab.take_others(4) && slab.has_taken(4) && slab.is_quarantined(4));
-        assert!(slab.take_own(5) && !slab.take_others(5) && slab.is_quarantined(5));
+        assert!(slab.take_from_any_thread(4) && slab.has_taken(4) && slab.is_quarantined(4));
+        assert!(slab.take_own(5) && !slab.take_from_any_thread(5) && slab.is_quarantined(5));
     }
 }

@@ -466,7 +466,7 @@ impl Heap {
 
     /// Repairs the steps of malloc that `cut_off` notes as half done. The caller has just adopted
     /// the heap.
-    pub(crate) fn look_again(&self, partitions: usize) {
+    pub(crate) fn repair_cut_off(&self, partitions: usize) {
         if self.doubtful.load(Relaxed) == CUT_OFF {
             self.bins().repair_cut_off(partitions);
             self.doubtful.store(LOOKED_AT, Relaxed);

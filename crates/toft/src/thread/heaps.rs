@@ -243,7 +243,7 @@ impl Heaps {
                     if heap.is_torn() {
                         self.leave_shared_of_exited(number);
                     }
-                    heap.look_again(self.partitions());
+                    heap.repair_cut_off(self.partitions());
                     return Ok(heap);
                 }
             }

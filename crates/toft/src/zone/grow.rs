@@ -238,8 +238,8 @@ impl<'a, O: Os> Zone<'a, O> {
         }
         let lots = bytes.div_ceil(LOT_BYTES);
         open.mark(place, lots, 0);
-        open.tidy(place);
-        open.tidy(place + lots - 1);
+        open.discard_table_page(place);
+        open.discard_table_page(place + lots - 1);
     }
 
     /// Makes the addresses that begin at a lot unowned. The lot's zone is being destroyed.

@@ -385,7 +385,7 @@ impl<O: Os> Open<'_, O> {
     fn go_on_at(&self, place: usize) {
         let before = self.state.cursor.swap(place, Relaxed);
         if self.page_of(before) != self.page_of(place) {
-            self.tidy(before);
+            self.discard_table_page(before);
         }
     }
 
@@ -395,7 +395,7 @@ impl<O: Os> Open<'_, O> {
 
     /// Discards the page of the lot table that has a lot's entry, if all entries of the page are
     /// zero and the next search does not begin there.
-    pub(super) fn tidy(&self, place: usize) {
+    pub(super) fn discard_table_page(&self, place: usize) {
         let page = self.os.page_size();
         let each = (page / PLACE_BYTES).max(1);
         if self.page_of(self.state.cursor.load(Relaxed)) == self.page_of(place) {

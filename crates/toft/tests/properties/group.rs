@@ -36,7 +36,7 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let look = |fullness, pressure| {
         fake.set_group(Group { fullness, pressure });
         fake.pass(50);
-        allocator.look_at_group();
+        allocator.check_group();
         allocator.to_sweep()
     };
     let slabs = || {
@@ -62,7 +62,7 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     assert!(keep() > 12 * MIB && slabs() > 2 * MIB);
     // It is looked at no more often than once a second.
     fake.set_group(Group { fullness: Some(1000), pressure: None });
-    allocator.look_at_group();
+    allocator.check_group();
     assert_eq!(allocator.to_sweep(), Which::Idle);
 }
 
@@ -77,7 +77,7 @@ fn under_a_filter_the_group_is_not_looked_at() {
         }
         fake.set_group(Group { fullness: Some(1000), pressure: None });
         fake.pass(50);
-        allocator.look_at_group();
+        allocator.check_group();
         let wanted = if installed { Which::Idle } else { Which::Free };
         assert_eq!(allocator.to_sweep(), wanted);
     }

@@ -70,7 +70,7 @@ impl<O: Os> Allocator<O> {
         if WIPE {
             let long = self.long_vectors;
             if TIER == MEDIUM && slab.may_be_non_resident(slot) {
-                return self.hand_over_closely(heap, slab, slot, slack);
+                return self.hand_over_checked(heap, slab, slot, slack);
             }
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor
             // was asked.
@@ -91,25 +91,31 @@ impl<O: Os> Allocator<O> {
                     look()
                 };
             if !zero {
-                return self.hand_over_closely(heap, slab, slot, slack);
+                return self.hand_over_checked(heap, slab, slot, slack);
             }
         }
-        self.dress(slab, slot, address, (bytes, slack));
+        self.set_slack_and_canary(slab, slot, address, (bytes, slack));
         core::ptr::with_exposed_provenance_mut(address)
     }
 
     /// Hands over a slot that was never handed out, or is not zero.
     #[inline(never)]
-    fn hand_over_closely(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
+    fn hand_over_checked(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
         let address = slab.base() + slot * slab.bytes();
-        self.look_closely(heap, slab, slot, address);
-        self.dress(slab, slot, address, (slab.bytes(), slack));
+        self.check_contents(heap, slab, slot, address);
+        self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
         core::ptr::with_exposed_provenance_mut(address)
     }
 
     /// Remembers the requested size, and arms the canary.
     #[inline(always)]
-    fn dress(&self, slab: &Slab, slot: usize, address: usize, (bytes, slack): (usize, usize)) {
+    fn set_slack_and_canary(
+        &self,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        (bytes, slack): (usize, usize),
+    ) {
         slab.set_slack(slot, slack);
         if CANARY {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet. Where blocks

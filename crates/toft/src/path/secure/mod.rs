@@ -64,7 +64,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks a slot that malloc has taken if it is new, not zero, or its pages may have gone.
     #[inline(never)]
-    pub(crate) fn look_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
+    pub(crate) fn check_contents(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
         if is_untouched(heap, slab, slot, address) {
             return;
         }
@@ -94,7 +94,7 @@ impl<O: Os> Allocator<O> {
         let taken = if own {
             slab.take_own(slot)
         } else {
-            slab.has_slot_at(slot, address) && slab.take_others(slot)
+            slab.has_slot_at(slot, address) && slab.take_from_any_thread(slot)
         };
         if !taken {
             return self.misused(call, address);
@@ -145,7 +145,7 @@ impl<O: Os> Allocator<O> {
             self.verify_canary(slab, slot, address, call);
             self.verify_before(slab, slot, address, call);
         }
-        self.look_beside(slab, slot, call);
+        self.check_neighbours(slab, slot, call);
     }
 
     /// Checks the last byte of the slot before a live block's: it belongs to no block.
@@ -236,7 +236,7 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     pub(crate) fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
         let (slab, slot) = self.entry_slot(entry);
-        self.look_beside(slab, slot, Call::Free);
+        self.check_neighbours(slab, slot, Call::Free);
         self.release(heap, seat, slab, slot);
     }
 
@@ -261,7 +261,7 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     pub(crate) fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
         if !heap.owns(slab) {
-            return self.release_others(heap, slab, slot);
+            return self.release_remote(heap, slab, slot);
         }
         self.release_owned(heap, seat, slab, slot);
     }
@@ -279,7 +279,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a slot of another thread's slab.
     #[inline(never)]
-    fn release_others(&self, heap: &Heap, slab: &Slab, slot: usize) {
+    fn release_remote(&self, heap: &Heap, slab: &Slab, slot: usize) {
         match mark_remote(slab, slot) {
             Marked::Done => {}
             Marked::Twice => self.freed_twice(slab, slot, Call::RemoteFree),
@@ -369,7 +369,7 @@ impl<O: Os> Allocator<O> {
         }
         let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {
-            self.empty_others(releaser, seat, first);
+            self.empty_live_quarantines(releaser, seat, first);
         }
         // Another thread was at it, and may have given it up because this one sits: as two do that
         // run out of memory at the same moment.
@@ -414,7 +414,7 @@ impl<O: Os> Allocator<O> {
 
     /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are
     /// emptied whose holder is not in the middle of something.
-    fn empty_others(&self, releaser: &Heap, seat: Option<&Seat>, first: u32) {
+    fn empty_live_quarantines(&self, releaser: &Heap, seat: Option<&Seat>, first: u32) {
         let mut shut = 0u64;
         let numbers = || first..self.heaps.count().min(first + BATCH);
         for number in numbers() {

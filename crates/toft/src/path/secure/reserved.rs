@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
     #[inline(always)]
-    pub(crate) fn look_beside(&self, slab: &Slab, slot: usize, call: Call) {
+    pub(crate) fn check_neighbours(&self, slab: &Slab, slot: usize, call: Call) {
         if RESERVE && slab.is_beside_armed(slot) {
             self.verify_beside(slab, slot, call);
         }
