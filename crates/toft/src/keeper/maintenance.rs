@@ -16,7 +16,7 @@ use crate::options::Reclaim;
 use crate::os::filter::{FilterState, Permit};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND};
-use crate::reclaim::Life;
+use crate::reclaim::{Life, Share};
 use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::thread::{Heap, Seat};
@@ -221,6 +221,7 @@ impl<O: Os> Allocator<O> {
         }
         self.reclaimer.run();
         let mut passes = Passes::default();
+        let mut share = Share::default();
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         let mut cold_scan_at = self.os.ticks();
@@ -241,18 +242,32 @@ impl<O: Os> Allocator<O> {
             swept.more |=
                 passes.are_due(rests) && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
+            self.verify_share(&mut share);
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
                 self.sleep_and_check_group(pause);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
-                self.os.sleep_on(word, 0, rest.min(self.rest_most()));
+                self.rest(rest.min(self.rest_most()), &mut share);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
                 // The waking thread has made this change already.
                 self.reclaimer.change(Life::Asleep, Life::Awake);
             }
             word.swap(0, AcqRel);
+        }
+    }
+
+    /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies a share of the
+    /// heap each second, if the heap is to be verified.
+    fn rest(&self, milliseconds: u32, share: &mut Share) {
+        let word = self.reclaimer.word();
+        let part = if self.verifies_shares() { REST_LEAST } else { milliseconds };
+        let mut left = milliseconds;
+        while left != 0 && word.load(Relaxed) == 0 {
+            self.os.sleep_on(word, 0, part.min(left));
+            left -= part.min(left);
+            self.verify_share(share);
         }
     }
 

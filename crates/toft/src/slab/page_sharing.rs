@@ -11,12 +11,12 @@
 //! threads can disagree about a lent slot. A slab that shares pages has SHARED set in its owner
 //! word. Such a slab never changes owner, and no sweep gives its pages back.
 
-use super::slab::{FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slab::{GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
 use super::slots::{SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// A bit for each slot of a slab.
 pub type SlotSet = [u64; GROUPS];
@@ -75,13 +75,7 @@ impl Slab {
     /// Takes all free slots out of malloc's reach, including those that other threads have freed.
     /// Returns false if the slab cannot be held.
     pub fn hold_all(&self) -> bool {
-        let owner = self.owner.load(Relaxed);
-        if owner & !FLAGS == 0
-            || owner & HOLDING != 0
-            || self.is_dormant()
-            // pairs: tail.
-            || self.owner.compare_exchange(owner, owner | HOLDING, SeqCst, Relaxed).is_err()
-        {
+        if self.is_dormant() || !self.set_holding() {
             return false;
         }
         let claim = self.claim_and_group();

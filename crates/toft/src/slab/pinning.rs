@@ -52,15 +52,10 @@ impl Slab {
         if !any {
             return false;
         }
-        let owner = self.owner.load(Relaxed);
-        if owner & SHARED != 0 {
+        if self.owner.load(Relaxed) & SHARED != 0 {
             return false;
         }
-        if owner & !FLAGS == 0
-            || owner & HOLDING != 0
-            // pairs: tail.
-            || self.owner.compare_exchange(owner, owner | HOLDING, SeqCst, Relaxed).is_err()
-        {
+        if !self.set_holding() {
             self.discarded_at.store(0, Relaxed);
             return false;
         }
@@ -84,6 +79,23 @@ impl Slab {
             self.clear_owner_flag(HOLDING);
         }
         any
+    }
+
+    /// Takes hold of the slab without holding a slot. If its owner is quiet after a barrier, and the
+    /// slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
+    /// cannot be held.
+    pub fn engage(&self) -> bool {
+        self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()
+    }
+
+    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
+    pub(super) fn set_holding(&self) -> bool {
+        let owner = self.owner.load(Relaxed);
+        let held = owner | HOLDING;
+        owner & !FLAGS != 0
+            && owner & HOLDING == 0
+            // pairs: tail.
+            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
     }
 
     /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.

@@ -29,4 +29,5 @@ mod sampling;
 mod uninitialized;
 mod verify;
 mod verify_others;
+mod verify_share;
 mod verify_slots;

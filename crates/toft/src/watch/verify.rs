@@ -155,7 +155,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn verify_large(&self, extent: &Extent<'_>) -> bool {
+    pub(crate) fn verify_large(&self, extent: &Extent<'_>) -> bool {
         // Another thread may unmap the memory during the check, so the kernel reads it.
         let permit =
             if SECURE { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };

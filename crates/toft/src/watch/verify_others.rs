@@ -143,7 +143,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks the slots in the quarantine of another heap, whose thread may have exited. Returns
     /// true if no damage was found.
-    fn waiting_of_others(&self, other: &Heap) -> bool {
+    pub(crate) fn waiting_of_others(&self, other: &Heap) -> bool {
         let quarantine = other.quarantine();
         quarantine.waiting().all(|(place, entry)| {
             let (slab, slot) = self.entry_slot(entry);

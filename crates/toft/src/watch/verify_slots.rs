@@ -59,7 +59,7 @@ impl<O: Os> Allocator<O> {
         whole
     }
 
-    fn slot_is_whole(&self, slab: &Slab, slot: usize) -> bool {
+    pub(crate) fn slot_is_whole(&self, slab: &Slab, slot: usize) -> bool {
         let care = slab.care(slot);
         let damage = || self.slot_damage(slab, slot, care);
         let holds = || slab.care(slot) != care || damage().is_none();

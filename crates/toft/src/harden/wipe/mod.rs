@@ -227,12 +227,17 @@ pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: Long) -> bo
 ///
 /// # Safety
 /// 1. As for `is_zero`.
-#[cold]
 #[inline(never)]
 pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
     let start: *const u8 = core::ptr::with_exposed_provenance(address);
-    // SAFETY: duty 1. Volatile, because another thread may be writing there by mistake.
-    (0..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
+    let words: *const u64 = start.cast();
+    let is_whole = address.is_multiple_of(8);
+    // SAFETY: duty 1: whole words of the range. All reads are volatile, because another thread may
+    // be writing there by mistake.
+    let is_zero = |&word: &usize| unsafe { words.add(word).read_volatile() } == 0;
+    let zeros = if is_whole { 8 * (0..len / 8).take_while(is_zero).count() } else { 0 };
+    // SAFETY: duty 1.
+    (zeros..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
 }
 
 /// Makes the pages of a range writable and present, and changes nothing. A first read of such a

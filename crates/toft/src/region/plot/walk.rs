@@ -31,6 +31,24 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
+    /// Calls `each` with every slab from the one with number `from` on, in the order of `for_each`,
+    /// until `each` returns false. Counts `from` up. Returns false if `each` has ended it.
+    pub fn for_each_from(&self, from: &mut usize, mut each: impl FnMut(&D) -> bool) -> bool {
+        let mut passed = 0;
+        for n in 0..self.begun() {
+            let slabs = self.handed_out(n);
+            while *from < passed + slabs.len() {
+                let slab = self.slab(slabs.start + *from - passed);
+                *from += 1;
+                if slab.is_open() && !each(slab) {
+                    return false;
+                }
+            }
+            passed += slabs.len();
+        }
+        true
+    }
+
     /// Returns the bytes of descriptors that may have pages, which are those of handed-out slabs.
     pub fn descriptor_bytes(&self) -> usize {
         let bytes = |n| match self.growth(n).counts().next as usize {

@@ -1,0 +1,247 @@
+//! Verifies a share of the heap each second, on the reclaimer's thread. Secure build only, and only
+//! its full strength.
+//!
+//! It finds overflows of live blocks and writes into freed ones, while the program does nothing
+//! with these blocks. A pass over the heap takes some seconds, and then the next one begins:
+//!
+//! ```text
+//! | small slabs, in address order | medium slabs | quarantines, large blocks |  then again
+//!   '---- a share each second ----'
+//! ```
+//!
+//! A batch of slabs is taken hold of as for a sweep, but no slot is held. While a slab has HOLDING
+//! set, and its owner was quiet after a barrier, its pages stay mapped. So they are read without
+//! system calls. Pages that are not in memory are left alone, because reading would bring them
+//! there. Threads go on meanwhile: a slot counts as damaged only if it stays so
+//! (`verify_slots.rs`).
+
+use crate::allocator::Allocator;
+use crate::bin::prefetch;
+use crate::os::seccomp::Calls;
+use crate::os::{Os, PIECE_BYTES, SECOND};
+use crate::policy::WIPE;
+use crate::reclaim::{Share, Turn};
+use crate::remote::announce;
+use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
+use crate::watch::extent::Extent;
+
+/// The least number of ticks from one share to the next: a second, less what a clock of ticks may
+/// miss.
+const PAUSE: u32 = SECOND - SECOND / 8;
+/// The least number of shares in a pass.
+const SHARES: usize = 5;
+/// The most bytes read in a share. It takes a processor 10 ms, more or less: a hundredth of the
+/// second.
+const BYTES_MOST: usize = 100 << 20;
+/// The least number of bytes in a share.
+const BYTES_LEAST: usize = 4 << 20;
+/// The number of bytes that a canary, or a slab without anything to read, counts for. It is two
+/// cache lines.
+const LINE: usize = 128;
+/// The number of slots by which their last bytes are fetched ahead.
+const AHEAD: usize = 8;
+/// The number of words with a bit for each page of a slab.
+const WORDS: usize = Tier::of(MEDIUM).slab_bytes() / 4096 / 64;
+
+/// The pages of a slab that are in memory.
+struct Present {
+    pages: [u64; WORDS],
+    shift: u32,
+}
+
+impl Present {
+    fn note(&mut self, start: usize, len: usize) {
+        for page in start >> self.shift..(start + len) >> self.shift {
+            if let Some(word) = self.pages.get_mut(page / 64) {
+                *word |= 1 << (page % 64);
+            }
+        }
+    }
+
+    /// Returns true if any page of the bytes `start..end` is in memory.
+    fn has_any(&self, start: usize, end: usize) -> bool {
+        let mut pages = start >> self.shift..=(end - 1) >> self.shift;
+        pages.any(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Returns true if the reclaimer verifies the heap.
+    pub(crate) fn verifies_shares(&self) -> bool {
+        // What is to go out to swap must not be read.
+        WIPE && self.options.cold == 0 && !self.reclaimer.is_blind()
+    }
+
+    /// Verifies the next share of the heap, if a second has passed since the last one. On the
+    /// reclaimer's thread, or on the only thread.
+    pub(crate) fn verify_share(&self, share: &mut Share) {
+        let now = self.os.ticks();
+        if !self.verifies_shares() || now.wrapping_sub(share.at) < PAUSE {
+            return;
+        }
+        let Some(turn) = self.reclaimer.begin() else { return };
+        share.at = now;
+        let most = (self.pool.bytes() / SHARES).clamp(BYTES_LEAST, BYTES_MOST);
+        let mut read = 0;
+        let mut each = |slab: &Slab| {
+            read += LINE;
+            let full = turn.add(slab);
+            if slab.is_dormant() || !slab.engage() {
+                turn.take_back();
+            } else if full {
+                read += self.verify_batch(&turn);
+            }
+            read < most
+        };
+        let done = self.small.for_each_from(&mut share.small, &mut each)
+            && self.medium.for_each_from(&mut share.medium, &mut each);
+        self.verify_batch(&turn);
+        drop(turn);
+        if done {
+            self.verify_rest();
+            *share = Share { at: now, passes: share.passes + 1, ..Share::default() };
+        }
+    }
+
+    /// Verifies the slots of the batch, and lets go of the slabs. Returns the number of bytes read.
+    fn verify_batch(&self, turn: &Turn<'_>) -> usize {
+        if turn.slabs().next().is_none() {
+            return 0;
+        }
+        let mut read = 0;
+        if self.barrier() {
+            for slab in turn.slabs() {
+                if self.is_quiet(slab) && !slab.is_dormant() {
+                    read += self.verify_slots(slab);
+                }
+            }
+        }
+        let can = self.barrier();
+        for slab in turn.slabs() {
+            if slab.is_overlooked(!can || !self.is_quiet(slab)) {
+                announce(slab);
+            }
+            slab.leave();
+        }
+        turn.clear();
+        read
+    }
+
+    /// Verifies the slots of a slab whose pages stay mapped. Returns the number of bytes read.
+    fn verify_slots(&self, slab: &Slab) -> usize {
+        let Some(present) = self.present(slab) else { return 0 };
+        let size = slab.size();
+        let mut read = 0;
+        for slot in 0..slab.slots() {
+            let (begin, end) = (slot * size, (slot + 1) * size);
+            prefetch(slab.base() + end + AHEAD * size - 1);
+            let bytes = match slab.care(slot) {
+                SlotCare::Canary(asked) if asked < size && present.has_any(end - 1, end) => {
+                    LINE.min(size)
+                }
+                SlotCare::Zero if present.has_any(begin, end) => size,
+                _ => continue,
+            };
+            read += bytes;
+            self.slot_is_whole(slab, slot);
+        }
+        read
+    }
+
+    fn present(&self, slab: &Slab) -> Option<Present> {
+        let page = self.os.page_size();
+        let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
+        let _permit = self.permit(Calls::RESIDENT)?;
+        let all = slab.mapped_bytes(page);
+        for at in (0..all).step_by(PIECE_BYTES) {
+            let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));
+            let note = |address: usize, len| present.note(address - slab.base(), len);
+            if !self.os.resident_pieces(start, len, note) {
+                return None;
+            }
+        }
+        Some(present)
+    }
+
+    /// Verifies the slots in quarantines, and the large blocks.
+    fn verify_rest(&self) {
+        if let Some(_permit) = self.permit(Calls::REPORT) {
+            self.heaps.all().all(|heap| self.waiting_of_others(heap));
+        }
+        self.verify_large(&Extent::all());
+    }
+}
+
+#[cfg(all(test, feature = "fake-os", feature = "secure"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+    use crate::report::Call;
+    use crate::thread::Heap;
+
+    const SITE: usize = 0x5000;
+
+    struct Program {
+        fake: Fake,
+        allocator: Allocator<Fake>,
+        heap: &'static Heap,
+        share: Share,
+    }
+
+    impl Program {
+        fn new() -> Program {
+            let options =
+                Options { partitions: 1, warn_only: true, quarantine: 0, ..Options::DEFAULT };
+            let fake = Fake::new(Machine::LARGE);
+            let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+            allocator.filter().watch();
+            let heap = allocator.acquire_heap().unwrap();
+            Program { fake, allocator, heap, share: Share::default() }
+        }
+
+        fn take(&self, size: usize) -> usize {
+            self.allocator.allocate(self.heap, size, SITE).unwrap()
+        }
+
+        fn free(&self, block: usize) {
+            self.allocator.free(self.heap, block, Call::Free);
+        }
+
+        /// Lets seconds go by, until a pass is complete. Returns the reports and the seconds.
+        fn pass(&mut self) -> (std::vec::Vec<std::string::String>, usize) {
+            let before = self.share.passes;
+            let mut seconds = 0;
+            while self.share.passes == before {
+                self.fake.pass(SECOND);
+                self.allocator.verify_share(&mut self.share);
+                seconds += 1;
+            }
+            self.allocator.check().unwrap();
+            (self.fake.take_reports(), seconds)
+        }
+    }
+
+    fn overwrite(address: usize) {
+        let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: a byte of a slot that the test has or had.
+        unsafe { byte.write(byte.read() ^ 0x55) };
+    }
+
+    #[test]
+    fn an_overflow_and_a_write_after_free_are_found() {
+        for size in [1, 100, 1000, 3000, 30_000] {
+            let mut program = Program::new();
+            let blocks: [usize; 12] = [(); 12].map(|()| program.take(size));
+            program.free(blocks[5]);
+            assert_eq!(program.pass().0.len(), 0, "no false alarm");
+            overwrite(blocks[7] + size);
+            let reports = program.pass().0;
+            assert!(reports.len() == 1 && reports[0].contains("heap overflow"), "{reports:?}");
+            overwrite(blocks[7] + size);
+            overwrite(blocks[5] + size / 2);
+            let reports = program.pass().0;
+            assert!(reports.len() == 1 && reports[0].contains("write after free"), "{reports:?}");
+        }
+    }
+}
