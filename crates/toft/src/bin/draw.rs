@@ -82,7 +82,7 @@ pub(super) fn once<T>(reference: &'static T) -> &'static T {
 
 /// Has the memory at an address fetched, if there is any.
 #[inline(always)]
-pub(crate) fn prefetch(address: usize) {
+pub(super) fn prefetch(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: changes nothing that can be told, whatever the address.
     unsafe {

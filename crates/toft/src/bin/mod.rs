@@ -8,6 +8,5 @@ mod head;
 
 pub use bins::{BIN_WORDS, Bins, ROW_WORDS, address_of, slab_at};
 pub use distance::Distance;
-pub(crate) use draw::prefetch;
 pub use draw::{FETCHED_BY_LINES, Taken};
 pub use head::BinsHead;

@@ -14,6 +14,7 @@ use crate::keeper::Which;
 use crate::keeper::compact::Passes;
 use crate::options::Reclaim;
 use crate::os::filter::{FilterState, Permit};
+use crate::os::process;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND};
 use crate::reclaim::{Life, Share};
@@ -242,7 +243,7 @@ impl<O: Os> Allocator<O> {
             swept.more |=
                 passes.are_due(rests) && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
-            self.verify_share(&mut share);
+            self.verify_if_needed(&mut share);
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
@@ -258,15 +259,34 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies a share of the
-    /// heap each second, if the heap is to be verified.
+    /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies shares of the
+    /// heap meanwhile, if the heap is to be verified.
     fn rest(&self, milliseconds: u32, share: &mut Share) {
         let word = self.reclaimer.word();
-        let part = if self.verifies_shares() { REST_LEAST } else { milliseconds };
+        let part = if self.verifies_shares() { Share::PERIOD } else { milliseconds };
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
             left -= part.min(left);
+            self.verify_if_needed(share);
+        }
+    }
+
+    /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
+    fn verify_if_needed(&self, share: &mut Share) {
+        if !self.verifies_shares() {
+            return;
+        }
+        let Some(permit) = self.permit(Calls::READ) else { return };
+        // What this thread takes between the two readings counts as others'. The first time, the
+        // code for it is not in the caches.
+        let others = || {
+            let own = process::thread_time();
+            process::processor_time().saturating_sub(own)
+        };
+        let least = (0..3).map(|_| others()).min().unwrap_or(0);
+        drop(permit);
+        if share.is_needed(least) {
             self.verify_share(share);
         }
     }

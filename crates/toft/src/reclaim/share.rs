@@ -1,5 +1,9 @@
 //! How far a verification by shares has come (`watch/verify_share.rs`).
 
+/// The nanoseconds by which readings of two clocks may differ while no other thread runs. An
+/// interrupt falls between them, or a virtual machine stops there.
+const NOISE: u64 = 50_000;
+
 /// The place that a verification has reached. It belongs to the thread that verifies.
 #[derive(Debug, Default)]
 pub struct Share {
@@ -11,4 +15,62 @@ pub struct Share {
     pub medium: usize,
     /// The number of completed passes.
     pub passes: usize,
+    /// The processor time of all other threads when this pass began.
+    begun: u64,
+    /// What `begun` was in the last completed pass.
+    completed: u64,
+}
+
+impl Share {
+    /// The milliseconds from one share to the next. A processor that comes from sleep reads at half
+    /// its speed for some milliseconds, so shares are large and rare.
+    pub const PERIOD: u32 = 3000;
+
+    /// Returns true if there is something to verify. `others` is the processor time that all other
+    /// threads have used. If they have not run since the last completed pass began, nothing was
+    /// overwritten since. What runs for less than `NOISE` is noticed when more has run.
+    pub fn is_needed(&mut self, others: u64) -> bool {
+        if (self.small, self.medium) != (0, 0) {
+            return true;
+        }
+        if self.passes != 0 && others <= self.completed + NOISE {
+            return false;
+        }
+        self.begun = others;
+        true
+    }
+
+    /// Ends a pass.
+    pub fn complete(&mut self) {
+        (self.small, self.medium) = (0, 0);
+        self.passes += 1;
+        self.completed = self.begun;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_pass_in_which_no_other_thread_ran_there_is_nothing_to_verify() {
+        let mut share = Share::default();
+        let mut pass = |others: [u64; 2]| {
+            let begins = share.is_needed(others[0]);
+            if begins {
+                share.small = 7;
+                assert!(share.is_needed(others[1]), "a pass is completed");
+                share.complete();
+            }
+            begins
+        };
+        assert!(pass([0, 0]), "the first one");
+        assert!(!pass([NOISE, NOISE]));
+        // A thread has run: before the pass, and in the middle of the next.
+        assert!(pass([1_000_000, 1_000_000]));
+        assert!(!pass([1_000_000, 1_000_000]));
+        assert!(pass([2_000_000, 3_000_000]));
+        assert!(pass([3_000_000, 3_000_000]), "it may have written behind the pass");
+        assert!(!pass([3_000_000, 3_000_000]));
+    }
 }

@@ -81,8 +81,8 @@ impl Slab {
         any
     }
 
-    /// Takes hold of the slab without holding a slot. If its owner is quiet after a barrier, and the
-    /// slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
+    /// Takes hold of the slab without holding a slot. If its owner is quiet after a barrier, and
+    /// the slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
     /// cannot be held.
     pub fn engage(&self) -> bool {
         self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()

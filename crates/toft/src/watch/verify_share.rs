@@ -1,12 +1,12 @@
-//! Verifies a share of the heap each second, on the reclaimer's thread. Secure build only, and only
-//! its full strength.
+//! Verifies a third of the heap every three seconds, on the reclaimer's thread. Secure build only,
+//! and only its full strength.
 //!
 //! It finds overflows of live blocks and writes into freed ones, while the program does nothing
-//! with these blocks. A pass over the heap takes some seconds, and then the next one begins:
+//! with these blocks. A pass over the heap takes ten seconds, and longer above a gigabyte:
 //!
 //! ```text
 //! | small slabs, in address order | medium slabs | quarantines, large blocks |  then again
-//!   '---- a share each second ----'
+//!   '- a share every three seconds -'
 //! ```
 //!
 //! A batch of slabs is taken hold of as for a sweep, but no slot is held. While a slab has HOLDING
@@ -16,7 +16,6 @@
 //! (`verify_slots.rs`).
 
 use crate::allocator::Allocator;
-use crate::bin::prefetch;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES, SECOND};
 use crate::policy::WIPE;
@@ -24,22 +23,23 @@ use crate::reclaim::{Share, Turn};
 use crate::remote::announce;
 use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
 use crate::watch::extent::Extent;
+use core::ops::Range;
 
-/// The least number of ticks from one share to the next: a second, less what a clock of ticks may
+/// The least number of ticks from one share to the next: the period, less what a clock of ticks may
 /// miss.
-const PAUSE: u32 = SECOND - SECOND / 8;
+const PAUSE: u32 = Share::PERIOD / 1000 * SECOND - SECOND / 8;
 /// The least number of shares in a pass.
-const SHARES: usize = 5;
-/// The most bytes read in a share. It takes a processor 10 ms, more or less: a hundredth of the
-/// second.
-const BYTES_MOST: usize = 100 << 20;
+const SHARES: usize = 3;
+/// The most bytes of pages in a share. They take a processor 40 to 120 ms.
+const BYTES_MOST: usize = 400 << 20;
 /// The least number of bytes in a share.
 const BYTES_LEAST: usize = 4 << 20;
-/// The number of bytes that a canary, or a slab without anything to read, counts for. It is two
-/// cache lines.
-const LINE: usize = 128;
-/// The number of slots by which their last bytes are fetched ahead.
-const AHEAD: usize = 8;
+/// The number of bytes that a slab without pages counts for.
+const SLAB_COST: usize = 512;
+/// The number of slots whose memory is fetched while the group before is verified.
+const GROUP: usize = 16;
+/// The most cache lines that are fetched of a slot. The processor itself goes on from there.
+const LINES_MOST: usize = 8;
 /// The number of words with a bit for each page of a slab.
 const WORDS: usize = Tier::of(MEDIUM).slab_bytes() / 4096 / 64;
 
@@ -58,10 +58,44 @@ impl Present {
         }
     }
 
+    fn bytes(&self) -> usize {
+        let pages: u32 = self.pages.iter().map(|word| word.count_ones()).sum();
+        (pages as usize) << self.shift
+    }
+
     /// Returns true if any page of the bytes `start..end` is in memory.
     fn has_any(&self, start: usize, end: usize) -> bool {
         let mut pages = start >> self.shift..=(end - 1) >> self.shift;
         pages.any(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
+    }
+}
+
+/// Returns the bytes of the slab that show if a slot is whole: none, its canary, or all of it.
+#[inline]
+fn to_read(slab: &Slab, present: &Present, slot: usize) -> Range<usize> {
+    let (begin, end) = (slot * slab.size(), (slot + 1) * slab.size());
+    match slab.care(slot) {
+        SlotCare::Canary(asked) if asked < slab.size() && present.has_any(end - 1, end) => {
+            end - 16..end
+        }
+        SlotCare::Zero if present.has_any(begin, end) => begin..end,
+        _ => 0..0,
+    }
+}
+
+/// Has the memory fetched that shows if the slots of the group from `first` on are whole. These are
+/// reads that wait for nothing, in place of a check that waits for each. A prefetch instruction
+/// would not wait for the page table either, and be lost.
+///
+/// # Safety
+/// 1. The pages of the slab stay mapped.
+unsafe fn fetch(slab: &Slab, present: &Present, first: usize) {
+    for slot in first..(first + GROUP).min(slab.slots()) {
+        for at in to_read(slab, present, slot).step_by(64).take(LINES_MOST) {
+            let byte: *const u8 = core::ptr::with_exposed_provenance(slab.base() + at);
+            // SAFETY: duty 1. Volatile, because other threads may write there.
+            let _ = unsafe { byte.read_volatile() };
+        }
     }
 }
 
@@ -72,7 +106,7 @@ impl<O: Os> Allocator<O> {
         WIPE && self.options.cold == 0 && !self.reclaimer.is_blind()
     }
 
-    /// Verifies the next share of the heap, if a second has passed since the last one. On the
+    /// Verifies the next share of the heap, if a period has passed since the last one. On the
     /// reclaimer's thread, or on the only thread.
     pub(crate) fn verify_share(&self, share: &mut Share) {
         let now = self.os.ticks();
@@ -81,10 +115,10 @@ impl<O: Os> Allocator<O> {
         }
         let Some(turn) = self.reclaimer.begin() else { return };
         share.at = now;
-        let most = (self.pool.bytes() / SHARES).clamp(BYTES_LEAST, BYTES_MOST);
+        let most = self.pool.bytes().div_ceil(SHARES).clamp(BYTES_LEAST, BYTES_MOST);
         let mut read = 0;
         let mut each = |slab: &Slab| {
-            read += LINE;
+            read += SLAB_COST;
             let full = turn.add(slab);
             if slab.is_dormant() || !slab.engage() {
                 turn.take_back();
@@ -99,11 +133,12 @@ impl<O: Os> Allocator<O> {
         drop(turn);
         if done {
             self.verify_rest();
-            *share = Share { at: now, passes: share.passes + 1, ..Share::default() };
+            share.complete();
         }
     }
 
-    /// Verifies the slots of the batch, and lets go of the slabs. Returns the number of bytes read.
+    /// Verifies the slots of the batch, and lets go of the slabs. Returns the number of bytes of
+    /// their pages.
     fn verify_batch(&self, turn: &Turn<'_>) -> usize {
         if turn.slabs().next().is_none() {
             return 0;
@@ -112,7 +147,8 @@ impl<O: Os> Allocator<O> {
         if self.barrier() {
             for slab in turn.slabs() {
                 if self.is_quiet(slab) && !slab.is_dormant() {
-                    read += self.verify_slots(slab);
+                    // SAFETY: (1) HOLDING is set, and the owner was quiet after the barrier.
+                    read += unsafe { self.verify_slots(slab) };
                 }
             }
         }
@@ -127,25 +163,24 @@ impl<O: Os> Allocator<O> {
         read
     }
 
-    /// Verifies the slots of a slab whose pages stay mapped. Returns the number of bytes read.
-    fn verify_slots(&self, slab: &Slab) -> usize {
+    /// Verifies the slots of a slab. Returns the number of bytes of its pages that are in memory.
+    ///
+    /// # Safety
+    /// 1. The pages of the slab stay mapped.
+    unsafe fn verify_slots(&self, slab: &Slab) -> usize {
         let Some(present) = self.present(slab) else { return 0 };
-        let size = slab.size();
-        let mut read = 0;
-        for slot in 0..slab.slots() {
-            let (begin, end) = (slot * size, (slot + 1) * size);
-            prefetch(slab.base() + end + AHEAD * size - 1);
-            let bytes = match slab.care(slot) {
-                SlotCare::Canary(asked) if asked < size && present.has_any(end - 1, end) => {
-                    LINE.min(size)
+        // SAFETY: (1) duty 1 of this function.
+        unsafe { fetch(slab, &present, 0) };
+        for first in (0..slab.slots()).step_by(GROUP) {
+            // SAFETY: (1) duty 1 of this function.
+            unsafe { fetch(slab, &present, first + GROUP) };
+            for slot in first..(first + GROUP).min(slab.slots()) {
+                if !to_read(slab, &present, slot).is_empty() {
+                    self.slot_is_whole(slab, slot);
                 }
-                SlotCare::Zero if present.has_any(begin, end) => size,
-                _ => continue,
-            };
-            read += bytes;
-            self.slot_is_whole(slab, slot);
+            }
         }
-        read
+        present.bytes()
     }
 
     fn present(&self, slab: &Slab) -> Option<Present> {
@@ -208,14 +243,14 @@ mod tests {
             self.allocator.free(self.heap, block, Call::Free);
         }
 
-        /// Lets seconds go by, until a pass is complete. Returns the reports and the seconds.
-        fn pass(&mut self) -> (std::vec::Vec<std::string::String>, usize) {
+        /// Lets time go by, until a pass is complete. Returns the reports and the seconds.
+        fn pass(&mut self) -> (std::vec::Vec<std::string::String>, u32) {
             let before = self.share.passes;
             let mut seconds = 0;
             while self.share.passes == before {
-                self.fake.pass(SECOND);
+                self.fake.pass(Share::PERIOD);
                 self.allocator.verify_share(&mut self.share);
-                seconds += 1;
+                seconds += Share::PERIOD / 1000;
             }
             self.allocator.check().unwrap();
             (self.fake.take_reports(), seconds)

@@ -214,6 +214,11 @@ pub fn processor_time() -> u64 {
     nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Returns the nanoseconds of processor time that the calling thread has used.
+pub fn thread_time() -> u64 {
+    nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let args = [clock as usize, &raw mut now as usize, 0, 0, 0, 0];
