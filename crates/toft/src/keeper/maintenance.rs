@@ -268,7 +268,9 @@ impl<O: Os> Allocator<O> {
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
             left -= part.min(left);
-            self.verify_if_needed(share);
+            if word.load(Relaxed) == 0 {
+                self.verify_if_needed(share);
+            }
         }
     }
 
@@ -278,6 +280,9 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let Some(permit) = self.permit(Calls::READ) else { return };
+        if !share.is_due(process::monotonic()) {
+            return;
+        }
         // What this thread takes between the two readings counts as others'. The first time, the
         // code for it is not in the caches.
         let others = || {

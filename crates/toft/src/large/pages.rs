@@ -6,7 +6,7 @@ use super::kept::Kept;
 use super::room::MOVE_LEAST;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Relaxed, Release};
 
 /// Blocks with a separate mapping. Beyond these, whole extents are mapped so that neighbours
 /// share one mapping, and the guards are page-table guards where the kernel has them: the number of
@@ -43,8 +43,12 @@ impl Blocks {
     /// Only for blocks that have, or had, a separate mapping.
     pub(super) fn set_extent_of_pages(&self, block: &Block, mapped: usize, resident: usize) {
         let (state, before) = (self.state(), block.mapped.load(Relaxed));
-        block.mapped.store(mapped, Relaxed);
-        block.resident.store(resident, Relaxed);
+        // L1 holds between the two stores: what is resident is mapped.
+        if mapped < before {
+            block.resident.store(resident, Release);
+        }
+        block.mapped.store(mapped, Release);
+        block.resident.store(resident, Release);
         if mapped > before {
             state.mapped.fetch_add(mapped - before, Relaxed);
         } else {

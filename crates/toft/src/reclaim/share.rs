@@ -7,8 +7,8 @@ const NOISE: u64 = 50_000;
 /// The place that a verification has reached. It belongs to the thread that verifies.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// The tick of the last share.
-    pub at: u32,
+    /// The nanosecond of the last share.
+    at: u64,
     /// The number of small slabs of this pass that are done.
     pub small: usize,
     /// The number of medium slabs of this pass that are done.
@@ -25,6 +25,16 @@ impl Share {
     /// The milliseconds from one share to the next. A processor that comes from sleep reads at half
     /// its speed for some milliseconds, so shares are large and rare.
     pub const PERIOD: u32 = 3000;
+
+    /// Returns true if a period has passed since this returned true the last time. A part of the
+    /// period is enough, because a thread may wake a little early.
+    pub fn is_due(&mut self, now: u64) -> bool {
+        let due = now.wrapping_sub(self.at) >= u64::from(Share::PERIOD) * 900_000;
+        if due {
+            self.at = now;
+        }
+        due
+    }
 
     /// Returns true if there is something to verify. `others` is the processor time that all other
     /// threads have used. If they have not run since the last completed pass began, nothing was
@@ -51,6 +61,14 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_due_after_a_period() {
+        let period = u64::from(Share::PERIOD) * 1_000_000;
+        let mut share = Share::default();
+        assert!(share.is_due(7 * period) && !share.is_due(7 * period + period / 2));
+        assert!(share.is_due(8 * period - 1000) && !share.is_due(8 * period));
+    }
 
     #[test]
     fn after_a_pass_in_which_no_other_thread_ran_there_is_nothing_to_verify() {

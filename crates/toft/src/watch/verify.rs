@@ -156,9 +156,11 @@ impl<O: Os> Allocator<O> {
     }
 
     pub(crate) fn verify_large(&self, extent: &Extent<'_>) -> bool {
-        // Another thread may unmap the memory during the check, so the kernel reads it.
-        let permit =
-            if SECURE { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
+        // Another thread may unmap the memory during the check, so the kernel reads it. A filter
+        // may be installed at any moment, so the permit is for one block.
+        let permit = || {
+            if SECURE { self.filter().permit(&self.os, Calls::READ, true) } else { None }
+        };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
         self.large.for_each(|block| {
@@ -168,7 +170,7 @@ impl<O: Os> Allocator<O> {
             if let Err(violation) = self.holds(|| self.large.check_one(block).map_err(Violation)) {
                 self.tables_are_damaged(self.large.address(block), None, violation);
                 sound = false;
-            } else if permit.is_some()
+            } else if let Some(_permit) = permit()
                 && self.large.damage_from_outside(block, &read).is_some()
                 && !wait_for(&self.os, || self.large.damage_from_outside(block, &read).is_none())
                 && let Some(damage) = self.large.damage_from_outside(block, &read)

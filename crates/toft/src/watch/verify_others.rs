@@ -152,7 +152,9 @@ impl<O: Os> Allocator<O> {
                     && slab.is_quarantined(slot)
                     && !slab.is_remote(slot)
             };
+            // A filter may be installed at any moment, so the permit is for one reading.
             let look = || {
+                let _permit = self.filter().permit(&self.os, Calls::READ, true)?;
                 let written = if waits() { first_written(slab, slot) } else { None };
                 written.filter(|_| waits())
             };

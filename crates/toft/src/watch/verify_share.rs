@@ -17,17 +17,13 @@
 
 use crate::allocator::Allocator;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, PIECE_BYTES, SECOND};
+use crate::os::{Os, PIECE_BYTES};
 use crate::policy::WIPE;
 use crate::reclaim::{Share, Turn};
-use crate::remote::announce;
 use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
 use crate::watch::extent::Extent;
 use core::ops::Range;
 
-/// The least number of ticks from one share to the next: the period, less what a clock of ticks may
-/// miss.
-const PAUSE: u32 = Share::PERIOD / 1000 * SECOND - SECOND / 8;
 /// The least number of shares in a pass.
 const SHARES: usize = 3;
 /// The most bytes of pages in a share. They take a processor 40 to 120 ms.
@@ -63,38 +59,42 @@ impl Present {
         (pages as usize) << self.shift
     }
 
-    /// Returns true if any page of the bytes `start..end` is in memory.
-    fn has_any(&self, start: usize, end: usize) -> bool {
-        let mut pages = start >> self.shift..=(end - 1) >> self.shift;
-        pages.any(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
+    /// Returns true if all pages of a range are in memory.
+    fn has_all(&self, bytes: &Range<usize>) -> bool {
+        let end = bytes.end.max(bytes.start + 1) - 1;
+        (bytes.start >> self.shift..=end >> self.shift)
+            .all(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
     }
 }
 
-/// Returns the bytes of the slab that show if a slot is whole: none, its canary, or all of it.
+/// Returns the bytes of the slab that show if a slot is whole: none, its canary, or all of it. None
+/// if one of their pages is not in memory.
 #[inline]
 fn to_read(slab: &Slab, present: &Present, slot: usize) -> Range<usize> {
     let (begin, end) = (slot * slab.size(), (slot + 1) * slab.size());
-    match slab.care(slot) {
-        SlotCare::Canary(asked) if asked < slab.size() && present.has_any(end - 1, end) => {
-            end - 16..end
-        }
-        SlotCare::Zero if present.has_any(begin, end) => begin..end,
+    let bytes = match slab.care(slot) {
+        SlotCare::Canary(asked) if asked < slab.size() => (begin + asked).min(end - 16)..end,
+        SlotCare::Zero => begin..end,
         _ => 0..0,
-    }
+    };
+    if present.has_all(&bytes) { bytes } else { 0..0 }
 }
 
-/// Has the memory fetched that shows if the slots of the group from `first` on are whole. These are
-/// reads that wait for nothing, in place of a check that waits for each. A prefetch instruction
-/// would not wait for the page table either, and be lost.
+/// Reads the memory that shows if the slots of the group from `first` on are whole. The processor
+/// waits for none of these reads, while a check waits for each. A prefetch instruction is lost if
+/// the page table is not in the caches.
 ///
 /// # Safety
 /// 1. The pages of the slab stay mapped.
 unsafe fn fetch(slab: &Slab, present: &Present, first: usize) {
     for slot in first..(first + GROUP).min(slab.slots()) {
-        for at in to_read(slab, present, slot).step_by(64).take(LINES_MOST) {
+        let bytes = to_read(slab, present, slot);
+        let (mut at, end) = (bytes.start, bytes.end.min(bytes.start + LINES_MOST * 64));
+        while at < end {
             let byte: *const u8 = core::ptr::with_exposed_provenance(slab.base() + at);
             // SAFETY: duty 1. Volatile, because other threads may write there.
             let _ = unsafe { byte.read_volatile() };
+            at += 64;
         }
     }
 }
@@ -106,31 +106,29 @@ impl<O: Os> Allocator<O> {
         WIPE && self.options.cold == 0 && !self.reclaimer.is_blind()
     }
 
-    /// Verifies the next share of the heap, if a period has passed since the last one. On the
-    /// reclaimer's thread, or on the only thread.
+    /// Verifies the next share of the heap. On the reclaimer's thread, or on the only thread.
     pub(crate) fn verify_share(&self, share: &mut Share) {
-        let now = self.os.ticks();
-        if !self.verifies_shares() || now.wrapping_sub(share.at) < PAUSE {
-            return;
-        }
-        let Some(turn) = self.reclaimer.begin() else { return };
-        share.at = now;
         let most = self.pool.bytes().div_ceil(SHARES).clamp(BYTES_LEAST, BYTES_MOST);
         let mut read = 0;
-        let mut each = |slab: &Slab| {
-            read += SLAB_COST;
-            let full = turn.add(slab);
-            if slab.is_dormant() || !slab.engage() {
-                turn.take_back();
-            } else if full {
-                read += self.verify_batch(&turn);
-            }
-            read < most
-        };
-        let done = self.small.for_each_from(&mut share.small, &mut each)
-            && self.medium.for_each_from(&mut share.medium, &mut each);
-        self.verify_batch(&turn);
-        drop(turn);
+        let mut done = false;
+        while !done && read < most {
+            // A turn for each batch: others wait for it, and so does the child of a fork.
+            let Some(turn) = self.reclaimer.begin() else { return };
+            let mut each = |slab: &Slab| {
+                read += SLAB_COST;
+                if slab.is_dormant() || !slab.has_owner() {
+                    return read < most;
+                }
+                let full = turn.add(slab);
+                if !slab.engage() {
+                    turn.take_back();
+                }
+                !full && read < most
+            };
+            done = self.small.for_each_from(&mut share.small, &mut each)
+                && self.medium.for_each_from(&mut share.medium, &mut each);
+            read += self.verify_batch(&turn);
+        }
         if done {
             self.verify_rest();
             share.complete();
@@ -138,13 +136,10 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Verifies the slots of the batch, and lets go of the slabs. Returns the number of bytes of
-    /// their pages.
+    /// their pages. No slot was held, so there is nothing that an owner could have overlooked.
     fn verify_batch(&self, turn: &Turn<'_>) -> usize {
-        if turn.slabs().next().is_none() {
-            return 0;
-        }
         let mut read = 0;
-        if self.barrier() {
+        if turn.slabs().next().is_some() && self.barrier() {
             for slab in turn.slabs() {
                 if self.is_quiet(slab) && !slab.is_dormant() {
                     // SAFETY: (1) HOLDING is set, and the owner was quiet after the barrier.
@@ -152,13 +147,7 @@ impl<O: Os> Allocator<O> {
                 }
             }
         }
-        let can = self.barrier();
-        for slab in turn.slabs() {
-            if slab.is_overlooked(!can || !self.is_quiet(slab)) {
-                announce(slab);
-            }
-            slab.leave();
-        }
+        turn.slabs().for_each(Slab::leave);
         turn.clear();
         read
     }
@@ -171,7 +160,8 @@ impl<O: Os> Allocator<O> {
         let Some(present) = self.present(slab) else { return 0 };
         // SAFETY: (1) duty 1 of this function.
         unsafe { fetch(slab, &present, 0) };
-        for first in (0..slab.slots()).step_by(GROUP) {
+        let mut first = 0;
+        while first < slab.slots() {
             // SAFETY: (1) duty 1 of this function.
             unsafe { fetch(slab, &present, first + GROUP) };
             for slot in first..(first + GROUP).min(slab.slots()) {
@@ -179,6 +169,7 @@ impl<O: Os> Allocator<O> {
                     self.slot_is_whole(slab, slot);
                 }
             }
+            first += GROUP;
         }
         present.bytes()
     }
@@ -188,21 +179,21 @@ impl<O: Os> Allocator<O> {
         let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
         let _permit = self.permit(Calls::RESIDENT)?;
         let all = slab.mapped_bytes(page);
-        for at in (0..all).step_by(PIECE_BYTES) {
+        let mut at = 0;
+        while at < all {
             let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));
             let note = |address: usize, len| present.note(address - slab.base(), len);
             if !self.os.resident_pieces(start, len, note) {
                 return None;
             }
+            at += PIECE_BYTES;
         }
         Some(present)
     }
 
     /// Verifies the slots in quarantines, and the large blocks.
     fn verify_rest(&self) {
-        if let Some(_permit) = self.permit(Calls::REPORT) {
-            self.heaps.all().all(|heap| self.waiting_of_others(heap));
-        }
+        self.heaps.all().all(|heap| self.waiting_of_others(heap));
         self.verify_large(&Extent::all());
     }
 }
@@ -243,17 +234,16 @@ mod tests {
             self.allocator.free(self.heap, block, Call::Free);
         }
 
-        /// Lets time go by, until a pass is complete. Returns the reports and the seconds.
-        fn pass(&mut self) -> (std::vec::Vec<std::string::String>, u32) {
+        /// Verifies a whole pass. Returns the reports and the number of shares.
+        fn pass(&mut self) -> (std::vec::Vec<std::string::String>, usize) {
             let before = self.share.passes;
-            let mut seconds = 0;
+            let mut shares = 0;
             while self.share.passes == before {
-                self.fake.pass(Share::PERIOD);
                 self.allocator.verify_share(&mut self.share);
-                seconds += Share::PERIOD / 1000;
+                shares += 1;
             }
             self.allocator.check().unwrap();
-            (self.fake.take_reports(), seconds)
+            (self.fake.take_reports(), shares)
         }
     }
 
@@ -278,5 +268,17 @@ mod tests {
             let reports = program.pass().0;
             assert!(reports.len() == 1 && reports[0].contains("write after free"), "{reports:?}");
         }
+    }
+    #[test]
+    fn a_pass_over_a_large_heap_takes_several_shares() {
+        let mut program = Program::new();
+        for _ in 0..1000 {
+            let block: *mut u8 = core::ptr::with_exposed_provenance_mut(program.take(30_000));
+            // SAFETY: a block of the test.
+            unsafe { block.write_bytes(1, 30_000) };
+        }
+        let (reports, shares) = program.pass();
+        // A share ends with a batch, which may be as large as all of a third.
+        assert!(reports.is_empty() && (2..=SHARES).contains(&shares), "{shares}");
     }
 }

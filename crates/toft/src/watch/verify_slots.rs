@@ -62,11 +62,12 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn slot_is_whole(&self, slab: &Slab, slot: usize) -> bool {
         let care = slab.care(slot);
         let damage = || self.slot_damage(slab, slot, care);
-        let holds = || slab.care(slot) != care || damage().is_none();
+        let holds = || damage().is_none() || slab.care(slot) != care;
         if holds() || wait_for(&self.os, holds) {
             return true;
         }
-        let Some(damage) = damage() else { return true };
+        // The state is read before and after the bytes.
+        let Some(damage) = damage().filter(|_| slab.care(slot) == care) else { return true };
         self.damaged(Call::Verify, slab, slot, damage);
         false
     }

@@ -37,14 +37,15 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let mut passed = 0;
         for n in 0..self.begun() {
             let slabs = self.handed_out(n);
-            while *from < passed + slabs.len() {
+            let count = slabs.end - slabs.start;
+            while *from < passed + count {
                 let slab = self.slab(slabs.start + *from - passed);
                 *from += 1;
                 if slab.is_open() && !each(slab) {
                     return false;
                 }
             }
-            passed += slabs.len();
+            passed += count;
         }
         true
     }
