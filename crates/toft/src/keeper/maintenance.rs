@@ -7,7 +7,7 @@
 //!
 //! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is
 //! something to wait for; then it looks more and more rarely. A program that stays small never has
-//! it.
+//! it. In the secure build it also verifies the heap, a share at a time.
 
 use crate::allocator::Allocator;
 use crate::keeper::Which;

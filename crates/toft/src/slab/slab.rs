@@ -80,7 +80,8 @@ pub use crate::policy::SLAB_BYTES;
 /// Heaps are aligned, so this bit of their address is zero.
 pub const PENDING: usize = 1;
 
-/// Flag in `owner`: the reclaimer holds slots of this slab, so the slab must not change owner.
+/// Flag in `owner`: the reclaimer holds slots of this slab, or reads it. The slab must not change
+/// owner, and its pages stay mapped.
 pub const HOLDING: usize = 2;
 
 /// Flag in `owner`: the slab shares pages with others, so it keeps its owner and its mapping.

@@ -1,10 +1,12 @@
-//! Verifies the slots of the calling thread's slabs on demand. Secure build only.
+//! Verifies the slots of the calling thread's slabs on demand, and those of any slab that the
+//! reclaimer has taken hold of (`verify_share.rs`). Secure build only.
 //!
 //! The checks cover the canaries of live blocks, the zeros in free slots, the slots in the thread's
 //! quarantine, and the patterns of reserved slots.
 //!
-//! Other threads may free or resize a block during a check, and the reclaimer may hold a slot. So a
-//! slot counts as damaged only if it stays damaged, in the same state, for a fifth of a second.
+//! Other threads may allocate, free or resize a block during a check, and the reclaimer may hold a
+//! slot. So a slot counts as damaged only if it stays damaged, in the same state, for a fifth of a
+//! second.
 
 use crate::allocator::Allocator;
 use crate::harden::first_nonzero;
