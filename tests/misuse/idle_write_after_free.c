@@ -18,7 +18,7 @@ int main(void)
     for (int i = 0; i < MANY; i++)
         CHECK((block[i] = launder(malloc(SIZE))));
     announce("p", block[1]);
-    /* So many that the first has left the quarantine, and not all of a page. */
+    /* These frees push the first block out of the quarantine. Each page keeps live blocks. */
     for (int i = 1; i < MANY / 3; i += 3)
         free(launder(block[i]));
     /* A pass takes ten. */

@@ -82,7 +82,7 @@ pub struct Block {
 
 const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
 
-/// The bits of `since` that count for how many scans a live block has been there, at most so many.
+/// The bits of `since` that count the scans in which a live block was found, up to a maximum.
 const AGE_SHIFT: u32 = 60;
 const AGE_MOST: u64 = 15;
 

@@ -46,6 +46,7 @@ struct Present {
 }
 
 impl Present {
+    /// Notes that the pages of a range are in memory.
     fn note(&mut self, start: usize, len: usize) {
         for page in start >> self.shift..(start + len) >> self.shift {
             if let Some(word) = self.pages.get_mut(page / 64) {
@@ -54,30 +55,38 @@ impl Present {
         }
     }
 
+    /// Returns the number of bytes of the pages in memory.
     fn bytes(&self) -> usize {
         let pages: u32 = self.pages.iter().map(|word| word.count_ones()).sum();
         (pages as usize) << self.shift
     }
 
-    /// Returns true if all pages of a range are in memory.
+    /// Returns true if the pages of the first and of the last bytes of a slack are in memory. The
+    /// pages between may never have been touched, and are not read.
+    fn has_canary(&self, start: usize, end: usize) -> bool {
+        self.has_all(&(start..end.min(start + 8))) && self.has_all(&(end - 16..end))
+    }
+
+    /// Returns true if all pages of a range, which is not empty, are in memory.
     fn has_all(&self, bytes: &Range<usize>) -> bool {
-        let end = bytes.end.max(bytes.start + 1) - 1;
-        (bytes.start >> self.shift..=end >> self.shift)
+        (bytes.start >> self.shift..=(bytes.end - 1) >> self.shift)
             .all(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
     }
 }
 
-/// Returns the bytes of the slab that show if a slot is whole: none, its canary, or all of it. None
-/// if one of their pages is not in memory.
+/// Returns the bytes of the slab that show if a slot is whole: none, the last of its canary, or all
+/// of it. None if one of the pages that a check reads is not in memory.
 #[inline]
 fn to_read(slab: &Slab, present: &Present, slot: usize) -> Range<usize> {
     let (begin, end) = (slot * slab.size(), (slot + 1) * slab.size());
-    let bytes = match slab.care(slot) {
-        SlotCare::Canary(asked) if asked < slab.size() => (begin + asked).min(end - 16)..end,
-        SlotCare::Zero => begin..end,
-        _ => 0..0,
+    let (bytes, there) = match slab.care(slot) {
+        SlotCare::Canary(asked) if asked < slab.size() => {
+            (end - 16..end, present.has_canary(begin + asked, end))
+        }
+        SlotCare::Zero => (begin..end, present.has_all(&(begin..end))),
+        _ => (0..0, false),
     };
-    if present.has_all(&bytes) { bytes } else { 0..0 }
+    if there { bytes } else { 0..0 }
 }
 
 /// Reads the memory that shows if the slots of the group from `first` on are whole. The processor
@@ -174,6 +183,7 @@ impl<O: Os> Allocator<O> {
         present.bytes()
     }
 
+    /// Finds out which pages of a slab are in memory. Returns `None` if the system does not say.
     fn present(&self, slab: &Slab) -> Option<Present> {
         let page = self.os.page_size();
         let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
@@ -269,6 +279,17 @@ mod tests {
             assert!(reports.len() == 1 && reports[0].contains("write after free"), "{reports:?}");
         }
     }
+    /// The pages in the middle of a large slack have never been touched.
+    #[test]
+    fn a_canary_needs_the_pages_of_its_two_ends() {
+        let mut present = Present { pages: [0; WORDS], shift: 12 };
+        present.note(0, 4096);
+        assert!(!present.has_canary(100, 4 * 4096) && present.has_canary(100, 4096));
+        present.note(3 * 4096, 4096);
+        assert!(present.has_canary(100, 4 * 4096) && !present.has_all(&(100..4 * 4096)));
+        assert!(!present.has_canary(4092, 4 * 4096), "its first word is on two pages");
+    }
+
     #[test]
     fn a_pass_over_a_large_heap_takes_several_shares() {
         let mut program = Program::new();

@@ -230,5 +230,5 @@ fn a_slab_that_changes_hands_brings_no_row() {
     assert_eq!(program.allocator.kept_slab_bytes(), 0);
     assert_eq!(program.prefaulted(), prefaulted);
     (0..4 * 64).for_each(|_| _ = take());
-    assert!(program.prefaulted() > prefaulted, "it is a row of its own by now");
+    assert!(program.prefaulted() > prefaulted, "the slabs make a new row by now");
 }
