@@ -91,6 +91,6 @@ pub const ZERO_SIZE_SPAN: usize = 4 << 30;
 /// of its guard pages. Returned memory therefore costs it a fault for each page.
 pub const DECAY: u32 = if SECURE { 250 } else { 100 };
 
-/// The divisor of the growth after which the next sweep is due early. Idle memory must be released
-/// before the program has grown much beside it.
+/// The divisor of the growth beyond the peak after which the next sweep is due early. Idle memory
+/// must be released before the program has grown much beside it.
 pub const SWEEP_GROWTH: usize = if SECURE { 2 } else { 16 };

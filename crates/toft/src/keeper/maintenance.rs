@@ -137,8 +137,8 @@ impl<O: Os> Allocator<O> {
         self.os.ticks().wrapping_sub(self.reclaimer.forked_at()) >= SETTLED
     }
 
-    /// A slab has got pages: where the program has grown much since the last sweep, it is time for
-    /// one.
+    /// A slab has got pages: where the program has grown much beyond its peak at any sweep, it is
+    /// time for one.
     #[inline]
     pub(crate) fn note_growth(&self) {
         if self.reclaimer.life() == Life::Awake && self.pool.bytes() >= self.reclaimer.limit() {
@@ -166,9 +166,6 @@ impl<O: Os> Allocator<O> {
         }
         self.prepare_to_compact();
         let this = (&raw const *self).expose_provenance();
-        // Without barriers the slabs of running threads are left to their calls, as some containers
-        // have it.
-        self.reclaimer.set_blind(!self.barrier());
         // A filter that is installed from here on is for the calling thread first.
         let started = self.permit(Calls::RECLAIMER).is_some_and(|_permit| {
             // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
@@ -220,6 +217,10 @@ impl<O: Os> Allocator<O> {
         if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
             self.os.settle_in();
         }
+        // Without barriers the slabs of running threads are left to their calls, as some containers
+        // have it. The first barrier of a process with several threads waits for the kernel, for
+        // some milliseconds, so it is not for a thread of the program.
+        self.reclaimer.set_blind(!self.barrier());
         self.reclaimer.run();
         let mut passes = Passes::default();
         let mut share = Share::default();
@@ -242,7 +243,7 @@ impl<O: Os> Allocator<O> {
             let rests = !swept.more && swept.bytes == 0;
             swept.more |=
                 passes.are_due(rests) && passes.note(self.compact_beside(Which::Idle, None));
-            self.reclaimer.set_limit(self.pool.bytes());
+            self.reclaimer.raise_limit(self.pool.bytes());
             self.verify_if_needed(&mut share);
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;

@@ -72,14 +72,15 @@ struct State {
     /// Not zero if the thread runs. The thread sets it.
     runs: AtomicU32,
     /// Not zero if the thread can make no thread pass a barrier, and so cannot sweep slabs of
-    /// running threads. Written before the thread starts, by the thread that starts it. The
-    /// program's threads read it, and may see it late.
+    /// running threads. The thread writes it when it begins. The program's threads read it, and may
+    /// see it late.
     blind: AtomicU32,
     /// The number of the process that may start the thread. It excludes a child that runs in its
     /// parent's memory.
     process: AtomicU32,
-    /// The bytes of slots with pages at which the next sweep is due, however early. Written by the
-    /// thread.
+    /// The bytes of slots with pages at which the next sweep is due, however early. Never falls:
+    /// what a program has had before, it may have again until the decay time is over. Written by
+    /// the thread.
     limit: AtomicUsize,
     /// The tick of the fork that created the process. Written in the child.
     forked_at: AtomicU32,
@@ -216,10 +217,11 @@ impl Reclaimer {
         self.state().limit.load(Relaxed)
     }
 
-    /// Sets the bytes at which the next sweep is due. `bytes` is the present number.
-    pub fn set_limit(&self, bytes: usize) {
+    /// Raises the bytes at which the next sweep is due, if the program has `bytes` now and had fewer
+    /// before.
+    pub fn raise_limit(&self, bytes: usize) {
         let more = (bytes / SWEEP_GROWTH).max(GROWTH_LEAST);
-        self.state().limit.store(bytes.saturating_add(more), Relaxed);
+        self.state().limit.fetch_max(bytes.saturating_add(more), Relaxed);
     }
 
     /// Returns true if the reclaimer's thread cannot sweep slabs of running threads. Those threads
@@ -330,5 +332,27 @@ impl Turn<'_> {
     /// Counts bytes that were returned to the OS.
     pub fn count(&self, bytes: usize) {
         self.0.given.fetch_add(bytes, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A program that shrinks and grows in turn is swept early only when it grows beyond its peak.
+    #[test]
+    fn the_limit_does_not_fall() {
+        let state: State = {
+            // SAFETY: all-zero is a `State`.
+            unsafe { core::mem::zeroed() }
+        };
+        let reclaimer = Reclaimer { state: &raw const state };
+        let more = |bytes: usize| bytes + (bytes / SWEEP_GROWTH).max(GROWTH_LEAST);
+        for (bytes, limit) in [(1 << 20, 1 << 20), (1 << 30, 1 << 30), (1 << 20, 1 << 30)] {
+            reclaimer.raise_limit(bytes);
+            assert_eq!(reclaimer.limit(), more(limit), "{bytes}");
+        }
+        reclaimer.raise_limit(usize::MAX);
+        assert_eq!(reclaimer.limit(), usize::MAX);
     }
 }
