@@ -82,12 +82,16 @@ impl<O: Os> Allocator<O> {
         Some(address)
     }
 
-    /// Returns a slot that is free in a slab of the bin, or that another thread has freed.
+    /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
+    /// latter come first if there are many, and all others are fresh.
     #[inline(never)]
     pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
         let bins = heap.bins();
         let wake = |slab: &Slab| self.wake(slab);
-        if bins.advance(index, wake) || self.collect(heap, seat) && bins.advance(index, wake) {
+        let collected = bins.current(index).should_collect() && self.collect(heap, seat);
+        if bins.advance(index, wake)
+            || !collected && self.collect(heap, seat) && bins.advance(index, wake)
+        {
             return bins.pop(index);
         }
         None

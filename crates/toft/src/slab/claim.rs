@@ -191,6 +191,24 @@ impl Slab {
         true
     }
 
+    /// Returns true if the next claim would have only fresh slots, although other threads have freed
+    /// half of the used ones. Those should be collected first, so that fewer pages are touched.
+    /// Fewer are left for later: to collect them costs more, because both threads then write to the
+    /// same cache lines. Owner only.
+    #[inline(always)]
+    pub fn should_collect(&self) -> bool {
+        self.owner.load(Relaxed) & PENDING != 0 && self.is_half_remote()
+    }
+
+    #[inline(never)]
+    fn is_half_remote(&self) -> bool {
+        let fresh = self.fresh.load(Relaxed) as usize;
+        let is_used_up = |group| self.free_bits(group) & valid_bits(fresh, group) == 0;
+        fresh < self.slots()
+            && (0..fresh.div_ceil(GROUP_SLOTS)).all(is_used_up)
+            && self.remote_slots() * 2 >= fresh
+    }
+
     #[inline(always)]
     fn next_free(&self, random: u64) -> Option<(usize, u64)> {
         let (after, used) = self.groups_to_search(random);

@@ -414,7 +414,7 @@ impl Heap {
     #[inline(always)]
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
         let _seat = self.sit()?;
-        if self.bins().refill(index) { self.bins().pop(index) } else { None }
+        if self.claim_more(index) { self.bins().pop(index) } else { None }
     }
 
     /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
@@ -428,7 +428,14 @@ impl Heap {
     #[inline]
     pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
         let _seat = self.sit()?;
-        if self.bins().refill(index) { self.bins().take(index) } else { None }
+        if self.claim_more(index) { self.bins().take(index) } else { None }
+    }
+
+    /// Claims more slots from a bin's current slab. Returns false if it has none, or if slots that
+    /// other threads have freed should be collected first.
+    #[inline(always)]
+    fn claim_more(&self, index: usize) -> bool {
+        !self.bins().current(index).should_collect() && self.bins().refill(index)
     }
 
     /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.

@@ -41,6 +41,27 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     allocator.check().unwrap();
 }
 
+/// What other threads have freed is used again before slots that were never used. If they have freed
+/// little of a slab, it is left for later.
+#[test]
+fn slots_that_others_have_freed_come_before_fresh_ones() {
+    for share in [1, 8] {
+        let (_fake, allocator) = allocator(Options { partitions: 1, ..AT_ONCE });
+        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let take = || allocator.allocate(mine, filling(4096), code_address(3)).unwrap();
+        let mut blocks = vec![take()];
+        // Until the next claim would have fresh slots.
+        while blocks.len() < 40 || with_slab(&allocator, blocks[0], |slab, _| slab.claimed()) != 0 {
+            blocks.push(take());
+        }
+        let freed = blocks.len() / share;
+        blocks[..freed].iter().for_each(|&address| allocator.free(other, address, Call::Free));
+        let fresh = (0..freed).map(|_| take()).filter(|address| !blocks.contains(address)).count();
+        assert_eq!(fresh, if share == 1 { 0 } else { freed }, "of {freed}");
+        allocator.check().unwrap();
+    }
+}
+
 /// A slot that was freed by its owner while another thread, which had found it live, set its remote
 /// bit: it is not handed out again before the double free has been named.
 #[test]
