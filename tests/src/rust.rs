@@ -46,8 +46,8 @@ fn build(link: Link) -> Result<PathBuf, String> {
     }
     let folder = target_dir().join("toft-tests").join(format!("rust-{link:?}")).join("examples");
     let (from, to) = (built.join("debug/examples/reports"), folder.join("reports"));
-    // Another process writes it: a child that a test beside this one forks would hold our descriptor
-    // for a moment, and a file that is open for writing cannot be executed.
+    // Another process writes it: a child that a test beside this one forks would hold our
+    // descriptor for a moment, and a file that is open for writing cannot be executed.
     let copied = std::fs::create_dir_all(&folder)
         .and_then(|()| Command::new("cp").arg(&from).arg(&to).output())
         .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))?;

@@ -124,11 +124,14 @@ enum Task {
     /// Build the allocators that Toft is compared with
     Peers,
     /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output`
-    /// wrote; without a file, build the library and the peers and measure everything first, which
-    /// takes two hours
+    /// wrote; without a file, build the library and the peers and measure first, which takes half
+    /// an hour
     Readme {
         /// The file that --output wrote
         run: Option<PathBuf>,
+        /// Measure our own shapes, for an hour, in place of programs and published benchmarks
+        #[arg(long, conflicts_with = "run")]
+        shapes: bool,
     },
     /// Build the library and the peers, measure the cases that have a published program, and print
     /// the figures of that beside them
@@ -185,7 +188,7 @@ fn main() -> ExitCode {
         Task::Book => pages::book::main(),
         Task::Pictures => pages::pictures::main(),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
-        Task::Readme { run } => readme(run.as_deref()),
+        Task::Readme { run, shapes } => readme(run.as_deref(), shapes),
         Task::Published { arguments } => published(&arguments),
         Task::Misuse { page, arguments } => misuse(page, &arguments),
         Task::Experiment(experiment) => experiment::run(&experiment),
@@ -201,19 +204,23 @@ fn main() -> ExitCode {
 /// is.
 const PEERS: &str = "toft,glibc,snmalloc,mimalloc3,tcmalloc,jemalloc53,rpmalloc";
 
-fn readme(run: Option<&Path>) -> Result<ExitCode, String> {
-    let Some(run) = run else { return readme(Some(&measured()?)) };
+fn readme(run: Option<&Path>, shapes: bool) -> Result<ExitCode, String> {
+    let Some(run) = run else { return readme(Some(&measured(shapes)?), shapes) };
     // Cargo runs at the root, and the file is named from here.
     let run = std::path::absolute(run).map_err(|error| format!("{}: {error}", run.display()))?;
     let readme = place::root().join("README.md");
     step::passed_on(bench().arg("report").arg(run).arg("--readme").arg(readme))
 }
 
-/// Measures everything at full length; the file of the run.
-fn measured() -> Result<PathBuf, String> {
+/// Measures at full length what the README's figures are of, or our own shapes. Returns the file of
+/// the run.
+fn measured(shapes: bool) -> Result<PathBuf, String> {
     built()?;
     let run = place::root().join("target/readme-run.json");
-    let done = bench().args(["--peers", PEERS, "--output"]).arg(&run).status();
+    let workloads = if shapes { "own" } else { "headline" };
+    let mut bench = bench();
+    bench.args(["--workloads", workloads, "--peers", PEERS, "--output"]).arg(&run);
+    let done = bench.status();
     done.is_ok_and(|status| status.success()).then_some(run).ok_or_else(|| "not measured".into())
 }
 

@@ -75,7 +75,8 @@ enum Sub {
         #[arg(long, value_name = "OUT")]
         cases_svg: Option<PathBuf>,
         /// Write the headline and its table into this README, and all tables into docs/speed.md
-        /// beside it, between their marks; write the plots and kept figures into docs/figures
+        /// beside it, between their marks; write the plots and kept figures into docs/figures. What
+        /// the file has no cases for stays as it is
         #[arg(long, value_name = "FILE")]
         readme: Option<PathBuf>,
     },
@@ -101,7 +102,8 @@ enum Sub {
 
 #[derive(Args, Debug)]
 struct Run {
-    /// Workloads or cases to run, by name [default: all]
+    /// Workloads or cases to run, by name, or a group of them: headline (which is programs and
+    /// classic), programs, classic (published benchmarks) or own (our shapes) [default: all]
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAME")]
     workloads: Vec<String>,
     /// Allocators to compare: names, or name=/path/of/a/library.so
@@ -442,12 +444,17 @@ fn picture(report: &Report) -> Result<String, String> {
 }
 
 /// `report FILE --readme README`: everything is drawn of what is kept, so that it can be drawn
-/// again.
+/// again. Our own shapes are kept apart, because to measure them takes twice as long as all the
+/// rest. A run that has only one of the two leaves the other as it is.
 fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), String> {
     let root = readme.parent().unwrap_or(Path::new(""));
     let page = root.join("docs/speed.md");
-    let kept = report::kept(record, report).lines()?;
-    let report = Report::parse(&kept)?.of_today();
+    let part = |scope: Scope| -> Result<(String, Report), String> {
+        let kept = report::kept(record, report, scope).lines()?;
+        let report = Report::parse(&kept)?.of_today();
+        Ok((kept, report))
+    };
+    let ((kept, report), (kept_shapes, shapes)) = (part(Scope::Headline)?, part(Scope::Own)?);
     let placed = |path: &Path, parts: &[(Marks<'_>, String)]| -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
@@ -455,19 +462,30 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
             marks.placed(&text, part).map_err(|error| wrong(&error))
         })
     };
-    let front = placed(
-        readme,
-        &[(report::CLAIM, report::claim(&report)), (report::HEADLINE, report::headline(&report))],
-    )?;
-    let tables = placed(&page, &[(report::PAGE, report::section(&report, "figures"))])?;
-    let plot = picture(&report)?;
+    // Every place is found before anything is written.
     let folder = root.join("docs/figures");
+    let (mut files, mut tables) = (Vec::new(), Vec::new());
+    if !report.measured.is_empty() {
+        let front = placed(
+            readme,
+            &[
+                (report::CLAIM, report::claim(&report)),
+                (report::HEADLINE, report::headline(&report)),
+            ],
+        )?;
+        tables.push((report::PAGE, report::section(&report, "figures")));
+        files.push((folder.join("run.json"), kept));
+        files.push((folder.join("peers.svg"), picture(&report)?));
+        files.push((folder.join("cases.svg"), report.cases_svg()));
+        files.push((readme.to_owned(), front));
+    }
+    if !shapes.measured.is_empty() {
+        tables.push((report::SHAPES, report::shapes(&shapes)));
+        files.push((folder.join("shapes.json"), kept_shapes));
+    }
+    files.push((page.clone(), placed(&page, &tables)?));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    write(&folder.join("run.json"), &kept)?;
-    write(&folder.join("peers.svg"), &plot)?;
-    write(&folder.join("cases.svg"), &report.cases_svg())?;
-    write(&page, &tables)?;
-    write(readme, &front)
+    files.iter().try_for_each(|(path, text)| write(path, text))
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {

@@ -38,6 +38,18 @@ impl Scope {
     /// Every scope, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Headline, Self::Programs, Self::Classic, Self::Own];
 
+    /// The scope that is called `name` where cases are chosen.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "headline" => Some(Self::Headline),
+            "programs" => Some(Self::Programs),
+            "classic" => Some(Self::Classic),
+            "own" => Some(Self::Own),
+            _ => None,
+        }
+    }
+
     /// True if a group is part of it.
     #[must_use]
     pub fn contains(self, group: Group) -> bool {

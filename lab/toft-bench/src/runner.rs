@@ -2,7 +2,7 @@
 
 use crate::cases::Case;
 use crate::child::{self, Limits};
-use crate::family::Group;
+use crate::family::{Group, Scope};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
 use crate::metrics::{CALLS_PER_ROUND, Metric};
@@ -84,23 +84,25 @@ pub fn jobs() -> Vec<Job> {
     inside.chain(host).collect()
 }
 
-/// The jobs whose case or workload is called one of `names`; all when no names are given.
+/// The jobs whose case or workload is called one of `names`, or that are part of a scope that is;
+/// all when no names are given.
 ///
 /// # Errors
 /// Names the first that is neither.
 pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
     let all = jobs();
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !all.iter().any(|job| job.case.name == **name || job.workload() == **name))
-    {
+    let is = |job: &Job, name: &str| {
+        job.case.name == name
+            || job.workload() == name
+            || Scope::named(name).is_some_and(|scope| scope.contains(job.group()))
+    };
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|job| is(job, name))) {
         return Err(format!(
             "no workload or case is called {unknown}; the command `list` names them"
         ));
     }
-    let wanted =
-        |job: &Job| names.iter().any(|name| &job.case.name == name || job.workload() == name);
-    Ok(all.into_iter().filter(|job| names.is_empty() || wanted(job)).collect())
+    let wanted = |job: &Job| names.is_empty() || names.iter().any(|name| is(job, name));
+    Ok(all.into_iter().filter(wanted).collect())
 }
 
 /// How to run.
@@ -284,6 +286,15 @@ pub fn threads(params: &Params) -> u64 {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn groups_are_chosen_by_name() {
+        let number = |name: &str| choose(&[name.into()]).unwrap().len();
+        assert_eq!(number("programs") + number("classic"), number("headline"));
+        assert_eq!(number("headline") + number("own"), jobs().len());
+        assert!(jobs().iter().all(|job| Scope::named(&job.case.name).is_none()));
+        assert!(jobs().iter().all(|job| Scope::named(job.workload()).is_none()));
+    }
 
     #[test]
     fn the_names_and_numbers_of_all_cases_are_sound() {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use toft_bench::report::{CLAIM, HEADLINE, PAGE, Report, claim, headline, section};
+use toft_bench::report::{CLAIM, HEADLINE, PAGE, Report, SHAPES, claim, headline, section, shapes};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -15,13 +15,17 @@ fn read(path: &str) -> String {
 
 #[test]
 fn the_readme_and_its_plots_are_made_of_the_committed_run() {
-    let report = Report::parse(&read("docs/figures/run.json")).unwrap().of_today();
-    assert!(report.measured.len() > 50, "{:?}", report.unknown);
+    let kept =
+        |name: &str| Report::parse(&read(&format!("docs/figures/{name}.json"))).unwrap().of_today();
+    let (report, own) = (kept("run"), kept("shapes"));
+    assert!(report.measured.len() > 40, "{:?}", report.unknown);
+    assert!(own.measured.len() > 100, "{:?}", own.unknown);
     let (readme, page) = (read("README.md"), read("docs/speed.md"));
     for (has, made) in [
         (CLAIM.section_of(&readme).unwrap(), claim(&report)),
         (HEADLINE.section_of(&readme).unwrap(), headline(&report)),
         (PAGE.section_of(&page).unwrap(), section(&report, "figures")),
+        (SHAPES.section_of(&page).unwrap(), shapes(&own)),
     ] {
         for (line, wanted) in has.lines().zip(made.lines()) {
             assert_eq!(line, wanted, "written by hand? `cargo xtask readme FILE` makes it");
@@ -61,27 +65,36 @@ fn no_sentence_written_by_hand_compares_speed_or_memory() {
     assert!(compares(&readme).is_some());
 }
 
-fn make(readme: &Path) -> Output {
-    let run = root().join("docs/figures/run.json");
+fn make(run: &str, readme: &Path) -> Output {
+    let run = root().join("docs/figures").join(run);
     let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
     command.arg("report").arg(run).arg("--readme").arg(readme).output().unwrap()
 }
 
-/// Made again of what was kept, everything is as it was, and the text around the parts stays.
+/// Made again of what was kept, everything is as it was, and the text around the parts stays. What
+/// is made of our own shapes leaves the rest alone.
 #[test]
 fn the_command_writes_the_parts_and_the_files_beside_the_readme() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("docs")).unwrap();
     let (readme, page) = (folder.join("README.md"), folder.join("docs/speed.md"));
     let part = |name: &str| format!("<!-- {name} -->old<!-- /{name} -->\n");
     let text = format!("before\n{}between\n{}after\n", part("claim"), part("headline"));
     std::fs::write(&readme, &text).unwrap();
-    std::fs::write(&page, format!("before\n{}after\n", part("figures"))).unwrap();
-    let output = make(&readme);
+    let parts = format!("before\n{}{}after\n", part("figures"), part("shapes"));
+    std::fs::write(&page, parts).unwrap();
+    let output = make("shapes.json", &readme);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for (path, theirs, marks) in
-        [(&readme, "README.md", &[CLAIM, HEADLINE][..]), (&page, "docs/speed.md", &[PAGE][..])]
-    {
+    assert_eq!(std::fs::read_to_string(&readme).unwrap(), text);
+    assert!(std::fs::read_to_string(&page).unwrap().contains(&part("figures")));
+    assert!(!folder.join("docs/figures/run.json").exists());
+    let output = make("run.json", &readme);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (path, theirs, marks) in [
+        (&readme, "README.md", &[CLAIM, HEADLINE][..]),
+        (&page, "docs/speed.md", &[PAGE, SHAPES][..]),
+    ] {
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("before\n") && text.ends_with("after\n"), "{text}");
         assert!(!text.contains("old<"), "{text}");
@@ -90,14 +103,14 @@ fn the_command_writes_the_parts_and_the_files_beside_the_readme() {
             assert_eq!(marks.section_of(&text).unwrap(), marks.section_of(&theirs).unwrap());
         }
     }
-    for name in ["run.json", "peers.svg", "cases.svg"] {
+    for name in ["run.json", "shapes.json", "peers.svg", "cases.svg"] {
         let made = std::fs::read_to_string(folder.join("docs/figures").join(name)).unwrap();
         assert!(made == read(&format!("docs/figures/{name}")), "{name} differs");
     }
     // Nothing is written before every place is found.
     std::fs::write(&page, "no marks\n").unwrap();
     std::fs::write(&readme, &text).unwrap();
-    let output = make(&readme);
+    let output = make("run.json", &readme);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("speed.md: there is no line"));
     assert_eq!(std::fs::read_to_string(&readme).unwrap(), text);

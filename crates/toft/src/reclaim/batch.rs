@@ -217,8 +217,8 @@ impl Reclaimer {
         self.state().limit.load(Relaxed)
     }
 
-    /// Raises the bytes at which the next sweep is due, if the program has `bytes` now and had fewer
-    /// before.
+    /// Raises the bytes at which the next sweep is due, if the program has `bytes` now and had
+    /// fewer before.
     pub fn raise_limit(&self, bytes: usize) {
         let more = (bytes / SWEEP_GROWTH).max(GROWTH_LEAST);
         self.state().limit.fetch_max(bytes.saturating_add(more), Relaxed);

@@ -191,10 +191,10 @@ impl Slab {
         true
     }
 
-    /// Returns true if the next claim would have only fresh slots, although other threads have freed
-    /// half of the used ones. Those should be collected first, so that fewer pages are touched.
-    /// Fewer are left for later: to collect them costs more, because both threads then write to the
-    /// same cache lines. Owner only.
+    /// Returns true if the next claim would have only fresh slots, although other threads have
+    /// freed half of the used ones. Those should be collected first, so that fewer pages are
+    /// touched. If they have freed less, it waits: both threads would write to the same cache
+    /// lines. Owner only.
     #[inline(always)]
     pub fn should_collect(&self) -> bool {
         self.owner.load(Relaxed) & PENDING != 0 && self.is_half_remote()

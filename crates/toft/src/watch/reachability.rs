@@ -15,12 +15,19 @@
 use crate::allocator::{Allocator, Found};
 use crate::large::BlockState;
 use crate::os::Os;
-use crate::os::process::{peek, read_lines_by, scratch};
+use crate::os::process::{close, open_pages, peek, read_lines_by, read_pages, scratch};
 use crate::slab::SlotState;
+use core::ffi::c_int;
+use core::ops::Range;
 
 /// The number of bytes read at a time.
 pub(crate) const PIECE: usize = 4096;
 pub(crate) const WORD: usize = size_of::<usize>();
+/// The number of pages of which the kernel's list is read at a time.
+const PAGES: usize = 256;
+/// A page's entry in that list: set if the page is in memory, or in swap.
+const IN_MEMORY: u64 = 1 << 63;
+const IN_SWAP: u64 = 1 << 62;
 /// The number of descriptor bytes for each word of marks. The descriptor of a large block has one
 /// word, and that of a slab has one for each 32 slots.
 const UNIT: usize = 64;
@@ -165,8 +172,9 @@ pub(crate) fn can_peek() -> bool {
 }
 
 /// Passes every writable mapping to `each`, with its line of the kernel's list. Leaves out the
-/// allocator's windows, the tables of guarded blocks and the ranges `but`. The calling thread's
-/// stack begins at `here`, because the memory below is left from calls that have returned.
+/// allocator's windows, the tables of guarded blocks and the ranges `but`, and pages of the program
+/// that were never touched. The calling thread's stack begins at `here`, because the memory below
+/// is left from calls that have returned.
 pub(crate) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
     but: [(usize, usize); 2],
@@ -179,6 +187,7 @@ pub(crate) fn for_each_root<O: Os>(
     let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
     let [first, second] = but;
     let but = [first, second, allocator.guarded.tables()];
+    let (pages, page) = (open_pages(), allocator.os.page_size());
     read_lines_by::<1024>(c"/proc/self/maps", |line| {
         let Some((start, end)) = writable(line) else { return };
         if ours.iter().any(|&(first, last)| start < last && first < end) {
@@ -191,11 +200,61 @@ pub(crate) fn for_each_root<O: Os>(
             let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
             let &(first, last) = ours.unwrap_or(&(end, end));
             if at < first {
-                each(at, first, line);
+                match pages.filter(|_| is_anonymous(line) && !(start..end).contains(&here)) {
+                    Some(pages) => for_each_touched(pages, page, at..first, |part| {
+                        each(part.start, part.end, line);
+                    }),
+                    None => each(at, first, line),
+                }
             }
             at = last;
         }
     });
+    if let Some(pages) = pages {
+        close(pages);
+    }
+}
+
+/// Passes the parts of a range that have pages, in memory or in swap, to `each`. A program may have
+/// reserved far more than it has touched. Passes all that the kernel does not tell about.
+fn for_each_touched(
+    pages: c_int,
+    page: usize,
+    range: Range<usize>,
+    mut each: impl FnMut(Range<usize>),
+) {
+    // A division by a number that may be zero could panic.
+    let page = page.max(1);
+    let mut entries = [0u64; PAGES];
+    let mut begin = None;
+    let mut at = range.start & !(page - 1);
+    while at < range.end {
+        let wanted = (range.end - at).div_ceil(page).min(PAGES);
+        let got = read_pages(pages, at / page, entries.get_mut(..wanted).unwrap_or_default());
+        if got == 0 {
+            begin.get_or_insert(at);
+            break;
+        }
+        for entry in entries.iter().take(got) {
+            if entry & (IN_MEMORY | IN_SWAP) != 0 {
+                begin.get_or_insert(at);
+            } else if let Some(begin) = begin.take() {
+                each(range.start.max(begin)..at);
+            }
+            at += page;
+        }
+    }
+    if let Some(begin) = begin {
+        each(range.start.max(begin)..range.end);
+    }
+}
+
+/// Returns true if a line is about a private mapping without a file: what was never touched is
+/// zero.
+fn is_anonymous(line: &[u8]) -> bool {
+    let mut fields = line.split(|&byte| byte == b' ');
+    fields.nth(1).is_some_and(|rights| rights.ends_with(b"p"))
+        && fields.nth(2).is_some_and(|inode| inode == b"0")
 }
 
 /// Returns the range of a mapping that can be read and written.
@@ -223,5 +282,48 @@ mod tests {
         assert_eq!(writable(b"10-2f r--p 00000000 00:00 0"), None);
         assert_eq!(writable(b"10-2f ---p 00000000 00:00 0"), None);
         assert_eq!(writable(b"nonsense"), None);
+    }
+
+    #[test]
+    fn only_private_mappings_without_a_file_are_known_to_begin_as_zero() {
+        for (line, is) in [
+            (&b"10-2f rw-p 00000000 00:00 0"[..], true),
+            (b"10-2f rw-p 00000000 00:00 0    [heap]", true),
+            (b"10-2f rw-s 00000000 00:00 0", false),
+            (b"10-2f rw-p 00001000 fe:00 1234 /lib/x.so", false),
+            (b"10-2f rw-p", false),
+            (b"nonsense", false),
+        ] {
+            assert_eq!(is_anonymous(line), is, "{}", line.escape_ascii());
+        }
+    }
+
+    /// Of 600 pages the first, some in the middle, and the last are touched.
+    #[test]
+    fn parts_that_were_touched_are_found() {
+        const PAGE: usize = 4096;
+        let start = scratch(600 * PAGE).unwrap();
+        let page = |number: usize| start + number * PAGE;
+        for number in [0, 255, 256, 300, 599] {
+            let word: *mut u8 = core::ptr::with_exposed_provenance_mut(page(number));
+            // SAFETY: a byte of the mapping, which is this test's.
+            unsafe { word.write_volatile(1) };
+        }
+        let pages = open_pages().unwrap();
+        let found = |pages, range| {
+            let mut found = std::vec::Vec::new();
+            for_each_touched(pages, PAGE, range, |part| found.push(part));
+            found
+        };
+        let parts = [page(0)..page(1), page(255)..page(257), page(300)..page(301)];
+        let all = [&parts[..], &[page(599)..page(600)]].concat();
+        assert_eq!(found(pages, page(0)..page(600)), all);
+        assert_eq!(
+            found(pages, page(255) + 8..page(300) + 16),
+            [page(255) + 8..page(257), page(300)..page(300) + 16]
+        );
+        assert_eq!(found(pages, page(1)..page(255)), []);
+        close(pages);
+        assert_eq!(found(-1, page(0)..page(600)), [page(0)..page(600)]);
     }
 }

@@ -41,8 +41,8 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     allocator.check().unwrap();
 }
 
-/// What other threads have freed is used again before slots that were never used. If they have freed
-/// little of a slab, it is left for later.
+/// What other threads have freed is used again before slots that were never used. If they have
+/// freed little of a slab, it is left for later.
 #[test]
 fn slots_that_others_have_freed_come_before_fresh_ones() {
     for share in [1, 8] {

@@ -23,7 +23,7 @@ use crate::peers::Peer;
 use crate::runner;
 use crate::standing::Standing;
 pub use claim::{CLAIM, claim};
-pub use readme::{HEADLINE, PAGE, headline, kept, section};
+pub use readme::{HEADLINE, PAGE, SHAPES, headline, kept, section, shapes};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;

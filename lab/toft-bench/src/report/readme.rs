@@ -11,11 +11,18 @@ use crate::releases;
 use crate::standing::{Against, FamilyStanding, Standing, WORSE, is_ours};
 use std::fmt::Write;
 
-/// The marks of the section in the page.
+/// The marks of the section about programs and published benchmarks in the page.
 pub const PAGE: Marks<'static> = Marks {
     begin: "<!-- figures",
     begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
     end: "<!-- /figures -->",
+};
+
+/// The marks of the section about our own shapes in the page.
+pub const SHAPES: Marks<'static> = Marks {
+    begin: "<!-- shapes",
+    begin_line: "<!-- shapes: made by `cargo xtask readme --shapes`, do not edit -->",
+    end: "<!-- /shapes -->",
 };
 
 /// The marks of the small table in the README.
@@ -28,14 +35,19 @@ pub const HEADLINE: Marks<'static> = Marks {
 /// The digits of a figure that is kept; more would be noise.
 const DIGITS: usize = 4;
 
-/// The run with what the section needs and nothing else: of each sample the figure that says how
-/// fast the case is, its peak, and what shows that the machine was the same.
+/// The run with what a section needs and nothing else: the cases of one scope, and of each sample
+/// the figure that says how fast the case is, its peak, and what shows that the machine was the
+/// same. Cases that this program does not have are part of the headline, which names them.
 #[must_use]
-pub fn kept(record: &Record, report: &Report) -> Record {
+pub fn kept(record: &Record, report: &Report, scope: Scope) -> Record {
     let mut kept = record.clone();
     // It would be that of the figures before they were rounded.
     kept.summary = None;
     let known = |name: &str| report.measured.iter().find(|result| result.job.case.name == name);
+    kept.cases.retain(|case| match known(&case.case) {
+        Some(result) => scope.contains(result.job.group()),
+        None => scope == Scope::Headline,
+    });
     for case in &mut kept.cases {
         let pace = known(&case.case).and_then(|result| result.job.case.pace());
         let wanted = |key: &str| {
@@ -116,16 +128,34 @@ fn brief(against: Option<&Against>) -> String {
     })
 }
 
-/// The section; `folder` is where the plots are.
+/// The section about programs and published benchmarks; `folder` is where the plots are.
 #[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}\n", PAGE.begin_line, provenance(report));
+    let mut text = format!("{}\n{}", PAGE.begin_line, provenance(report));
     let base = standings.first().map_or("", |standing| &standing.base);
     let _ = writeln!(
         text,
-        "![Time and peak memory of every allocator, relative to {base}]({folder}/peers.svg)"
+        "{LEGEND}\n\n![Time and peak memory of every allocator, relative to {base}]({folder}/peers.svg)"
     );
+    tables(report, &standings, &mut text);
+    let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
+    text.push_str(PAGE.end);
+    text
+}
+
+/// The section about our own shapes.
+#[must_use]
+pub fn shapes(report: &Report) -> String {
+    let standings = Standing::all(&report.measured, &report.peers);
+    let mut text = format!("{}\n{}", SHAPES.begin_line, provenance(report));
+    tables(report, &standings, &mut text);
+    text.push_str(SHAPES.end);
+    text
+}
+
+/// A table of means over all groups, one of each group, and the families of each whole group.
+fn tables(report: &Report, standings: &[Standing], text: &mut String) {
     for (at, standing) in standings.iter().enumerate() {
         let whole = !matches!(standing.over, Scope::Programs | Scope::Classic);
         if at == 0 {
@@ -133,7 +163,7 @@ pub fn section(report: &Report, folder: &str) -> String {
             text.push_str(&means(report, standing));
             if standings.len() > 1 {
                 text.push_str("\n### Group by group\n\n");
-                text.push_str(&by_group(report, &standings));
+                text.push_str(&by_group(report, standings));
             }
         }
         if whole {
@@ -143,16 +173,20 @@ pub fn section(report: &Report, folder: &str) -> String {
                 ("Time", (|row| &row.time) as fn(&FamilyStanding) -> &Vec<Option<f64>>),
                 ("Peak memory", |row| &row.memory),
             ] {
-                let _ = writeln!(text, "\n{what} relative to {base}:\n");
+                let _ = writeln!(text, "\n{what} relative to {}:\n", standing.base);
                 text.push_str(&by_family(report, standing, of));
             }
             text.push_str("\n</details>\n");
         }
     }
-    let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
-    text.push_str(PAGE.end);
-    text
 }
+
+/// How to read the tables.
+const LEGEND: &str = "
+Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of its
+sizes and numbers of threads. In brackets are its 95 % interval over families and their number.
+*Peak memory* is that of the process, as the kernel counts it. *Best* is whichever other allocator
+is best on each case, *tightest* whichever other fast one uses the least there.";
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
@@ -163,12 +197,7 @@ fn provenance(report: &Report) -> String {
     let machine = &report.machine;
     let changed = if machine.revision.ends_with('+') { " with changes" } else { "" };
     let mut text = format!(
-        "{}, {} on {} × {}: Linux {}, transparent huge pages {}, glibc {}; revision {}{changed}, {}. \
-         Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of \
-         its sizes and numbers of threads. In brackets are its 95 % interval over families and their \
-         number. *Peak memory* is that of the process, as the kernel counts it. *Best* is whichever \
-         other allocator is best on each case, *tightest* whichever other fast one uses the least \
-         there.\n",
+        "{}, {} on {} × {}: Linux {}, transparent huge pages {}, glibc {}; revision {}{changed}, {}.\n",
         plural(report.measured.len(), "case", "cases"),
         plural(report.rounds(), "interleaved round", "interleaved rounds"),
         machine.cpus,

@@ -2,6 +2,7 @@
 
 use super::super::syscall::syscall;
 use super::pid;
+use core::ffi::c_int;
 
 /// Copies memory of this process, which may be unmapped. Returns the number of bytes copied.
 pub fn peek(address: usize, into: &mut [u8]) -> usize {
@@ -12,6 +13,27 @@ pub fn peek(address: usize, into: &mut [u8]) -> usize {
     // SAFETY: the kernel writes only to `into`, and reads only mapped memory.
     let got = unsafe { syscall(libc::SYS_process_vm_readv, args) };
     if got < 0 { 0 } else { got as usize }
+}
+
+/// Opens the kernel's list of this process's pages. Returns `None` if it may not be read.
+pub fn open_pages() -> Option<c_int> {
+    let at = libc::AT_FDCWD as isize as usize;
+    let path = c"/proc/self/pagemap".as_ptr() as usize;
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    // SAFETY: the path is a C string, and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, [at, path, flags, 0, 0, 0]) };
+    (file >= 0).then_some(file as c_int)
+}
+
+/// Reads the entries of pages from the list, beginning with the page of this number. Returns how
+/// many were read.
+pub fn read_pages(pages: c_int, first: usize, into: &mut [u64]) -> usize {
+    const ENTRY: usize = size_of::<u64>();
+    let args =
+        [pages as usize, into.as_mut_ptr() as usize, into.len() * ENTRY, first * ENTRY, 0, 0];
+    // SAFETY: the kernel writes only to `into`.
+    let got = unsafe { syscall(libc::SYS_pread64, args) };
+    if got < 0 { 0 } else { got as usize / ENTRY }
 }
 
 /// Maps `bytes` bytes of zeros at any place, until [`give_back`]. Only touched pages use memory.

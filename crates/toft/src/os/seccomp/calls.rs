@@ -176,6 +176,8 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             if let Some(file) = all.succeeds(libc::SYS_openat, [at, path, flags, 0, 0, 0]) {
                 let got = all.succeeds(libc::SYS_read, [file, into, 1, 0, 0, 0]);
                 all.ensure(got == Some(1));
+                let got = all.succeeds(libc::SYS_pread64, [file, into, 1, 0, 0, 0]);
+                all.ensure(got == Some(1));
                 all.succeeds(libc::SYS_fstat, [file, into, 0, 0, 0, 0]);
                 all.fails(libc::SYS_fstat, [NOWHERE, into, 0, 0, 0, 0], libc::EBADF);
                 all.succeeds(libc::SYS_close, [file, 0, 0, 0, 0, 0]);

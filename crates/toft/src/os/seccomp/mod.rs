@@ -61,7 +61,7 @@ rows! {
     /// Blocks signals.
     SIGNALS = 12, "rt_sigprocmask";
     /// Opens and reads files.
-    FILES = 13, "openat, read, fstat, close";
+    FILES = 13, "openat, read, pread64, fstat, close";
     /// Lets the kernel read memory that another thread may unmap.
     READ = 14, "process_vm_readv, tgkill, clock_gettime";
     /// Lets the kernel report faults and record writes.

@@ -53,7 +53,7 @@ fn install(call: i64, action: Action) {
 }
 
 /// Rows, each with one of its calls.
-const OF_ROWS: [(Calls, i64); 18] = [
+const OF_ROWS: [(Calls, i64); 19] = [
     (Calls::BARRIER, libc::SYS_membarrier),
     (Calls::SETTLE, libc::SYS_capset),
     (Calls::SETTLE, libc::SYS_sched_setscheduler),
@@ -64,6 +64,7 @@ const OF_ROWS: [(Calls, i64); 18] = [
     (Calls::PIPE, libc::SYS_pipe2),
     (Calls::PIPE, libc::SYS_vmsplice),
     (Calls::FILES, libc::SYS_fstat),
+    (Calls::FILES, libc::SYS_pread64),
     (Calls::READ, libc::SYS_process_vm_readv),
     (Calls::FAULTS, libc::SYS_userfaultfd),
     (Calls::FAULTS, libc::SYS_ioctl),
