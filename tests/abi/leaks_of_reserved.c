@@ -1,4 +1,4 @@
-// The search for what the program can reach passes over memory that was reserved and never touched.
+// The search for what the program can reach passes over memory that was mapped and never touched.
 // To read it would need a page table for each 2 MiB, and seconds. What was touched is searched.
 // stderr-any: what dangles is named there
 // libc: skip asks for toft_dangling

@@ -20,9 +20,7 @@ impl Tables {
         for (value, at) in values.iter_mut().zip(words) {
             let mut bytes = [0; 4];
             if memory.read(root.filter.saturating_add(at), &mut bytes) != bytes.len() {
-                // Nothing of a process that has ended can be read.
-                memory.still_there()?;
-                return Err(Error::Nonsense(memory.pid(), "the filters cannot be read"));
+                return Err(memory.unread("the filters cannot be read"));
             }
             *value = u32::from_le_bytes(bytes);
         }

@@ -74,6 +74,12 @@ pub trait Memory {
     fn still_there(&self) -> Result<(), Error> {
         self.mappings().map(drop)
     }
+
+    /// Returns the error for what could not be read: the process has exited, or its tables make no
+    /// sense.
+    fn unread(&self, what: &'static str) -> Error {
+        self.still_there().err().unwrap_or(Error::Nonsense(self.pid(), what))
+    }
 }
 
 /// Reads a 64-bit number.

@@ -127,8 +127,7 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
     let words =
         (0..Root::NAMES.len() as u64).map_while(|i| read_word(memory, root.checked_add(8 * i)?));
     let Some(root) = Root::from_words(words) else {
-        let ended = memory.still_there().err();
-        return Some(Err(ended.unwrap_or(Error::Nonsense(pid, "the root cannot be read"))));
+        return Some(Err(memory.unread("the root cannot be read")));
     };
     if root.ready == 0 {
         return Some(Err(Error::NotStarted(pid)));

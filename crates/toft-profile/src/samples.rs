@@ -37,7 +37,7 @@ impl Tables {
             return Ok((0, samples));
         }
         let nonsense = |what| Error::Nonsense(memory.pid(), what);
-        let unread = || nonsense("the sampled stacks cannot be read");
+        let unread = || memory.unread("the sampled stacks cannot be read");
         let missed = read_word(memory, root.samples_missed).ok_or_else(unread)?;
         let mapped = read_word(memory, root.samples_mapped).ok_or_else(unread)?;
         let end = root.samples.saturating_add(mapped.min(BYTES_MOST));

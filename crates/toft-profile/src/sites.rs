@@ -62,12 +62,11 @@ impl Tables {
         if !self.sites_are_exact() {
             return Ok(());
         }
-        let nonsense = |what| Error::Nonsense(memory.pid(), what);
         let mapped = read_word(memory, root.sites_mapped)
-            .ok_or_else(|| nonsense("the number of call sites cannot be read"))?;
+            .ok_or_else(|| memory.unread("the number of call sites cannot be read"))?;
         let end = root.sites.saturating_add(mapped.min(ENTRIES_MOST * root.site_bytes));
         if end > root.end {
-            return Err(nonsense("the table of call sites"));
+            return Err(Error::Nonsense(memory.pid(), "the table of call sites"));
         }
         let step = PIECE / root.site_bytes * root.site_bytes;
         let mut at = root.sites;
@@ -75,7 +74,7 @@ impl Tables {
             let mut bytes = vec![0; step.min(end - at) as usize];
             let got = memory.read(at, &mut bytes);
             if got != bytes.len() {
-                return Err(nonsense("the table of call sites cannot be read"));
+                return Err(memory.unread("the table of call sites cannot be read"));
             }
             for entry in bytes.chunks_exact(root.site_bytes as usize) {
                 let word = entry.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));

@@ -36,12 +36,11 @@ impl Tables {
         if root.tally == 0 {
             return Ok(tally);
         }
-        let nonsense = |what| Error::Nonsense(memory.pid(), what);
-        let unread = || nonsense("the counts of large blocks cannot be read");
+        let unread = || memory.unread("the counts of large blocks cannot be read");
         tally.missed = read_word(memory, root.tally_missed).ok_or_else(unread)?;
         let mapped = read_word(memory, root.tally_mapped).ok_or_else(unread)?;
         if mapped > BYTES_MOST || root.tally.saturating_add(mapped) > root.end {
-            return Err(nonsense("the counts of large blocks"));
+            return Err(Error::Nonsense(memory.pid(), "the counts of large blocks"));
         }
         let mut bytes = vec![0; mapped as usize];
         if memory.read(root.tally, &mut bytes) != bytes.len() {

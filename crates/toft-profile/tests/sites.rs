@@ -114,6 +114,10 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
         assert_eq!(of(block.partition).address, block.site);
     }
     assert!(slabs > 10 && blocks.len() >= 100);
+    // A process that has ended is not one whose tables make no sense.
+    let gone = Exits { whole: &process, left: Cell::new(0) };
+    assert_eq!(tables.sites(&gone), Err(Error::Ended(process.pid())));
+    assert_eq!(tables.tally(&gone), Err(Error::Ended(process.pid())));
     // Without the table of sites the profile has what is known.
     let whole = take(&process).unwrap();
     assert!(whole.notes.is_empty() && whole.rows.iter().any(|row| row.size != 0));

@@ -483,6 +483,9 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
         tables.push((report::SHAPES, report::shapes(&shapes)));
         files.push((folder.join("shapes.json"), kept_shapes));
     }
+    if tables.is_empty() {
+        return Err("the file has no case that this program measures as it does".into());
+    }
     files.push((page.clone(), placed(&page, &tables)?));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     files.iter().try_for_each(|(path, text)| write(path, text))

@@ -16,7 +16,7 @@ use crate::options::Reclaim;
 use crate::os::filter::{FilterState, Permit};
 use crate::os::process;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, SECOND};
+use crate::os::{Os, SECOND, threads_and_filter};
 use crate::reclaim::{Life, Share};
 use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
@@ -165,6 +165,7 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         self.prepare_to_compact();
+        self.register_for_barriers();
         let this = (&raw const *self).expose_provenance();
         // A filter that is installed from here on is for the calling thread first.
         let started = self.permit(Calls::RECLAIMER).is_some_and(|_permit| {
@@ -177,6 +178,17 @@ impl<O: Os> Allocator<O> {
             self.reclaimer.change(Life::Awake, Life::Refused);
         }
         started
+    }
+
+    /// Makes the first barrier of a process that has one thread, which takes no time. In a process
+    /// with several threads the kernel waits for some milliseconds. There the reclaimer makes it,
+    /// and no thread of the program waits. A program that is about to end would have to wait for
+    /// the reclaimer.
+    fn register_for_barriers(&self) {
+        let threads = self.permit(Calls::FILES).and_then(|_permit| threads_and_filter());
+        if threads.is_some_and(|(threads, _)| threads == 1) {
+            self.barrier();
+        }
     }
 
     pub(crate) fn permit(&self, calls: Calls) -> Option<Permit<'_>> {
@@ -217,11 +229,10 @@ impl<O: Os> Allocator<O> {
         if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
             self.os.settle_in();
         }
-        // Without barriers the slabs of running threads are left to their calls, as some containers
-        // have it. The first barrier of a process with several threads waits for the kernel, for
-        // some milliseconds, so it is not for a thread of the program.
-        self.reclaimer.set_blind(!self.barrier());
         self.reclaimer.run();
+        // Without barriers the slabs of running threads are left to their calls, as some containers
+        // have it.
+        self.reclaimer.set_blind(!self.barrier());
         let mut passes = Passes::default();
         let mut share = Share::default();
         let word = self.reclaimer.word();

@@ -36,7 +36,7 @@ pub use page_idleness::{PageIdleness, Pages, Scan};
 pub use pin::{PIECE_BYTES, Pin, Pinned};
 use release::{Piece, Release};
 use seccomp::Answers;
-pub use share::Sharing;
+pub use share::{Sharing, threads_and_filter};
 pub use syscall::syscall;
 
 /// The reason why a call to the system failed.

@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
-    /// latter come first if there are many, and all others are fresh.
+    /// latter are collected first if there are many, and all others are fresh.
     #[inline(never)]
     pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
         let bins = heap.bins();

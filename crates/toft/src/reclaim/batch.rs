@@ -78,9 +78,9 @@ struct State {
     /// The number of the process that may start the thread. It excludes a child that runs in its
     /// parent's memory.
     process: AtomicU32,
-    /// The bytes of slots with pages at which the next sweep is due, however early. Never falls:
-    /// what a program has had before, it may have again until the decay time is over. Written by
-    /// the thread.
+    /// The bytes of slots with pages at which the next sweep is due, however early. Never falls,
+    /// except in the child of a fork: what a program has had before, it may have again until the
+    /// sweep that comes anyway. Written by the thread.
     limit: AtomicUsize,
     /// The tick of the fork that created the process. Written in the child.
     forked_at: AtomicU32,
@@ -279,6 +279,8 @@ impl Reclaimer {
         state.runs.store_changed(0, Relaxed);
         state.control.word.store_changed(0, Relaxed);
         state.control.thread.store_changed(0, Relaxed);
+        // The parent's peak is not the child's.
+        state.limit.store_changed(0, Relaxed);
         state.scanning_cold.store_changed(0, Relaxed);
         // The descriptor is about the parent's memory.
         state.watch.store_changed(0, Relaxed);

@@ -25,6 +25,10 @@ fn wants_allocations() -> bool {
     false
 }
 
+/// The least number of slots freed by other threads that are collected before fresh slots are
+/// claimed.
+const COLLECT_LEAST: usize = 8;
+
 /// The result of taking a slot back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -191,10 +195,10 @@ impl Slab {
         true
     }
 
-    /// Returns true if the next claim would have only fresh slots, although other threads have
-    /// freed half of the used ones. Those should be collected first, so that fewer pages are
-    /// touched. If they have freed less, it waits: both threads would write to the same cache
-    /// lines. Owner only.
+    /// Returns true if no used slot is free, although other threads have freed half of them and
+    /// there are fresh slots. They should be collected before those are claimed, so that fewer
+    /// pages are touched. A few are left for later: to collect them costs as much, and both threads
+    /// then write to the same cache lines. Owner only.
     #[inline(always)]
     pub fn should_collect(&self) -> bool {
         self.owner.load(Relaxed) & PENDING != 0 && self.is_half_remote()
@@ -206,7 +210,7 @@ impl Slab {
         let is_used_up = |group| self.free_bits(group) & valid_bits(fresh, group) == 0;
         fresh < self.slots()
             && (0..fresh.div_ceil(GROUP_SLOTS)).all(is_used_up)
-            && self.remote_slots() * 2 >= fresh
+            && self.remote_slots() >= (fresh / 2).max(COLLECT_LEAST)
     }
 
     #[inline(always)]

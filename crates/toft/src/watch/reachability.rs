@@ -16,6 +16,7 @@ use crate::allocator::{Allocator, Found};
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::process::{close, open_pages, peek, read_lines_by, read_pages, scratch};
+use crate::os::seccomp::Calls;
 use crate::slab::SlotState;
 use core::ffi::c_int;
 use core::ops::Range;
@@ -24,7 +25,7 @@ use core::ops::Range;
 pub(crate) const PIECE: usize = 4096;
 pub(crate) const WORD: usize = size_of::<usize>();
 /// The number of pages of which the kernel's list is read at a time.
-const PAGES: usize = 256;
+const PAGES: usize = 64;
 /// A page's entry in that list: set if the page is in memory, or in swap.
 const IN_MEMORY: u64 = 1 << 63;
 const IN_SWAP: u64 = 1 << 62;
@@ -172,9 +173,10 @@ pub(crate) fn can_peek() -> bool {
 }
 
 /// Passes every writable mapping to `each`, with its line of the kernel's list. Leaves out the
-/// allocator's windows, the tables of guarded blocks and the ranges `but`, and pages of the program
-/// that were never touched. The calling thread's stack begins at `here`, because the memory below
-/// is left from calls that have returned.
+/// allocator's windows, the tables of guarded blocks and the ranges `but`, and pages of private
+/// mappings without a file that were never touched. A page that a program would fill in at the
+/// first touch (userfaultfd) was not. The calling thread's stack begins at `here`, because the
+/// memory below is left from calls that have returned.
 pub(crate) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
     but: [(usize, usize); 2],
@@ -187,7 +189,10 @@ pub(crate) fn for_each_root<O: Os>(
     let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
     let [first, second] = but;
     let but = [first, second, allocator.guarded.tables()];
-    let (pages, page) = (open_pages(), allocator.os.page_size());
+    let permit = allocator.filter().permit(&allocator.os, Calls::PAGES, false);
+    let page = allocator.os.page_size();
+    // Opened after the list of mappings, which is needed more if there is one descriptor left.
+    let mut pages = None;
     read_lines_by::<1024>(c"/proc/self/maps", |line| {
         let Some((start, end)) = writable(line) else { return };
         if ours.iter().any(|&(first, last)| start < last && first < end) {
@@ -200,17 +205,20 @@ pub(crate) fn for_each_root<O: Os>(
             let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
             let &(first, last) = ours.unwrap_or(&(end, end));
             if at < first {
-                match pages.filter(|_| is_anonymous(line) && !(start..end).contains(&here)) {
-                    Some(pages) => for_each_touched(pages, page, at..first, |part| {
+                let may_be_untouched = is_anonymous(line) && !(start..end).contains(&here);
+                if permit.is_some() && may_be_untouched {
+                    let pages = *pages.get_or_insert_with(|| open_pages().unwrap_or(-1));
+                    for_each_touched(pages, page, at..first, |part| {
                         each(part.start, part.end, line);
-                    }),
-                    None => each(at, first, line),
+                    });
+                } else {
+                    each(at, first, line);
                 }
             }
             at = last;
         }
     });
-    if let Some(pages) = pages {
+    if let Some(pages) = pages.filter(|&pages| pages >= 0) {
         close(pages);
     }
 }

@@ -5,6 +5,7 @@ use super::Report;
 use super::claim::plural;
 use crate::family::Scope;
 use crate::marks::Marks;
+use crate::measured::Measured;
 use crate::metrics::PEAK;
 use crate::record::{Record, SeriesRecord};
 use crate::releases;
@@ -37,16 +38,20 @@ const DIGITS: usize = 4;
 
 /// The run with what a section needs and nothing else: the cases of one scope, and of each sample
 /// the figure that says how fast the case is, its peak, and what shows that the machine was the
-/// same. Cases that this program does not have are part of the headline, which names them.
+/// same. Cases that this program does not have are part of the headline, which names them, or of
+/// our own shapes where there are no others.
 #[must_use]
 pub fn kept(record: &Record, report: &Report, scope: Scope) -> Record {
     let mut kept = record.clone();
     // It would be that of the figures before they were rounded.
     kept.summary = None;
     let known = |name: &str| report.measured.iter().find(|result| result.job.case.name == name);
+    let of_headline = |result: &Measured| Scope::Headline.contains(result.job.group());
+    let unknown =
+        if report.measured.iter().any(of_headline) { Scope::Headline } else { Scope::Own };
     kept.cases.retain(|case| match known(&case.case) {
         Some(result) => scope.contains(result.job.group()),
-        None => scope == Scope::Headline,
+        None => scope == unknown,
     });
     for case in &mut kept.cases {
         let pace = known(&case.case).and_then(|result| result.job.case.pace());

@@ -61,7 +61,7 @@ rows! {
     /// Blocks signals.
     SIGNALS = 12, "rt_sigprocmask";
     /// Opens and reads files.
-    FILES = 13, "openat, read, pread64, fstat, close";
+    FILES = 13, "openat, read, fstat, close";
     /// Lets the kernel read memory that another thread may unmap.
     READ = 14, "process_vm_readv, tgkill, clock_gettime";
     /// Lets the kernel report faults and record writes.
@@ -74,6 +74,8 @@ rows! {
     LOCK = 18, "mlock2";
     /// Uses protection keys.
     KEYS = 19, "pkey_alloc, pkey_mprotect";
+    /// Reads the kernel's list of pages.
+    PAGES = 20, "pread64";
 }
 
 impl Calls {

@@ -64,7 +64,6 @@ const OF_ROWS: [(Calls, i64); 19] = [
     (Calls::PIPE, libc::SYS_pipe2),
     (Calls::PIPE, libc::SYS_vmsplice),
     (Calls::FILES, libc::SYS_fstat),
-    (Calls::FILES, libc::SYS_pread64),
     (Calls::READ, libc::SYS_process_vm_readv),
     (Calls::FAULTS, libc::SYS_userfaultfd),
     (Calls::FAULTS, libc::SYS_ioctl),
@@ -73,6 +72,7 @@ const OF_ROWS: [(Calls, i64); 19] = [
     (Calls::LOCK, libc::SYS_mlock2),
     (Calls::KEYS, libc::SYS_pkey_alloc),
     (Calls::KEYS, libc::SYS_pkey_mprotect),
+    (Calls::PAGES, libc::SYS_pread64),
 ];
 
 /// Returns what works without a filter of the test. The tests may run in a container.
