@@ -181,9 +181,9 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Makes the first barrier of a process that has one thread, which takes no time. In a process
-    /// with several threads the kernel waits for some milliseconds. There the reclaimer makes it,
-    /// and no thread of the program waits. A program that is about to end would have to wait for
-    /// the reclaimer.
+    /// with several threads the kernel waits for some milliseconds. The reclaimer makes it there,
+    /// so that no thread of the program waits. If it made it in a process with one thread, too, a
+    /// program that ends at that moment would wait for the reclaimer.
     fn register_for_barriers(&self) {
         let threads = self.permit(Calls::FILES).and_then(|_permit| threads_and_filter());
         if threads.is_some_and(|(threads, _)| threads == 1) {

@@ -87,7 +87,9 @@ pub fn threads_and_filter() -> Option<(u32, bool)> {
     let mut line = [0u8; 32];
     let mut len = 0;
     let (mut threads, mut filter) = (None, None);
-    process::read_file(c"/proc/thread-self/status", |piece| {
+    // The pieces are small, because a signal handler may call this on a stack of 8 KiB.
+    let pieces = &mut [0u8; 512];
+    let _ = process::read_file_with(c"/proc/thread-self/status", pieces, |piece| {
         for &byte in piece {
             if byte != b'\n' {
                 if let Some(place) = line.get_mut(len) {
