@@ -414,7 +414,7 @@ mod tests {
             panic!()
         };
         outcomes[0].set("cpu_seconds", 1.0);
-        let text = kept(&record, &report).lines().unwrap();
+        let text = kept(&record, &report, Scope::Own).lines().unwrap();
         assert!(!text.contains("cpu_seconds") && text.contains("\"ns\""), "{text}");
         let again = Report::parse(&text).unwrap();
         assert_eq!((again.unknown.len(), again.measured.len()), (1, 1));
