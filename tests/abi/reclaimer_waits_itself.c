@@ -29,7 +29,7 @@ static int traced(int threads)
     return 0;
 }
 
-/* The barriers of the first thread of a program with so many threads. */
+/* Runs a program with this number of threads. Returns the number of barriers that its first thread made. */
 static int barriers_of(const char *threads)
 {
     pid_t child = fork();
