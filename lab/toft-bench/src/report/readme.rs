@@ -37,7 +37,7 @@ pub const HEADLINE: Marks<'static> = Marks {
 const DIGITS: usize = 4;
 
 /// The run with what a section needs and nothing else: the cases of one scope, and of each sample
-/// figure for its speed, its peak memory, and the figure that shows whether the machine is the
+/// the figure for its speed, its peak memory, and the figure that shows if the machine is the
 /// same. Cases that this program does not have are part of the headline, which names them, or of
 /// our own shapes where there are no others.
 #[must_use]
