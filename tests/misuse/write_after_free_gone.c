@@ -42,8 +42,8 @@ int main(int argc, char **argv)
     unsigned char *stale = launder(block[N / 2]);
     MISUSE(stale[place] = 1;)
     CORRECT(CHECK(stale[place] == 0);)
-    // Of small slots there are more to choose from.
-    for (int i = 0; i < (size < 1000 ? 64 * N : N); i++) {
+    // Of slots that are small beside their slab, malloc has more than N to choose from.
+    for (int i = 0; i < (size < 10000 ? 64 * N : N); i++) {
         unsigned char *p = launder(allocate(size));
         CHECK(p);
         for (size_t at = 0; at < size; at++)
