@@ -35,7 +35,7 @@ static int in_scope(const char *scope, int more)
     if (pid == 0) {
         setenv("TOFT_SCOPE", scope, 1);
         if (more)
-            setenv("TOFT_LARGE_KEEP", "1m", 1);
+            setenv("TOFT_DECAY", "50", 1);
         execl("/proc/self/exe", "again", "in", scope, (char *)NULL);
         _exit(127);
     }

@@ -1,14 +1,13 @@
 // build: default freed large blocks wait
-// Law 4, large blocks, without a reclaimer: as many bytes of free ones are kept as TOFT_LARGE_KEEP
-// says, and no more than a mebibyte and what is live. All together is no more than an eighth above
-// what was ever live, slack included.
+// Law 4, large blocks, without a reclaimer: 32 MiB of free ones are kept, and no more than a
+// mebibyte and what is live. All together is no more than an eighth above what was ever live, slack
+// included.
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=off
-// env: TOFT_LARGE_KEEP=24m
 // libc: skip it has other bounds
 #include "bound.h"
 
-enum { N = 40, KEEP = 24 << 20 };
+enum { N = 40, KEEP = 32 << 20 };
 static const size_t SIZE = 3 << 20;
 static char *block[N];
 

@@ -1,7 +1,7 @@
 // TOFT_SCOPE=program: the program is on the library and its children are not, whichever way they
 // are started; the rest of the environment, other preloads among it, is left alone.
 // env: TOFT_SCOPE=program
-// env: TOFT_LARGE_KEEP=1m
+// env: TOFT_DECAY=50
 // env: OTHER=kept
 // libc: skip it has no such option
 // musl: skip starts itself with the library preloaded

@@ -2,7 +2,7 @@
 // malloc calls: from then on nothing that it reads is named, and no thread waits for a watcher that
 // may not call.
 // flags: -pthread
-// env: TOFT_UNINIT=1
+// env: TOFT_GUARDED=uninit
 // libc: skip it has no such option
 #include "filter.h"
 

@@ -1,7 +1,7 @@
-// Where the system does not allow userfaultfd, TOFT_UNINIT says so once and is off: what was not
+// Where the system does not allow userfaultfd, TOFT_GUARDED=uninit says so once: what was not
 // written can be read, from several threads, and no thread waits.
 // flags: -pthread
-// stderr: toft: TOFT_UNINIT: the system does not allow userfaultfd with the kernel's accesses; it is off
+// stderr: toft: TOFT_GUARDED=uninit: the system does not allow userfaultfd with the kernel's accesses; no read is reported
 // libc: skip it has no such option
 #include "filter.h"
 
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     struct sock_fprog program = PROGRAM(refuse);
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-    CHECK(setenv("TOFT_UNINIT", "1", 1) == 0);
+    CHECK(setenv("TOFT_GUARDED", "uninit", 1) == 0);
     execl("/proc/self/exe", argv[0], "inner", (char *)NULL);
     CHECK(!"execl");
 }

@@ -4,8 +4,7 @@
 // env: TOFT_ON_MISUSE=warn
 // env: TOFT_PARTITIONS=1
 // env: TOFT_FOO=1
-// env: TOFT_REPORT=full
-// env: TOFT_REPORT_FILE=/tmp/toft-at-secure
+// env: TOFT_REPORT=full,/tmp/toft-at-secure
 // env: TOFT_HINTS=/tmp/toft-at-secure
 // env: TOFT_STATS=1
 // expect: signal ABRT

@@ -1,6 +1,6 @@
 // A bad call under a filter of system calls that allows what any malloc needs: named in one line,
 // and the end by SIGABRT. A call that reads /proc there, or another file, is killed by the filter.
-// env: TOFT_REPORT_FILE=/dev/null
+// env: TOFT_REPORT=/dev/null
 // expect: signal ABRT
 // stderr: toft: double free: free({p}): this {size}-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
 // libc: skip glibc says it in other words

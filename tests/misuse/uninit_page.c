@@ -1,7 +1,7 @@
 // Each page of a block by itself: the first was written, the third is read. In a thread, in the
 // child of a fork, and in a part that realloc has added.
 // flags: -pthread
-// env: TOFT_UNINIT=1
+// env: TOFT_GUARDED=uninit
 // run: 0
 // run: 1
 // run: 2

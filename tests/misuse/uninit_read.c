@@ -1,6 +1,6 @@
-// TOFT_UNINIT: a read of a block of which nothing was written is named where it happens, with the
-// stack of the allocation.
-// env: TOFT_UNINIT=1
+// TOFT_GUARDED=uninit: a read of a block of which nothing was written is named where it happens,
+// with the stack of the allocation.
+// env: TOFT_GUARDED=uninit
 // env: TOFT_REPORT=full
 // expect: signal ABRT
 // stderr: toft: uninitialised read: read({q}): byte 8 of the {size}-byte block at {p} was never written (guarded block, live; call site {addr})

@@ -1,6 +1,6 @@
 // The kernel reads a block of which nothing was written, for write(2): that is named as well, by
 // the watcher.
-// env: TOFT_UNINIT=1
+// env: TOFT_GUARDED=uninit
 // expect: signal ABRT
 // stderr: toft: uninitialised read: system call({p}): byte 0 of the {size}-byte block at {p} was never written, and system call 1 reads it (guarded block, live; call site {addr})
 // libc: skip it has no such option

@@ -20,7 +20,7 @@ const BEYOND_EMULATION: &[(&str, &[&str])] = &[
     ),
     ("has no filters of system calls", &["SECCOMP", "filter.h"]),
     ("does not limit addresses", &["RLIMIT_AS", "RLIMIT_DATA"]),
-    ("has no userfaultfd", &["userfaultfd", "compact.h", "TOFT_UNINIT", "TOFT_COMPACT"]),
+    ("has no userfaultfd", &["userfaultfd", "compact.h", "=uninit", "TOFT_COMPACT"]),
     ("cannot read the process's memory by a system call", &["toft_dangling", "TOFT_DANGLING"]),
     ("cannot read the stack by a system call", &["TOFT_WRAPPERS", "{re:/.*libc.*}"]),
     ("cannot be traced", &["PTRACE_"]),

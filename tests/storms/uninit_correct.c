@@ -2,7 +2,7 @@
 // read(2), pread, getrandom and pipes into it, strings, calloc, realloc of what was never touched,
 // aligned blocks, threads, forks, all descriptors closed. No alarm, and no thread waits for ever.
 // flags: -pthread
-// env: TOFT_UNINIT=1
+// env: TOFT_GUARDED=uninit
 // run: 1
 // run: 4
 // timeout: 120

@@ -255,8 +255,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "userfaultfd",
             probes::userfaultfd(),
-            "for TOFT_UNINIT, TOFT_COLD and TOFT_COMPACT",
-            "TOFT_UNINIT and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
+            "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT",
+            "TOFT_GUARDED=uninit and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
         ),
     ];
     for (name, answer, with, without) in calls {

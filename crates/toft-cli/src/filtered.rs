@@ -29,7 +29,7 @@ const USUAL: [Feature; 7] = [
 const ASKED_FOR: [(Calls, &str); 6] = [
     (Calls::COLD, "TOFT_COLD"),
     (Calls::SHARING, "TOFT_COMPACT"),
-    (Calls::FAULTS, "TOFT_UNINIT"),
+    (Calls::FAULTS, "TOFT_GUARDED=uninit"),
     (Calls::LOCK, "TOFT_MAPPINGS=lock"),
     (Calls::NAMES, "TOFT_MAPPINGS=names"),
     (Calls::KEYS, "TOFT_PKEY"),
@@ -106,7 +106,7 @@ mod tests {
             "{text}"
         );
         let text = off(without(Calls::FAULTS)).unwrap();
-        assert_eq!(text, "no effect of TOFT_COLD, TOFT_COMPACT, TOFT_UNINIT");
+        assert_eq!(text, "no effect of TOFT_COLD, TOFT_COMPACT, TOFT_GUARDED=uninit");
         let text = off(Answers::default()).unwrap();
         for (_, name, cost, variable) in USUAL {
             assert!(

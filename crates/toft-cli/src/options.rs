@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft::options::{Kind, Options as Parsed, PARTITIONS_MAX, Removed, TABLE};
+use toft::options::{Options as Parsed, Removed, TABLE};
 
 use crate::style::{self, Style};
 use crate::words::printed;
@@ -40,7 +40,7 @@ struct Standing {
     name: &'static str,
     default: &'static str,
     doc: &'static str,
-    expected: String,
+    expected: &'static str,
     given: Option<String>,
     valid: bool,
 }
@@ -72,7 +72,7 @@ pub fn options(args: &Options) -> i32 {
                 name: option.name,
                 default: option.default,
                 doc: option.doc,
-                expected: expected(&option.kind),
+                expected: option.values,
                 valid: value.as_deref().is_none_or(|value| valid(option.name, value)),
                 given: value,
             }
@@ -120,7 +120,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
             style.faint(&style::fit(option.doc, style.width.saturating_sub(names + 2)))
         );
         if let Some(given) = option.given.as_ref().filter(|_| !option.valid) {
-            let fault = Fault::Value(option.name.into(), given.clone(), option.expected.clone());
+            let fault = Fault::Value(option.name.into(), given.clone(), option.expected);
             let line = format!("{fault}; the default is used");
             text += &format!("{:<names$}  {}\n", "", style.bad(&line));
         }
@@ -130,27 +130,6 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
         text += &format!("{}\n", style.bad(&fault.to_string()));
     }
     text
-}
-
-fn expected(kind: &Kind) -> String {
-    match kind {
-        Kind::Number(least, most) => format!("a number from {least} to {most}"),
-        Kind::NumberOr(least, most, word) => format!("a number from {least} to {most} or {word}"),
-        Kind::Word(words) => words.join(" or "),
-        Kind::Partitions => {
-            format!("a number from 1 to {PARTITIONS_MAX}, exact or exact:NUMBER")
-        }
-        Kind::Size => "a size such as 512k, 8m or 1g".into(),
-        Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
-        Kind::List(words) => {
-            format!("{}, or several with commas between them", words.join(" or "))
-        }
-        Kind::Moments => "signal:NUMBER or growth:SIZE, or both with a comma between them".into(),
-        Kind::Flag => "0 or 1".into(),
-        Kind::Descriptor => "the number of a file descriptor".into(),
-        Kind::Names => "names of functions, with commas between them".into(),
-        Kind::File => "the name of a file, of at most 255 bytes".into(),
-    }
 }
 
 /// Whether the library would take it.
@@ -166,7 +145,7 @@ pub enum Fault {
     /// The option was removed.
     Removed(&'static Removed),
     /// The option cannot have this value: both, and what it can have.
-    Value(String, String, String),
+    Value(String, String, &'static str),
 }
 
 impl fmt::Display for Fault {
@@ -194,7 +173,7 @@ pub fn fault(name: &str, value: &OsStr) -> Option<Fault> {
     match TABLE.iter().find(|option| option.name == name) {
         None => Some(unknown_or_removed(name, nearest(name))),
         Some(_) if valid(name, &shown) => None,
-        Some(option) => Some(Fault::Value(name.into(), shown.into(), expected(&option.kind))),
+        Some(option) => Some(Fault::Value(name.into(), shown.into(), option.values)),
     }
 }
 

@@ -77,7 +77,7 @@ void *toft_aligned_alloc_at(size_t alignment, size_t size, uint64_t token);
 void *toft_realloc_at(void *ptr, size_t size, uint64_t token);
 
 /* Searches for dangling pointers: words in the program's memory that point into freed blocks.
- * Reports at most 32 of them on stderr, and all in the file of TOFT_REPORT_FILE. The process goes
+ * Reports at most 32 of them on stderr, and all in the file that TOFT_REPORT names. The process goes
  * on. Returns the number of dangling pointers. The scan is conservative, and other threads run
  * meanwhile (docs/dangling.md). Does not allocate. */
 size_t toft_dangling(void);

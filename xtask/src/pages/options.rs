@@ -1,7 +1,7 @@
 //! `docs/options.md`, from the table that the library itself reads.
 
 use std::fmt::Write;
-use toft::options::{Entry, Kind, PARTITIONS_MAX, TABLE};
+use toft::options::{Entry, TABLE};
 
 /// Where the page is.
 pub const PAGE: &str = "docs/options.md";
@@ -19,31 +19,10 @@ pub fn page() -> String {
          `toft options` prints them with the values in force and their origin.\n\n\
          | variable | values | default | what it does |\n|---|---|---|---|\n",
     );
-    for Entry { name, default, kind, doc } in TABLE {
-        let _ = writeln!(text, "| `{name}` | {} | `{default}` | {doc} |", values(*kind));
+    for Entry { name, default, values, doc } in TABLE {
+        let _ = writeln!(text, "| `{name}` | {values} | `{default}` | {doc} |");
     }
     text
-}
-
-fn values(kind: Kind) -> String {
-    match kind {
-        Kind::Number(low, high) => format!("{low} to {high}"),
-        Kind::NumberOr(low, high, word) => format!("{low} to {high} or `{word}`"),
-        Kind::Partitions => format!("1 to {PARTITIONS_MAX}, `exact` or `exact:NUMBER`"),
-        Kind::Size => "bytes, or `64k`, `8m`, `1g`".into(),
-        Kind::Word(words) => any_of(words),
-        Kind::List(words) => format!("{}, or several with commas", any_of(words)),
-        Kind::Share => "bytes, or `512m`, `2g`, or `80%`".into(),
-        Kind::Moments => "`signal:NUMBER` or `growth:SIZE`, or both with a comma".into(),
-        Kind::Flag => "`0` or `1`".into(),
-        Kind::Descriptor => "an open file descriptor".into(),
-        Kind::Names => "names of functions, with commas between them".into(),
-        Kind::File => "the name of a file".into(),
-    }
-}
-
-fn any_of(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const HELP: &str = "\
 Examples:
   ./program 2>&1 | toft explain -              explain the reports in a program's output
   toft explain program.log                     explain the reports in a log file, between other lines
-  TOFT_REPORT_FILE=/tmp/reports ./program; toft explain /tmp/reports
+  TOFT_REPORT=/tmp/reports ./program; toft explain /tmp/reports
 
 Names come from the files of the report, and from /usr/lib/debug by build-id: run it on the machine with the program.
 Compile with -g for lines, and with -fno-omit-frame-pointer for stacks of more than one call.
@@ -37,7 +37,7 @@ const NOTHING: i32 = 1;
 /// Explain a report of the library in plain words.
 ///
 /// Reads what the library wrote to stderr, also between other lines, or the JSON lines of
-/// TOFT_REPORT_FILE. Adds the function, file and line to each code address.
+/// the file that TOFT_REPORT names. Adds the function, file and line to each code address.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, after_long_help = HELP)]
 pub struct Explain {
@@ -62,7 +62,7 @@ pub fn explain(args: &Explain) -> i32 {
     let reports = reports(&String::from_utf8_lossy(&bytes));
     if reports.is_empty() {
         say(&format!(
-            "no report of Toft in {shown}: a report begins with `toft: ` and the kind of error, or is a JSON line of TOFT_REPORT_FILE"
+            "no report of Toft in {shown}: a report begins with `toft: ` and the kind of error, or is a JSON line of the file that TOFT_REPORT names"
         ));
         return NOTHING;
     }

@@ -298,10 +298,9 @@ fn a_bad_value_is_refused_before_the_program_starts() {
     let mut seen = 0;
     for option in all["options"].as_array().unwrap() {
         let (name, expected) = (option["name"].as_str().unwrap(), &option["expected"]);
+        let expected = expected.as_str().unwrap();
         // Any text is a name.
-        if expected.as_str().unwrap().starts_with("name")
-            || expected.as_str().unwrap().starts_with("the name")
-        {
+        if expected.starts_with("name") || expected.starts_with("the name") {
             continue;
         }
         seen += 1;

@@ -80,12 +80,12 @@ fn json_has_the_stack_in_order() {
 fn the_file_of_reports_is_read_and_warnings_are_all_there() {
     let directory = directory();
     let file = directory.path().join("reports");
-    let setting = format!("TOFT_REPORT_FILE={}", text(&file));
+    let setting = format!("TOFT_REPORT=auto,{}", text(&file));
     let warned = report_of(
         &TWICE.replace("inner(p); inner(p);", "inner(p); inner(p); inner(p);"),
         directory.path(),
         &[],
-        &[&setting, "TOFT_ON_MISUSE=warn", "TOFT_REPORT=auto"],
+        &[&setting, "TOFT_ON_MISUSE=warn"],
     );
     // What is only a warning is one line each; the file has the rest.
     assert_eq!(warned.lines().count(), 2, "{warned}");

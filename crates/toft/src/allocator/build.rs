@@ -92,7 +92,6 @@ impl<O: Os> Allocator<O> {
             unsafe { Samples::new(window, samples_at) }
         };
         let secret = Secret::new(&os)?;
-        let keep = options.large_keep;
         let zero_size_span = windows.zero_size_span();
         let blocks_span = large_span - zero_size_span;
         let key = if SECURE { Key::new(&os)? } else { Key::NONE };
@@ -117,7 +116,6 @@ impl<O: Os> Allocator<O> {
                     layout.large_blocks,
                     partitions,
                     large_at,
-                    keep,
                 )?
                 .with_tally(Tally::new(
                     (layout.tallies, layout.tallies + layout.tallies_span),

@@ -86,7 +86,6 @@ pub struct Blocks {
     /// The first unit in use, at a random place.
     pub(super) first: usize,
     pub(super) page_size: usize,
-    pub(super) keep: usize,
     pub(super) partitions: usize,
     /// Where the descriptor of unit 0 would be.
     pub(super) blocks: usize,
@@ -116,7 +115,6 @@ impl Blocks {
             units: 0,
             first: 0,
             page_size: 4096,
-            keep: 0,
             partitions: 1,
             blocks: 0,
             state: core::ptr::null(),
@@ -140,7 +138,6 @@ impl Blocks {
         blocks: usize,
         partitions: usize,
         tables: usize,
-        keep: usize,
     ) -> Result<Blocks, Error> {
         let units = span >> UNIT_SHIFT;
         // The first block lies anywhere in the first quarter.
@@ -152,7 +149,6 @@ impl Blocks {
             units,
             first,
             page_size: os.page_size(),
-            keep,
             partitions,
             blocks,
             state: core::ptr::with_exposed_provenance(tables),

@@ -157,19 +157,19 @@ impl Blocks {
         resident - left
     }
 
-    /// Resident bytes that free blocks may have now, of which `TOFT_LARGE_KEEP` is the most.
+    /// Resident bytes that free blocks may have now.
     pub(super) fn budget(&self) -> usize {
         let state = self.state();
         if state.lean.load(Relaxed) != 0 {
-            return self.keep.min(KEEP_LEAST);
+            return KEEP_LEAST;
         }
         let live = state.live_bytes.load(Relaxed);
-        let mut bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
+        let bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
         if state.reclaimed.load(Relaxed) != 0 {
             let recent = state.recent.iter().map(|most| most.load(Relaxed)).fold(0, usize::max);
-            bytes = bytes.max(KEEP_LEAST + recent.saturating_sub(live));
+            return bytes.max(KEEP_LEAST + recent.saturating_sub(live));
         }
-        self.keep.min(bytes)
+        bytes
     }
 
     /// After a free: what waits is held to its limits.

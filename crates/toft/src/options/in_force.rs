@@ -3,12 +3,12 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number, parse_partitions,
-    parse_share, parse_size, parse_word,
+    parse_file, parse_flag, parse_guarded, parse_list, parse_moments, parse_names, parse_number,
+    parse_partitions, parse_report, parse_share, parse_size, parse_word,
 };
 use super::table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS, MAPPINGS, ON_MISUSE,
-    PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, VERIFY_EXIT, VERIFY_MAX,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, HUGE, LEAKS, MAPPINGS, ON_MISUSE, PARTITIONS_EXACT,
+    PARTITIONS_USUAL, RECLAIM, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
 use crate::policy::{DECAY, QUARANTINE_BYTES, SECURE, WIPE};
@@ -36,8 +36,6 @@ pub struct Options {
     pub warn_only: bool,
     /// Whether it is not even named, where it is not fatal.
     pub in_silence: bool,
-    /// Most bytes of freed large blocks kept resident.
-    pub large_keep: usize,
     /// Who gives idle memory back.
     pub reclaim: Reclaim,
     /// Milliseconds that free memory must have been idle.
@@ -73,8 +71,10 @@ pub struct Options {
     pub report: Report,
     /// Where reports go as JSON.
     pub report_file: Option<FileName>,
-    /// One allocation in this number is sampled, or none.
+    /// One allocation in this number is a guarded block, or none.
     pub guarded: usize,
+    /// Whether reads of unwritten memory in guarded blocks are reported.
+    pub uninit: bool,
     /// Which blocks are filled.
     pub fill: Fill,
     /// Allocations between two verifications, or none.
@@ -84,8 +84,6 @@ pub struct Options {
     /// Whether to look for dangling pointers: 1 at exit, more also after this number of
     /// allocations.
     pub dangling: usize,
-    /// One allocation in this number is watched for reads of unwritten memory, or none.
-    pub uninit: usize,
     /// Which leaks to report at exit.
     pub leaks: Leaks,
     /// Where profiles go.
@@ -110,7 +108,6 @@ impl Options {
         hints: None,
         warn_only: false,
         in_silence: false,
-        large_keep: usize::MAX,
         reclaim: Reclaim::Auto,
         decay: DECAY,
         compact: false,
@@ -129,11 +126,11 @@ impl Options {
         report: Report::Auto,
         report_file: None,
         guarded: 0,
+        uninit: false,
         fill: Fill::Off,
         verify: 0,
         verify_exit: false,
         dangling: 0,
-        uninit: 0,
         leaks: Leaks::Off,
         profile: None,
         profile_signal: 0,
@@ -162,23 +159,13 @@ impl Options {
 
     /// Whether every call is looked at, so that none is served by the fast paths.
     pub fn is_careful(&self) -> bool {
-        let every = self.sampled();
-        let sampled = every != 0 && every < CAREFUL_BELOW;
+        let sampled = self.guarded != 0 && self.guarded < CAREFUL_BELOW;
         sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
-    }
-
-    /// One allocation in this number is a guarded block, or none: the more frequent of the two
-    /// aids.
-    pub fn sampled(&self) -> usize {
-        match (self.guarded, self.uninit) {
-            (0, every) | (every, 0) => every,
-            (a, b) => a.min(b),
-        }
     }
 
     /// Whether slow paths have something to do with blocks that they hand out or take back.
     pub fn is_watchful(&self) -> bool {
-        self.is_careful() || self.sampled() != 0
+        self.is_careful() || self.guarded != 0
     }
 
     /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that
@@ -206,10 +193,6 @@ impl Options {
             "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
                 Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
                 Some(word) => (self.warn_only, self.in_silence) = (word != 0, word == 2),
-                None => return bad,
-            },
-            "TOFT_LARGE_KEEP" => match parse_size(value) {
-                Some(bytes) => self.large_keep = bytes,
                 None => return bad,
             },
             "TOFT_WRAPPERS" => match parse_names(value) {
@@ -275,19 +258,13 @@ impl Options {
                 Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
                 _ => return bad,
             },
-            "TOFT_REPORT" => match parse_word(value, REPORT) {
-                Some(0) => self.report = Report::Auto,
-                Some(1) => self.report = Report::Line,
-                Some(_) => self.report = Report::Full,
+            "TOFT_REPORT" => match parse_report(value) {
+                Some(report) => (self.report, self.report_file) = report,
                 None => return bad,
             },
-            "TOFT_REPORT_FILE" => match parse_file(value) {
-                Some(name) => self.report_file = Some(name),
+            "TOFT_GUARDED" => match parse_guarded(value) {
+                Some(guarded) => (self.uninit, self.guarded) = guarded,
                 None => return bad,
-            },
-            "TOFT_GUARDED" => match parse_number(value) {
-                Some(n) if n <= GUARDED_MAX => self.guarded = n,
-                _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
                 Some(1..) if WIPE => return Err(Problem::Needless(entry)),
@@ -305,10 +282,6 @@ impl Options {
             },
             "TOFT_DANGLING" => match parse_number(value) {
                 Some(n) if n <= DANGLING_MAX => self.dangling = n,
-                _ => return bad,
-            },
-            "TOFT_UNINIT" => match parse_number(value) {
-                Some(n) if n <= GUARDED_MAX => self.uninit = n,
                 _ => return bad,
             },
             "TOFT_LEAKS" => match parse_word(value, LEAKS) {

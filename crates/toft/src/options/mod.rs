@@ -13,12 +13,13 @@ mod values;
 
 pub use in_force::Options;
 pub use parse::{
-    FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_list, parse_moments,
-    parse_names, parse_number, parse_partitions, parse_share, parse_size, parse_word,
+    FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_guarded, parse_list,
+    parse_moments, parse_names, parse_number, parse_partitions, parse_report, parse_share,
+    parse_size, parse_word,
 };
 pub use removed::{REMOVED, Removed};
 pub use table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, Kind, PARTITIONS_EXACT, PARTITIONS_MAX,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, PARTITIONS_EXACT, PARTITIONS_MAX,
     PARTITIONS_USUAL, SIGNAL_MAX, TABLE, VERIFY_MAX,
 };
 pub use values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};

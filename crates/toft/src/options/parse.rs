@@ -1,6 +1,9 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, LimitTo, PARTITIONS_MAX, Removed, SIGNAL_MAX, SiteMode, TABLE};
+use super::table::REPORT;
+use super::{
+    Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Removed, Report, SIGNAL_MAX, SiteMode, TABLE,
+};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -113,6 +116,33 @@ pub fn parse_moments(text: &[u8]) -> Option<(usize, usize)> {
         let size = parse_size(moment.strip_prefix(b"growth:")?).filter(|&size| size != 0)?;
         Some((signal, size))
     })
+}
+
+/// Whether reads of unwritten memory are reported, and one allocation in how many is a guarded
+/// block: a number; `uninit`, which is every one; or `uninit:` and a number.
+pub fn parse_guarded(text: &[u8]) -> Option<(bool, usize)> {
+    let number = |digits| parse_number(digits).filter(|&n| n <= GUARDED_MAX);
+    match text.strip_prefix(b"uninit") {
+        Some(b"") => Some((true, 1)),
+        Some(rest) => Some((true, number(rest.strip_prefix(b":")?)?)),
+        None => Some((false, number(text)?)),
+    }
+}
+
+/// How much is reported, and into which file as JSON: a word, the name of a file, or both with a
+/// comma between them. The name contains a `/`, so no misspelt word is taken for one.
+pub fn parse_report(text: &[u8]) -> Option<(Report, Option<FileName>)> {
+    let word = |text| parse_word(text, REPORT).map(Report::of_word);
+    let file = |text: &[u8]| parse_file(text).filter(|_| text.contains(&b'/'));
+    if let Some(report) = word(text) {
+        return Some((report, None));
+    }
+    let mut parts = text.splitn(2, |&byte| byte == b',');
+    let (first, rest) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
+    match word(first) {
+        Some(report) => Some((report, Some(file(rest)?))),
+        None => Some((Report::Auto, Some(file(text)?))),
+    }
 }
 
 /// Most bytes in the name of a file.

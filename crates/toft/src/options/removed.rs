@@ -35,4 +35,7 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_QUARANTINE", instead: "" },
     Removed { name: "TOFT_PROBE_INTERVAL", instead: "TOFT_SAMPLE" },
     Removed { name: "TOFT_READY", instead: "" },
+    Removed { name: "TOFT_LARGE_KEEP", instead: "TOFT_DECAY, for memory back sooner" },
+    Removed { name: "TOFT_UNINIT", instead: "TOFT_GUARDED=uninit:NUMBER" },
+    Removed { name: "TOFT_REPORT_FILE", instead: "TOFT_REPORT=FILE, with a / in its name" },
 ];

@@ -42,34 +42,8 @@ pub(super) const MAPPINGS: &[&str] = &["populate", "lock", "names"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
-/// What an option's value looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A whole number within these bounds.
-    Number(usize, usize),
-    /// Such a number, or a word.
-    NumberOr(usize, usize, &'static str),
-    /// A number of partitions, `exact`, or `exact:` and a number.
-    Partitions,
-    /// Bytes, with an optional suffix `k`, `m` or `g`.
-    Size,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// Some of these words, with commas between them.
-    List(&'static [&'static str]),
-    /// `signal:NUMBER` and `growth:SIZE`, with a comma between them, or one of the two.
-    Moments,
-    /// `1` or `0`.
-    Flag,
-    /// A file descriptor.
-    Descriptor,
-    /// Bytes as of `Size`, or percent of the memory that there is.
-    Share,
-    /// The name of a file.
-    File,
-    /// Names of functions.
-    Names,
-}
+const FLAG: &str = "0 or 1";
+const FILE: &str = "the name of a file, of at most 255 bytes";
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +52,8 @@ pub struct Entry {
     pub name: &'static str,
     /// Default, as it would be written.
     pub default: &'static str,
-    /// What a value looks like.
-    pub kind: Kind,
+    /// The values that it takes, as they follow "is not" in a message.
+    pub values: &'static str,
     /// One line for a person.
     pub doc: &'static str,
 }
@@ -89,169 +63,151 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_PARTITIONS",
         default: if SECURE { "exact" } else { "64" },
-        kind: Kind::Partitions,
+        values: "a number from 1 to 4096, exact or exact:NUMBER",
         doc: "a number: plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. exact: each call site gets its own plot until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the secure build and with TOFT_WRAPPERS (docs/sites.md)",
     },
     Entry {
         name: "TOFT_ON_MISUSE",
         default: "abort",
-        kind: Kind::Word(ON_MISUSE),
+        values: "abort, warn or ignore",
         doc: "what follows a bad call: it is reported and the process ends; it is reported and otherwise ignored; or it is counted and ignored. The secure build always ends the process",
-    },
-    Entry {
-        name: "TOFT_LARGE_KEEP",
-        default: "none",
-        kind: Kind::Size,
-        doc: "most bytes of freed large blocks that stay resident for reuse; in any case no more than were in use a moment ago, and not for longer than TOFT_DECAY says (docs/memory.md)",
     },
     Entry {
         name: "TOFT_WRAPPERS",
         default: "none",
-        kind: Kind::Names,
+        values: "names of functions with commas between them, of at most 255 bytes",
         doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Each call site gets its own plot then, unless TOFT_PARTITIONS is set (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",
         default: "auto",
-        kind: Kind::Word(RECLAIM),
+        values: "auto, thread, calls or off",
         doc: "what returns idle memory to the OS: a thread of the library, once the program has 16 MiB (auto: in a container once it is known that its filter allows that, docs/failure-modes.md; thread: even before); calls of malloc and free; or nothing",
     },
     Entry {
         name: "TOFT_DECAY",
         default: if SECURE { "250" } else { "100" },
-        kind: Kind::Number(0, DECAY_MAX),
+        values: "a number from 0 to 86400000",
         doc: "milliseconds that free memory must be idle before it is returned to the OS; at most three times as long passes. In the secure build, where new pages cost more, the default is 250",
     },
     Entry {
         name: "TOFT_HINTS",
         default: "none",
-        kind: Kind::File,
+        values: FILE,
         doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and a number in TOFT_PARTITIONS come before it. Not for the secure build, in which each call site is apart (docs/hints.md)",
     },
     Entry {
         name: "TOFT_COMPACT",
         default: "0",
-        kind: Kind::Flag,
+        values: FLAG,
         doc: "let sparse slabs share pages, on request and where they are idle (docs/compaction.md)",
     },
     Entry {
         name: "TOFT_LIMIT",
         default: "none",
-        kind: Kind::Share,
+        values: "a size such as 512m or 2g, or a share such as 80%",
         doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM",
     },
     Entry {
         name: "TOFT_COLD",
         default: "0",
-        kind: Kind::Number(0, COLD_MAX),
+        values: "a number from 0 to 2592000",
         doc: "seconds after which unused live memory is sent to swap; at most twice as long passes; 0 is never",
     },
     Entry {
         name: "TOFT_HUGE",
         default: "off",
-        kind: Kind::Word(HUGE),
+        values: "off, dense or kernel",
         doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
     },
     Entry {
         name: "TOFT_MAPPINGS",
         default: "none",
-        kind: Kind::List(MAPPINGS),
+        values: "populate, lock or names, or several with commas between them",
         doc: "what is done for whatever is mapped. populate: it gets its pages at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out. lock: pages of blocks never go to swap once they are touched; a refusal is reported once. names: it has a name in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_PKEY",
         default: "0",
-        kind: Kind::Flag,
+        values: FLAG,
         doc: "in the secure build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); without one, a line says so once",
     },
     Entry {
         name: "TOFT_SCOPE",
         default: "children",
-        kind: Kind::Word(&["program", "children"]),
+        values: "program or children",
         doc: "whether child processes inherit the library",
     },
     Entry {
         name: "TOFT_DEEPBIND",
         default: "1",
-        kind: Kind::Flag,
+        values: FLAG,
         doc: "libraries that are opened with RTLD_DEEPBIND allocate from Toft; 0: from the C library, as the flag asks, and a block that crosses ends the process. The secure build does not take 0 (docs/failure-modes.md)",
     },
     Entry {
         name: "TOFT_REPORT_FD",
         default: "none",
-        kind: Kind::Descriptor,
+        values: "the number of an open file descriptor",
         doc: "descriptor to which the library says that it is in place (used by `toft run`)",
     },
     Entry {
         name: "TOFT_REPORT",
         default: "auto",
-        kind: Kind::Word(REPORT),
-        doc: "what is reported of a bad call: one line; that and the callers, by file and offset; or the second where it ends the process and no filter of system calls can forbid it (docs/reports.md)",
-    },
-    Entry {
-        name: "TOFT_REPORT_FILE",
-        default: "none",
-        kind: Kind::File,
-        doc: "file to which each report is appended as a line of JSON, for `toft explain`",
+        values: "auto, line or full; or a file such as /tmp/reports; or both, as line,/tmp/reports",
+        doc: "what is reported of a bad call. line: one line. full: the callers as well, by file and offset. auto: that, where it ends the process and no filter of system calls can forbid it. A file, whose name contains a /: each report is appended to it as a line of JSON, for `toft explain` (docs/reports.md)",
     },
     Entry {
         name: "TOFT_GUARDED",
         default: "0",
-        kind: Kind::Number(0, GUARDED_MAX),
-        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; at most 1024 such blocks at once; 0 is none, 1 every one for which there is room (docs/guarded.md)",
+        values: "a number from 0 to 1000000000, uninit or uninit:NUMBER",
+        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; at most 1024 such blocks at once; 0 is none, 1 every one for which there is room (docs/guarded.md). uninit: reads of a page that the program has not written are reported as well, of every block or of one in the number behind the colon; needs userfaultfd with the kernel's accesses (docs/uninitialised.md)",
     },
     Entry {
         name: "TOFT_FILL",
         default: "off",
-        kind: Kind::Word(FILL),
+        values: "off, alloc, free or alloc,free",
         doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The full secure build always clears both, and the light one does not know it",
     },
     Entry {
         name: "TOFT_VERIFY",
         default: "0",
-        kind: Kind::NumberOr(0, VERIFY_MAX, VERIFY_EXIT),
+        values: "a number from 0 to 1000000000, or exit",
         doc: "exit: verify the heap when the program ends, as toft_verify() does, for at most 50 ms or 1 % of the processor time that it has used; the default in toft run --secure. A number: each time that all threads have made this number of allocations as well, and without a bound; every call is then a slow one. 0 is never",
     },
     Entry {
         name: "TOFT_DANGLING",
         default: "0",
-        kind: Kind::Number(0, DANGLING_MAX),
+        values: "a number from 0 to 1000000000",
         doc: "look for words that lead into freed blocks, as toft_dangling() does: 0 is never, 1 at exit, more at exit and after each such number of allocations of all threads; every call is then a slow one (docs/dangling.md)",
-    },
-    Entry {
-        name: "TOFT_UNINIT",
-        default: "0",
-        kind: Kind::Number(0, GUARDED_MAX),
-        doc: "one allocation in about this number is a guarded block, and it is reported if the program reads a page of it that it has not written; needs userfaultfd with the kernel's accesses; 0 is none, 1 every one for which there is room (docs/uninitialised.md)",
     },
     Entry {
         name: "TOFT_LEAKS",
         default: "0",
-        kind: Kind::Word(LEAKS),
+        values: "0, 1 or all",
         doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has its own partition then, as with TOFT_PARTITIONS=exact (docs/leaks.md)",
     },
     Entry {
         name: "TOFT_PROFILE",
         default: "none",
-        kind: Kind::File,
+        values: FILE,
         doc: "file into which the live memory is written at exit, by call site, for `toft report`; %p stands for the process's number, without it a child that was forked writes into FILE.PID; each call site has its own partition then (docs/profiles.md)",
     },
     Entry {
         name: "TOFT_PROFILE_AT",
         default: "none",
-        kind: Kind::Moments,
+        values: "signal:NUMBER or growth:SIZE, or both with a comma between them",
         doc: "when TOFT_PROFILE is written before the exit, too, each time into the next of FILE.1, FILE.2 and so on. signal:NUMBER: at each such signal. growth:SIZE: each time that the heap has grown by so much. Both with a comma, as signal:12,growth:1g",
     },
     Entry {
         name: "TOFT_SAMPLE",
         default: "0",
-        kind: Kind::Size,
+        values: "a size such as 64k, 8m or 1g",
         doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; also from one allocation that the probes of a tracer report to the next, 512k for those if this is 0 (docs/probes.md); 0 is none; not in the secure build (docs/samples.md)",
     },
     Entry {
         name: "TOFT_STATS",
         default: "0",
-        kind: Kind::Flag,
+        values: FLAG,
         doc: "write statistics at exit, to the report descriptor or to stderr",
     },
 ];

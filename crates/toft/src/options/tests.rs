@@ -1,6 +1,6 @@
 //! Each option has an example that changes something, and values that are refused.
 
-use super::{LimitTo, Options, Problem, REMOVED, SiteMode, TABLE};
+use super::{LimitTo, Options, Problem, REMOVED, Report, SiteMode, TABLE};
 use crate::policy::{SECURE, WIPE};
 
 #[test]
@@ -26,7 +26,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_PARTITIONS=exact:5",
     "TOFT_WRAPPERS=xmalloc",
     "TOFT_WRAPPERS=auto",
-    "TOFT_LARGE_KEEP=1k",
     "TOFT_RECLAIM=calls",
     "TOFT_DECAY=7",
     "TOFT_LIMIT=80%",
@@ -39,8 +38,10 @@ const EXAMPLES: &[&str] = &[
     "TOFT_SCOPE=program",
     "TOFT_REPORT_FD=7",
     "TOFT_REPORT=line",
-    "TOFT_REPORT_FILE=/tmp/reports",
+    "TOFT_REPORT=/tmp/reports",
+    "TOFT_REPORT=full,/tmp/reports",
     "TOFT_GUARDED=1",
+    "TOFT_GUARDED=uninit",
     "TOFT_VERIFY=1",
     "TOFT_VERIFY=exit",
     "TOFT_LEAKS=1",
@@ -51,7 +52,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_STATS=1",
     "TOFT_DANGLING=1",
     "TOFT_DANGLING=2",
-    "TOFT_UNINIT=1",
 ];
 
 /// What the secure build tells, and does not need.
@@ -111,7 +111,7 @@ fn removed_names_are_in_no_table_and_change_nothing() {
         assert!(matches!(taken, Err(Problem::Removed(_))), "{}", removed.name);
         assert_eq!(options, Options::DEFAULT, "{}", removed.name);
         // A variable that is named for use is in the table.
-        let used = removed.instead.split('=').next().unwrap();
+        let used = removed.instead.split(['=', ',']).next().unwrap();
         let known = TABLE.iter().any(|entry| entry.name == used);
         assert!(removed.instead.is_empty() || known, "{}", removed.name);
     }
@@ -163,6 +163,50 @@ fn profiles_are_written_at_a_signal_and_at_growth() {
 }
 
 #[test]
+fn guarded_blocks_may_report_reads_of_what_was_not_written() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_GUARDED={text}").as_bytes()).unwrap();
+        (options.uninit, options.guarded)
+    };
+    assert_eq!(of("5000"), (false, 5000));
+    assert_eq!(of("uninit"), (true, 1));
+    assert_eq!(of("uninit:5000"), (true, 5000));
+    assert_eq!(of("uninit:0"), (true, 0));
+}
+
+#[test]
+fn reports_have_a_word_and_a_file() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_REPORT={text}").as_bytes()).unwrap();
+        let file = options.report_file.map(|name| name.as_c_str().to_str().unwrap().to_owned());
+        (options.report, file)
+    };
+    let file = |name: &str| Some(name.to_owned());
+    assert_eq!(of("line"), (Report::Line, None));
+    assert_eq!(of("/tmp/a,b"), (Report::Auto, file("/tmp/a,b")));
+    assert_eq!(of("./full"), (Report::Auto, file("./full")));
+    assert_eq!(of("full,/tmp/a,b"), (Report::Full, file("/tmp/a,b")));
+    assert_eq!(of("auto,./a"), (Report::Auto, file("./a")));
+}
+
+/// The bounds that the table states are those that values are held to.
+#[test]
+fn stated_bounds_are_the_bounds() {
+    let mut stated = 0;
+    for entry in TABLE.iter().filter(|entry| entry.values.starts_with("a number from ")) {
+        let words: Vec<&str> = entry.values.split([' ', ',']).collect();
+        let [least, most] = [words[3], words[5]].map(|word| word.parse::<usize>().unwrap());
+        let take = |n: usize| take(&format!("{}={n}", entry.name)).0.is_ok();
+        assert!(take(least) && take(most) && !take(most + 1), "{}", entry.name);
+        assert!(least == 0 || !take(least - 1), "{}", entry.name);
+        stated += 1;
+    }
+    assert!(stated > 4);
+}
+
+#[test]
 fn limits_are_bytes_or_a_share_of_what_there_is() {
     let limit = |text: &str, there_is: Option<usize>| {
         let mut options = Options::DEFAULT;
@@ -188,8 +232,8 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_PARTITIONS=abc",
         "TOFT_PARTITIONS=",
         "TOFT_ON_MISUSE=log",
-        "TOFT_LARGE_KEEP=1x",
-        "TOFT_LARGE_KEEP=99999999999999999999",
+        "TOFT_SAMPLE=1x",
+        "TOFT_SAMPLE=99999999999999999999",
         "TOFT_PARTITIONS=auto",
         "TOFT_PARTITIONS=exact:",
         "TOFT_PARTITIONS=exact:0",
@@ -234,9 +278,15 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_FILL=1",
         "TOFT_VERIFY=often",
         "TOFT_DANGLING=exit",
-        "TOFT_UNINIT=-1",
         "TOFT_GUARDED=-1",
-        "TOFT_REPORT_FILE=",
+        "TOFT_GUARDED=1000000001",
+        "TOFT_GUARDED=uninit:",
+        "TOFT_GUARDED=uninit:1000000001",
+        "TOFT_GUARDED=uninit8",
+        "TOFT_REPORT=",
+        "TOFT_REPORT=full,",
+        "TOFT_REPORT=full,reports",
+        "TOFT_REPORT=fulll,reports",
     ] {
         let problem = options.take(text.as_bytes());
         assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");

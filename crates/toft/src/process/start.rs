@@ -9,7 +9,7 @@ use crate::allocator::{
     is_ready, toft_root,
 };
 use crate::guarded::Guarded;
-use crate::options::{Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, Problem, SiteMode};
+use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
@@ -255,12 +255,12 @@ fn table_key(options: &Options) -> u32 {
 /// The pool of sampled blocks, where there is to be one.
 fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
     let options = allocator.options();
-    if options.sampled() == 0 {
+    if options.guarded == 0 {
         return None;
     }
     let os = allocator.os();
     let random = os.random().ok()?;
-    match Guarded::new(Guarded::PLACES, options.sampled(), os.page_size(), random) {
+    match Guarded::new(Guarded::PLACES, options.guarded, os.page_size(), random) {
         Ok(guarded) => Some(guarded),
         Err(_) => {
             os.report(b"toft: TOFT_GUARDED: there is no address space for the pool; it is off\n");
@@ -293,53 +293,7 @@ fn complain(variable: &[u8], problem: Problem) {
             line.text(entry.default);
         }
         Problem::BadValue(entry) => {
-            line.text("toft: ").raw(variable).text(" is not ");
-            match entry.kind {
-                crate::options::Kind::Number(low, high) => {
-                    line.text("a number from ").number(low as u64);
-                    line.text(" to ").number(high as u64);
-                }
-                crate::options::Kind::NumberOr(low, high, word) => {
-                    line.text("a number from ").number(low as u64);
-                    line.text(" to ").number(high as u64).text(" or ").text(word);
-                }
-                crate::options::Kind::Partitions => {
-                    line.text("a number from 1 to ").number(PARTITIONS_MAX as u64);
-                    line.text(", exact or exact:NUMBER");
-                }
-                crate::options::Kind::Size => {
-                    line.text("a size such as 64k, 8m or 1g");
-                }
-                crate::options::Kind::Share => {
-                    line.text("a size such as 512m or 2g, or a share such as 80%");
-                }
-                crate::options::Kind::Word(words) => {
-                    for (i, word) in words.iter().enumerate() {
-                        line.text(if i == 0 { "" } else { " or " }).text(word);
-                    }
-                }
-                crate::options::Kind::List(words) => {
-                    for (i, word) in words.iter().enumerate() {
-                        line.text(if i == 0 { "" } else { " or " }).text(word);
-                    }
-                    line.text(", or several with commas between them");
-                }
-                crate::options::Kind::Moments => {
-                    line.text("signal:NUMBER or growth:SIZE, or both with a comma between them");
-                }
-                crate::options::Kind::Flag => {
-                    line.text("1 or 0");
-                }
-                crate::options::Kind::Descriptor => {
-                    line.text("a file descriptor");
-                }
-                crate::options::Kind::Names => {
-                    line.text("names of functions with commas between them, of at most 255 bytes");
-                }
-                crate::options::Kind::File => {
-                    line.text("the name of a file, of at most 255 bytes");
-                }
-            }
+            line.text("toft: ").raw(variable).text(" is not ").text(entry.values);
             line.text("; using ").text(entry.default);
         }
     }

@@ -1,7 +1,7 @@
 //! The details of a report, after its first line: the caller, the block, and where it was allocated
 //! and freed.
 //!
-//! The details are text on stderr, and a line of JSON in the file that `TOFT_REPORT_FILE` names.
+//! The details are text on stderr, and a line of JSON in the file that `TOFT_REPORT` names.
 //! Code is named by file, offset and build-id. `toft explain` turns these into functions and lines.
 
 use crate::allocator::{Allocator, Found};

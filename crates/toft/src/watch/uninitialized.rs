@@ -1,4 +1,4 @@
-//! Reports reads of uninitialized memory: `TOFT_UNINIT`.
+//! Reports reads of uninitialized memory: `TOFT_GUARDED=uninit`.
 //!
 //! The watcher is a thread of the library. The kernel notifies it of each first access to a page of
 //! a watched block (`guarded/watch.rs`). The watcher's response depends on the access:
@@ -27,7 +27,7 @@ impl<O: Os> Allocator<O> {
     /// Returns the descriptor that reports reads, if requested and available. The first caller
     /// starts the watcher.
     pub(crate) fn watcher(&self) -> Option<i32> {
-        if self.options.uninit == 0 || !self.for_ever {
+        if !self.options.uninit || !self.for_ever {
             return None;
         }
         match self.guarded.watcher(process::pid()) {
@@ -57,7 +57,7 @@ impl<O: Os> Allocator<O> {
         self.guarded.set_watcher(None, process::pid());
         file.into_iter().for_each(process::close);
         self.os.report(
-            b"toft: TOFT_UNINIT: the system does not allow userfaultfd with the kernel's accesses; it is off\n",
+            b"toft: TOFT_GUARDED=uninit: the system does not allow userfaultfd with the kernel's accesses; no read is reported\n",
         );
         None
     }

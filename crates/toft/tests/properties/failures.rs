@@ -11,7 +11,7 @@ use toft::os::fake::{Fake, Fault, Machine, Request};
 use toft::os::{Error, Os};
 use toft::policy::SECURE;
 
-const OPTIONS: Options = Options { partitions: 4, large_keep: 1 << 20, ..Options::DEFAULT };
+const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
 
 /// Distance between the calls, and between the scripts, that are taken.
 const STRIDE: usize = if SECURE { 6 } else { 3 };
@@ -161,8 +161,7 @@ fn large_blocks_do_without_calls_that_fail() {
     for kind in [Request::Discard, Request::Relocate, Request::Extend, Request::Unmap] {
         for error in [Error::NoMemory, Error::Occupied, Error::Unsupported] {
             let fake = Fake::new(Machine::LARGE);
-            let options = Options { large_keep: usize::MAX, ..OPTIONS };
-            let mut world = World::new(fake.clone(), options).unwrap();
+            let mut world = World::new(fake.clone(), OPTIONS).unwrap();
             world.thoroughness = 16;
             world.undisturbed = false;
             fake.set_fault(Some(Fault::from(0).only(kind).with(error)));

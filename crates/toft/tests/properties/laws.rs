@@ -86,7 +86,7 @@ fn law_1_holds_where_sites_are_exact() {
     ignore = "the secure builds clear what is freed, or its canary"
 )]
 fn law_2_no_metadata_is_next_to_data() {
-    let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
+    let (fake, allocator) = allocator(Options::DEFAULT);
     let (mine, other) = (birth(&allocator), birth(&allocator));
     let site = code_address(3);
     let sizes = || Class::all().map(Class::size).chain([300_000, 2 << 20]);
@@ -191,7 +191,7 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
 )]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
+    let (fake, allocator) = allocator(Options::DEFAULT);
     let heap = birth(&allocator);
     let take = |mib: usize| {
         let address = allocator.allocate(heap, mib * MIB, code_address(3)).unwrap();
@@ -239,7 +239,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
 )]
 fn law_4_old_blocks_can_be_given_back() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
+    let (fake, allocator) = allocator(Options::DEFAULT);
     let heap = birth(&allocator);
     let blocks: Vec<usize> = (0..8)
         .map(|number| {

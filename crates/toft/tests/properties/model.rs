@@ -18,12 +18,7 @@ fn scripts(longest: usize) -> impl Strategy<Value = Vec<Op>> {
 
 fn options() -> impl Strategy<Value = Options> {
     let partitions = prop_oneof![Just(1), Just(2), Just(8), Just(64)];
-    let keep = prop_oneof![Just(0), Just(1 << 20), Just(8 << 20), Just(usize::MAX)];
-    (partitions, keep).prop_map(|(partitions, large_keep)| Options {
-        partitions,
-        large_keep,
-        ..Options::DEFAULT
-    })
+    partitions.prop_map(|partitions| Options { partitions, ..Options::DEFAULT })
 }
 
 fn run(machine: Machine, options: Options, script: &[Op]) -> World {

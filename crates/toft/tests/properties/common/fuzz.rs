@@ -11,7 +11,7 @@ const HEADER: usize = 4;
 /// A world as the first bytes say, and then operations.
 ///
 /// ```text
-/// byte 0  partitions (2 bits), bytes kept of large blocks (2), machine (2), kind of fault (2)
+/// byte 0  partitions (2 bits), unused (2), machine (2), kind of fault (2)
 /// byte 1  the seed
 /// byte 2  the call that fails
 /// byte 3  unused
@@ -20,11 +20,7 @@ pub fn core(bytes: &[u8]) {
     let Some((&[how, seed, call, _], operations)) = bytes.split_first_chunk::<HEADER>() else {
         return;
     };
-    let options = Options {
-        partitions: [1, 4, 16, 64][usize::from(how & 3)],
-        large_keep: [0, 1 << 20, 8 << 20, usize::MAX][usize::from(how >> 2 & 3)],
-        ..Options::DEFAULT
-    };
+    let options = Options { partitions: [1, 4, 16, 64][usize::from(how & 3)], ..Options::DEFAULT };
     let large = Machine { seed: seed.into(), ..Machine::LARGE };
     let machine = match how >> 4 & 3 {
         0 | 1 => large,
