@@ -229,8 +229,18 @@ impl Bins {
 
     /// Puts a slab that has free slots on the list, after the current slab.
     pub fn list(self, index: usize, slab: &Slab) {
-        let current = self.current(index);
         slab.relist();
+        self.join_after_current(index, slab);
+    }
+
+    /// Puts such a slab on the list. The caller has counted its live slots.
+    pub fn list_counted(self, index: usize, slab: &Slab, live: u32) {
+        slab.relist_counted(live);
+        self.join_after_current(index, slab);
+    }
+
+    fn join_after_current(self, index: usize, slab: &Slab) {
+        let current = self.current(index);
         if self.is_sentinel(current) {
             slab.set_next(0);
             self.set_current(index, address_of(slab));

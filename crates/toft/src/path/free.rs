@@ -277,7 +277,7 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().is_on();
         match slab.credit_spent(pressure) {
-            Spent::List => heap.relist(seat, slab),
+            Spent::List(live) => heap.relist_counted(seat, slab, live),
             Spent::Empty => self.part_with(heap, seat, slab),
             Spent::Nothing => {}
         }

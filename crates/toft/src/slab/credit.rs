@@ -1,7 +1,7 @@
 //! The credit of a slab: a counter of frees that reaches zero when the slab must be listed again,
 //! or may be empty. It costs free one instruction, which decrements it in place.
 
-use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
+use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
@@ -19,8 +19,8 @@ const RELIST_SHIFT: u32 = 2;
 pub enum Spent {
     /// Nothing.
     Nothing,
-    /// The slab must be put on its bin's list.
-    List,
+    /// The slab must be put on its bin's list. It has this number of live slots.
+    List(u32),
     /// No slot is live.
     Empty,
 }
@@ -67,8 +67,14 @@ impl Slab {
     /// Marks the slab as listed. From here on the credit watches for emptiness: it is the number of
     /// live slots, which must all be freed.
     pub fn relist(&self) {
+        self.relist_counted(self.held());
+    }
+
+    /// Marks the slab as listed. The caller has counted the live slots.
+    pub fn relist_counted(&self, live: u32) {
+        debug_assert_eq!(live, self.held());
         self.listed.store(1, Relaxed);
-        self.set_credit(self.held().max(1));
+        self.set_credit(live.max(1));
     }
 
     /// Prepares an empty slab to leave its owner: it has no claim, and is on no list.
@@ -85,8 +91,10 @@ impl Slab {
     /// only.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
-        let free: u32 = (0..GROUPS).map(|group| self.idle_bits(group).count_ones()).sum();
-        (self.slots() as u32).saturating_sub(free)
+        let slots = self.slots();
+        let groups = slots.div_ceil(GROUP_SLOTS).min(GROUPS);
+        let free: u32 = (0..groups).map(|group| self.idle_bits(group).count_ones()).sum();
+        (slots as u32).saturating_sub(free)
     }
 
     /// Returns what to do with a slab whose credit is spent. If `exact`, emptiness is reported as
@@ -94,7 +102,7 @@ impl Slab {
     pub fn credit_spent(&self, exact: bool) -> Spent {
         let held = self.held();
         if !self.is_listed() && held != 0 {
-            return Spent::List;
+            return Spent::List(held);
         }
         self.set_credit(held.max(if exact { 1 } else { LISTED_MIN * self.slots() as u32 }));
         if held == 0 { Spent::Empty } else { Spent::Nothing }
@@ -228,7 +236,7 @@ impl Slab {
                 self.set_credit(missing);
                 Spent::Nothing
             }
-            _ => Spent::List,
+            _ => Spent::List(held),
         }
     }
 

@@ -27,7 +27,8 @@ impl Heap {
             match slab.collect(|slot| bad(slab, slot)) {
                 Spent::Nothing => {}
                 Spent::Empty if slab.is_listed() => empty(slab),
-                Spent::List | Spent::Empty => bins.list(Heap::bin_of(slab), slab),
+                Spent::List(live) => bins.list_counted(Heap::bin_of(slab), slab, live),
+                Spent::Empty => bins.list(Heap::bin_of(slab), slab),
             }
             any = true;
         });
@@ -78,6 +79,11 @@ impl Heap {
     /// Lists a slab that has enough free slots again.
     pub fn relist(&self, _seat: &Seat, slab: &Slab) {
         self.bins().list(Heap::bin_of(slab), slab);
+    }
+
+    /// Lists such a slab. The caller has counted its live slots.
+    pub fn relist_counted(&self, _seat: &Seat, slab: &Slab, live: u32) {
+        self.bins().list_counted(Heap::bin_of(slab), slab, live);
     }
 
     /// Takes over one slab of a bin of heap `orphan`, which the caller holds. Takes only one,
