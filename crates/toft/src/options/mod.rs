@@ -1,11 +1,13 @@
 //! L0: the options, as one table that the parser, the defaults and the documentation share.
 //!
 //! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
-//! `parse.rs` how they are read, `removed.rs` the names that were removed.
+//! `parse.rs` how they are read, `removed.rs` the names that were removed, `rust_names.rs` the
+//! functions of Rust's libraries.
 
 mod in_force;
 mod parse;
 mod removed;
+mod rust_names;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
+use super::rust_names::allocates_for_its_caller;
 use super::table::REPORT;
 use super::{
     Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Removed, Report, SIGNAL_MAX, SiteMode, TABLE,
@@ -164,30 +165,12 @@ impl FileName {
 }
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
-/// for anything, and `rust` for what allocates in every Rust program. `auto` is none of a function:
-/// it says that more are to be found.
+/// for anything, and `rust` for what allocates in every Rust program (`rust_names.rs`). `auto` is
+/// none of a function: it says that more are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,
 }
-
-/// What stands between a Rust program's code and malloc, by parts of its names.
-const RUST: [&[u8]; 13] = [
-    b"*__rust_alloc*",
-    b"*__rust_realloc*",
-    b"*__rdl_alloc*",
-    b"*__rdl_realloc*",
-    b"*__rg_alloc*",
-    b"*__rg_realloc*",
-    b"*finish_grow*",
-    b"*exchange_malloc*",
-    b"*raw_vec*",
-    b"*GlobalAlloc*",
-    // `alloc::alloc::alloc`, `realloc` and `Global`, in both manglings.
-    b"*5alloc5alloc*",
-    b"*5alloc7realloc*",
-    b"*5alloc6Global*",
-];
 
 impl Names {
     fn patterns(&self) -> impl Iterator<Item = &[u8]> {
@@ -207,7 +190,7 @@ impl Names {
     /// Whether one of them fits a function's name.
     pub fn fit(&self, name: &[u8]) -> bool {
         self.patterns().any(|pattern| match pattern {
-            b"rust" => RUST.iter().any(|pattern| fits(pattern, name)),
+            b"rust" => allocates_for_its_caller(name),
             b"auto" => false,
             pattern => fits(pattern, name),
         })
@@ -275,7 +258,6 @@ mod tests {
         assert!(fit("*malloc", "xmalloc") && fit("x*", "xmalloc") && fit("x*l*c", "xmalloc"));
         assert!(fit("*ab*ab", "abxabab") && !fit("*ab*ab", "ab") && !fit("x*d", "xmalloc"));
         assert!(fit("rust", "__rust_alloc") && fit("a,rust", "_ZN5alloc7raw_vec11finish_grow17hE"));
-        assert!(fit("rust", "_ZN5alloc5alloc6Global17grow_impl_runtime17h14bb3a5b8867a4bfE"));
         assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
         assert!(!fit("auto", "auto") && fit("auto,auto*", "auto"));
         let of = |list: &str| {

@@ -110,9 +110,7 @@ fn malloc_slow<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     }
 }
 
-/// Allocates for a site that this thread does not remember, or that is in a wrapper of malloc. Such
-/// a call needs the place of the program's return address. It is at `stack`, or [`NEW_WORDS`] words
-/// above if a form of `operator new` called malloc.
+/// Allocates for a site that this thread does not remember, or that is in a wrapper of malloc.
 pub(crate) fn through_from<C: Caller>(
     caller: C,
     index: usize,
@@ -120,23 +118,33 @@ pub(crate) fn through_from<C: Caller>(
     stack: usize,
     frame: usize,
 ) -> Pointer {
-    const NEW: usize = NEW_WORDS * size_of::<usize>();
-    let top = [stack, stack.wrapping_add(NEW)].into_iter().find(|&stack| {
-        // SAFETY: words of this thread's stack: the frames of the calling functions are longer.
-        stack > NEW && unsafe { Place { stack, frame }.site() } == site
-    });
     let (allocator, heap) = (caller.allocator(), caller.heap());
-    let site = match top {
-        Some(stack) if allocator.wrappers.are_there() => {
-            allocator.site_behind(heap, Place { stack, frame })
-        }
-        _ => site,
-    };
+    let site = site_above(allocator, heap, site, stack, frame);
     let row = allocator.row(heap, site);
     match heap.pop(row + index) {
         Some(address) => with_exposed_provenance_mut(address),
         None => malloc_refill(caller, row + index, site, heap),
     }
+}
+
+/// Returns the site of a call: the return address `site`, or the one above if that is in a wrapper.
+/// Its place is at `stack`, or [`NEW_WORDS`] words above if a form of `operator new` called malloc.
+fn site_above<O: Os>(
+    allocator: &Allocator<O>,
+    heap: &Heap,
+    site: usize,
+    stack: usize,
+    frame: usize,
+) -> usize {
+    const NEW: usize = NEW_WORDS * size_of::<usize>();
+    if !allocator.wrappers.are_there() {
+        return site;
+    }
+    let top = [stack, stack.wrapping_add(NEW)].into_iter().find(|&stack| {
+        // SAFETY: words of this thread's stack: the frames of the calling functions are longer.
+        stack > NEW && unsafe { Place { stack, frame }.site() } == site
+    });
+    top.map_or(site, |stack| allocator.site_behind(heap, Place { stack, frame }))
 }
 
 /// Allocates from a new claim of the bin's current slab, which usually has free slots. The function
@@ -217,13 +225,14 @@ fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
 #[cold]
 #[inline(never)]
 fn malloc_large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
-    if probes::wants_allocations() {
+    if probes::wants_allocations() || caller.allocator().wrappers.are_there() {
         return caller.large(size, site);
     }
     large(caller, size, site)
 }
 
-/// Allocates like `malloc_large`, while a probe or the sampler follows allocations.
+/// Allocates like `malloc_large`, for the call site above a wrapper, and while a probe or the
+/// sampler follows allocations.
 pub(crate) fn large_from<C: Caller>(
     caller: C,
     size: usize,
@@ -231,7 +240,10 @@ pub(crate) fn large_from<C: Caller>(
     stack: usize,
     frame: usize,
 ) -> Pointer {
-    with_call_place(caller, stack, frame, || large(caller, size, site))
+    with_call_place(caller, stack, frame, || {
+        let above = |heap| site_above(caller.allocator(), heap, site, stack, frame);
+        large(caller, size, caller.heap_or_start().map_or(site, above))
+    })
 }
 
 /// Allocates a block with a separate extent.

@@ -7,8 +7,8 @@
 //! that caller's return address. From then on, one load finds it.
 //!
 //! ```text
-//! record   (start, end)       a function that is looked through
-//!          (start, end | 1)   code whose symbols were read
+//! record   (start, end, 0)            a function that is looked through
+//!          (start, end | 1, table)    code whose symbols were read, and its unwind table
 //! ```
 //!
 //! Records are only added. A record of zeros is not written yet. If two threads read the same file,
@@ -18,7 +18,8 @@ use crate::options::Names;
 use crate::os::Os;
 use crate::region::{Carve, STEP};
 use crate::report::{
-    Base, Frame, Module, Pointer, for_each_function, frame_of, is_return, module_of,
+    Base, Frame, Module, Pointer, describe, for_each_function, frame_of, is_return, module_of,
+    table_of,
 };
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
@@ -122,6 +123,16 @@ impl Place {
 struct Record {
     start: AtomicUsize,
     end: AtomicUsize,
+    table: AtomicUsize,
+}
+
+/// What the records tell of a site in code whose symbols were read.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// True if the site is in a wrapper.
+    wraps: bool,
+    /// The unwind table of the code, or zero if it is unknown or has none.
+    table: usize,
 }
 
 /// Lives in the metadata tables, zero at first.
@@ -192,7 +203,7 @@ impl Wrappers {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    fn add(&self, os: &impl Os, start: usize, end: usize) {
+    fn add(&self, os: &impl Os, start: usize, end: usize, table: usize) {
         let state = self.state();
         let number = state.count.fetch_add(1, Relaxed) as usize;
         let bytes = (number + 1) * size_of::<Record>();
@@ -204,15 +215,16 @@ impl Wrappers {
         }
         let record = self.record(number);
         record.start.store(start, Relaxed);
+        record.table.store(table, Relaxed);
         // publish record: pairs with the load in `of_site`.
         record.end.store(end, Release);
     }
 
-    /// Returns true if a site is in a wrapper, or `None` if the symbols there were not read.
-    fn of_site(&self, site: usize) -> Option<bool> {
+    /// Returns what is known of a site, or `None` if the symbols there were not read.
+    fn of_site(&self, site: usize) -> Option<Known> {
         let state = self.state();
         let mapped = state.records.mapped() / size_of::<Record>();
-        let mut known = None;
+        let (mut wraps, mut read) = (false, None);
         for number in 0..mapped.min(state.count.load(Acquire) as usize) {
             let record = self.record(number);
             let end = record.end.load(Acquire);
@@ -221,11 +233,13 @@ impl Wrappers {
                 continue;
             }
             if end & 1 == 0 {
-                return Some(true);
+                wraps = true;
+            } else {
+                read = Some(record.table.load(Relaxed));
             }
-            known = Some(false);
         }
-        known
+        // Another thread may be reading the symbols: then the function is there and its code is not.
+        (wraps || read.is_some()).then(|| Known { wraps, table: read.unwrap_or(0) })
     }
 
     /// Returns the code of a new site, if it is in a wrapper that was named and can be looked
@@ -240,19 +254,23 @@ impl Wrappers {
         site: usize,
         by_frame: impl FnOnce() -> bool,
     ) -> Option<usize> {
-        let module = match self.of_site(site) {
-            Some(false) => return None,
-            Some(true) => module_of(site)?,
+        let known = match self.of_site(site) {
+            Some(known) => known,
             None if self.state().full.load(Relaxed) != 0 => return None,
             None => {
-                let module = module_of(site)?;
-                self.read_symbols(os, names, &module);
-                self.of_site(site).filter(|&wraps| wraps)?;
-                module
+                self.read_symbols(os, names, &module_of(site)?);
+                self.of_site(site)?
             }
         };
-        let code =
-            code_of_frame(frame_of(&module, site)).or_else(|| by_frame().then_some(BY_FRAME))?;
+        if !known.wraps {
+            return None;
+        }
+        // To find the file of each site would take longer than all else.
+        let frame = match known.table {
+            0 => frame_of(&module_of(site)?, site),
+            table => describe(table, site).and_then(|description| description.frame),
+        };
+        let code = code_of_frame(frame).or_else(|| by_frame().then_some(BY_FRAME))?;
         self.state().sites.fetch_add(1, Relaxed);
         Some(code)
     }
@@ -260,12 +278,12 @@ impl Wrappers {
     fn read_symbols(&self, os: &impl Os, names: &Names, module: &Module) {
         for_each_function(module, |name, start, end| {
             if names.fit(name) {
-                self.add(os, start, (end + 1) & !1);
+                self.add(os, start, (end + 1) & !1, 0);
             }
         });
         // Added even if the symbols could not be read, so that no thread tries again.
         let (start, end) = module.text;
-        self.add(os, start, end | 1);
+        self.add(os, start, end | 1, table_of(module).unwrap_or(0));
     }
 
     /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.

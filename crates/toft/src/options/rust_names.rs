@@ -1,0 +1,125 @@
+//! Which functions `rust` in `TOFT_WRAPPERS` stands for: those of Rust's libraries that allocate
+//! for their caller.
+//!
+//! A mangled name begins with the path of its function, so the crate and the module decide. The
+//! rest of the name may have any crate's types in it and does not count.
+//!
+//! ```text
+//! _RNvNtNtCslNYArtu3iFV_5alloc3fmt6format         alloc::fmt::format
+//! _ZN5alloc3fmt6format17h2f4bE                    the same in the older form
+//! _ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE
+//! ```
+
+/// The modules: each crate with its length, as both forms have it. Left out is what calls the
+/// program's own functions and may contain them inlined: `core::ops`, `core::slice::sort`,
+/// `std::thread`.
+const MODULES: [&[u8]; 11] = [
+    b"5alloc",
+    b"9hashbrown",
+    b"7___rustc",
+    b"4core3fmt",
+    b"4core4iter",
+    b"3std2fs",
+    b"3std2io",
+    b"3std3env",
+    b"3std3ffi",
+    b"3std4path",
+    b"3std11collections",
+];
+
+/// The types whose trait implementations are meant, as the older form has them.
+const TYPES: [&[u8]; 5] = [b"alloc..", b"hashbrown..", b"core..fmt..", b"core..iter..", b"std.."];
+
+/// The traits of them.
+const TRAITS: [&[u8]; 4] = [b"alloc..", b"hashbrown..", b"core..", b"std.."];
+
+/// What the compiler makes itself, and the methods of a global allocator.
+const BEGINNINGS: [&[u8]; 4] = [b"__rust_alloc", b"__rust_realloc", b"__rdl_", b"__rg_"];
+const ALLOCATOR: &[u8] = b"GlobalAlloc";
+/// A closure of the program that a library calls may be all that such a function contains.
+const CLOSURE: &[u8] = b"9call_once";
+
+/// Returns true if the function with this name allocates for its caller.
+pub(super) fn allocates_for_its_caller(name: &[u8]) -> bool {
+    let is_of_library = if let Some(path) = name.strip_prefix(b"_R") {
+        crate_in(path).is_some_and(|rest| begins(rest, &MODULES))
+    } else if let Some(path) = name.strip_prefix(b"_ZN") {
+        begins(path, &MODULES) || is_implementation(path)
+    } else {
+        begins(name, &BEGINNINGS)
+    };
+    is_of_library && after(name, CLOSURE).is_none() || after(name, ALLOCATOR).is_some()
+}
+
+/// Returns the part of a path in the newer form from the name of its first crate on. `Cs`, a
+/// number and `_` are before it.
+fn crate_in(path: &[u8]) -> Option<&[u8]> {
+    let number = after(path, b"Cs")?;
+    after(number, b"_")
+}
+
+/// Returns true if a path in the older form is that of a trait's method for a type.
+fn is_implementation(path: &[u8]) -> bool {
+    let digits = path.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let path = path.get(digits..).unwrap_or(&[]);
+    let Some(subject) = path.strip_prefix(b"_$LT$") else { return false };
+    let subject = subject.strip_prefix(b"$RF$").unwrap_or(subject);
+    begins(subject, &TYPES) && after(subject, b"$u20$as$u20$").is_some_and(|of| begins(of, &TRAITS))
+}
+
+fn begins(text: &[u8], beginnings: &[&[u8]]) -> bool {
+    beginnings.iter().any(|beginning| text.starts_with(beginning))
+}
+
+/// Returns what follows the first `part` of a text.
+fn after<'a>(text: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
+    let at = text.windows(part.len()).position(|window| window == part)?;
+    text.get(at + part.len()..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_libraries_allocate_for_their_caller() {
+        for name in [
+            "__rust_alloc",
+            "__rdl_alloc_zeroed",
+            "_RNvCs5QKde7ScR4H_7___rustc12___rust_alloc",
+            "_RNvMs2_NtCslNYArtu3iFV_5alloc7raw_vecNtB5_11RawVecInner11finish_grow",
+            "_RNvNvNtCslNYArtu3iFV_5alloc3fmt6format12format_inner",
+            "_RINvMs6_NtCsaEcLY7f4FNL_9hashbrown3rawINtB6_8RawTableRNtCscp_9gix_index5EntryE14reserve_rehash",
+            "_RNvXs_NtNtCslNYArtu3iFV_5alloc3vec14spec_from_iterINtB6_3VecNtCs1_3app4NodeE9from_iter",
+            "_ZN5alloc7raw_vec11finish_grow17h2c4fE",
+            "_ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0E",
+            "_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
+            "_ZN63_$LT$$RF$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
+            "_ZN4core3fmt5write17h0E",
+            "_RNvXs_Cs1_3appNtB4_5CountNtNtNtCs2_4core5alloc6global11GlobalAlloc5alloc",
+        ] {
+            assert!(allocates_for_its_caller(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_of_the_program_and_what_contains_them_do_not() {
+        for name in [
+            "malloc",
+            "main",
+            "rust",
+            "_R",
+            "_RNvCs",
+            "_ZN",
+            "_RNvCs1_3app5parse",
+            "_RINvCs1_3app4growINtNtCs2_5alloc3vec3VecNtNtB4_5alloc6GlobalEE",
+            "_ZN3app5alloc17h0E",
+            "_ZN57_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$app..Grow$GT$4grow17h0E",
+            "_ZN45_$LT$app..Node$u20$as$u20$core..clone..Clone$GT$5clone17h0E",
+            "_RINvNtNtCs1_3std3sys9backtrace28___rust_begin_short_backtraceNCNvCs2_3app4main0uE",
+            "_RNSNvYNCNvCs2_5alloc4main0INtNtNtCs1_4core3ops8function6FnOnceuE9call_once6vtable",
+        ] {
+            assert!(!allocates_for_its_caller(name.as_bytes()), "{name}");
+        }
+    }
+}
