@@ -89,6 +89,11 @@ impl Symbols {
         self.aligned |= aligned.contains(&name);
     }
 
+    /// Whether Rust code allocates by malloc here.
+    pub fn rust_by_malloc(&self) -> bool {
+        self.rust && self.found().is_none()
+    }
+
     /// The allocator of a program without symbols, by its constants.
     pub fn found_in(&self, constants: &[u8]) -> Option<String> {
         let saying = in_constants(constants).map(str::to_owned);

@@ -44,6 +44,8 @@ pub struct Facts {
     pub exports_malloc: bool,
     /// What shows that an allocator is linked in.
     pub own_malloc: Option<String>,
+    /// It has Rust code with symbols, which allocates by malloc.
+    pub rust: bool,
     /// The libraries it is linked against.
     pub needed: Vec<String>,
     /// It calls `dlmopen`, by which it may have a second C library.
@@ -86,6 +88,7 @@ pub fn read(path: &Path) -> Result<Facts, Unreadable> {
         sanitizer: None,
         exports_malloc: false,
         own_malloc: None,
+        rust: false,
         needed: Vec::new(),
         calls_dlmopen: false,
     };
@@ -164,6 +167,7 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
         }
     }
     facts.own_malloc = symbols.found();
+    facts.rust = symbols.rust_by_malloc();
     if facts.own_malloc.is_none()
         && elf.symbol_table().is_none_or(|table| table.symbols().next().is_none())
         && let Some(constants) = elf.section_by_name(".rodata")

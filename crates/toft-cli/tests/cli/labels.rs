@@ -153,6 +153,31 @@ fn callers_in_rust_are_told_apart_by_samples() {
     line(&table, "% from program::read_names at program.rs:");
 }
 
+/// `toft run` looks through Rust's libraries where it is asked for call sites. A number of
+/// partitions turns that off.
+#[test]
+fn a_rust_program_that_is_run_for_a_profile_shows_its_own_functions() {
+    let directory = directory();
+    let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
+    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
+    let program = built(directory.path(), &source, "program.rs", &rust);
+    let profile = directory.path().join("profile.toft");
+    let table = |options: &[&str]| {
+        let mut run = toft();
+        run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(&program);
+        succeeds(&mut run);
+        let report = toft().arg("report").arg(&profile).output().unwrap();
+        assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+        stdout(&report)
+    };
+    let names = "program::read_names at program.rs:";
+    let own = table(&[]);
+    assert!(own.contains(names) && own.contains("program::read_lines at program.rs:"), "{own}");
+    assert!(!own.contains("finish_grow"), "{own}");
+    let shared = table(&["--env", "TOFT_PARTITIONS=exact"]);
+    assert!(shared.contains("finish_grow") && !shared.contains(names), "{shared}");
+}
+
 /// Calls malloc from a page of machine code, which it has written, and names it as a language
 /// runtime does.
 const GENERATED: &str = r#"

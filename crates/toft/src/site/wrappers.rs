@@ -238,7 +238,7 @@ impl Wrappers {
                 read = Some(record.table.load(Relaxed));
             }
         }
-        // Another thread may be reading the symbols: then the function is there and its code is not.
+        // While another thread reads the symbols, the function may be there and its code not yet.
         (wraps || read.is_some()).then(|| Known { wraps, table: read.unwrap_or(0) })
     }
 
