@@ -267,18 +267,18 @@ pub fn run(run: &Run) -> i32 {
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
     }
-    // Rust allocates by functions of its libraries, which are the call sites of all otherwise. To
-    // look through them costs some time at the start, so it is done where call sites are asked for.
+    // Rust and C++ allocate by functions of their libraries, which are the call sites of all
+    // otherwise. To look through them costs some time, so it is done where call sites are asked for.
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     let chosen = ["TOFT_WRAPPERS", "TOFT_PARTITIONS", "TOFT_HINTS"];
     if asks_for_sites
-        && vetted.rust
+        && !vetted.languages.is_empty()
         && scope == Scope::Program
         && run.secure.is_none()
         && run.hints.is_none()
         && chosen.iter().all(|name| variable(name).is_none())
     {
-        environment.push(("TOFT_WRAPPERS".into(), "rust".into()));
+        environment.push(("TOFT_WRAPPERS".into(), vetted.languages.join(",").into()));
     }
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));

@@ -64,8 +64,8 @@ pub struct Vetted {
     pub findings: Vec<Finding>,
     /// Whether it may load a second C library, with a separate malloc, by `dlmopen`.
     pub second_libc: bool,
-    /// Whether it has Rust code with symbols, which allocates by malloc.
-    pub rust: bool,
+    /// The languages whose libraries allocate for it, as `TOFT_WRAPPERS` has them.
+    pub languages: Vec<&'static str>,
 }
 
 impl Vetted {
@@ -105,12 +105,13 @@ const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
 pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Missing> {
     let Resolved { named, script, program, name, arguments, binary } =
         resolve::resolve(program, arguments, path)?;
-    let (mut findings, mut second_libc, mut rust) = (Vec::new(), false, false);
+    let (mut findings, mut second_libc, mut languages) = (Vec::new(), false, Vec::new());
     match elf::read(&binary) {
         Ok(facts) => {
             examine(&facts, &mut findings);
             second_libc = facts.calls_dlmopen;
-            rust = facts.rust;
+            languages.extend(facts.rust.then_some("rust"));
+            languages.extend(facts.cxx.then_some("c++"));
         }
         Err(elf::Unreadable::Denied) => findings.push(Finding {
             kind: "unreadable",
@@ -154,7 +155,17 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
         (!arguments.is_empty() && known(&STARTERS)).then_some("starts another program")
     };
     findings.sort_by_key(|finding| finding.effect == Effect::Warn);
-    Ok(Vetted { named, program, name, arguments, binary, starter, findings, second_libc, rust })
+    Ok(Vetted {
+        named,
+        program,
+        name,
+        arguments,
+        binary,
+        starter,
+        findings,
+        second_libc,
+        languages,
+    })
 }
 
 /// What a script starts, if it brings its own malloc.

@@ -46,6 +46,8 @@ pub struct Facts {
     pub own_malloc: Option<String>,
     /// It has Rust code with symbols, which allocates by malloc.
     pub rust: bool,
+    /// It has a shared library of C++.
+    pub cxx: bool,
     /// The libraries it is linked against.
     pub needed: Vec<String>,
     /// It calls `dlmopen`, by which it may have a second C library.
@@ -89,6 +91,7 @@ pub fn read(path: &Path) -> Result<Facts, Unreadable> {
         exports_malloc: false,
         own_malloc: None,
         rust: false,
+        cxx: false,
         needed: Vec::new(),
         calls_dlmopen: false,
     };
@@ -138,6 +141,10 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
             }
         }
     }
+    facts.cxx = facts
+        .needed
+        .iter()
+        .any(|name| name.starts_with("libstdc++.so") || name.starts_with("libc++.so"));
     facts.go = [".note.go.buildid", ".go.buildinfo"]
         .iter()
         .any(|name| elf.section_by_name(name).is_some());

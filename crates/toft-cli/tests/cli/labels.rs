@@ -153,29 +153,47 @@ fn callers_in_rust_are_told_apart_by_samples() {
     line(&table, "% from program::read_names at program.rs:");
 }
 
-/// `toft run` looks through Rust's libraries where it is asked for call sites. A number of
-/// partitions turns that off.
+/// `toft run` looks through the libraries of a language where it is asked for call sites. A choice
+/// of partitions turns that off.
+#[track_caller]
+fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &str) {
+    let directory = directory();
+    let profile = directory.path().join("profile.toft");
+    let table = |options: &[&str]| {
+        let mut run = toft();
+        run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(program);
+        succeeds(&mut run);
+        let report = toft().arg("report").arg(&profile).output().unwrap();
+        assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+        stdout(&report)
+    };
+    let own = table(&[]);
+    assert!(own.contains(names) && own.contains(lines) && !own.contains(library), "{own}");
+    let shared = table(&["--env", "TOFT_PARTITIONS=exact"]);
+    assert!(shared.contains(library) && !shared.contains(names), "{shared}");
+}
+
 #[test]
 fn a_rust_program_that_is_run_for_a_profile_shows_its_own_functions() {
     let directory = directory();
     let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
     let rust = ["rustc", "-g", "-O", "--edition", "2021"];
     let program = built(directory.path(), &source, "program.rs", &rust);
-    let profile = directory.path().join("profile.toft");
-    let table = |options: &[&str]| {
-        let mut run = toft();
-        run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(&program);
-        succeeds(&mut run);
-        let report = toft().arg("report").arg(&profile).output().unwrap();
-        assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
-        stdout(&report)
-    };
-    let names = "program::read_names at program.rs:";
-    let own = table(&[]);
-    assert!(own.contains(names) && own.contains("program::read_lines at program.rs:"), "{own}");
-    assert!(!own.contains("finish_grow"), "{own}");
-    let shared = table(&["--env", "TOFT_PARTITIONS=exact"]);
-    assert!(shared.contains("finish_grow") && !shared.contains(names), "{shared}");
+    let [names, lines] =
+        ["read_names", "read_lines"].map(|f| format!("program::{f} at program.rs:"));
+    shows_its_own_functions(&program, &names, &lines, "finish_grow");
+}
+
+#[test]
+fn a_cxx_program_that_is_run_for_a_profile_shows_its_own_functions() {
+    let directory = directory();
+    // What no destructor frees is live at the exit.
+    let keep = "new auto(std::move(names)); new auto(std::move(lines));";
+    let source = CPP.replace("pause();", keep);
+    // Nothing is inlined, so all blocks come from one function of the library.
+    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.cc:"));
+    shows_its_own_functions(&program, &names, &lines, "::allocate");
 }
 
 /// Calls malloc from a page of machine code, which it has written, and names it as a language

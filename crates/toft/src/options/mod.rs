@@ -1,13 +1,13 @@
 //! L0: the options, as one table that the parser, the defaults and the documentation share.
 //!
 //! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
-//! `parse.rs` how they are read, `removed.rs` the names that were removed, `rust_names.rs` the
-//! functions of Rust's libraries.
+//! `parse.rs` how they are read, `removed.rs` the names that were removed, `library_functions.rs`
+//! what `rust` and `c++` stand for.
 
 mod in_force;
+mod library_functions;
 mod parse;
 mod removed;
-mod rust_names;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::rust_names::allocates_for_its_caller;
+use super::library_functions::{of_cxx, of_rust};
 use super::table::REPORT;
 use super::{
     Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Removed, Report, SIGNAL_MAX, SiteMode, TABLE,
@@ -165,8 +165,8 @@ impl FileName {
 }
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
-/// for anything, and `rust` for what allocates in every Rust program (`rust_names.rs`). `auto` is
-/// none of a function: it says that more are to be found.
+/// for anything, `rust` and `c++` for the functions of a language's libraries
+/// (`library_functions.rs`). `auto` is none of a function: it says that more are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,
@@ -190,7 +190,8 @@ impl Names {
     /// Whether one of them fits a function's name.
     pub fn fit(&self, name: &[u8]) -> bool {
         self.patterns().any(|pattern| match pattern {
-            b"rust" => allocates_for_its_caller(name),
+            b"rust" => of_rust(name),
+            b"c++" => of_cxx(name),
             b"auto" => false,
             pattern => fits(pattern, name),
         })

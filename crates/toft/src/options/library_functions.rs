@@ -1,13 +1,14 @@
-//! Which functions `rust` in `TOFT_WRAPPERS` stands for: those of Rust's libraries that allocate
-//! for their caller.
+//! Which functions `rust` and `c++` in `TOFT_WRAPPERS` stand for: those of the language's libraries
+//! that allocate for their caller.
 //!
-//! A mangled name begins with the path of its function, so the crate and the module decide. The
-//! rest of the name may have any crate's types in it and does not count.
+//! A mangled name begins with the path of its function, so the beginning decides. The rest may have
+//! any type of the program in it and does not count.
 //!
 //! ```text
 //! _RNvNtNtCslNYArtu3iFV_5alloc3fmt6format         alloc::fmt::format
 //! _ZN5alloc3fmt6format17h2f4bE                    the same in the older form
 //! _ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE
+//! _ZNSt6vectorIiSaIiEE17_M_realloc_insertI        std::vector<int>::_M_realloc_insert
 //! ```
 
 /// The modules: each crate with its length, as both forms have it. Left out is what no function of
@@ -41,8 +42,22 @@ const ALLOCATOR: &[u8] = b"GlobalAlloc";
 /// A closure of the program that a library calls may be all that such a function contains.
 const CLOSURE: &[u8] = b"9call_once";
 
-/// Returns true if the function with this name allocates for its caller.
-pub(super) fn allocates_for_its_caller(name: &[u8]) -> bool {
+/// How names of namespace `std`, of its members that are `const`, and of GNU's extensions begin.
+const CXX: [&[u8]; 7] =
+    [b"_ZNSt", b"_ZNKSt", b"_ZSt", b"_ZNSs", b"_ZNKSs", b"_ZN9__gnu_cxx", b"_ZNK9__gnu_cxx"];
+
+/// What no function of the program calls, and what may have a function of the program inlined: the
+/// beginning of a thread, `std::function`, `std::async`, in both libraries.
+const CXX_CLOSURES: [&[u8]; 5] =
+    [b"St6thread", b"__thread_proxy", b"_Function_handler", b"__function", b"__invoke"];
+
+/// Returns true if a function of C++'s libraries has this name and allocates for its caller.
+pub(super) fn of_cxx(name: &[u8]) -> bool {
+    begins(name, &CXX) && CXX_CLOSURES.iter().all(|part| after(name, part).is_none())
+}
+
+/// Returns true if a function of Rust's libraries has this name and allocates for its caller.
+pub(super) fn of_rust(name: &[u8]) -> bool {
     let is_of_library = if let Some(path) = name.strip_prefix(b"_R") {
         crate_in(path).is_some_and(|rest| begins(rest, &MODULES))
     } else if let Some(path) = name.strip_prefix(b"_ZN") {
@@ -100,7 +115,7 @@ mod tests {
             "_ZN4core3fmt5write17h0E",
             "_RNvXs_Cs1_3appNtB4_5CountNtNtNtCs2_4core5alloc6global11GlobalAlloc5alloc",
         ] {
-            assert!(allocates_for_its_caller(name.as_bytes()), "{name}");
+            assert!(of_rust(name.as_bytes()), "{name}");
         }
     }
 
@@ -121,7 +136,34 @@ mod tests {
             "_RINvNtNtCs1_3std3sys9backtrace28___rust_begin_short_backtraceNCNvCs2_3app4main0uE",
             "_RNSNvYNCNvCs2_5alloc4main0INtNtNtCs1_4core3ops8function6FnOnceuE9call_once6vtable",
         ] {
-            assert!(!allocates_for_its_caller(name.as_bytes()), "{name}");
+            assert!(!of_rust(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_of_namespace_std_allocate_for_their_caller() {
+        for name in [
+            "_ZNSt6vectorIiSaIiEE17_M_realloc_insertIJiEEEvv",
+            "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm",
+            "_ZNKSt8functionIFvvEEclEv",
+            "_ZNSt3__16vectorIiNS_9allocatorIiEEE9push_backEOi",
+            "_ZSt16__do_uninit_copyIPKiPiET0_T_S4_S3_",
+            "_ZN9__gnu_cxx13new_allocatorIiE8allocateEmPKv",
+        ] {
+            assert!(of_cxx(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "main",
+            "_Z10read_namesv",
+            "_Z4growRSt6vectorIiSaIiEE",
+            "_ZN3app4growERSt6vectorIiSaIiEE",
+            "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJZ4mainEUlvE_EEEEE6_M_runEv",
+            "_ZNSt17_Function_handlerIFvvEZ4mainEUlvE_E9_M_invokeERKSt9_Any_data",
+            "_ZSt13__invoke_implIvZ4mainEUlvE_JEET_St14__invoke_other",
+            "_ZNSt3__110__function6__funcIZ4mainE3$_0NS_9allocatorIS2_EEFvvEEclEv",
+            "_ZNSt3__114__thread_proxyINS_5tupleIJNS_10unique_ptrI",
+        ] {
+            assert!(!of_cxx(name.as_bytes()), "{name}");
         }
     }
 }
