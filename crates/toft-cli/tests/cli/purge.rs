@@ -131,6 +131,42 @@ fn no_more_is_reported_than_was_resident() {
     target.ends_well();
 }
 
+/// In a container the reclaimer's thread has another number than outside. It takes root to make
+/// one; without that the test is left out.
+#[test]
+fn a_process_in_a_container_is_purged_from_outside() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--"]);
+        command
+    };
+    if !unshare().arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: no namespace of processes can be made here");
+        return;
+    }
+    let directory = directory();
+    let program = compile(directory.path(), "target", TARGET, &["-fno-builtin"]);
+    let preload = format!("LD_PRELOAD={}", library().display());
+    let mut child = unshare()
+        .args(["env", &preload, "TOFT_DECAY=3600000"])
+        .arg(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "1\n", "its number there");
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let pid = std::fs::read_to_string(children).unwrap();
+    let answer = purge(&["--json", pid.trim()]);
+    assert!(answer.status.success(), "{answer:?}");
+    let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert!(object["rss_after"].as_u64().unwrap() < 8 << 20, "{object}");
+    let target = Target { child, pid: pid.trim().to_owned() };
+    target.ends_well();
+}
+
 #[test]
 fn a_process_that_cannot_be_asked_is_named() {
     let directory = directory();
