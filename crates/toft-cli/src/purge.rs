@@ -13,7 +13,8 @@ Examples:
   toft purge 1234                  return free memory at once that the process would keep for a while
   toft purge --json 1234 | jq .given_bytes
 
-No signal is sent and no thread of the program is stopped. You need the permission that a debugger needs.
+No signal is sent and no thread of the program is stopped. The library's own thread is interrupted for a moment, as \
+by a debugger (PTRACE_SEIZE), and you need the permission that one needs.
 
 Exit status: 0, or 125 with a message if the process cannot be purged.";
 

@@ -267,8 +267,8 @@ pub fn run(run: &Run) -> i32 {
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
     }
-    // Programs in Rust and C++ allocate by functions of their libraries. To look through these costs
-    // some time, so it is done where call sites are asked for.
+    // Programs in Rust and C++ allocate by functions of their libraries. To look through these
+    // costs some time, so it is done where call sites are asked for.
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     let chosen = ["TOFT_WRAPPERS", "TOFT_PARTITIONS", "TOFT_HINTS"];
     if asks_for_sites

@@ -56,9 +56,9 @@ fn ask(process: &Process) -> Result<u64, Error> {
     let root = find(process)?.root;
     let at = |word: u64| root.control + word;
     let read = |word: u64| read_word(process, at(word)).ok_or(Error::Ended(pid));
-    // Two numbers of 32 bits: the lower half is the one that is asked for. It is the number that the
-    // thread has where it runs. In a container that is not its number here, where another thread may
-    // have it.
+    // Two numbers of 32 bits: the lower half is the one that is asked for. It is the number that
+    // the thread has where it runs. In a container that is not its number here, where another
+    // thread may have it.
     let own_number = read(root.control_thread)? as u32 as i32;
     let thread = tasks(pid).into_iter().find(|task| task.own_number == own_number);
     let Some(Task { number: thread, .. }) = thread else { return Err(Error::NoReclaimer(pid)) };

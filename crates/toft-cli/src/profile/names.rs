@@ -95,8 +95,8 @@ impl Names {
             note(
                 profile,
                 format!(
-                    "{} ({:.0} %) come from functions of libraries, which several callers may share: a program that is \
-                 started with toft run --sample 512k shows the callers.",
+                    "{} ({:.0} %) come from functions of libraries or wrappers of malloc, which several callers may share: \
+                 toft run --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto makes call sites of them.",
                     bytes(library),
                     100.0 * library as f64 / profile.bytes as f64
                 ),

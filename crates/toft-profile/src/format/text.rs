@@ -150,10 +150,13 @@ fn notes(profile: &Profile) -> Vec<String> {
     let mut notes: Vec<String> = profile.notes.iter().map(|note| plain(note)).collect();
     let shared = profile.shared_bytes();
     if shared > 0 {
+        let advice = match profile.partitions {
+            4096.. => "",
+            _ => " TOFT_PARTITIONS=4096 tells nearly all apart.",
+        };
         notes.push(format!(
             "~ marks {} in partitions that several call sites share ({} partitions): the site named is \
-             the\n  first that drew from the slab, and part of it may be another's. TOFT_PARTITIONS=4096 \
-             tells nearly all apart.",
+             the\n  first that drew from the slab, and part of it may be another's.{advice}",
             bytes(shared),
             profile.partitions
         ));
