@@ -9,7 +9,7 @@
 //! of a [`Split`] add up to the resident bytes of the windows, whatever the counters of the target
 //! say.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use toft::stats::Root;
 
@@ -159,9 +159,25 @@ pub struct Account {
     pub pins: Vec<Pin>,
     /// What was read, and what of it was another meanwhile.
     pub doubts: Doubts,
+    /// The granules of address space that have slabs or large blocks.
+    granules: BTreeSet<u64>,
 }
 
+/// The size of a granule as a shift: the allocator gives address space to one user by granules
+/// (`region/lookup.rs`).
+const GRANULE_SHIFT: u32 = 32;
+
 impl Account {
+    fn use_granules(&mut self, start: u64, end: u64) {
+        self.granules.extend(start >> GRANULE_SHIFT..=(end - 1) >> GRANULE_SHIFT);
+    }
+
+    /// Whether a range of addresses is in granules that have slabs or large blocks. Elsewhere in
+    /// the windows there may be mappings of the program: the allocator reserves none of it.
+    pub(crate) fn uses(&self, start: u64, end: u64) -> bool {
+        self.granules.range(start >> GRANULE_SHIFT..=(end - 1) >> GRANULE_SHIFT).next().is_some()
+    }
+
     /// Resident bytes that are accounted for.
     pub fn resident(&self) -> u64 {
         let large = self.large_live + self.large_slack + self.large_kept;
@@ -258,6 +274,7 @@ fn add_slab(
     pages: &[Run],
     page: u64,
 ) {
+    account.use_granules(slab.base, slab.base + slab.span);
     let slots: Vec<Slot> = (0..slab.slots).map(|slot| slab.slot(slot)).collect();
     let count = |what| slots.iter().filter(|&&slot| slot == what).count() as u64;
     let (live, remote, claimed) = (count(Slot::Live), count(Slot::Remote), count(Slot::Claimed));
@@ -347,6 +364,7 @@ fn add_blocks(
     pages: &[Run],
 ) {
     for block in blocks {
+        account.use_granules(block.base, block.base + block.extent.max(1));
         account.guards += block.extent - block.mapped.min(block.extent);
         let resident = |start, end| bytes(within(pages, start, end));
         let whole = resident(block.base, block.base + block.extent);

@@ -137,7 +137,7 @@ impl Rss {
         let (mut counts, mut ours, mut others) = Default::default();
         for area in &kernel.areas {
             Counts::add(&mut counts, &area.counts);
-            if is_ours(&tables.root, area) {
+            if is_ours(&tables.root, &account, area) {
                 Counts::add(&mut ours, &area.counts);
             } else {
                 add_other(&mut others, area, &kernel);
@@ -168,10 +168,12 @@ impl Rss {
     }
 }
 
-/// Whether a mapping is in the windows.
-fn is_ours(root: &Root, area: &Area) -> bool {
+/// Whether a mapping is in the windows, in a part that is in use. They are a third of all addresses,
+/// and a runtime that maps at random addresses often lands in them.
+fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
-    within(root.data, root.data + 2 * root.span + root.large_span) || within(root.tables, root.end)
+    let data = within(root.data, root.data + 2 * root.span + root.large_span);
+    data && account.uses(area.mapping.start, area.mapping.end) || within(root.tables, root.end)
 }
 
 fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {

@@ -256,6 +256,45 @@ fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
     assert!(longest <= 80 && narrow.contains("free, pinned"), "{longest}: {narrow}");
 }
 
+/// Runtimes such as V8 map at random addresses. The allocator reserves none of its windows, so that
+/// such mappings may be in them.
+const MAPS: &str = r#"#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+    char *block = malloc(100);
+    int mapped = 0;
+    /* Four GiB apart, beginning behind those of the first block. */
+    for (uintptr_t step = 1; step <= 400 && mapped < 64; step += 5) {
+        char *at = (char *)(((uintptr_t)block >> 32) + step << 32);
+        char *p = mmap(at, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (p == MAP_FAILED) continue;
+        memset(p, 1, 1 << 20);
+        mapped++;
+    }
+    printf("{\"pid\": %d, \"mapped\": %d}\n{}\n", getpid(), mapped);
+    fflush(stdout);
+    pause();
+}
+"#;
+
+#[test]
+fn mappings_of_the_program_between_the_allocator_s_are_not_taken_for_its() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "maps", MAPS, &[]));
+    let mapped = number(&target.own["mapped"]) << 20;
+    assert!(mapped > 32 << 20, "{}", target.own);
+    let said = object(target.pid());
+    let anonymous = number(&said["resident"]["anonymous"]);
+    let rest = said["resident"]["not_told_apart"].as_i64().unwrap();
+    // A few of these are in granules that the allocator has.
+    assert!(anonymous > mapped - (8 << 20) && rest.abs() < 8 << 20, "{said}");
+}
+
 #[test]
 fn each_thread_has_its_own() {
     let directory = directory();
