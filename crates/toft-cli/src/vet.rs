@@ -240,7 +240,11 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
         );
     } else if let Some(by) = &facts.own_malloc {
         let what = format!("brings its own malloc ({by})");
-        add(OWN_MALLOC, what, "blocks of that malloc are not Toft's; going on", Effect::Warn);
+        let so = match by.as_str() {
+            "Toft" => "start it without toft run, with the options in its environment; going on",
+            _ => "blocks of that malloc are not Toft's; going on",
+        };
+        add(OWN_MALLOC, what, so, Effect::Warn);
     } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
         let what = format!("is linked against another malloc ({library})");
         add("linked-malloc", what, "Toft's malloc comes first; going on", Effect::Warn);

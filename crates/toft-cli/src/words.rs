@@ -87,8 +87,9 @@ pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
     }
 }
 
-/// The number of a process, as it is given on the command line. That of a `toft run` stands for the
-/// program that it runs: it is the one that a shell tells (`$!`).
+/// The number of a process, as it is given on the command line. That of a `toft run`, or of an
+/// `npx` that has started one, stands for the program that it runs: it is the one that a shell
+/// tells (`$!`).
 pub fn pid(text: &str) -> Result<i32, String> {
     match text.parse() {
         Ok(pid) if pid > 0 => Ok(program_of(pid).unwrap_or(pid)),
@@ -96,13 +97,27 @@ pub fn pid(text: &str) -> Result<i32, String> {
     }
 }
 
-/// The one child of a process that is a `toft`.
-fn program_of(pid: i32) -> Option<i32> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-    if read("comm")?.trim_end() != "toft" {
+/// The program that a process runs if it is a `toft`, or an `npx` with one: npm, a shell, `toft`,
+/// the program.
+fn program_of(mut pid: i32) -> Option<i32> {
+    const LEVELS: usize = 4;
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let first = name(pid)?;
+    if first.trim_end() != "toft" && !first.starts_with("npm ") {
         return None;
     }
-    let children = read(&format!("task/{pid}/children"))?;
+    for _ in 0..LEVELS {
+        let is_toft = name(pid)?.trim_end() == "toft";
+        pid = only_child(pid)?;
+        if is_toft {
+            return Some(pid);
+        }
+    }
+    None
+}
+
+fn only_child(pid: i32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     let mut children = children.split_whitespace();
     let child = children.next()?.parse().ok()?;
     children.next().is_none().then_some(child)

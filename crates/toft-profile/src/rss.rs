@@ -168,8 +168,8 @@ impl Rss {
     }
 }
 
-/// Whether a mapping is in the windows, in a part that is in use. They are a third of all addresses,
-/// and a runtime that maps at random addresses often lands in them.
+/// Whether a mapping is in the windows, in a part that is in use. They are a third of all
+/// addresses, and a runtime that maps at random addresses often lands in them.
 fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
     let data = within(root.data, root.data + 2 * root.span + root.large_span);

@@ -336,6 +336,26 @@ fn the_number_of_a_toft_run_stands_for_its_program() {
     }
 }
 
+/// `npx toft run` is npm, a shell, `toft` and the program. npm names its process by what it runs.
+#[test]
+fn the_number_of_an_npx_stands_for_the_program_that_toft_runs() {
+    let directory = directory();
+    let program = compile(directory.path(), "target", TARGET, &["-pthread"]);
+    let npm = directory.path().join("npm exec toft");
+    // Another process copies it: see `common::executable`.
+    assert!(Command::new("cp").arg("/bin/sh").arg(&npm).status().unwrap().success());
+    let run = format!("{} run -- {}; :", env!("CARGO_BIN_EXE_toft"), program.display());
+    let mut child = Command::new(&npm).args(["-c", &run]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let own: Value = serde_json::from_str(&line).unwrap();
+    let pid = child.id() as i32;
+    let found = object(pid);
+    let target = Target { child, own: own.clone(), library: Value::Null };
+    assert_eq!(found["pid"], own["pid"]);
+    drop(target);
+}
+
 /// Of a program whose slabs share pages: what the kernel counts more than once is a separate line.
 /// The lines add up to the kernel's number. What is saved is what the library says, and the
 /// kernel's proportional number.
