@@ -4,8 +4,8 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use toft_profile::Profile;
 use toft_profile::format::units::bytes;
+use toft_profile::{Frame, Profile};
 
 use super::perf_map::PerfMap;
 use crate::symbols::{Found, Symbols};
@@ -18,6 +18,12 @@ pub struct Names {
     symbols: Symbols,
     /// The process that may have generated functions.
     process: Option<i32>,
+}
+
+/// The name of a site that is no place in code, but a token of the program.
+fn token(site: u64) -> Option<Frame> {
+    let token = toft::site::token_of_site(site as usize)?;
+    Some(Frame { function: format!("token {token}"), file: None, line: None })
 }
 
 impl Names {
@@ -41,7 +47,7 @@ impl Names {
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
         for row in &mut profile.rows {
             let (Some(module), Some(offset)) = (&row.module, row.offset) else {
-                if let Some(frame) = generated.frame(row.site) {
+                if let Some(frame) = token(row.site).or_else(|| generated.frame(row.site)) {
                     row.frames = vec![frame];
                 }
                 continue;

@@ -235,6 +235,29 @@ fn generated_code_is_named_by_the_map_of_its_runtime() {
     assert!(!table.contains("handle"), "{table}");
 }
 
+/// Keeps blocks of a token, which is no place in code, and others.
+const TOKENS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *toft_malloc_at(size_t, unsigned long) __attribute__((weak));
+static void *volatile kept;
+int main(void) {
+    for (int i = 0; i < 1000; i++) { kept = toft_malloc_at(100, 17); kept = malloc(200); }
+    puts("ready"); fflush(stdout); pause();
+}
+"#;
+
+#[test]
+fn a_token_of_the_program_is_named_as_one() {
+    let directory = directory();
+    let program = compile(directory.path(), "program", TOKENS, &[]);
+    let table = Running::start(&[], &program).heap(&[]);
+    assert!(line(&table, "token 17").contains("1 000"), "{table}");
+    assert!(line(&table, "main at program.c").contains("1 000"), "{table}");
+    assert_eq!(table.matches("token").count(), 1, "{table}");
+}
+
 /// Keeps blocks of one function, which only debug information names once the program is stripped.
 const KEEPER: &str = r#"
 #include <stdio.h>

@@ -20,6 +20,6 @@ mod wrappers;
 pub use cache::Cache;
 pub use hash::SiteHash;
 pub use hints::{Hints, Rule};
-pub use table::{Sites, SitesPlaces, site_of_token};
+pub use table::{Sites, SitesPlaces, site_of_token, token_of_site};
 pub use watch::{CODE_MOST, Code, Note, Watch, Way};
 pub use wrappers::{BY_FRAME, Place, REACH, STEP_FIRST, Wrappers, code_of_frame};

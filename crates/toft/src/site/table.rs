@@ -59,11 +59,20 @@ pub const fn key_of(site: usize) -> u64 {
 /// bits. Numbers below 2^47 give different sites. Larger numbers may give the site of another
 /// number.
 pub const fn site_of_token(token: u64) -> usize {
-    const BITS: u32 = 47;
-    let folded = token ^ (token >> BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
-    let low = folded & ((1 << BITS) - 1);
-    (1 << 63 | 1 << BITS | low) as usize
+    let folded = token ^ (token >> TOKEN_BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
+    let low = folded & ((1 << TOKEN_BITS) - 1);
+    (1 << 63 | 1 << TOKEN_BITS | low) as usize
 }
+
+/// Returns the number that a site stands for, if it is no address of code. Of a number from 2^47 on
+/// it returns the smaller one that has the same site.
+pub const fn token_of_site(site: usize) -> Option<u64> {
+    let low = site as u64 & ((1 << TOKEN_BITS) - 1);
+    if site_of_token(low) == site { Some(low) } else { None }
+}
+
+/// The number of bits of a site that are a program's own number.
+const TOKEN_BITS: u32 = 47;
 
 /// One site. All zero is an empty entry.
 #[repr(C)]

@@ -92,6 +92,11 @@ fn tokens_are_sites_that_no_code_has() {
     assert_eq!(keys.len(), tokens.len());
     assert!(tokens.iter().all(|&token| key_of(site_of_token(token)) >> 63 == 1));
     assert_ne!(key_of(0x5555_5555_4000), key_of(site_of_token(0x5555_5555_4000)));
+    for token in [0, 17, (1 << 47) - 1] {
+        assert_eq!(token_of_site(site_of_token(token)), Some(token));
+    }
+    assert!(token_of_site(site_of_token(u64::MAX)).is_some_and(|token| token < 1 << 47));
+    assert_eq!([0x5555_5555_4000, 1 << 63, 1 << 47].map(token_of_site), [None; 3]);
 }
 
 #[test]
