@@ -64,6 +64,8 @@ Exit status:
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
 
+With --stats, --profile, --sample or --leaks, TOFT_WRAPPERS=c++ or rust is set for a program in that language.
+
 Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
 
 /// How much the secure build does.
