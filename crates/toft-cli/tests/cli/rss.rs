@@ -342,18 +342,17 @@ fn the_number_of_an_npx_stands_for_the_program_that_toft_runs() {
     let directory = directory();
     let program = compile(directory.path(), "target", TARGET, &["-pthread"]);
     let npm = directory.path().join("npm exec toft");
-    // Another process copies it: see `common::executable`.
+    // Another process copies it: see `common::file`.
     assert!(Command::new("cp").arg("/bin/sh").arg(&npm).status().unwrap().success());
     let run = format!("{} run -- {}; :", env!("CARGO_BIN_EXE_toft"), program.display());
     let mut child = Command::new(&npm).args(["-c", &run]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let own: Value = serde_json::from_str(&line).unwrap();
-    let pid = child.id() as i32;
-    let found = object(pid);
-    let target = Target { child, own: own.clone(), library: Value::Null };
-    assert_eq!(found["pid"], own["pid"]);
-    drop(target);
+    // Both lines are read, and the pipe stays open: the program ends if it cannot write.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    let target = Target { own: next(), library: next(), child };
+    let pid = target.child.id() as i32;
+    assert_ne!(pid, target.pid());
+    assert_eq!(object(pid)["pid"], target.own["pid"]);
 }
 
 /// Of a program whose slabs share pages: what the kernel counts more than once is a separate line.
