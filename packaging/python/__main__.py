@@ -23,9 +23,16 @@ def arguments(words):
     """Returns the arguments, with the interpreter before a program that is a file of Python."""
     if words[:1] != ["run"]:
         return words
-    at = words.index("--") + 1 if "--" in words else 1
+    if "--" in words:
+        at = words.index("--") + 1
+        options = words[: at - 1]
+    else:
+        # Options may be before the file, and a value such as A=b.py is none.
+        files = [i for i, word in enumerate(words) if word.endswith(".py") and "=" not in word]
+        at = files[0] if files else len(words)
+        options = words[:at]
     if at < len(words) and words[at].endswith(".py"):
-        return [w for w in words[:at] if w != "--"] + ["--", sys.executable] + words[at:]
+        return options + ["--", sys.executable] + words[at:]
     return words
 
 

@@ -13,7 +13,7 @@ echo 'import sys, toft
 maps = open("/proc/self/maps").read()
 assert "libtoft" in maps, maps
 print("app.py", toft.__version__, *sys.argv[1:])' > app.py
-for run in "run" "run --"; do
+for run in "run" "run --" "run --python" "run --stats --env A=b.py"; do
     environment/bin/python -m toft $run app.py one two | grep '^app.py .* one two$'
 done
 environment/bin/python -m toft run -- environment/bin/python app.py three | grep '^app.py .* three$'

@@ -102,7 +102,7 @@ pub struct Run {
     #[arg(long, value_name = "BYTES", value_parser = sample)]
     sample: Option<OsString>,
     /// Set PYTHONMALLOC=malloc: every object of CPython is then a block of Toft. Without it CPython
-    /// puts small objects into pools, which show as a few large blocks
+    /// keeps small objects in its own pools, which Toft does not see
     #[arg(long)]
     python: bool,
     /// Apply hints that `toft hints` made from profiles of an earlier run
@@ -286,7 +286,7 @@ pub fn run(run: &Run) -> i32 {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
     } else if asks_for_sites && is_python(&vetted.binary) && variable("PYTHONMALLOC").is_none() {
         say(
-            "CPython puts small objects into pools, which show as a few large blocks: --python shows each object",
+            "CPython keeps small objects in its own pools, which Toft does not see: --python shows each object",
         );
     }
     let profile =
