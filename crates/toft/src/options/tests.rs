@@ -206,6 +206,26 @@ fn stated_bounds_are_the_bounds() {
     assert!(stated > 4);
 }
 
+/// The words that the table states are those that are taken.
+#[test]
+fn stated_words_are_the_words() {
+    use super::table::{FILL, HUGE, LEAKS, MAPPINGS, ON_MISUSE, RECLAIM, REPORT};
+    for (name, words) in [
+        ("TOFT_ON_MISUSE", ON_MISUSE),
+        ("TOFT_RECLAIM", RECLAIM),
+        ("TOFT_HUGE", HUGE),
+        ("TOFT_FILL", FILL),
+        ("TOFT_MAPPINGS", MAPPINGS),
+        ("TOFT_LEAKS", LEAKS),
+        ("TOFT_REPORT", REPORT),
+    ] {
+        let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
+        let (last, first) = words.split_last().unwrap();
+        let stated = format!("{} or {last}", first.join(", "));
+        assert!(entry.values.starts_with(&stated), "{name}: {stated}");
+    }
+}
+
 #[test]
 fn limits_are_bytes_or_a_share_of_what_there_is() {
     let limit = |text: &str, there_is: Option<usize>| {
