@@ -2,7 +2,7 @@
 
 use super::{Slot, SlotCondition};
 use crate::os::{Error, process, userfault};
-use crate::report::Stack;
+use crate::report::{OwnFile, Stack};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ pub struct Guarded {
     /// One allocation in `every` is sampled.
     every: usize,
     /// This library's own code, which stacks leave out.
-    own: (usize, usize),
+    own: OwnFile,
     head: *const Head,
 }
 
@@ -55,13 +55,13 @@ impl Guarded {
 
     /// Returns a pool without slots, which contains no address.
     pub const fn none() -> Guarded {
-        Guarded { base: 0, slots: 0, page: 4096, every: 0, own: (0, 0), head: core::ptr::null() }
+        Guarded { base: 0, slots: 0, page: 4096, every: 0, own: OwnFile::NONE, head: core::ptr::null() }
     }
 
     /// Returns a pool of `slots` slots. One allocation in `every` gets a slot.
     pub fn new(slots: usize, every: usize, page: usize, random: u64) -> Result<Guarded, Error> {
         let none = Error::NoMemory;
-        let pool = Guarded { slots, page, every, own: Stack::own_code(), ..Guarded::none() };
+        let pool = Guarded { slots, page, every, own: Stack::own_file(), ..Guarded::none() };
         let bytes = pool.stride().checked_mul(slots).and_then(|all| all.checked_add(page));
         let base = process::reserve(bytes.ok_or(none)?).ok_or(none)?;
         let tables = size_of::<Head>() + slots * size_of::<Slot>();
@@ -207,7 +207,7 @@ impl Guarded {
         if !slot.take_live() {
             return false;
         }
-        let stack = if looks { Stack::of_caller_soon(self.own) } else { Stack::EMPTY };
+        let stack = if looks { Stack::of_caller_soon(&self.own) } else { Stack::EMPTY };
         slot.note_free(process::thread_number(), &stack);
         self.unwatch(slot);
         let (from, to) = self.pages(address, slot.bytes());

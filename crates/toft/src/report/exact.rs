@@ -8,7 +8,7 @@
 use super::call::read;
 use super::module::Module;
 use super::symbols::{for_each_function, section};
-use super::unwind::{Base, Frame, Pointer, frame_in, frame_of};
+use super::unwind::{Base, Frame, Pointer, describe, frame_in, frame_of, table_of};
 use super::{is_return, module_of};
 
 /// The most frames that are walked: the library's own, and those of the program that are kept.
@@ -53,25 +53,6 @@ impl Callers {
         (callers.own < callers.count).then_some(callers)
     }
 
-    /// Returns the stack slot of the first return address outside the shared library `own`, and the
-    /// frame pointer of the function there. Starts at an instruction of the library, with its stack
-    /// and frame pointers.
-    pub(super) fn way_out(
-        own: &Module,
-        (mut address, mut stack, mut frame): (usize, usize, usize),
-    ) -> Option<(usize, usize)> {
-        let mut steps = Steps { module: *own, plain: None, asked: false };
-        for _ in 0..MOST {
-            let (slot, before) = steps.up(address, stack, frame)?;
-            let next = read(slot).filter(|&next| is_return(next))?;
-            if !(own.text.0..own.text.1).contains(&next) {
-                return Some((slot, before));
-            }
-            (address, stack, frame) = (next, slot + WORD, before);
-        }
-        None
-    }
-
     /// Returns true if this library's frames were told apart from the program's.
     pub(super) fn has_own_frames(&self) -> bool {
         self.own > 0
@@ -97,6 +78,60 @@ impl Callers {
         });
         self.own = innermost;
     }
+}
+
+/// This library, if it is a separate file: its code, and its search table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnFile {
+    /// The range of its code. Empty if the library is a part of the program.
+    pub(super) text: (usize, usize),
+    table: usize,
+}
+
+impl OwnFile {
+    /// A library that is a part of the program.
+    pub const NONE: OwnFile = OwnFile { text: (0, 0), table: 0 };
+
+    pub(super) fn of(library: &Module) -> OwnFile {
+        OwnFile { text: library.text, table: table_of(library).unwrap_or(0) }
+    }
+
+    /// Returns the stack slot of the first return address outside the library, and the frame
+    /// pointer of the function there. Starts at an instruction of the library, with its stack and
+    /// frame pointers.
+    pub(super) fn way_out(
+        &self,
+        (mut address, mut stack, mut frame): (usize, usize, usize),
+    ) -> Option<(usize, usize)> {
+        for _ in 0..MOST {
+            let described = describe(self.table, address)?.frame?;
+            let (slot, before) = step(&described, stack, frame)?;
+            let next = read(slot).filter(|&next| is_return(next))?;
+            if !(self.text.0..self.text.1).contains(&next) {
+                return Some((slot, before));
+            }
+            (address, stack, frame) = (next, slot + WORD, before);
+        }
+        None
+    }
+}
+
+/// Returns where the return address of a function with this frame is, and its caller's frame
+/// pointer. The stack pointer is as it is after the call that the function waits for.
+fn step(frame: &Frame, stack: usize, pointer: usize) -> Option<(usize, usize)> {
+    let end = match frame.base {
+        Base::AboveStack(bytes) => stack.checked_add(bytes)?,
+        Base::AboveFrame(bytes) => pointer.checked_add(bytes)?,
+    };
+    if end <= stack || end - stack > LARGEST_FRAME {
+        return None;
+    }
+    let before = match frame.pointer {
+        Pointer::Untouched => pointer,
+        Pointer::Below(bytes) => read(end.checked_sub(bytes)?)?,
+        Pointer::Unknown => 0,
+    };
+    Some((end - WORD, before))
 }
 
 /// Returns true if a function is this library's by its name. It is then of this crate, in either
@@ -137,20 +172,7 @@ impl Steps {
         if !(start..end).contains(&address) {
             *self = Steps { module: module_of(address)?, plain: None, asked: false };
         }
-        let frame = self.describe(address)?;
-        let end = match frame.base {
-            Base::AboveStack(bytes) => stack.checked_add(bytes)?,
-            Base::AboveFrame(bytes) => pointer.checked_add(bytes)?,
-        };
-        if end <= stack || end - stack > LARGEST_FRAME {
-            return None;
-        }
-        let before = match frame.pointer {
-            Pointer::Untouched => pointer,
-            Pointer::Below(bytes) => read(end.checked_sub(bytes)?)?,
-            Pointer::Unknown => 0,
-        };
-        Some((end - WORD, before))
+        step(&self.describe(address)?, stack, pointer)
     }
 
     fn describe(&mut self, address: usize) -> Option<Frame> {

@@ -38,6 +38,7 @@ pub use frames::{
 pub use line::Line;
 pub(crate) use line::{Subject, head};
 pub use module::{Desk, Module, module_of};
+pub use exact::OwnFile;
 pub use stack::{FRAMES, Stack};
 pub use symbols::for_each_function;
 pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};

@@ -10,7 +10,7 @@
 //! refuses what is not there.
 
 use super::call::{called_by, here, is_return, read, registers};
-use super::exact::Callers;
+use super::exact::{Callers, OwnFile};
 use super::module::{Module, module_of};
 use crate::os::process::peek;
 
@@ -100,20 +100,27 @@ impl Stack {
         stack
     }
 
-    /// Returns the stack of the program's call that led here, found with few system calls. Any
-    /// return address that is not into `own` code counts as the call. All further frames are
-    /// certain. Without `own` code this is [`Stack::of_caller`].
+    /// Returns the stack of the program's call that led here, found with fewer system calls than
+    /// [`Stack::of_caller`] needs, because `own` is known. Where the tables do not lead out of the
+    /// library, the call is a guess.
     #[inline(never)]
-    pub fn of_caller_soon(own: (usize, usize)) -> Stack {
-        if own == (0, 0) {
+    pub fn of_caller_soon(own: &OwnFile) -> Stack {
+        let here = here();
+        let (_, pointer, _) = here;
+        let (start, end) = own.text;
+        if start == end {
             return Stack::of_caller(false);
         }
-        let (pointer, frame) = registers();
-        let is_programs = |word: usize| !(own.0..own.1).contains(&word) && is_return(word);
         let mut stack = Stack::EMPTY;
-        let Some(slot) = find_call(pointer, own, is_programs) else { return stack };
-        stack.push(read(slot).unwrap_or(0), true);
-        stack.follow(pointer, frame, slot);
+        if let Some((slot, frame)) = own.way_out(here) {
+            stack.push(read(slot).unwrap_or(0), true);
+            stack.follow(slot, frame, slot);
+            return stack;
+        }
+        let is_programs = |word: usize| !(start..end).contains(&word) && is_return(word);
+        if let Some(slot) = find_call(pointer, own.text, is_programs) {
+            stack.push(read(slot).unwrap_or(0), false);
+        }
         stack
     }
 
@@ -161,10 +168,10 @@ impl Stack {
         }
     }
 
-    /// Returns the range of this library's code if it is a separate file, else an empty range.
-    pub fn own_code() -> (usize, usize) {
-        let own = module_of(Stack::own_code as *const () as usize).filter(is_library);
-        own.map_or((0, 0), |module| module.text)
+    /// Returns this library, if it is a separate file.
+    pub fn own_file() -> OwnFile {
+        let own = module_of(Stack::own_file as *const () as usize).filter(is_library);
+        own.map_or(OwnFile::NONE, |module| OwnFile::of(&module))
     }
 
     /// Returns the stack of the program's call that led here. If no frame pointer leads on, adds
@@ -212,7 +219,7 @@ impl Stack {
         }
         // A search may meet the block's call site first, because the library's own frames contain
         // it.
-        let exact = own.filter(|_| !companion).and_then(|own| Callers::way_out(&own, here));
+        let exact = own.filter(|_| !companion).and_then(|own| OwnFile::of(&own).way_out(here));
         let exact = exact.filter(|&(slot, _)| read(slot).is_some_and(is_programs));
         let found = exact.map(|(slot, _)| slot);
         let Some(slot) = found.or_else(|| find_call(pointer, code, is_programs)) else {
