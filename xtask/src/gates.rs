@@ -19,13 +19,13 @@ pub fn run() -> Result<Tally, String> {
     check("format", &["fmt", "--all", "--check"], &[]);
     check("lints", &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"], &[]);
     // Apart, because the fake system brings std, which the preload library cannot have.
-    let core = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os"];
+    let core = ["clippy", "--package", "toft-core", "--all-targets", "--features", "fake-os"];
     check("lints of the core's tests", &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
     for (name, features) in [
         ("lints of the secure core", "fake-os,secure"),
         ("lints of the light secure core", "fake-os,secure-light"),
     ] {
-        let core = ["clippy", "--package", "toft", "--all-targets", "--features", features];
+        let core = ["clippy", "--package", "toft-core", "--all-targets", "--features", features];
         check(name, &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
     }
     let arena = ["clippy", "--package", "toft-arena", "--all-targets", "--features", "all"];

@@ -7,7 +7,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use toft::slab::Slab;
+use toft_core::slab::Slab;
 use toft_profile::{Mapping, Memory, Process, Tables, find};
 
 /// What was read.
