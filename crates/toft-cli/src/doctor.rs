@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::resource::Resource;
 use serde_json::json;
 use toft_core::os::seccomp::{self, Way};
-use toft_core::os::{Linux, Os};
+use toft_core::os::{Linux, Memory};
 use toft_core::region::Windows;
 
 use crate::filtered;

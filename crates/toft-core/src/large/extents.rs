@@ -3,7 +3,7 @@
 use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT};
 use super::class::class_bytes;
 use super::{Block, BlockState};
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU64, spin_until, stack};
 
@@ -37,7 +37,7 @@ impl Blocks {
     /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
     /// would be, or that another thread has been stopped while it maps it: the caller takes another
     /// chunk.
-    pub(super) fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
+    pub(super) fn map_descriptor(&self, os: &impl Memory, unit: usize) -> Result<(), Error> {
         let ([mapped, claimed], bit) = self.chunk(unit);
         let is_claimed = || claimed.load(Acquire) & bit != 0;
         loop {
@@ -67,7 +67,7 @@ impl Blocks {
 
     /// In the child of a fork: finishes the descriptors that a thread that is no more had set out
     /// to map. An extent that it held is lost to its stack, not to the address space.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         let end = self.first + self.state().next.load(Acquire);
         let mut unit = self.first;
         while unit < end.min(self.units) {
@@ -85,7 +85,7 @@ impl Blocks {
     /// The descriptor of a new extent, filled in but for the mapping.
     fn prepare(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         unit: usize,
         partition: usize,
         (class, apart): (usize, bool),
@@ -101,7 +101,7 @@ impl Blocks {
 
     /// A held block of this partition and class without pages, or nearly so: from the stack, else
     /// in an extent that was never used.
-    pub(super) fn vacant(&self, os: &impl Os, need: &Need) -> Result<&Block, Error> {
+    pub(super) fn vacant(&self, os: &impl Memory, need: &Need) -> Result<&Block, Error> {
         if let Some(block) = self.pop_vacant(need, TRIES) {
             return Ok(block);
         }
@@ -188,7 +188,7 @@ impl Blocks {
 
     /// Whether the system would map `bytes` more now: tried where nothing is in use yet. A thread
     /// that takes that place in the meantime finds it occupied, and takes another.
-    pub fn could_map(&self, os: &impl Os, bytes: usize) -> bool {
+    pub fn could_map(&self, os: &impl Memory, bytes: usize) -> bool {
         let unit = self.first + self.state().next.load(Relaxed);
         let room = self.units.saturating_sub(unit) << UNIT_SHIFT;
         let Some(bytes) = bytes.checked_next_multiple_of(self.page_size) else { return false };

@@ -5,7 +5,7 @@
 //! partition). It grows as needed. An allocation costs one look-up and two additions there. The
 //! freed blocks of a call site are those that it has allocated and that are not live.
 
-use crate::os::Os;
+use crate::os::Memory;
 use crate::region::{Carve, Keyed, Levels};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
@@ -113,19 +113,19 @@ impl Tally {
     }
 
     /// Counts a block that was allocated.
-    pub(super) fn made(&self, os: &impl Os, site: usize, partition: usize, bytes: usize) {
+    pub(super) fn made(&self, os: &impl Memory, site: usize, partition: usize, bytes: usize) {
         self.add(os, site, partition, [1, bytes as u64]);
     }
 
     /// Counts the `bytes` by which a block has grown, which may be zero.
-    pub(super) fn grown(&self, os: &impl Os, site: usize, partition: usize, bytes: usize) {
+    pub(super) fn grown(&self, os: &impl Memory, site: usize, partition: usize, bytes: usize) {
         if bytes > 0 {
             self.add(os, site, partition, [0, bytes as u64]);
         }
     }
 
     /// Adds to the counts of a call site, or to `missed` if there is no memory.
-    fn add(&self, os: &impl Os, site: usize, partition: usize, [blocks, bytes]: [u64; 2]) {
+    fn add(&self, os: &impl Memory, site: usize, partition: usize, [blocks, bytes]: [u64; 2]) {
         let Some(state) = self.state() else { return };
         let key = (site as u64) << PARTITION_BITS | (partition as u64 + 1);
         match self.entries.find_or_add(os, key) {
@@ -181,7 +181,7 @@ impl Tally {
     }
 
     /// Finishes a mapping that another thread had begun at a fork. Called in the child.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         self.entries.repair(os);
     }
 }

@@ -30,7 +30,7 @@
 
 use super::filter::Permit;
 use super::syscall::syscall;
-use super::{Error, Linux, Os, process, thread};
+use super::{Error, Linux, Memory, process, thread};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize};
 

@@ -1,5 +1,19 @@
 //! The raw system call. It does not change `errno`, and enters no library.
 
+use super::Error;
+
+/// Returns what a call returned, or the reason why it failed.
+pub(super) fn result(code: isize) -> Result<usize, Error> {
+    if (-4095..0).contains(&code) {
+        return Err(match -code as i32 {
+            libc::EEXIST => Error::Occupied,
+            libc::EINVAL | libc::ENOSYS | libc::EPERM => Error::Unsupported,
+            _ => Error::NoMemory,
+        });
+    }
+    Ok(code as usize)
+}
+
 /// Calls the kernel with up to six arguments; the result is `-errno` on failure.
 ///
 /// # Safety

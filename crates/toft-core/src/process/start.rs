@@ -10,7 +10,7 @@ use crate::allocator::{
 };
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
-use crate::os::{Error, Linux, Os, keys, probes, process};
+use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
 use crate::process::{environment, key_fault};

@@ -1,6 +1,6 @@
 //! A run of metadata address space that is mapped from its start on demand.
 
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::sync::{AtomicUsize, Ordering, StoreChanged, spin_until};
 use Ordering::{AcqRel, Acquire, Release};
 
@@ -40,7 +40,13 @@ impl Carve {
     /// All calls for one run pass the same `start`. Zeroed memory is a run with nothing mapped.
     /// `Occupied` means that something foreign is there, or that another thread was stopped while
     /// it maps the piece. The caller then does without the memory.
-    pub fn reach(&self, os: &impl Os, start: usize, end: usize, step: usize) -> Result<(), Error> {
+    pub fn reach(
+        &self,
+        os: &impl Memory,
+        start: usize,
+        end: usize,
+        step: usize,
+    ) -> Result<(), Error> {
         loop {
             let mapped = self.mapped.load(Acquire);
             if end <= start + mapped {
@@ -67,7 +73,7 @@ impl Carve {
     }
 
     /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os, start: usize) {
+    pub fn repair(&self, os: &impl Memory, start: usize) {
         let claimed = self.claimed.load(Acquire);
         let mut mapped = self.mapped.load(Acquire);
         while mapped < claimed {

@@ -18,7 +18,7 @@
 //! table is for entries that count.
 
 use super::{Carve, STEP};
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Release};
 use core::marker::PhantomData;
@@ -91,7 +91,7 @@ impl<E: Keyed> Levels<E> {
 
     /// Returns the entry of a key that is not zero. Adds the entry if there is none. Fails if there
     /// is no memory for it.
-    pub fn find_or_add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
+    pub fn find_or_add(&self, os: &impl Memory, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
         for level in 0..self.levels {
@@ -122,7 +122,7 @@ impl<E: Keyed> Levels<E> {
     /// Adds an entry for a key, in a table that keys [leave](Levels::leave). The key has no entry,
     /// and no other thread adds it meanwhile. The entry is the first empty place of the key. Fails
     /// if there is no memory for it.
-    pub fn add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
+    pub fn add(&self, os: &impl Memory, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
         for level in 0..self.levels {
@@ -192,7 +192,7 @@ impl<E: Keyed> Levels<E> {
     }
 
     /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         if let Some(carve) = self.carve() {
             carve.repair(os, self.base);
         }

@@ -10,7 +10,7 @@
 //! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
 //!   writer.
 
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::region::{Tier, TierNumber};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
@@ -66,7 +66,7 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object
     ///    alone.
     pub unsafe fn new(
-        _os: &impl Os,
+        _os: &impl Memory,
         _tier: (usize, usize),
         tables: usize,
         _space: usize,

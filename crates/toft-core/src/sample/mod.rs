@@ -29,7 +29,7 @@ mod stack;
 mod walk;
 mod weight;
 
-use crate::os::Os;
+use crate::os::Memory;
 use crate::region::{Carve, Keyed, Levels};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed};
@@ -160,7 +160,7 @@ impl Samples {
 
     /// Counts a chosen block that was allocated at `address`, with its weight and its stack. Called
     /// by the allocating thread, before the program has the block.
-    pub fn had(&self, os: &impl Os, address: usize, weight: Weight, trace: &mut Trace) {
+    pub fn had(&self, os: &impl Memory, address: usize, weight: Weight, trace: &mut Trace) {
         let Some(state) = self.state() else { return };
         if self.counted(os, address, weight, trace).is_none() {
             state.missed.add(weight);
@@ -176,7 +176,7 @@ impl Samples {
 
     fn counted(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         address: usize,
         weight: Weight,
         trace: &mut Trace,
@@ -227,7 +227,7 @@ impl Samples {
 
     /// Puts back a block that was taken out and stays. Counts it as freed if there is no memory for
     /// it.
-    pub fn put_back(&self, os: &impl Os, address: usize, taken: Option<TakenOut>) {
+    pub fn put_back(&self, os: &impl Memory, address: usize, taken: Option<TakenOut>) {
         let Some(TakenOut { stack, weight }) = taken else { return };
         let Ok(alive) = self.blocks.add(os, address as u64) else { return self.count_freed(taken) };
         alive.stack.store(stack, Relaxed);
@@ -287,7 +287,7 @@ impl Samples {
     }
 
     /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         self.stacks.repair(os);
         self.blocks.repair(os);
     }

@@ -29,7 +29,7 @@ mod numbers;
 
 use super::SiteHash;
 use super::wrappers::STEP_FIRST;
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
@@ -204,7 +204,7 @@ impl Sites {
     /// Returns the number of a site's partition. A new site gets the number that `code` returns, a
     /// code or a group's number, or else a partition. Without memory for the table the site shares
     /// a partition, this time.
-    pub fn number(&self, os: &impl Os, site: usize, code: impl Fn() -> Option<usize>) -> usize {
+    pub fn number(&self, os: &impl Memory, site: usize, code: impl Fn() -> Option<usize>) -> usize {
         match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
             Err(_) => {
@@ -216,7 +216,7 @@ impl Sites {
 
     fn find_or_add(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         site: usize,
         code: &impl Fn() -> Option<usize>,
     ) -> Result<u64, Error> {
@@ -361,7 +361,7 @@ impl Sites {
     }
 
     /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         if self.is_exact() {
             self.state().entries.repair(os, self.base);
         }

@@ -18,7 +18,7 @@
 //! Any thread writes the words of a note, one by one. A count that is lost because two threads
 //! write at a time is made up a little later.
 
-use crate::os::Os;
+use crate::os::Memory;
 use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
@@ -234,7 +234,7 @@ impl Watch {
 
     /// Returns the note of an entry, and creates it if there is none. Returns `None` without
     /// memory. No wrapper is then found there.
-    pub fn note_for(&self, os: &impl Os, entry: usize) -> Option<&Note> {
+    pub fn note_for(&self, os: &impl Memory, entry: usize) -> Option<&Note> {
         if let Some(note) = self.note(entry) {
             return Some(note);
         }
@@ -316,7 +316,7 @@ impl Watch {
     }
 
     /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         if self.is_on() {
             self.state().notes.repair(os, self.base);
         }

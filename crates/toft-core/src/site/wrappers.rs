@@ -15,7 +15,7 @@
 //! its records are there twice, which does no harm.
 
 use crate::options::Names;
-use crate::os::Os;
+use crate::os::Memory;
 use crate::region::{Carve, STEP};
 use crate::report::{
     Base, Frame, Module, Pointer, describe, for_each_function, frame_of, is_return, module_of,
@@ -203,7 +203,7 @@ impl Wrappers {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    fn add(&self, os: &impl Os, start: usize, end: usize, table: usize) {
+    fn add(&self, os: &impl Memory, start: usize, end: usize, table: usize) {
         let state = self.state();
         let number = state.count.fetch_add(1, Relaxed) as usize;
         let bytes = (number + 1) * size_of::<Record>();
@@ -249,7 +249,7 @@ impl Wrappers {
     #[inline(never)]
     pub fn code_of(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         names: &Names,
         site: usize,
         by_frame: impl FnOnce() -> bool,
@@ -275,7 +275,7 @@ impl Wrappers {
         Some(code)
     }
 
-    fn read_symbols(&self, os: &impl Os, names: &Names, module: &Module) {
+    fn read_symbols(&self, os: &impl Memory, names: &Names, module: &Module) {
         for_each_function(module, |name, start, end| {
             if names.fit(name) {
                 self.add(os, start, (end + 1) & !1, 0);
@@ -287,7 +287,7 @@ impl Wrappers {
     }
 
     /// Completes, in the child of a fork, the mapping that a thread of the parent had begun.
-    pub fn repair(&self, os: &impl Os) {
+    pub fn repair(&self, os: &impl Memory) {
         if self.are_there() {
             self.state().records.repair(os, self.base);
         }

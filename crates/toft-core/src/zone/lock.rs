@@ -4,7 +4,7 @@
 //! signal handler may interrupt a call of its thread that holds the lock. If the handler wants the
 //! lock too, it gets an error instead of waiting for its own thread.
 
-use crate::os::Os;
+use crate::os::Threads;
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Relaxed, Release};
@@ -27,25 +27,25 @@ pub(super) struct Lock {
 
 /// The lock, held by the current thread until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a, O: Os> {
+pub(super) struct Held<'a, O: Threads> {
     lock: &'a Lock,
     os: &'a O,
 }
 
 /// Blocks all signals of the calling thread until this is dropped.
 #[derive(Debug)]
-pub(super) struct Undisturbed<'a, O: Os> {
+pub(super) struct Undisturbed<'a, O: Threads> {
     os: &'a O,
     before: u64,
 }
 
-impl<'a, O: Os> Undisturbed<'a, O> {
+impl<'a, O: Threads> Undisturbed<'a, O> {
     pub(super) fn begin(os: &'a O) -> Undisturbed<'a, O> {
         Undisturbed { os, before: os.shut_out_signals() }
     }
 }
 
-impl<O: Os> Drop for Undisturbed<'_, O> {
+impl<O: Threads> Drop for Undisturbed<'_, O> {
     fn drop(&mut self) {
         self.os.let_in_signals(self.before);
     }
@@ -57,7 +57,11 @@ pub(super) struct Mine;
 
 impl Lock {
     /// Takes the lock for the thread with number `me`, which is even and not zero.
-    pub(super) fn take<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Held<'a, O>, Mine> {
+    pub(super) fn take<'a, O: Threads>(
+        &'a self,
+        os: &'a O,
+        me: usize,
+    ) -> Result<Held<'a, O>, Mine> {
         debug_assert!(me != 0 && me & AWAITED == 0);
         match self.word.compare_exchange(0, me, Acquire, Relaxed) {
             Ok(_) => Ok(Held { lock: self, os }),
@@ -66,7 +70,7 @@ impl Lock {
     }
 
     #[cold]
-    fn wait<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Held<'a, O>, Mine> {
+    fn wait<'a, O: Threads>(&'a self, os: &'a O, me: usize) -> Result<Held<'a, O>, Mine> {
         for _ in 0..SPIN_LIMIT {
             let word = self.word.load(Relaxed);
             if word & !AWAITED == me {
@@ -108,7 +112,7 @@ impl Lock {
     }
 }
 
-impl<O: Os> Drop for Held<'_, O> {
+impl<O: Threads> Drop for Held<'_, O> {
     fn drop(&mut self) {
         if self.lock.word.swap(0, Release) & AWAITED != 0 {
             self.lock.turn.fetch_add(1, Release);

@@ -8,7 +8,7 @@ use crate::common::ops::{Op, random_bytes};
 use crate::common::world::World;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fake, Fault, Machine, Request};
-use toft_core::os::{Error, Os};
+use toft_core::os::{Error, Memory};
 use toft_core::policy::SECURE;
 
 const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };

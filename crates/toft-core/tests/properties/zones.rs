@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use toft_core::Allocator;
 use toft_core::options::Options;
-use toft_core::os::Os;
+use toft_core::os::Memory;
 use toft_core::os::fake::{Fake, Fault, Machine, PageState};
 use toft_core::zone::{Handle, LOT_BYTES, Name, Refusal, SLOT_MAX, Tagged, Terms};
 

@@ -13,10 +13,13 @@ mod faults;
 mod host;
 mod huge;
 mod mapping_options;
+mod memory;
 mod os;
 mod page_idleness;
+mod page_sharing;
 mod pin;
 mod space;
+mod threads;
 
 extern crate std;
 

@@ -2,8 +2,8 @@
 
 use super::PageState::{Foreign, Free, Guarded, Mapped};
 use super::*;
-use crate::os::Os;
 use crate::os::release::{Piece, Release};
+use crate::os::{Memory, Os};
 
 const PAGE: usize = 4096;
 

@@ -1,5 +1,6 @@
 //! Tests of pinning on the running kernel.
 
+use super::super::Memory as _;
 use super::super::filter::Filter;
 use super::*;
 use crate::os::seccomp::Calls;

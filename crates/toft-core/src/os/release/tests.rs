@@ -1,7 +1,7 @@
 //! Tests of every method on real memory.
 
 use super::super::filter::Filter;
-use super::super::{Linux, Os};
+use super::super::{Linux, Memory};
 use super::*;
 use crate::os::seccomp::Calls;
 use proptest::prelude::*;

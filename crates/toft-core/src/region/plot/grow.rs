@@ -13,7 +13,7 @@
 //! for the thread: they go on in another plot.
 
 use super::{GRANULE_SHIFT, Plots};
-use crate::os::{Error, Os};
+use crate::os::{Error, Memory};
 use crate::region::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::sync::{AtomicU64, Ordering, spin_until};
 use Ordering::{AcqRel, Acquire, Relaxed};
@@ -85,7 +85,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// address. If slabs were mapped for it, calls `mapped` with their start and length.
     pub fn take(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         partition: usize,
         mapped: impl Fn(usize, usize),
     ) -> Result<(&D, usize), Error> {
@@ -141,7 +141,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     fn take_from(
         &self,
-        os: &impl Os,
+        os: &impl Memory,
         n: usize,
         was_mapped: &impl Fn(usize, usize),
     ) -> Result<usize, Error> {
@@ -170,7 +170,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Maps the next step of a plot, after its `mapped` slabs. The caller has set `growing`.
     /// Returns the address and the number of bytes.
     #[cold]
-    fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
+    fn grow(&self, os: &impl Memory, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
         let tier = Tier::of(TIER);
         let plot = self.nth_plot(n);
         let first = self.first_slab(plot);
@@ -194,7 +194,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Ok(((first + mapped) << Self::SHIFT, step << Self::SHIFT))
     }
 
-    fn map_step(&self, os: &impl Os, n: usize, index: usize, step: usize) -> Result<(), Error> {
+    fn map_step(&self, os: &impl Memory, n: usize, index: usize, step: usize) -> Result<(), Error> {
         let address = index << Self::SHIFT;
         // If plots share granules, the descriptors of one granule end where the next granule's
         // begin. They are then mapped by single pages.
@@ -231,7 +231,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Unmaps the slabs that were mapped ahead of need, because memory has run out. Plots map
     /// little ahead until [`grow_ahead`](Self::grow_ahead). The slabs are mapped again when they
     /// are needed.
-    pub fn retract(&self, os: &impl Os) {
+    pub fn retract(&self, os: &impl Memory) {
         self.extra()[1].store(1, Relaxed);
         for n in 0..self.begun() {
             let growth = self.growth(n);
@@ -258,7 +258,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     ///
     /// The first `partitions` partitions are in use. Plots of the others are not read, because the
     /// first access to a page costs the child a fault.
-    pub fn repair(&self, os: &impl Os, partitions: usize) {
+    pub fn repair(&self, os: &impl Memory, partitions: usize) {
         let begun = self.begun();
         // If all plots are given out, a partition may use the plot of an unused partition.
         let in_use = if begun == self.plots { begun } else { partitions };

@@ -1,6 +1,7 @@
 //! Plots on a fake machine: slabs that were unmapped again, and the view of a late thread.
 
 use super::*;
+use crate::os::Memory;
 use crate::os::fake::{Fake, Machine};
 use crate::region::SMALL;
 extern crate std;

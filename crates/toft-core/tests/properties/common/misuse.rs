@@ -72,7 +72,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
             Some(Bad { address, head: "invalid free", words })
         }
         BadPointer::Foreign => {
-            let space = toft_core::os::Os::address_space(&world.fake);
+            let space = toft_core::os::Memory::address_space(&world.fake);
             let local = &raw const offset as usize;
             let choices = [
                 1,

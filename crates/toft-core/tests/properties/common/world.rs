@@ -12,7 +12,7 @@ use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::large::large_class;
 use toft_core::options::Options;
-use toft_core::os::Os;
+use toft_core::os::Memory;
 use toft_core::os::fake::Fake;
 use toft_core::path::Resized;
 use toft_core::report::Call;
