@@ -144,7 +144,7 @@ impl Bins {
     /// Seeds the bin's generator for a new claim, and draws the first slot.
     #[inline]
     fn draw(self, bin: &Bin) {
-        let seed = self.dice().throw() as u32;
+        let seed = self.dice().roll() as u32;
         let [drawn, next] = bin.halves();
         let slab = self.slab_of(bin);
         next.store(draw_from(slab.claimed(), seed, slab.first_of_claim()), Relaxed);
@@ -209,7 +209,7 @@ impl Bins {
             // The slot number is stored before the claim is visible. A signal handler that runs
             // before `draw` then takes a slot of this claim, or none.
             let has_claim = slab.claimed() != 0
-                || slab.refill(self.dice().throw(), |_| next.store(slab.first_of_claim(), Relaxed));
+                || slab.refill(self.dice().roll(), |_| next.store(slab.first_of_claim(), Relaxed));
             if has_claim {
                 self.draw(bin);
             }

@@ -29,7 +29,7 @@ impl BinsHead {
     /// The head of empty bins.
     pub const fn new() -> BinsHead {
         BinsHead {
-            sentinel: Slab::nothing(),
+            sentinel: Slab::zeroed(),
             small: const { small_classes(BIN_WORDS as u8) },
             dice: Dice::new(),
             distance: Distance::new(),

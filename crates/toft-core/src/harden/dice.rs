@@ -32,7 +32,7 @@ impl Dice {
 
     /// Returns a random word.
     #[inline(always)]
-    pub fn throw(&self) -> u64 {
+    pub fn roll(&self) -> u64 {
         let Some(state) = self.0.first() else { return 0 };
         let now = state.load(Relaxed).wrapping_add(0xA076_1D64_78BD_642F);
         state.store(now, Relaxed);
@@ -43,7 +43,7 @@ impl Dice {
     /// Returns a random number below `limit`, which is less than 2^32.
     #[inline(always)]
     pub fn below(&self, limit: usize) -> usize {
-        (((self.throw() >> 32) * limit as u64) >> 32) as usize
+        (((self.roll() >> 32) * limit as u64) >> 32) as usize
     }
 }
 

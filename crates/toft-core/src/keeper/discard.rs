@@ -68,7 +68,7 @@ impl<O: Os> Allocator<O> {
         }
         let is_unused = |address, len| turn.slabs().any(|slab: &Slab| slab.is_unused(address, len));
         // In the child of a handler that forks here, freed pages would be kept by no thread.
-        let gone = match self.shut_out_signals() {
+        let gone = match self.block_signals() {
             // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps
             // them mapped, and their own.
             Some(_undisturbed) => unsafe {

@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn clear_out_exited(&self) -> bool {
         let mut left = false;
         for number in 0..self.heaps.count() {
-            let is_orphan = match self.heaps.who(number) {
+            let is_orphan = match self.heaps.heap_state(number) {
                 HeapState::Orphan => true,
                 HeapState::Shared => false,
                 _ => continue,
@@ -42,7 +42,7 @@ impl<O: Os> Allocator<O> {
     /// Clears out an orphan that the caller holds.
     fn clear_out(&self, orphan: &Heap, seat: &Seat) {
         self.move_quarantine(orphan, seat);
-        orphan.part_with_empty(seat, self.heaps.partitions(), |slab| {
+        orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
             self.verify_reserved(slab, Call::Free);
             if slab.may_be_uncounted() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);

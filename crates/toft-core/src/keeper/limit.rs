@@ -46,7 +46,7 @@ pub(crate) struct Undisturbed<'a, O: Os> {
 
 impl<O: Os> Drop for Undisturbed<'_, O> {
     fn drop(&mut self) {
-        self.os.let_in_signals(self.before);
+        self.os.restore_signals(self.before);
     }
 }
 
@@ -85,7 +85,7 @@ impl<O: Os> Allocator<O> {
         // More than everything: nothing needs to go for it.
         if bytes <= self.limit.bytes() {
             let dropped = self.pool.drop_some(&self.os, excess, false);
-            self.large.give_back(&self.os, excess.saturating_sub(dropped));
+            self.large.release_kept(&self.os, excess.saturating_sub(dropped));
             if let Ok(promise) = self.promise(bytes) {
                 return Some(promise);
             }
@@ -98,7 +98,7 @@ impl<O: Os> Allocator<O> {
             }
             // In the child of a handler that forks, others could have what is to be given back
             // here.
-            let _undisturbed = self.shut_out_signals();
+            let _undisturbed = self.block_signals();
             for _ in 0..TRIES {
                 let counted = self.count_at_hand(heap, seat);
                 if done() {
@@ -140,9 +140,9 @@ impl<O: Os> Allocator<O> {
 
     /// No signal handler runs in the calling thread while this lives; where that is not usual, one
     /// may.
-    pub(crate) fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
+    pub(crate) fn block_signals(&self) -> Option<Undisturbed<'_, O>> {
         let _permit = self.permit(Calls::SIGNALS)?;
-        Some(Undisturbed { os: &self.os, before: self.os.shut_out_signals() })
+        Some(Undisturbed { os: &self.os, before: self.os.block_signals() })
     }
 
     /// Whether there may be room for `bytes` bytes when `less` bytes do not count any more.
@@ -199,7 +199,7 @@ impl<O: Os> Allocator<O> {
                 self.count_held(slab);
             } else if let Some(other) = self.heaps.heap_at(owner) {
                 let mut held = false;
-                if self.heaps.who(other.number) == HeapState::Orphan {
+                if self.heaps.heap_state(other.number) == HeapState::Orphan {
                     self.with_threadless(other.number, |orphan, seat| {
                         self.collect(orphan, seat);
                         held = orphan.owns(slab);
@@ -220,12 +220,12 @@ impl<O: Os> Allocator<O> {
     /// Gives back the free pages of a slab whose heap is held here, and counts it. With the turn.
     fn count_held(&self, slab: &Slab) {
         if !slab.is_dormant() {
-            self.give_back_own(slab);
+            self.discard_own(slab);
         }
         slab.note_count();
         let bytes = self.least_uncounted(slab);
         if bytes != 0 && (slab.is_dormant() || slab.suspend()) {
-            self.pool.leave_uncounted(slab, bytes);
+            self.pool.set_uncounted(slab, bytes);
         }
     }
 
@@ -266,7 +266,7 @@ impl<O: Os> Allocator<O> {
             slab.note_count();
             let bytes = self.least_uncounted(slab);
             if slab.may_be_uncounted() {
-                self.pool.leave_uncounted(slab, bytes);
+                self.pool.set_uncounted(slab, bytes);
             } else if bytes != 0 {
                 // Resumed meanwhile, or something was freed.
                 slab.is_not_counted();

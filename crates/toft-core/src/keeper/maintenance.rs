@@ -227,7 +227,7 @@ impl<O: Os> Allocator<O> {
     /// What the thread does until the process ends.
     fn live(&self) -> ! {
         if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
-            self.os.settle_in();
+            self.os.prepare_own_thread();
         }
         self.reclaimer.run();
         // Without barriers the slabs of running threads are left to their calls, as some containers

@@ -215,7 +215,7 @@ impl<O: Os> ColdScan<'_, O> {
             let stayed = self.find(Pages::Resident, run, |_, _| {});
             let went = resident.saturating_sub(stayed);
             self.bytes += went;
-            idleness.went_out(went >> self.page_shift, stayed >> self.page_shift);
+            idleness.count_paged_out(went >> self.page_shift, stayed >> self.page_shift);
         }
         if run.noted {
             self.find(Pages::Written, run, |_, _| {});

@@ -59,10 +59,10 @@ impl<O: Os> Allocator<O> {
             if !slab.hold(page, which != Which::Counted) {
                 turn.take_back();
             } else if full {
-                self.give_back(&turn, which, &mut swept);
+                self.sweep_pages(&turn, which, &mut swept);
             }
         });
-        self.give_back(&turn, which, &mut swept);
+        self.sweep_pages(&turn, which, &mut swept);
         match which {
             Which::Idle => {
                 self.pool.decay_all(&self.os, self.filter());
@@ -84,7 +84,7 @@ impl<O: Os> Allocator<O> {
         }
         swept.slabs += 1;
         let activity = slab.scan_activity(|| heap.is_current(slab));
-        let orphan = self.heaps.who(heap.number) == HeapState::Orphan;
+        let orphan = self.heaps.heap_state(heap.number) == HeapState::Orphan;
         // A thread that has ended hands nothing out: what it had claimed can go, too.
         let left = orphan && slab.claimed() != 0;
         let wanted = match which {
@@ -99,7 +99,7 @@ impl<O: Os> Allocator<O> {
         if wanted && orphan {
             self.with_threadless(heap.number, |orphan, _seat| {
                 if orphan.owns(slab) {
-                    swept.bytes += self.give_back_own(slab);
+                    swept.bytes += self.discard_own(slab);
                 }
             });
         }
@@ -107,16 +107,16 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
-    pub(crate) fn give_back_own(&self, slab: &Slab) -> usize {
+    pub(crate) fn discard_own(&self, slab: &Slab) -> usize {
         self.verify_reserved(slab, Call::Verify);
-        slab.give_back_pages(self.os.page_size(), |start, bytes| {
+        slab.discard_pages(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which no thread can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()
         })
     }
 
     /// Discards the pages of what is held in the slabs of the batch, and lets go of it.
-    fn give_back(&self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
+    fn sweep_pages(&self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
         if turn.slabs().next().is_none() {
             return;
         }
@@ -244,9 +244,9 @@ impl<O: Os> Allocator<O> {
             if !heap.owns(slab) || slab.is_dormant() {
                 return;
             }
-            bytes += self.give_back_own(slab);
+            bytes += self.discard_own(slab);
             if slab.is_listed() && slab.is_empty() && slab.owner.load(Relaxed) & PENDING == 0 {
-                self.part_with(heap, seat, slab);
+                self.detach(heap, seat, slab);
             }
         });
         bytes

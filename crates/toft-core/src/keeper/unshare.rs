@@ -60,9 +60,9 @@ impl<O: Os> Allocator<O> {
             return true;
         }
         let own = Some(self.reclaimer.threads());
-        let signals = self.os.shut_out_signals();
+        let signals = self.os.block_signals();
         let Ok(sharing) = self.os.begin_sharing(own, self.groups.kept(), 0) else {
-            self.os.let_in_signals(signals);
+            self.os.restore_signals(signals);
             return false;
         };
         let (mut from, mut made) = (1, true);
@@ -71,7 +71,7 @@ impl<O: Os> Allocator<O> {
             made = self.make_slab_private(entry, &sharing, slab);
         }
         self.os.end_sharing(sharing);
-        self.os.let_in_signals(signals);
+        self.os.restore_signals(signals);
         made
     }
 

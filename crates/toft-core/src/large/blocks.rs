@@ -349,7 +349,7 @@ impl Blocks {
         }
         self.end(block);
         if SECURE {
-            if !self.hand_pages_on(os, block, permit) {
+            if !self.transfer_pages(os, block, permit) {
                 self.make_inaccessible(os, block);
             }
             self.wait(block);

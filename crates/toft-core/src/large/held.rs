@@ -42,7 +42,7 @@ impl Blocks {
     /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access
     /// to it faults then. No, where that cannot be, or is not worth it; then the block is to be
     /// walled off, whatever is left of it.
-    pub(super) fn hand_pages_on<'a>(
+    pub(super) fn transfer_pages<'a>(
         &self,
         os: &impl Os,
         block: &Block,

@@ -176,7 +176,7 @@ impl Blocks {
     pub(super) fn hold_budget(&self, os: &impl Os) {
         let state = self.state();
         if let Some(excess) = state.kept.load(Relaxed).checked_sub(self.budget()) {
-            self.give_back(os, excess);
+            self.release_kept(os, excess);
         }
         let most = state.peak_bytes.load(Relaxed) * MAPPED_FACTOR + KEEP_LEAST;
         for _ in 0..PLACES {
@@ -202,7 +202,7 @@ impl Blocks {
         let others = state.live_bytes.load(Relaxed) + state.slack.load(Relaxed);
         let wanted = others.saturating_add(kept).saturating_add(bytes);
         if let Some(excess) = wanted.checked_sub(peak + peak / ROOM_SLACK) {
-            self.give_back(os, excess.min(kept));
+            self.release_kept(os, excess.min(kept));
         }
     }
 
@@ -225,7 +225,7 @@ impl Blocks {
     }
 
     /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
-    pub fn give_back(&self, os: &impl Os, bytes: usize) {
+    pub fn release_kept(&self, os: &impl Os, bytes: usize) {
         let mut left = bytes;
         for _ in 0..2 * PLACES {
             if left == 0 {

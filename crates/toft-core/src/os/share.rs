@@ -50,7 +50,7 @@ pub struct Sharing {
 }
 
 /// Blocks all signals of the calling thread. Returns its previous mask.
-pub fn shut_out_signals() -> u64 {
+pub fn block_signals() -> u64 {
     set_mask(u64::MAX)
 }
 

@@ -181,7 +181,7 @@ pub(super) unsafe fn clone_onto(
 /// Prepares a thread of Toft's, which calls this first. It takes a name, for a user who inspects
 /// the process. It drops its capabilities, and any way to get them back, because it needs none. It
 /// drops a real-time priority that it inherited from its maker.
-pub fn settle_in(name: &core::ffi::CStr) {
+pub fn prepare_own_thread(name: &core::ffi::CStr) {
     let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
     const HEADER: [u32; 2] = [0x2008_0522, 0];

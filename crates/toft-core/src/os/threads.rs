@@ -33,7 +33,7 @@ pub unsafe trait Threads {
     unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32>;
 
     /// Prepares a thread that `spawn` made. It calls this first.
-    fn settle_in(&self);
+    fn prepare_own_thread(&self);
 
     /// Makes every running thread of the process pass a full memory barrier before this returns.
     /// Returns false if the system cannot do that.
@@ -46,11 +46,11 @@ pub unsafe trait Threads {
     fn wake(&self, word: &AtomicU32);
 
     /// Blocks all signals of the calling thread. A handler might write to memory whose writers the
-    /// thread itself has stopped. Returns the argument for `let_in_signals`.
-    fn shut_out_signals(&self) -> u64;
+    /// thread itself has stopped. Returns the argument for `restore_signals`.
+    fn block_signals(&self) -> u64;
 
-    /// Ends `shut_out_signals`.
-    fn let_in_signals(&self, before: u64);
+    /// Ends `block_signals`.
+    fn restore_signals(&self, before: u64);
 
     /// Lets about a millisecond pass, so that an interrupted thread can go on.
     fn wait_briefly(&self);
@@ -74,8 +74,8 @@ unsafe impl Threads for Linux {
         thread::spawn(run, argument)
     }
 
-    fn settle_in(&self) {
-        thread::settle_in(c"toft-reclaimer");
+    fn prepare_own_thread(&self) {
+        thread::prepare_own_thread(c"toft-reclaimer");
     }
 
     fn barrier(&self) -> bool {
@@ -90,11 +90,11 @@ unsafe impl Threads for Linux {
         thread::wake(word);
     }
 
-    fn shut_out_signals(&self) -> u64 {
-        share::shut_out_signals()
+    fn block_signals(&self) -> u64 {
+        share::block_signals()
     }
 
-    fn let_in_signals(&self, before: u64) {
+    fn restore_signals(&self, before: u64) {
         share::set_mask(before);
     }
 

@@ -278,7 +278,7 @@ impl<O: Os> Allocator<O> {
         let pressure = self.pressure().is_on();
         match slab.credit_spent(pressure) {
             Spent::List(live) => heap.relist_counted(seat, slab, live),
-            Spent::Empty => self.part_with(heap, seat, slab),
+            Spent::Empty => self.detach(heap, seat, slab),
             Spent::Nothing => {}
         }
     }

@@ -29,11 +29,11 @@ impl<O: Os> Allocator<O> {
     /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap
     /// that no thread uses for long.
     pub(crate) fn with_threadless(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
-        if self.heaps.who(number) != HeapState::Shared {
+        if self.heaps.heap_state(number) != HeapState::Shared {
             return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
         }
         // A handler could fork, or end the thread, and the shared heap would have no user's number.
-        let _undisturbed = self.shut_out_signals();
+        let _undisturbed = self.block_signals();
         let guard = Cell::new(None);
         spin_until(|| {
             let now = self.heaps.acquire_shared_number(number);

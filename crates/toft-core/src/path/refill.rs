@@ -195,16 +195,16 @@ impl<O: Os> Allocator<O> {
         let pressure = self.pressure().is_on();
         heap.collect(seat, report_double_free, |slab| {
             if pressure {
-                self.part_with(heap, seat, slab);
+                self.detach(heap, seat, slab);
             }
         })
     }
 
     /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
-    pub(crate) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
+    pub(crate) fn detach(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().is_on();
         self.verify_reserved(slab, Call::Free);
-        if heap.part_with(seat, slab) {
+        if heap.detach(seat, slab) {
             if slab.is_suspended() {
                 // With its pages in the pool the slab would count for more bytes than it does now.
                 self.pool.put_clean(&self.os, slab);

@@ -79,7 +79,7 @@ impl Idleness {
 
     /// Notes a scan with `resident` pages in memory. `quiet` is true if nothing was allocated or
     /// freed there since the last scan. Returns true if the pages that were not written since then
-    /// are to be sent out. The caller then reports the result by `went_out`.
+    /// are to be sent out. The caller then reports the result by `count_paged_out`.
     pub fn note_scan(&mut self, quiet: bool, resident: usize) -> bool {
         if !quiet || self.stage == Stage::Unseen {
             *self = Idleness { stage: Stage::Seen, level: self.level, ..Idleness::default() };
@@ -101,7 +101,7 @@ impl Idleness {
 
     /// Notes the result of sending pages out: `went` pages went out, and `stayed` pages stayed in
     /// memory.
-    pub fn went_out(&mut self, went: usize, stayed: usize) {
+    pub fn count_paged_out(&mut self, went: usize, stayed: usize) {
         self.stayed = stayed.min(PAGES_MOST) as u32;
         self.went = went.min(PAGES_MOST) as u32;
         self.stage = Stage::Out;
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(until_out(&mut idleness, 16), 2);
         let mut scans = Vec::new();
         for _ in 0..9 {
-            idleness.went_out(16, 0);
+            idleness.count_paged_out(16, 0);
             scans.push(until_out(&mut idleness, 16));
         }
         assert_eq!(scans, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
@@ -151,9 +151,9 @@ mod tests {
     fn what_stayed_has_not_come_back() {
         let mut idleness = Idleness::default();
         until_out(&mut idleness, 16);
-        idleness.went_out(10, 6);
+        idleness.count_paged_out(10, 6);
         assert!(idleness.note_scan(true, 7), "six that stayed, and one that was read");
-        idleness.went_out(1, 6);
+        idleness.count_paged_out(1, 6);
         assert!(!idleness.note_scan(true, 8));
     }
 

@@ -193,8 +193,8 @@ impl Pool {
 
     /// Leaves `bytes` bytes of an owned slab uncounted until it is resumed. The slab is suspended
     /// or dormant. One thread at a time.
-    pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
-        let before = slab.leave_uncounted(bytes);
+    pub fn set_uncounted(&self, slab: &Slab, bytes: usize) {
+        let before = slab.set_uncounted(bytes);
         self.add(before);
         self.state().total.fetch_sub(bytes, Relaxed);
         if !slab.may_be_uncounted() {

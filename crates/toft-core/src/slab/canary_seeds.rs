@@ -46,7 +46,7 @@ mod tests {
     /// often.
     #[test]
     fn the_words_of_two_slots_differ_by_random_bytes() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         for (one, other) in [(0, 1), (0, 128), (3, 67), (254, 255), (128, 0)] {
             let mut counts = [[0u32; 256]; 8];
             let mut random = 1u64;

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_written_once_is_verified() {
         let slab = || {
-            let slab = Box::new(Slab::nothing());
+            let slab = Box::new(Slab::zeroed());
             let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
             slab.publish(1 << 20, slots);
             slab
@@ -214,7 +214,7 @@ mod tests {
     /// uncounted, but not two. The slot that is claimed and live is repaired.
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
         slab.publish(1 << 20, slots);
         slab.relist();

@@ -143,7 +143,7 @@ mod tests {
     const PAGE: usize = 4096;
 
     fn guarded(class: Class, seed: u64) -> Box<Slab> {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
         let slots = slab.open(1 << 30, tier.slab_bytes(), class, 0, 0);
         let mut state = seed;
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn systems_with_large_pages_have_none() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
         slab.choose_guard_pages(64 << 10, slots, |_| 0);
         slab.for_each_guard_run(64 << 10, |_, _, _| panic!("a guard page"));

@@ -90,8 +90,8 @@ impl Slab {
     pub fn let_go_all(&self) -> Option<usize> {
         let mut twice = None;
         for slot in 0..self.slots() {
-            self.let_go_free(slot, false);
-            if self.let_go_remote(slot, false) == Some(false) {
+            self.unhold_free(slot, false);
+            if self.unhold_remote(slot, false) == Some(false) {
                 twice = Some(slot);
             }
         }

@@ -75,7 +75,7 @@ impl Slab {
     /// Gives back each page that has no byte of a live slot, and returns the number of bytes. Drops
     /// the claim first. `discard` gives a range back, or returns false. Holder of the owning heap
     /// only, with its seat.
-    pub fn give_back_pages(
+    pub fn discard_pages(
         &self,
         page: usize,
         mut discard: impl FnMut(usize, usize) -> bool,
@@ -216,7 +216,7 @@ mod tests {
 
     /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
@@ -239,7 +239,7 @@ mod tests {
                 free(&slab, slot);
             }
             let mut gone = Vec::new();
-            slab.give_back_pages(PAGE, |start, bytes| {
+            slab.discard_pages(PAGE, |start, bytes| {
                 gone.push(((start - slab.base()) / PAGE, bytes / PAGE));
                 true
             });
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_was_freed_since_the_pages_went_is_counted() {
         let slab = full();
-        slab.give_back_pages(PAGE, |_, _| true);
+        slab.discard_pages(PAGE, |_, _| true);
         assert_eq!(slab.freed_since_discard(), 0);
         for _ in 0..3 {
             free(&slab, 4);
@@ -266,7 +266,7 @@ mod tests {
         free(&slab, 4);
         free(&slab, 9);
         assert_eq!(slab.freed_since_discard(), 2 * 2048);
-        slab.give_back_pages(PAGE, |_, _| true);
+        slab.discard_pages(PAGE, |_, _| true);
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 5);
         assert_eq!(
@@ -279,17 +279,17 @@ mod tests {
     /// A sweep finds nothing to give back, and then pages are prefaulted.
     #[test]
     fn prefaulted_pages_are_searched_again() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
-        slab.give_back_pages(PAGE, |_, _| panic!("nothing is there"));
+        slab.discard_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);
         assert_eq!(slab.scan_activity(|| false), SlabActivity::Discarded);
         slab.note_prefault(4 * PAGE);
         assert_eq!(slab.touched_bytes(), 4 * PAGE);
         assert_eq!(slab.scan_activity(|| false), SlabActivity::Idle);
         let mut gone = 0;
-        slab.give_back_pages(PAGE, |_, bytes| {
+        slab.discard_pages(PAGE, |_, bytes| {
             gone += bytes;
             true
         });

@@ -68,7 +68,7 @@ mod tests {
     extern crate std;
 
     fn slab(size: usize) -> Box<Slab> {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let slots = slab.open(1 << 30, 64 << 10, Class::of(size).unwrap(), 0, 0);
         slab.publish(1 << 20, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));

@@ -181,7 +181,7 @@ impl Slab {
         for slot in 0..self.slots() {
             let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
             if !keep || claimed {
-                self.let_go_free(slot, false);
+                self.unhold_free(slot, false);
             }
         }
     }
@@ -212,8 +212,8 @@ impl Slab {
     pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
         let mut twice = None;
         let mut let_go = |slot, zero| {
-            self.let_go_free(slot, zero);
-            if self.let_go_remote(slot, zero) == Some(false) {
+            self.unhold_free(slot, zero);
+            if self.unhold_remote(slot, zero) == Some(false) {
                 twice = Some(slot);
             }
         };
@@ -236,7 +236,7 @@ impl Slab {
         twice
     }
 
-    pub(super) fn let_go_free(&self, slot: usize, zero: bool) {
+    pub(super) fn unhold_free(&self, slot: usize, zero: bool) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
         if held & HELD != HELD {
@@ -259,7 +259,7 @@ impl Slab {
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
     /// freed it again meanwhile, and `None` if it was not held.
-    pub(super) fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+    pub(super) fn unhold_remote(&self, slot: usize, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
@@ -293,10 +293,10 @@ impl Slab {
 
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
-    pub fn let_go_after_fork(&self) {
+    pub fn unhold_after_fork(&self) {
         for slot in 0..self.slots() {
-            self.let_go_free(slot, false);
-            self.let_go_remote(slot, false);
+            self.unhold_free(slot, false);
+            self.unhold_remote(slot, false);
         }
         self.disturbed.store(1, Relaxed);
         self.discarded_at.store(0, Relaxed);
@@ -326,7 +326,7 @@ mod tests {
 
     /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
     fn slab() -> Box<Slab> {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let class = Class::of(2048).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
@@ -394,7 +394,7 @@ mod tests {
     /// while all slots are held, and no live slot is left whose free would list the slab again.
     #[test]
     fn an_empty_slab_on_no_list_is_overlooked() {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let class = Class::of(128 << 10).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
@@ -422,7 +422,7 @@ mod tests {
     fn a_slab_that_loses_its_claim_is_scanned_again() {
         use crate::slab::SlabActivity;
         let slab = slab();
-        slab.give_back_pages(PAGE, |_, _| true);
+        slab.discard_pages(PAGE, |_, _| true);
         slab.scan_activity(|| false);
         slab.note_count();
         assert!(slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted());

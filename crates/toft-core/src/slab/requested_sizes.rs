@@ -250,7 +250,7 @@ mod tests {
     extern crate std;
 
     fn slab() -> Box<Slab> {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
         slab.publish(1 << 20, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
@@ -299,7 +299,7 @@ mod tests {
     /// The slack of a medium slot may be as large as its word allows.
     #[test]
     fn large_slacks_are_as_they_were_set() {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         let class = Class::of(96 << 10).unwrap();
         let slots = slab.open(1 << 30, 1 << 20, class, 0, 0);
         slab.publish(1 << 20, slots);

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         slab.open(1 << 30, 64 << 10, crate::slab::Class::of(256).unwrap(), 0, 0);
         slab.publish(1 << 20, 256);
         slab.choose_reserved(256, |_| 7);
@@ -203,14 +203,14 @@ mod tests {
         slab.disarm_within(begin, begin + 1);
         let held: std::vec::Vec<usize> = slab.held_armed_slots().collect();
         assert!(!held.contains(&slots[0]) && held.len() == slots.len() - 1, "{held:?}");
-        slots.iter().for_each(|&slot| slab.let_go_free(slot, false));
+        slots.iter().for_each(|&slot| slab.unhold_free(slot, false));
         assert!(slab.has_its_reserved() && slab.armed_slots().count() == 0);
     }
 
     #[test]
     fn the_slots_beside_an_armed_one_are_known() {
         for armed in 0..SLOTS_MAX {
-            let slab = Slab::nothing();
+            let slab = Slab::zeroed();
             slab.state_of(armed).store(ARMED, Relaxed);
             for slot in 0..SLOTS_MAX {
                 assert_eq!(

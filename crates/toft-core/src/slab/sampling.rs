@@ -63,7 +63,7 @@ mod tests {
     #[test]
     #[cfg_attr(feature = "secure-light", ignore = "the secure build has no probes")]
     fn what_was_sampled_is_live_and_taken_once() {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         slab.state_of(3).store(LIVE, Relaxed);
         assert!(!slab.take_sampled(3));
         slab.mark_sampled(3);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_claim_keeps_its_lowest_slots() {
-        let slab = Box::new(Slab::nothing());
+        let slab = Box::new(Slab::zeroed());
         slab.claim.store(0b1011_0100, Relaxed);
         assert!(slab.claim_at_most(9) && slab.claimed() == 0b1011_0100);
         assert!(slab.claim_at_most(2) && slab.claimed() == 0b0001_0100);

@@ -266,7 +266,7 @@ unsafe impl Descriptor for Slab {
 impl Slab {
     /// Returns an empty descriptor: all zero, like fresh memory.
     #[cfg(not(loom))]
-    pub const fn nothing() -> Slab {
+    pub const fn zeroed() -> Slab {
         // SAFETY: every field is an integer, for which zero is a valid value.
         unsafe { core::mem::zeroed() }
     }

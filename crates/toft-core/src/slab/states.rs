@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn bits_are_those_of_the_states() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         for slot in 0..SLOTS_MAX {
             let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
             slab.state_of(slot).store(state, Relaxed);
@@ -264,7 +264,7 @@ mod tests {
             (2, kind) => (free[kind] | LENT, true),
             (_, kind) => (taken[kind], false),
         };
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         for shift in 0..16 {
             for slot in 0..SLOTS_MAX {
                 slab.state_of(slot).store(all(slot * 7 + shift).0, Relaxed);
@@ -280,7 +280,7 @@ mod tests {
     /// A slot may become held between two reads of its state, of which the first found it free.
     #[test]
     fn a_slot_that_is_held_is_as_dirty_as_before() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
         for slot in 0..SLOTS_MAX {
             slab.state_of(slot).store(free[slot % free.len()] | HELD, Relaxed);

@@ -89,7 +89,7 @@ impl Slab {
 
     /// Leaves `bytes` bytes of the slab uncounted from here on: the caller subtracts them. Returns
     /// the number of bytes that did not count before, which the caller adds.
-    pub fn leave_uncounted(&self, bytes: usize) -> usize {
+    pub fn set_uncounted(&self, bytes: usize) -> usize {
         self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 

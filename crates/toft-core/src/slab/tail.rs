@@ -81,7 +81,7 @@ mod tests {
     fn whole_pages_after_the_last_slot_go_once() {
         let guard = if SECURE { PAGE } else { 0 };
         for class in Class::all() {
-            let slab = Slab::nothing();
+            let slab = Slab::zeroed();
             let all = Tier::of(if class.is_small() { SMALL } else { MEDIUM }).slab_bytes();
             let slots = slab.open(slab_memory(), all, class, 0, 0);
             slab.publish(64, slots);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn an_engaged_slab_keeps_its_tail() {
         for flag in [HOLDING, SHARED] {
-            let slab = Slab::nothing();
+            let slab = Slab::zeroed();
             let slots = slab.open(slab_memory(), 64 << 10, Class::new(0), 0, 0);
             slab.publish(64, slots);
             slab.set_owner_flag(flag);

@@ -76,7 +76,7 @@ mod tests {
     /// A hold that leaves the pages of claimed slots records nothing about them.
     #[test]
     fn pages_of_claims_that_were_not_given_back_are_remembered() {
-        let slab = Slab::nothing();
+        let slab = Slab::zeroed();
         let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         // As if all slots had been written to.

@@ -52,8 +52,8 @@ impl Slab {
                 for slot in
                     (first..end).filter(|slot| slot * size < stop && (slot + 1) * size > start)
                 {
-                    self.let_go_free(slot, false);
-                    if self.let_go_remote(slot, false) == Some(false) {
+                    self.unhold_free(slot, false);
+                    if self.unhold_remote(slot, false) == Some(false) {
                         twice = Some(slot);
                     }
                 }

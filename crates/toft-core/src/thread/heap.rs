@@ -235,8 +235,8 @@ impl Heap {
     /// Puts an entry into the quarantine's line. Returns false if another entry must leave first.
     /// Holder only, of a heap that is not constant. The fast path of the secure build's free.
     #[inline(always)]
-    pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
-        self.quarantine().line_up(class, entry)
+    pub(crate) fn enqueue(&self, class: usize, entry: usize) -> bool {
+        self.quarantine().enqueue(class, entry)
     }
 
     /// Puts an entry into the quarantine. Adds to `leaving` what leaves the quarantine, except for

@@ -211,7 +211,7 @@ impl Heaps {
     }
 
     /// Returns the state of a heap.
-    pub fn who(&self, number: u32) -> HeapState {
+    pub fn heap_state(&self, number: u32) -> HeapState {
         match self.state_of(number).load(Acquire) {
             0 => HeapState::None,
             1 => HeapState::Live,
@@ -223,12 +223,12 @@ impl Heaps {
     }
 
     fn is_there(&self, number: u32) -> bool {
-        !matches!(self.who(number), HeapState::None | HeapState::Vacant)
+        !matches!(self.heap_state(number), HeapState::None | HeapState::Vacant)
     }
 
     /// Returns the number of heaps that running threads own.
     pub fn live(&self) -> usize {
-        (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
+        (0..self.count()).filter(|&number| self.heap_state(number) == HeapState::Live).count()
     }
 
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap. The caller
@@ -312,7 +312,7 @@ impl Heaps {
 
     /// Returns true if all threads draw from a heap.
     pub(crate) fn is_shared(&self, heap: &Heap) -> bool {
-        !heap.is_sentinel() && self.who(heap.number) == HeapState::Shared
+        !heap.is_sentinel() && self.heap_state(heap.number) == HeapState::Shared
     }
 
     /// Turns a new heap into a shared heap.
@@ -342,7 +342,7 @@ impl Heaps {
     /// Turns each heap whose stored thread does not run any more into an orphan.
     pub fn orphan_exited(&self, runs: impl Fn(u32) -> bool) {
         for number in 0..self.count() {
-            if self.who(number) != HeapState::Live {
+            if self.heap_state(number) != HeapState::Live {
                 continue;
             }
             let heap = self.heap(number);

@@ -42,7 +42,7 @@ impl Heap {
             let mut is_current = true;
             for slab in bins.listed(index) {
                 if !slab.is_dormant() && slab.scan_activity(|| is_current) == SlabActivity::Idle {
-                    given += slab.give_back_pages(page, |start, bytes| {
+                    given += slab.discard_pages(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which no thread can claim
                         // during this call.
                         unsafe { os.discard(start, bytes) }.is_ok()

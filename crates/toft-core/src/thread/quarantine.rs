@@ -18,7 +18,7 @@
 //! in proportion. A class may then have no place, and its blocks become free at once.
 //!
 //! An entry is a word of the caller that is not zero. The holder of the heap uses the places with
-//! its seat, except on the common path ([`Quarantine::line_up`]). That path takes an empty place by
+//! its seat, except on the common path ([`Quarantine::enqueue`]). That path takes an empty place by
 //! one instruction, and then writes to it.
 //!
 //! Another thread may empty the places after three steps. It has *shut* the quarantine, has made
@@ -167,7 +167,7 @@ impl Quarantine {
     /// line, or it frees a block between the two instructions that request the place. The block
     /// then stays as if its thread had been stopped in the middle of a free.
     #[inline(always)]
-    pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
+    pub(crate) fn enqueue(&self, class: usize, entry: usize) -> bool {
         debug_assert!(class < CLASSES);
         // SAFETY: the number of a class is less than the number of classes.
         let row = unsafe { self.rows.get_unchecked(class) };
@@ -211,7 +211,7 @@ impl Quarantine {
         }
         if next < stop {
             // A signal handler has made room since.
-            return self.line_up(class, entry);
+            return self.enqueue(class, entry);
         }
         self.make_room(row, dice, entry, leaving, leaves);
         true
@@ -241,7 +241,7 @@ impl Quarantine {
         let count = stop.saturating_sub(next).min(TOGETHER_MOST);
         let line = self.places.get(next..next + count).unwrap_or(&[]);
         let random = self.places.get(first..first + random).unwrap_or(&[]);
-        leaving.let_go(line, random, dice.throw() as u32, leaves);
+        leaving.let_go(line, random, dice.roll() as u32, leaves);
         // In this order: a signal handler finds no place until all is done. Its requests meanwhile
         // are forgotten.
         row.stop.store(0, Relaxed);
@@ -292,7 +292,7 @@ impl Quarantine {
         // Last, because a signal handler finds no place before that.
         compiler_fence(SeqCst);
         row.stop.store(self.address_of(begin + together), Relaxed);
-        self.line_up(class, entry)
+        self.enqueue(class, entry)
     }
 
     /// Returns the address of a place, or of the end.
@@ -356,7 +356,7 @@ impl Quarantine {
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {
             // The place is cleared before the entry is used: a fork in between loses one block, and
-            // frees none twice. Acquire: `line_up` may have put the entry in just now.
+            // frees none twice. Acquire: `enqueue` may have put the entry in just now.
             let entry = place.load(Acquire);
             if entry != 0 {
                 place.store(0, Relaxed);

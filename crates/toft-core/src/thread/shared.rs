@@ -130,7 +130,7 @@ impl Heaps {
     #[inline(never)]
     fn take_from_exited<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
         let user = place.user.now();
-        if user == 0 || user == KEEPER || self.who(user - 1) != HeapState::Orphan {
+        if user == 0 || user == KEEPER || self.heap_state(user - 1) != HeapState::Orphan {
             return None;
         }
         // This thread holds the heap that the user's thread has left. Meanwhile no other thread can

@@ -38,7 +38,7 @@ impl Heap {
     /// Gives up an empty slab, and returns true: the slab is unowned then. If the slab is its bin's
     /// current one, or another thread is freeing into it, the slab stays on a list, and the result
     /// is false.
-    pub fn part_with(&self, seat: &Seat, slab: &Slab) -> bool {
+    pub fn detach(&self, seat: &Seat, slab: &Slab) -> bool {
         let index = Heap::bin_of(slab);
         let is_current = core::ptr::eq(self.bins().current(index), slab);
         if is_current || slab.remote_slots() != 0 || !slab.change_owner(self.address(), 0) {
@@ -56,7 +56,7 @@ impl Heap {
 
     /// Gives up the empty slabs on all lists of an orphan that the caller holds. Passes each slab,
     /// which is then unowned, to `each`.
-    pub fn part_with_empty(
+    pub fn detach_empty(
         &self,
         _seat: &Seat,
         partitions: usize,

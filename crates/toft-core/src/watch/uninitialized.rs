@@ -79,7 +79,7 @@ impl<O: Os> Allocator<O> {
             Watcher::At(file) => file,
             Watcher::Nobody | Watcher::None => thread::end(),
         };
-        thread::settle_in(c"toft-watcher");
+        thread::prepare_own_thread(c"toft-watcher");
         userfault::keep_alone(file);
         while let Some(fault) = userfault::next(file) {
             if !fault.writes

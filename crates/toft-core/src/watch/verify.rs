@@ -127,7 +127,7 @@ impl<O: Os> Allocator<O> {
             return Err(Violation("P1: the owner is no heap"));
         };
         let mut checked = Ok(());
-        if self.heaps.who(other.number) == HeapState::Orphan {
+        if self.heaps.heap_state(other.number) == HeapState::Orphan {
             self.heaps.with_orphan(other.number, |orphan| {
                 if let Some(_seat) = orphan.sit()
                     && orphan.owns(slab)

@@ -243,7 +243,7 @@ impl<'a, O: Os> Zone<'a, O> {
     }
 
     /// Makes the addresses that begin at a lot unowned. The lot's zone is being destroyed.
-    fn let_go(&self, open: &Open<'_, O>, lot: &Lot) {
+    fn release_lot(&self, open: &Open<'_, O>, lot: &Lot) {
         let bytes = match lot.kind() {
             Kind::Large => lot.size(),
             _ => lot.stretch.load(Relaxed) as usize * LOT_BYTES,
@@ -264,7 +264,7 @@ impl<'a, O: Os> Zone<'a, O> {
         self.record.clear_lists();
         while let Some(lot) = self.state.lot(number) {
             let next = lot.next.load(Relaxed);
-            self.let_go(&open, lot);
+            self.release_lot(&open, lot);
             open.give_lot(number, lot);
             number = next;
         }

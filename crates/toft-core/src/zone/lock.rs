@@ -41,13 +41,13 @@ pub(super) struct Undisturbed<'a, O: Threads> {
 
 impl<'a, O: Threads> Undisturbed<'a, O> {
     pub(super) fn begin(os: &'a O) -> Undisturbed<'a, O> {
-        Undisturbed { os, before: os.shut_out_signals() }
+        Undisturbed { os, before: os.block_signals() }
     }
 }
 
 impl<O: Threads> Drop for Undisturbed<'_, O> {
     fn drop(&mut self) {
-        self.os.let_in_signals(self.before);
+        self.os.restore_signals(self.before);
     }
 }
 

@@ -21,7 +21,7 @@ impl Zones {
         state.repair_tables(os);
         let torn_window = state.lock.unlock_exited(me);
         if torn_window && let Ok(open) = state.open(os, me) {
-            open.let_go_of_the_unfinished();
+            open.release_unfinished();
         }
         for (place, record) in state.all_records() {
             let torn = record.lock.unlock_exited(me);
@@ -84,7 +84,7 @@ impl State {
 impl<O: Os> Open<'_, O> {
     /// Frees each descriptor that was in the middle of a change, and all descriptors of zones that
     /// were being destroyed.
-    fn let_go_of_the_unfinished(&self) {
+    fn release_unfinished(&self) {
         for (number, lot) in self.state.all_lots() {
             let record = self.state.record(lot.zone.load(Relaxed) as usize);
             let ends = !record.is_some_and(Record::is_live);

@@ -105,9 +105,9 @@ fn one_whose_thread_is_found_dead_is_repaired_as_well() {
     let end = |allocator: &Allocator<Fake>, heap: &Heap| {
         heap.set_thread(7);
         allocator.heaps.orphan_exited(|thread| thread == 7);
-        assert_eq!(allocator.heaps.who(0), HeapState::Live, "it runs");
+        assert_eq!(allocator.heaps.heap_state(0), HeapState::Live, "it runs");
         allocator.heaps.orphan_exited(|_| false);
-        assert_eq!(allocator.heaps.who(0), HeapState::Orphan);
+        assert_eq!(allocator.heaps.heap_state(0), HeapState::Orphan);
     };
     is_made_whole(end, |allocator, other| _ = allocator.purge(Some(other)));
 }

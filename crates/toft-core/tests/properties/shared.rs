@@ -108,13 +108,13 @@ fn a_shared_heap_is_no_threads() {
     let threads = threads(&allocator, 2);
     let block = take(&allocator, threads[0], 500);
     let shared = allocator.heaps.shared_count();
-    let is_shared = |&number: &u32| allocator.heaps.who(number) == HeapState::Shared;
+    let is_shared = |&number: &u32| allocator.heaps.heap_state(number) == HeapState::Shared;
     assert_eq!((0..allocator.heaps.count()).filter(is_shared).count(), shared as usize);
     let number = (0..allocator.heaps.count()).find(is_shared).unwrap();
     assert_eq!(snapshot(&allocator).threads, SHARE_FROM as usize + 2);
     // Nor is it any thread's in a child, which draws from it as its parent did.
     allocator.after_fork_in_child(threads[1]);
-    assert_eq!(allocator.heaps.who(number), HeapState::Shared);
+    assert_eq!(allocator.heaps.heap_state(number), HeapState::Shared);
     allocator.free(threads[1], block, Call::Free);
     assert!(!is_own(&allocator, threads[1], take(&allocator, threads[1], 500)));
 }

@@ -17,8 +17,8 @@ fn a_heap_whose_thread_is_dead_is_an_orphan() {
     old.set_thread(OLD);
     other.set_thread(NEW);
     allocator.heaps.orphan_exited(|thread| thread == NEW);
-    assert_eq!(allocator.heaps.who(0), Orphan);
-    assert_eq!(allocator.heaps.who(1), Live);
+    assert_eq!(allocator.heaps.heap_state(0), Orphan);
+    assert_eq!(allocator.heaps.heap_state(1), Live);
     assert!(core::ptr::eq(birth(&allocator), old));
 }
 
@@ -36,7 +36,7 @@ fn who_had_the_heap_before_is_forgotten() {
         }
         assert!(core::ptr::eq(birth(&allocator), old));
         allocator.heaps.orphan_exited(|_| false);
-        assert_eq!(allocator.heaps.who(1), Live, "forks: {forks}");
+        assert_eq!(allocator.heaps.heap_state(1), Live, "forks: {forks}");
     }
 }
 
@@ -55,7 +55,7 @@ fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
         }
         thread == NEW
     });
-    assert_eq!(allocator.heaps.who(0), Live);
+    assert_eq!(allocator.heaps.heap_state(0), Live);
     assert!(!core::ptr::eq(birth(&allocator), heap));
 }
 
@@ -69,9 +69,9 @@ fn a_fork_during_the_check_leaves_the_heap_to_its_owner() {
     allocator.heaps.orphan_exited(|_| {
         calls.set(calls.get() + 1);
         if calls.get() == 2 {
-            assert_eq!(allocator.heaps.who(0), Held);
+            assert_eq!(allocator.heaps.heap_state(0), Held);
             allocator.after_fork_in_child(heap);
-            assert_eq!(allocator.heaps.who(0), Live);
+            assert_eq!(allocator.heaps.heap_state(0), Live);
         }
         calls.get() == 2
     });

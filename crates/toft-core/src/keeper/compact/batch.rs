@@ -37,14 +37,14 @@ impl<O: Os> Allocator<O> {
             slab.settle(quiet);
             // What its owner is just changing is left alone: `turn` remembers to leave it.
             if !quiet || slab.is_dormant() || slab.is_without_tail() {
-                self.let_go_of(slab);
+                self.unhold_slab(slab);
                 *place = None;
             }
         }
     }
 
-    pub(crate) fn let_go(&self, batch: &mut Batch) {
-        batch.slabs.iter().flatten().for_each(|slab| self.let_go_of(slab));
+    pub(crate) fn unhold_batch(&self, batch: &mut Batch) {
+        batch.slabs.iter().flatten().for_each(|slab| self.unhold_slab(slab));
         let can = self.barrier();
         for slab in batch.turn.slabs() {
             if slab.is_overlooked(!can || !self.is_quiet(slab)) {
@@ -55,7 +55,7 @@ impl<O: Os> Allocator<O> {
         batch.turn.clear();
     }
 
-    pub(crate) fn let_go_of(&self, slab: &Slab) {
+    pub(crate) fn unhold_slab(&self, slab: &Slab) {
         if let Some(slot) = slab.let_go_all() {
             self.freed_twice(slab, slot, Call::RemoteFree);
         }

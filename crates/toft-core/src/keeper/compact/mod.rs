@@ -227,7 +227,7 @@ impl<O: Os> Allocator<O> {
     ) -> Result<(), Status> {
         let store = slabs.clone().map(|slab| slab.tier().slab_bytes()).sum();
         // A signal handler that forks would wait for this thread, which it has interrupted.
-        let signals = self.os.shut_out_signals();
+        let signals = self.os.block_signals();
         let mut result = Ok(());
         if let Some(entry) = self.groups.enter() {
             result = match self.os.begin_sharing(own, self.groups.kept(), store) {
@@ -239,7 +239,7 @@ impl<O: Os> Allocator<O> {
                 Err(_) => Err(Status::CannotStopWriters),
             };
         }
-        self.os.let_in_signals(signals);
+        self.os.restore_signals(signals);
         result
     }
 
@@ -257,7 +257,7 @@ impl<O: Os> Allocator<O> {
         self.leave_groups(&mut batch);
         self.join_groups(&mut batch);
         self.empty_pages(&mut batch);
-        self.let_go(&mut batch);
+        self.unhold_batch(&mut batch);
         done.bytes += batch.bytes;
         if batch.full { Err(Status::Full) } else { Ok(()) }
     }

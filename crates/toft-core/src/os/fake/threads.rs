@@ -23,7 +23,7 @@ unsafe impl Threads for Fake {
         None
     }
 
-    fn settle_in(&self) {}
+    fn prepare_own_thread(&self) {}
 
     fn barrier(&self) -> bool {
         let Some(mut meanwhile) = self.state().at_barrier.take() else { return true };
@@ -39,11 +39,11 @@ unsafe impl Threads for Fake {
 
     fn wake(&self, _: &AtomicU32) {}
 
-    fn shut_out_signals(&self) -> u64 {
-        share::shut_out_signals()
+    fn block_signals(&self) -> u64 {
+        share::block_signals()
     }
 
-    fn let_in_signals(&self, before: u64) {
+    fn restore_signals(&self, before: u64) {
         share::set_mask(before);
     }
 

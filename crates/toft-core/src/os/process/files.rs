@@ -1,7 +1,7 @@
 //! Files and lines: reading in pieces or as a whole, and writing, by calls that allocate nothing.
 
 use super::super::syscall::syscall;
-use super::{give_back, scratch};
+use super::{scratch, unmap};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
@@ -145,7 +145,7 @@ fn read_open(file: c_int, most: usize) -> Result<&'static [u8], &'static str> {
             continue;
         }
         if got < 0 {
-            give_back(address, bytes.max(1));
+            unmap(address, bytes.max(1));
             return Err("it cannot be read");
         }
         if got == 0 {

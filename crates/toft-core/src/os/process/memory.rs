@@ -47,7 +47,7 @@ pub fn scratch(bytes: usize) -> Option<usize> {
 }
 
 /// Unmaps memory of [`scratch`].
-pub fn give_back(address: usize, bytes: usize) {
+pub fn unmap(address: usize, bytes: usize) {
     // SAFETY: callers own the range, and no thread uses it any more.
     unsafe { syscall(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
 }

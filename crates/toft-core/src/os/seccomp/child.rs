@@ -85,7 +85,7 @@ pub(super) fn probe(way: Way, shares: bool, page: usize) -> Option<Answers> {
             &*place
         }
     };
-    let before = share::shut_out_signals();
+    let before = share::block_signals();
     let done = notes.fill(way, shares, thread_top + STACK);
     share::set_mask(before);
     if !done {

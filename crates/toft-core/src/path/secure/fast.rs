@@ -211,7 +211,7 @@ impl<O: Os> Allocator<O> {
         }
         if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
             self.release_owned(heap, None, slab, slot);
-        } else if !heap.line_up(slab.class_number(), address_of(slab) | slot) {
+        } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot) {
             self.wait(heap, slab, slot);
         }
         true
@@ -231,7 +231,7 @@ impl<O: Os> Allocator<O> {
     ) -> bool {
         self.verify_at_free(slab, slot, address, call);
         // SAFETY: (1) a block that the program has given back.
-        unsafe { self.undress(slab, slot, address) };
+        unsafe { self.erase_canary(slab, slot, address) };
         self.wait(heap, slab, slot);
         true
     }

@@ -101,7 +101,7 @@ impl<O: Os> Allocator<O> {
         }
         self.verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a live block, which the program has given back.
-        unsafe { self.undress(slab, slot, address) };
+        unsafe { self.erase_canary(slab, slot, address) };
         if !own && !slab.has_taken(slot) {
             // Its owner has freed it at the same moment, and has put it into a quarantine.
             return self.misused(call, address);
@@ -114,7 +114,7 @@ impl<O: Os> Allocator<O> {
     /// # Safety
     /// 1. Nothing but this call uses the slot at this address, which is mapped.
     #[inline(always)]
-    pub(crate) unsafe fn undress(&self, slab: &Slab, slot: usize, address: usize) {
+    pub(crate) unsafe fn erase_canary(&self, slab: &Slab, slot: usize, address: usize) {
         let bytes = slab.size();
         if WIPE {
             // SAFETY: (1) duty 1.
@@ -418,7 +418,7 @@ impl<O: Os> Allocator<O> {
         let mut shut = 0u64;
         let numbers = || first..self.heaps.count().min(first + BATCH);
         for number in numbers() {
-            if self.heaps.who(number) != HeapState::Live {
+            if self.heaps.heap_state(number) != HeapState::Live {
                 continue;
             }
             let heap = self.heaps.heap(number);

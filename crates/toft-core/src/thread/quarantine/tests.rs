@@ -37,7 +37,7 @@ fn exchange(
         done
     };
     let (class, drawn) = (class.index(), (share, dice));
-    let taken = quarantine.line_up(class, entry)
+    let taken = quarantine.enqueue(class, entry)
         || quarantine.exchange(&seat, class, entry, drawn, &mut leaving, leaves);
     let mut left = left.into_inner();
     leaving.each(|entry| left.push(entry));
@@ -146,7 +146,7 @@ fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
     for entry in 1.. {
         let (seat, mut leaving) = (busy.sit().unwrap(), Leaving::nothing());
         let class = class.index();
-        if !quarantine.line_up(class, entry) {
+        if !quarantine.enqueue(class, entry) {
             let drawn = (WHOLE, &dice);
             assert!(quarantine.exchange(&seat, class, entry, drawn, &mut leaving, |_| false));
         }

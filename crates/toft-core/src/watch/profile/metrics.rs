@@ -45,7 +45,7 @@ impl<O: Os> Allocator<O> {
         let done = self.with_room(|room| {
             let Some(mut table) = Table::of(self) else { return false };
             let taken = self.write_metrics(room, descriptor, &mut table);
-            table.give_back();
+            table.unmap();
             taken
         });
         busy.store(0, Release);

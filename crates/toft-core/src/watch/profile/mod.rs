@@ -137,7 +137,7 @@ impl<O: Os> Allocator<O> {
         let room: *mut Room = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: mapped a moment ago, for this call alone, and unmapped below; zero is a `Room`.
         let result = body(unsafe { &mut *room });
-        process::give_back(address, size_of::<Room>());
+        process::unmap(address, size_of::<Room>());
         Some(result)
     }
 
@@ -161,7 +161,7 @@ impl<O: Os> Allocator<O> {
     fn profile_into(&self, room: &mut Room, file: c_int, why: Why) -> bool {
         let Some(table) = Table::of(self) else { return false };
         let taken = self.write_profile(room, file, &table, why);
-        table.give_back();
+        table.unmap();
         taken
     }
 }

@@ -44,7 +44,7 @@ impl<O: Os> Allocator<O> {
             w.text(" of ").digits((sites - LINES) as u64, 10).text(" more\n");
         }
         w.flush();
-        table.give_back();
+        table.unmap();
     }
 
     #[inline(never)]

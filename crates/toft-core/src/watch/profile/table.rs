@@ -152,7 +152,7 @@ impl Table {
     }
 
     /// Unmaps the table.
-    pub(crate) fn give_back(self) {
-        process::give_back(self.address, self.mapped);
+    pub(crate) fn unmap(self) {
+        process::unmap(self.address, self.mapped);
     }
 }
