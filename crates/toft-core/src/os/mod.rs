@@ -57,7 +57,7 @@ pub enum Error {
 /// The number of ticks of `Os::ticks` in about a second.
 pub const SECOND: u32 = 40;
 
-/// Everything that the allocator needs from a system. Each part is a trait of its own, and a layer
+/// Everything that the allocator needs from a system. Each part is a separate trait, and a layer
 /// names the part that it uses: regions use [`Memory`].
 ///
 /// # Safety

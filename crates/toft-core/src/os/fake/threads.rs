@@ -4,7 +4,7 @@ use super::Fake;
 use crate::os::{Threads, share};
 use crate::sync::AtomicU32;
 
-// SAFETY: (1) the test runs in one thread, or its threads meet at a barrier of their own; (2) as for
+// SAFETY: (1) the test runs in one thread, or its threads meet at a separate barrier; (2) as for
 // `Os`.
 unsafe impl Threads for Fake {
     fn ticks(&self) -> u32 {
