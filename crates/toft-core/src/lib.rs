@@ -12,9 +12,10 @@
 //!
 //! | layer | folder | what |
 //! |---|---|---|
-//! | 10 | `process` | the process's own allocator, and the calls of C, C++ and Rust |
-//! | 9 | `path` | malloc, free, realloc, aligned, calloc, once for all callers |
-//! | 8 | `keeper`, `watch` | what returns memory; what observes |
+//! | 11 | `process` | the process's own allocator, and the calls of C, C++ and Rust |
+//! | 10 | `path` | malloc, free, realloc, aligned, calloc, once for all callers |
+//! | 9 | `keeper` | what returns memory |
+//! | 8 | `watch` | what observes |
 //! | 7 | `allocator` | all parts of an allocator in one value |
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |

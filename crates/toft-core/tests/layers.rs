@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// Folders and their layers, as in the table of `lib.rs`.
 const LAYERS: &[(&str, u32)] = &[
-    ("process", 10),
-    ("path", 9),
-    ("keeper", 8),
+    ("process", 11),
+    ("path", 10),
+    ("keeper", 9),
     ("watch", 8),
     ("allocator", 7),
     ("thread", 6),
@@ -29,6 +29,8 @@ const LAYERS: &[(&str, u32)] = &[
     ("options", 0),
     ("sync", 0),
 ];
+/// What gives the methods of a folder, and the folder.
+const ACCESSORS: &[(&str, &str)] = &[(".keeper()", "keeper"), (".observer()", "watch")];
 /// Everyone may use these.
 const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];
 
@@ -36,8 +38,8 @@ fn layer(folder: &str) -> Option<u32> {
     LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)
 }
 
-/// The folders that a source names by `crate::folder`, also in `use crate::{a, b}`, each with its
-/// line. Comments do not count; neither does what stands behind `#[cfg(test)]`.
+/// The folders that a source names by `crate::folder`, also in `use crate::{a, b}`, or whose
+/// methods it calls, each with its line. Comments do not count; neither does what stands behind `#[cfg(test)]`.
 fn used(source: &str) -> Vec<(usize, String)> {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
     let code: String =
@@ -49,6 +51,11 @@ fn used(source: &str) -> Vec<(usize, String)> {
         match rest.strip_prefix('{') {
             Some(group) => found.extend(first_words(group).into_iter().map(|word| (line, word))),
             None => found.push((line, word(rest))),
+        }
+    }
+    for (accessor, folder) in ACCESSORS {
+        for (place, _) in code.match_indices(accessor) {
+            found.push((code[..place].lines().count().max(1), (*folder).to_owned()));
         }
     }
     found
@@ -127,6 +134,8 @@ fn planted_violations_are_found() {
         ("sync", "use crate::os::Os;"),
         ("region", "// fine\nuse crate::slab::Slab;"),
         ("slab", "use crate::no_such_folder::Thing;"),
+        ("watch", "self.keeper().sweep(Which::Idle);"),
+        ("thread", "allocator.observer().verify();"),
     ] {
         assert_eq!(violations(folder, source).len(), 1, "{folder}: {source}");
     }
@@ -141,6 +150,7 @@ fn what_is_allowed_is_not_found() {
         ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
         ("stats", "use crate::allocator::Allocator;"),
         ("os", "use crate::VERSION;"),
+        ("keeper", "self.observer().verify_share(heap);"),
         ("bin", "#[cfg(test)]\nmod tests {\n    use crate::thread::Heap;\n}"),
     ] {
         assert_eq!(violations(folder, source), [], "{folder}: {source}");

@@ -59,6 +59,13 @@ impl<O: Os> Allocator<O> {
         &self.counters().own_quarantines
     }
 
+    /// Returns the bytes that count against the limit.
+    pub fn counted_bytes(&self) -> usize {
+        let descriptors = self.small.descriptor_bytes() + self.medium.descriptor_bytes();
+        let metadata = descriptors + self.heaps.mapped_bytes();
+        self.pool.bytes() + self.large.counted_bytes() + metadata
+    }
+
     /// The tick at which a free in a shared slab last woke the reclaimer's thread.
     pub(crate) fn woken_for_shared(&self) -> &AtomicU32 {
         &self.counters().woken_for_shared

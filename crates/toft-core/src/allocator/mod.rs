@@ -6,6 +6,7 @@
 //! | `find.rs` | what an address is to it |
 //! | `counters.rs`, `written.rs` | what it writes itself |
 //! | `instance.rs` | the process's own |
+//! | `permits.rs` | system calls that a filter might forbid |
 //! | `gate.rs` | opens its tables where a protection key closes them |
 
 mod build;
@@ -13,6 +14,7 @@ mod counters;
 mod find;
 mod gate;
 mod instance;
+mod permits;
 mod written;
 
 use crate::bin::ROW_WORDS;

@@ -3,18 +3,18 @@
 //! Such a slot cannot be kept from its thread. So the pages go on condition that the thread does
 //! not begin to use them, as [`crate::os::Pin`] tells.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::Swept;
 use crate::os::seccomp::Calls;
 use crate::os::{Error, Os, PIECE_BYTES};
 use crate::reclaim::{BATCH, Turn};
 use crate::slab::Slab;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Gives back unused pages of those slabs of the batch whose bit in `quiet` is set: the owner
     /// was not in the middle of something when they had been taken hold of. Nothing is held by now,
     /// but such slabs still cannot change hands, nor lose their mapping.
-    pub(crate) fn discard_unused(&self, turn: &Turn<'_>, quiet: u64, swept: &mut Swept) {
+    pub(crate) fn discard_unused(self, turn: &Turn<'_>, quiet: u64, swept: &mut Swept) {
         const { assert!(BATCH <= 64) };
         let page = self.os.page_size();
         let quiet_ones = || {
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
     /// Adds what is in memory of a range of a slab, but for what was written to after it was freed.
     /// Where there is no room for it, what was added before goes first. No, where that fails.
     fn pin(
-        &self,
+        self,
         turn: &Turn<'_>,
         slab: &Slab,
         (start, len): (usize, usize),
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns true if everything added was dealt with, or never can be.
-    fn discard_pinned(&self, turn: &Turn<'_>, swept: &mut Swept) -> bool {
+    fn discard_pinned(self, turn: &Turn<'_>, swept: &mut Swept) -> bool {
         let pinned = turn.pinned();
         if pinned.is_empty() {
             return true;

@@ -7,16 +7,16 @@
 //!
 //! A program that ends a thread and begins another finds the heap as it was left.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::Os;
 use crate::report::Call;
 use crate::thread::{Heap, HeapState, Seat};
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Collects what was freed in the slabs of heaps without a thread, and clears out the heaps
     /// whose threads exited before the last call. Returns true if there will be more to do at the
     /// next call. The reclaimer's thread.
-    pub(crate) fn clear_out_exited(&self) -> bool {
+    pub(crate) fn clear_out_exited(self) -> bool {
         let mut left = false;
         for number in 0..self.heaps.count() {
             let is_orphan = match self.heaps.heap_state(number) {
@@ -40,7 +40,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Clears out an orphan that the caller holds.
-    fn clear_out(&self, orphan: &Heap, seat: &Seat) {
+    fn clear_out(self, orphan: &Heap, seat: &Seat) {
         self.move_quarantine(orphan, seat);
         orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
             self.verify_reserved(slab, Call::Free);
@@ -63,6 +63,7 @@ impl<O: Os> Allocator<O> {
 #[cfg(all(test, feature = "fake-os"))]
 mod tests {
     use super::*;
+    use crate::allocator::Allocator;
     use crate::options::Options;
     use crate::os::fake::{Fake, Machine};
 
@@ -89,9 +90,12 @@ mod tests {
             owned
         };
         let (before, resident) = (owned(), fake.resident_bytes());
-        assert!(allocator.clear_out_exited(), "the exit was seen, and there is more to do");
+        assert!(
+            allocator.keeper().clear_out_exited(),
+            "the exit was seen, and there is more to do"
+        );
         assert_eq!(owned(), before, "the next thread may come soon");
-        assert!(!allocator.clear_out_exited());
+        assert!(!allocator.keeper().clear_out_exited());
         assert!(owned() < before / 4, "{} of {before} slabs are still the heap's", owned());
         assert!(fake.resident_bytes() < resident, "the heap's pages stayed");
         assert_eq!(allocator.check(), Ok(()));
@@ -118,8 +122,8 @@ mod tests {
         let waits = |heap: &Heap| heap.quarantine().waiting().count();
         assert_eq!(waits(heap), 1);
         allocator.heaps.orphan(heap);
-        allocator.clear_out_exited();
-        allocator.clear_out_exited();
+        allocator.keeper().clear_out_exited();
+        allocator.keeper().clear_out_exited();
         assert_eq!(waits(heap), 0);
         assert!(!heap.quarantine().is_used());
         let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));

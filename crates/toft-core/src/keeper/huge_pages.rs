@@ -5,8 +5,8 @@
 //! live large block. What is huge and becomes sparse later gives its pages back like any other: the
 //! slabs' mappings are advised against huge pages, so the system puts none together again.
 
-use crate::allocator::Allocator;
 use crate::bin::slab_at;
+use crate::keeper::Keeper;
 use crate::large::BlockState;
 use crate::options::Huge as HugeOption;
 use crate::os::seccomp::Calls;
@@ -46,11 +46,11 @@ struct Window {
     first: usize,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Makes huge what has been dense for some scans, if this is the thread's business and the last
     /// scan, at `scanned_at`, is some time ago. Says when it was, and whether there is more to
     /// come.
-    pub(crate) fn make_huge_if_due(&self, scanned_at: u32) -> (u32, bool) {
+    pub(crate) fn make_huge_if_due(self, scanned_at: u32) -> (u32, bool) {
         let now = self.os.ticks();
         if self.options.huge != HugeOption::Dense || self.limit.has_group_pressure() {
             return (scanned_at, false);
@@ -64,13 +64,13 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Scans once. Returns the number of huge pages made.
-    pub fn make_dense_huge(&self) -> usize {
+    pub fn make_dense_huge(self) -> usize {
         let mut scan = HugePageScan::default();
         self.scan_for_dense(&mut scan);
         scan.made
     }
 
-    fn scan_for_dense(&self, scan: &mut HugePageScan) {
+    fn scan_for_dense(self, scan: &mut HugePageScan) {
         // What is there only the kernel knows.
         let Some(pages) = self.open_pages() else { return };
         let mut window = Window::default();
@@ -90,7 +90,7 @@ impl<O: Os> Allocator<O> {
         self.close_pages(pages);
     }
 
-    fn at_window(&self, pages: u32, window: &Window, scan: &mut HugePageScan) {
+    fn at_window(self, pages: u32, window: &Window, scan: &mut HugePageScan) {
         let Some(first) = slab_at(window.first) else { return };
         // Where a limit counts memory, free memory counts as absent.
         let spare = if self.limit.is_set() { 0 } else { HUGE / SPARE };
@@ -116,7 +116,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns true if the range was made huge.
-    fn make_huge(&self, start: usize, small_pages: bool, scan: &mut HugePageScan) -> bool {
+    fn make_huge(self, start: usize, small_pages: bool, scan: &mut HugePageScan) -> bool {
         scan.tried += 1;
         let made = self
             .permit(Calls::HUGE)
@@ -125,7 +125,7 @@ impl<O: Os> Allocator<O> {
         made
     }
 
-    fn make_blocks_huge(&self, pages: u32, scan: &mut HugePageScan) {
+    fn make_blocks_huge(self, pages: u32, scan: &mut HugePageScan) {
         self.large.for_each(|block| {
             let (seen, address) = (block.since(), self.large.address(block));
             let (start, end) =

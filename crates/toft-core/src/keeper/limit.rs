@@ -17,6 +17,7 @@
 //! descriptor.
 
 use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
@@ -50,19 +51,12 @@ impl<O: Os> Drop for Undisturbed<'_, O> {
     }
 }
 
-impl<O: Os> Allocator<O> {
-    /// Bytes that count against the limit.
-    pub fn counted_bytes(&self) -> usize {
-        let descriptors = self.small.descriptor_bytes() + self.medium.descriptor_bytes();
-        let metadata = descriptors + self.heaps.mapped_bytes();
-        self.pool.bytes() + self.large.counted_bytes() + metadata
-    }
-
+impl<'a, O: Os> Keeper<'a, O> {
     /// Promises `bytes` bytes if they can be had as things are.
     #[inline]
-    pub(crate) fn promise(&self, bytes: usize) -> Result<Promise<'_>, usize> {
-        self.profile_when_grown(bytes);
-        self.limit.promise(bytes, || self.counted_bytes())
+    pub(crate) fn promise(self, bytes: usize) -> Result<Promise<'a>, usize> {
+        self.observer().profile_when_grown(bytes);
+        self.allocator.limit.promise(bytes, || self.counted_bytes())
     }
 
     /// Promises `bytes` bytes after freeing what is needed. Returns `None` if that is not enough,
@@ -71,13 +65,13 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub(crate) fn promise_hard(
-        &self,
+        self,
         heap: &Heap,
         seat: Option<&Seat>,
         bytes: usize,
         bin: Option<usize>,
         mut done: impl FnMut() -> bool,
-    ) -> Option<Promise<'_>> {
+    ) -> Option<Promise<'a>> {
         let excess = match self.promise(bytes) {
             Ok(promise) => return Some(promise),
             Err(excess) => excess,
@@ -140,20 +134,20 @@ impl<O: Os> Allocator<O> {
 
     /// No signal handler runs in the calling thread while this lives; where that is not usual, one
     /// may.
-    pub(crate) fn block_signals(&self) -> Option<Undisturbed<'_, O>> {
+    pub(crate) fn block_signals(self) -> Option<Undisturbed<'a, O>> {
         let _permit = self.permit(Calls::SIGNALS)?;
-        Some(Undisturbed { os: &self.os, before: self.os.block_signals() })
+        Some(Undisturbed { os: &self.allocator.os, before: self.os.block_signals() })
     }
 
     /// Whether there may be room for `bytes` bytes when `less` bytes do not count any more.
-    fn may_come_to(&self, bytes: usize, less: usize) -> bool {
+    fn may_come_to(self, bytes: usize, less: usize) -> bool {
         let counted = self.counted_bytes().saturating_sub(less);
         counted.saturating_add(bytes) <= self.limit.bytes()
     }
 
     /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that
     /// costs nothing, and a program that has room waits until there are more.
-    pub(crate) fn list_bin(&self, heap: &Heap, seat: &Seat, bin: usize) {
+    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: usize) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
                 && Heap::bin_of(slab) == bin
@@ -167,10 +161,10 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Takes the turn, after its present holder; `None` where that takes long.
-    fn take_turn(&self) -> Option<Turn<'_>> {
+    fn take_turn(self) -> Option<Turn<'a>> {
         let turn = Cell::new(None);
         wait_for(&self.os, || {
-            let begun = self.reclaimer.begin();
+            let begun = self.allocator.reclaimer.begin();
             let is_begun = begun.is_some();
             turn.set(begun);
             is_begun
@@ -180,7 +174,7 @@ impl<O: Os> Allocator<O> {
 
     /// Counts what has changed in slabs of the heap, if the caller holds it, and of threads that
     /// have ended: their free pages go.
-    fn count_at_hand(&self, heap: &Heap, seat: Option<&Seat>) -> Counted {
+    fn count_at_hand(self, heap: &Heap, seat: Option<&Seat>) -> Counted {
         let mut counted = Counted { others: 0, all: true };
         let Some(_turn) = self.take_turn() else {
             return Counted { others: usize::MAX, all: false };
@@ -218,7 +212,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Gives back the free pages of a slab whose heap is held here, and counts it. With the turn.
-    fn count_held(&self, slab: &Slab) {
+    fn count_held(self, slab: &Slab) {
         if !slab.is_dormant() {
             self.discard_own(slab);
         }
@@ -230,14 +224,14 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Bytes of a slab that need not count.
-    fn least_uncounted(&self, slab: &Slab) -> usize {
+    fn least_uncounted(self, slab: &Slab) -> usize {
         let page = self.os.page_size();
         if slab.is_dormant() { slab.slot_bytes() } else { slab.untouched_bytes(page) }
     }
 
     /// Counts what has changed in slabs of running threads, other than `heap`'s. Returns true if no
     /// slab was passed by that another attempt might count.
-    fn count_others(&self, heap: &Heap) -> bool {
+    fn count_others(self, heap: &Heap) -> bool {
         let Some(_turn) = self.take_turn() else { return false };
         if !self.barrier() {
             return true;
@@ -259,7 +253,7 @@ impl<O: Os> Allocator<O> {
             if !others(slab) {
                 return;
             }
-            if !self.is_quiet(slab) {
+            if !self.heaps.is_quiet(slab) {
                 all = false;
                 return;
             }
@@ -277,20 +271,20 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Counts every slab exactly, as far as threads are not in the middle of something.
-    pub fn count_exactly(&self, heap: &Heap) {
+    pub fn count_exactly(self, heap: &Heap) {
         self.count_at_hand(heap, heap.sit().as_ref());
         self.sweep(Which::Counted);
         self.count_others(heap);
     }
 
     /// Requests that the limit has refused, and how often everything was counted.
-    pub fn limit_figures(&self) -> (usize, usize) {
+    pub fn limit_figures(self) -> (usize, usize) {
         self.limit.figures()
     }
 
     /// Makes a slab of the caller's usable, if the limit and the system allow that: resumes it if
     /// it is suspended, maps its pages if it is dormant.
-    pub(crate) fn wake(&self, slab: &Slab) -> bool {
+    pub(crate) fn wake(self, slab: &Slab) -> bool {
         // From here on no thread uncounts its bytes; its owner is here, so no thread draws from it.
         slab.resume();
         let bytes = slab.take_uncounted();
@@ -317,7 +311,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives the pages of an empty slab of a heap that the caller holds back, and its address
     /// space.
-    pub(crate) fn release_own(&self, slab: &Slab) {
+    pub(crate) fn release_own(self, slab: &Slab) {
         self.pool.release(&self.os, slab, true);
         if slab.is_awake() {
             self.pool.resume(slab);
@@ -328,10 +322,10 @@ impl<O: Os> Allocator<O> {
 /// Milliseconds between two questions whether a check of the group is due.
 const SLICE: u32 = 1000;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Looks how the group of processes is off that this one belongs to, if that was long ago, and
     /// keeps much or little accordingly. The reclaimer's thread.
-    pub fn check_group(&self) {
+    pub fn check_group(self) {
         if !self.limit.is_due(self.os.ticks(), SECOND) {
             return;
         }
@@ -346,7 +340,7 @@ impl<O: Os> Allocator<O> {
 
     /// Sleeps for the given milliseconds, unless the reclaimer is woken or the group becomes short
     /// of memory. The reclaimer's thread.
-    pub(crate) fn sleep_and_check_group(&self, milliseconds: u32) {
+    pub(crate) fn sleep_and_check_group(self, milliseconds: u32) {
         let word = self.reclaimer.word();
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
@@ -361,7 +355,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// What the reclaimer's thread sweeps: whatever is free, while the group is short of memory.
-    pub fn to_sweep(&self) -> Which {
+    pub fn to_sweep(self) -> Which {
         if self.limit.has_group_pressure() { Which::Free } else { Which::Idle }
     }
 }
@@ -391,10 +385,10 @@ impl<'a, O: Os> Grant<'a, O> {
             return true;
         }
         self.promise.set(None);
-        let promise = self.allocator.promise(bytes).ok();
+        let promise = self.allocator.keeper().promise(bytes).ok();
         let promise = promise.or_else(|| {
             let seat = self.heap.sit();
-            self.allocator.promise_hard(self.heap, seat.as_ref(), bytes, None, || false)
+            self.allocator.keeper().promise_hard(self.heap, seat.as_ref(), bytes, None, || false)
         });
         let admitted = promise.is_some();
         self.promise.set(promise);

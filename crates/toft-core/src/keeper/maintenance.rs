@@ -10,10 +10,11 @@
 //! it. In the secure build it also verifies the heap, a share at a time.
 
 use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::keeper::compact::Passes;
 use crate::options::Reclaim;
-use crate::os::filter::{FilterState, Permit};
+use crate::os::filter::FilterState;
 use crate::os::process;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, threads_and_filter};
@@ -38,9 +39,9 @@ const SOONEST: u32 = 5;
 const REST_LEAST: u32 = 1_000;
 const REST_MOST: u32 = 64_000;
 
-impl<O: Os> Allocator<O> {
+impl<'a, O: Os> Keeper<'a, O> {
     /// On slow paths: returns idle memory to the OS. Costs little where nothing is due.
-    pub fn maintain(&self, heap: &Heap, seat: &Seat) {
+    pub fn maintain(self, heap: &Heap, seat: &Seat) {
         let left = self.leave_to_thread();
         if left && !self.reclaimer.is_blind() {
             return;
@@ -56,7 +57,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
     /// thread.
-    pub(crate) fn maintain_large(&self) {
+    pub(crate) fn maintain_large(self) {
         if self.large.kept_bytes() == 0 {
             return;
         }
@@ -67,13 +68,13 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    pub(crate) fn decay_ticks(&self) -> u32 {
+    pub(crate) fn decay_ticks(self) -> u32 {
         self.options.decay / TICK
     }
 
     /// Whether the calls of the program have nothing to do. Wakes the thread, or starts it, where
     /// that is due.
-    fn leave_to_thread(&self) -> bool {
+    fn leave_to_thread(self) -> bool {
         match self.options.reclaim {
             Reclaim::Auto | Reclaim::Thread => {}
             Reclaim::Calls => return false,
@@ -95,14 +96,14 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn is_large(&self) -> bool {
+    fn is_large(self) -> bool {
         self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
     }
 
     /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.
     /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken
     /// about once in a second.
-    pub(crate) fn wake_reclaimer_for(&self, slab: &Slab) {
+    pub(crate) fn wake_reclaimer_for(self, slab: &Slab) {
         if self.reclaimer.life() != Life::Asleep {
             return;
         }
@@ -120,27 +121,27 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn wake_thread(&self) {
+    fn wake_thread(self) {
         if self.reclaimer.change(Life::Asleep, Life::Awake) {
             self.hurry_thread();
         }
     }
 
-    fn hurry_thread(&self) {
+    fn hurry_thread(self) {
         if self.reclaimer.word().swap(1, AcqRel) == 0 {
             self.os.wake(self.reclaimer.word());
         }
     }
 
     /// Whether the process has not been forked off just now: many a child only starts a program.
-    fn is_settled(&self) -> bool {
+    fn is_settled(self) -> bool {
         self.os.ticks().wrapping_sub(self.reclaimer.forked_at()) >= SETTLED
     }
 
     /// A slab has got pages: where the program has grown much beyond its peak at any sweep, it is
     /// time for one.
     #[inline]
-    pub(crate) fn note_growth(&self) {
+    pub(crate) fn note_growth(self) {
         if self.reclaimer.life() == Life::Awake && self.pool.bytes() >= self.reclaimer.limit() {
             self.hurry_thread();
         }
@@ -149,7 +150,7 @@ impl<O: Os> Allocator<O> {
     /// Starts the thread, unless another thread does. Returns true if there is one.
     #[cold]
     #[inline(never)]
-    fn start_thread(&self) -> bool {
+    fn start_thread(self) -> bool {
         // A child that runs in its parent's memory must not: the thread would end with it. What is
         // not known yet may be later, and what is refused once is refused for good.
         if !self.for_ever || self.os.process() != self.reclaimer.process() {
@@ -184,22 +185,18 @@ impl<O: Os> Allocator<O> {
     /// with several threads the kernel waits for some milliseconds. The reclaimer makes it there,
     /// so that no thread of the program waits. If it made it in a process with one thread, too, a
     /// program that ends at that moment would wait for the reclaimer.
-    fn register_for_barriers(&self) {
+    fn register_for_barriers(self) {
         let threads = self.permit(Calls::FILES).and_then(|_permit| threads_and_filter());
         if threads.is_some_and(|(threads, _)| threads == 1) {
             self.barrier();
         }
     }
 
-    pub(crate) fn permit(&self, calls: Calls) -> Option<Permit<'_>> {
-        self.filter().permit(&self.os, calls, self.options.reclaim == Reclaim::Thread)
-    }
-
     /// Finds out what an inherited filter of system calls allows, unless that is known. Returns
     /// true if the permitted calls are known. Not on a fast path: it creates a child.
     #[cold]
     #[inline(never)]
-    pub fn probe_filter(&self) -> bool {
+    pub fn probe_filter(self) -> bool {
         let before = self.filter().answers().is_some();
         let known = self.filter().probe(&self.os);
         if !before && self.filter().answers().is_some() {
@@ -208,13 +205,8 @@ impl<O: Os> Allocator<O> {
         known
     }
 
-    /// Every running thread passes a memory barrier, where that is possible and allowed.
-    pub(crate) fn barrier(&self) -> bool {
-        self.permit(Calls::BARRIER).is_some_and(|_permit| self.os.barrier())
-    }
-
     /// Purges, where that was asked for.
-    fn answer(&self) {
+    fn answer(self) {
         let control = self.reclaimer.control();
         let asked = control.asked.load(Relaxed);
         if asked != control.answered.load(Relaxed) {
@@ -225,7 +217,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// What the thread does until the process ends.
-    fn live(&self) -> ! {
+    fn live(self) -> ! {
         if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
             self.os.prepare_own_thread();
         }
@@ -273,9 +265,9 @@ impl<O: Os> Allocator<O> {
 
     /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies shares of the
     /// heap meanwhile, if the heap is to be verified.
-    fn rest(&self, milliseconds: u32, share: &mut Share) {
+    fn rest(self, milliseconds: u32, share: &mut Share) {
         let word = self.reclaimer.word();
-        let part = if self.verifies_shares() { Share::PERIOD } else { milliseconds };
+        let part = if self.observer().verifies_shares() { Share::PERIOD } else { milliseconds };
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
@@ -287,8 +279,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
-    fn verify_if_needed(&self, share: &mut Share) {
-        if !self.verifies_shares() {
+    fn verify_if_needed(self, share: &mut Share) {
+        if !self.observer().verifies_shares() {
             return;
         }
         let Some(permit) = self.permit(Calls::READ) else { return };
@@ -304,13 +296,13 @@ impl<O: Os> Allocator<O> {
         let least = (0..3).map(|_| others()).min().unwrap_or(0);
         drop(permit);
         if share.is_needed(least) {
-            self.verify_share(share);
+            self.observer().verify_share(share);
         }
     }
 
     /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since the last
     /// time, at `cold_scan_at`. Returns the time of the last scan.
-    fn page_out_if_due(&self, cold_scan_at: u32) -> u32 {
+    fn page_out_if_due(self, cold_scan_at: u32) -> u32 {
         let (now, cold) = (self.os.ticks(), self.options.cold);
         let ticks = u64::from(cold) * 1000 / u64::from(TICK);
         if cold == 0 || u64::from(now.wrapping_sub(cold_scan_at)) < ticks {
@@ -321,7 +313,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Milliseconds for which the thread may sleep.
-    fn rest_most(&self) -> u32 {
+    fn rest_most(self) -> u32 {
         match self.options.cold {
             0 => REST_MOST,
             cold => cold.saturating_mul(1000).min(REST_MOST),
@@ -338,5 +330,5 @@ unsafe extern "C" fn run<O: Os>(allocator: usize) -> ! {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(allocator) }
     };
-    allocator.live()
+    allocator.keeper().live()
 }

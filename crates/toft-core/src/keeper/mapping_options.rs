@@ -5,7 +5,7 @@
 //! system refuses is said once on standard error, and the program goes on without it: here, and for
 //! the preload library's `dlopen`.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::seccomp::Calls;
 use crate::os::{Error, Os};
 use crate::report::Line;
@@ -18,9 +18,9 @@ const MLOCK: u32 = 2;
 const NAMES: u32 = 4;
 const DEEPBIND: u32 = 8;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Addresses of slabs were mapped, and are not in use yet.
-    pub(crate) fn slabs_were_mapped(&self, address: usize, len: usize) {
+    pub(crate) fn slabs_were_mapped(self, address: usize, len: usize) {
         self.keep_small(address, len);
         if self.options.has_mapping_options() && len != 0 {
             self.apply_mapping_options(address, len);
@@ -30,7 +30,7 @@ impl<O: Os> Allocator<O> {
 
     /// A large block of `bytes` bytes was handed out at an address.
     #[inline]
-    pub(crate) fn block_was_mapped(&self, address: usize, bytes: usize) {
+    pub(crate) fn block_was_mapped(self, address: usize, bytes: usize) {
         if self.options.has_mapping_options() && bytes != 0 {
             let page = self.os.page_size();
             let start = address & !(page - 1);
@@ -42,7 +42,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn apply_mapping_options(&self, address: usize, len: usize) {
+    fn apply_mapping_options(self, address: usize, len: usize) {
         if self.options.mlock
             && let Some(_permit) = self.permit(Calls::LOCK)
             && self.os.lock(address, len).is_err()
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Names what is mapped at the start.
-    pub(crate) fn name_at_start(&self) {
+    pub(crate) fn name_at_start(self) {
         if self.options.has_mapping_options() {
             self.name_slabs();
         }
@@ -70,7 +70,7 @@ impl<O: Os> Allocator<O> {
 
     /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly
     /// holes.
-    fn name_slabs(&self) {
+    fn name_slabs(self) {
         if !self.options.names {
             return;
         }
@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
         self.name(metadata, layout.end - metadata, c"toft metadata");
     }
 
-    fn name(&self, address: usize, len: usize, name: &CStr) {
+    fn name(self, address: usize, len: usize, name: &CStr) {
         if self.options.names
             && let Some(_permit) = self.permit(Calls::NAMES)
             && self.os.name(address, len, name).is_err()
@@ -94,13 +94,13 @@ impl<O: Os> Allocator<O> {
 
     /// A library was to be opened with `RTLD_DEEPBIND`, and the C library's table of symbols could
     /// not be changed.
-    pub(crate) fn cannot_bind_deeply(&self) {
+    pub(crate) fn cannot_bind_deeply(self) {
         self.cannot(DEEPBIND, "RTLD_DEEPBIND: libc's malloc cannot be replaced for such libraries");
     }
 
     /// Reports once that the system has refused an option.
     #[cold]
-    fn cannot(&self, option: u32, what: &str) {
+    fn cannot(self, option: u32, what: &str) {
         if self.reported_options().fetch_or(option, Relaxed) & option == 0 {
             let mut line = Line::new(self.hide_addresses);
             line.text("toft: ").text(what).text("; going on without it");

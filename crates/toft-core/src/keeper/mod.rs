@@ -1,4 +1,4 @@
-//! L8: what keeps memory bounded, and returns it.
+//! L9: what keeps memory bounded, and returns it.
 //!
 //! | file | what |
 //! |---|---|
@@ -33,3 +33,38 @@ mod unshare;
 
 pub use compact::Compacted;
 pub use sweep::{Swept, Which};
+
+use crate::allocator::Allocator;
+use core::ops::Deref;
+
+/// The allocator, as what keeps memory bounded sees it: all parts, and the methods of this folder.
+#[derive(Debug)]
+pub struct Keeper<'a, O> {
+    allocator: &'a Allocator<O>,
+}
+
+impl<O> Allocator<O> {
+    /// Returns what keeps this allocator's memory bounded.
+    #[inline(always)]
+    pub fn keeper(&self) -> Keeper<'_, O> {
+        Keeper { allocator: self }
+    }
+}
+
+impl<O> Clone for Keeper<'_, O> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<O> Copy for Keeper<'_, O> {}
+
+impl<O> Deref for Keeper<'_, O> {
+    type Target = Allocator<O>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Allocator<O> {
+        self.allocator
+    }
+}

@@ -7,18 +7,18 @@
 //! It discards the others again, so that they read as zero in any case. Where there is swap, malloc
 //! checks every byte all the same: a write after a free may be there.
 
-use crate::allocator::Allocator;
 use crate::harden::{PAGE_LEAST, is_zero, touch};
+use crate::keeper::Keeper;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Whether a slot is zero, of which some pages may not be resident, as far as that can be told
     /// without bringing them; those are zero from here on. No, where it is not, or nothing can be
     /// told: then every byte is to be looked at.
     #[cold]
     #[inline(never)]
-    pub(crate) fn is_zero_or_non_resident(&self, address: usize, bytes: usize) -> bool {
+    pub(crate) fn is_zero_or_non_resident(self, address: usize, bytes: usize) -> bool {
         let page = self.os.page_size().max(PAGE_LEAST);
         let (first, end) = (address.next_multiple_of(page), (address + bytes) & !(page - 1));
         if first >= end {
@@ -48,7 +48,7 @@ impl<O: Os> Allocator<O> {
 
     /// Whether whole pages of a slot are zero or not resident, as many as one query of the kernel
     /// covers.
-    fn is_piece_zero(&self, start: usize, len: usize) -> bool {
+    fn is_piece_zero(self, start: usize, len: usize) -> bool {
         let (mut zero, mut seen) = (true, start);
         let known = self.permit(Calls::RESIDENT).is_some_and(|_permit| {
             self.os.resident_pieces(start, len, |at, bytes| {
@@ -63,7 +63,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Makes pages zero that are not in memory, if they are not.
-    fn discard_non_resident(&self, start: usize, end: usize) -> bool {
+    fn discard_non_resident(self, start: usize, end: usize) -> bool {
         // SAFETY: (1) pages of a slot that malloc has taken and not given to anybody yet.
         start >= end || unsafe { self.os.discard(start, end - start) }.is_ok()
     }

@@ -9,7 +9,7 @@
 //! Paging out changes no contents, whichever owner the pages have by then. So nothing is held
 //! meanwhile. A slab that is given back or compacted between scan and call costs only the call.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
@@ -23,7 +23,7 @@ const RANGES: usize = 32;
 
 /// One scan of everything.
 struct ColdScan<'a, O> {
-    all: &'a Allocator<O>,
+    all: Keeper<'a, O>,
     /// What tells of pages.
     pages: u32,
     noted: Noted,
@@ -50,12 +50,12 @@ struct Run {
     noted: bool,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Sends out live data that nothing has happened to since the last call of this, and notes the
     /// rest for the next one. Returns the number of bytes sent out. That is 0 where there is no
     /// swap, where the kernel does not tell of pages, where there may be a filter of system calls,
     /// or while another thread is at it. Any thread.
-    pub fn page_out_cold(&self) -> usize {
+    pub fn page_out_cold(self) -> usize {
         // A child that runs in its parent's memory has other descriptors.
         if self.os.process() != self.reclaimer.process() {
             return 0;
@@ -81,12 +81,12 @@ impl<O: Os> Allocator<O> {
 
     /// Opens what tells of pages. Each unusual call about it takes a separate permit: a scan may
     /// take long.
-    pub(crate) fn open_pages(&self) -> Option<u32> {
+    pub(crate) fn open_pages(self) -> Option<u32> {
         let _permit = self.permit(Calls::COLD)?;
         self.os.open_pages().ok()
     }
 
-    pub(crate) fn close_pages(&self, pages: u32) {
+    pub(crate) fn close_pages(self, pages: u32) {
         // Where a filter has come meanwhile, the descriptor stays.
         if let Some(_permit) = self.permit(Calls::COLD) {
             self.os.close_pages(pages);
@@ -94,7 +94,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Has the kernel note writes to all slabs and large blocks. Returns which of the two it notes.
-    fn note_writes(&self, turn: &ColdTurn) -> Noted {
+    fn note_writes(self, turn: &ColdTurn) -> Noted {
         let kept = turn.watch();
         let alive =
             |watch: &u32| self.permit(Calls::COLD).is_some_and(|_permit| self.os.is_watch(*watch));
@@ -111,7 +111,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Whole mappings, so that none is split. What cannot be watched counts as written to for ever.
-    fn watch_all(&self, watch: u32) -> Noted {
+    fn watch_all(self, watch: u32) -> Noted {
         let each = |start, bytes, any: &mut bool| {
             if bytes != 0
                 && let Some(_permit) = self.permit(Calls::COLD)
@@ -139,7 +139,7 @@ impl<O: Os> Allocator<O> {
 
     /// Finds pages, and returns their number of bytes.
     pub(crate) fn find_pages(
-        &self,
+        self,
         pages: u32,
         wanted: Pages,
         (start, bytes): (usize, usize),
@@ -169,7 +169,7 @@ impl<O: Os> Allocator<O> {
 
 impl<O: Os> ColdScan<'_, O> {
     fn find(&self, wanted: Pages, run: &Run, each: impl FnMut(usize, usize)) -> usize {
-        self.all.find_pages(self.pages, wanted, (run.start, run.bytes), each)
+        self.all.keeper().find_pages(self.pages, wanted, (run.start, run.bytes), each)
     }
 
     fn at_slab(&mut self, slab: &Slab) {

@@ -1,6 +1,6 @@
 //! Pages for a slab that is about to be filled: one call before, in place of a fault for each.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::seccomp::Calls;
 use crate::os::{MIDDLE, Os};
 use crate::policy::SECURE;
@@ -21,11 +21,11 @@ fn worth(used: usize, row: usize, page: usize) -> usize {
     if row < ROW || bytes < LEAST { 0 } else { bytes }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// A bin goes on in a new slab, after a row of `row` slabs that it has filled. If they are
     /// many, it will fill this one.
     #[inline]
-    pub(crate) fn prefault(&self, slab: &Slab, row: u8) {
+    pub(crate) fn prefault(self, slab: &Slab, row: u8) {
         if self.options.prefault {
             self.prefault_now(slab, row);
         }
@@ -33,7 +33,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn prefault_now(&self, slab: &Slab, row: u8) {
+    fn prefault_now(self, slab: &Slab, row: u8) {
         slab.row.store(row, Relaxed);
         let page = self.os.page_size();
         let bytes = worth(slab.slots() * slab.size(), row.into(), page);

@@ -1,6 +1,6 @@
 //! What is done when the system has no more memory, and when it has some again.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::slab::Slab;
@@ -10,10 +10,10 @@ use crate::thread::{Heap, Seat};
 /// KiB.
 const TAIL_BYTES: usize = 16 << 20;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// The system has mapped memory.
     #[inline]
-    pub(crate) fn system_has_granted(&self) {
+    pub(crate) fn system_has_granted(self) {
         if self.pressure().granted() {
             self.small.grow_ahead();
             self.medium.grow_ahead();
@@ -25,7 +25,7 @@ impl<O: Os> Allocator<O> {
     /// as the request needs and a few more. Other threads give up slabs when these become empty.
     /// Addresses stay with their partitions.
     #[cold]
-    pub(crate) fn relieve(&self, heap: &Heap, seat: Option<&Seat>, size: usize) {
+    pub(crate) fn relieve(self, heap: &Heap, seat: Option<&Seat>, size: usize) {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
         self.empty_quarantines(Some(heap), seat);
@@ -46,7 +46,7 @@ impl<O: Os> Allocator<O> {
 
     /// Unmaps the heap's empty slabs. Unmaps tails of its other slabs, until that has freed the
     /// bytes `wanted`, from which it subtracts them.
-    fn release_address_space(&self, heap: &Heap, wanted: &mut usize) {
+    fn release_address_space(self, heap: &Heap, wanted: &mut usize) {
         self.for_each_slab(|slab| {
             if !heap.owns(slab) || slab.is_being_held() {
                 return;
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
 
     /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a
     /// slab is rarely full, and what is given back must not be put together again.
-    pub(crate) fn keep_small(&self, address: usize, len: usize) {
+    pub(crate) fn keep_small(self, address: usize, len: usize) {
         if self.small_pages
             && len != 0
             && let Some(_permit) = self.permit(Calls::HUGE)
@@ -72,7 +72,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Keeps small what was mapped before it was known that such advice is allowed.
-    pub(crate) fn keep_all_small(&self) {
+    pub(crate) fn keep_all_small(self) {
         if self.small_pages {
             let page = self.os.page_size();
             let there = |slab: &Slab| slab.present_bytes(page);
@@ -82,7 +82,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Gives back the pages of all free large blocks and of empty unowned slabs; returns the bytes.
-    pub(crate) fn drop_kept(&self) -> usize {
+    pub(crate) fn drop_kept(self) -> usize {
         self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
 }

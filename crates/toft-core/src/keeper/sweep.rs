@@ -4,7 +4,7 @@
 //! Slabs are checked in address order. Idle slots are held, a batch of slabs at a time, without
 //! stopping any thread: see `pinning.rs` in [`crate::slab`].
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::release::{Piece, Release};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
@@ -42,10 +42,10 @@ pub struct Swept {
 /// Ranges that are discarded with one call: more than a slab has pages.
 const PIECES: usize = 256;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Gives pages of free slots back, and what the pool and the large blocks have kept long
     /// enough. Does nothing while another thread is at it.
-    pub fn sweep(&self, which: Which) -> Option<Swept> {
+    pub fn sweep(self, which: Which) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
         let mut swept = Swept::default();
         let page = self.os.page_size();
@@ -76,7 +76,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Whether pages of the slab are to be given back.
-    fn wanted(&self, slab: &Slab, which: Which, swept: &mut Swept) -> bool {
+    fn wanted(self, slab: &Slab, which: Which, swept: &mut Swept) -> bool {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         let Some(heap) = self.heaps.heap_at(owner) else { return false };
         if slab.is_dormant() {
@@ -107,7 +107,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
-    pub(crate) fn discard_own(&self, slab: &Slab) -> usize {
+    pub(crate) fn discard_own(self, slab: &Slab) -> usize {
         self.verify_reserved(slab, Call::Verify);
         slab.discard_pages(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which no thread can claim meanwhile.
@@ -116,7 +116,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Discards the pages of what is held in the slabs of the batch, and lets go of it.
-    fn sweep_pages(&self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
+    fn sweep_pages(self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
         if turn.slabs().next().is_none() {
             return;
         }
@@ -124,11 +124,11 @@ impl<O: Os> Allocator<O> {
         // A bit for each slab of the batch.
         let mut all_quiet = 0u64;
         for (number, slab) in turn.slabs().enumerate() {
-            let quiet = can && self.is_quiet(slab);
+            let quiet = can && self.heaps.is_quiet(slab);
             slab.settle(quiet);
             self.verify_held(slab);
             if let Some(slot) = slab.keep_written(self.os.page_size()) {
-                self.freed_twice(slab, slot, Call::RemoteFree);
+                self.observer().freed_twice(slab, slot, Call::RemoteFree);
             }
             swept.more |= !quiet;
             all_quiet |= u64::from(quiet) << number;
@@ -140,7 +140,7 @@ impl<O: Os> Allocator<O> {
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {
-            let busy = !can || !self.is_quiet(slab);
+            let busy = !can || !self.heaps.is_quiet(slab);
             if slab.is_overlooked(busy) {
                 announce(slab);
             }
@@ -151,7 +151,7 @@ impl<O: Os> Allocator<O> {
 
     /// Discards the pages between what is held in the batch, many ranges with one call, and
     /// finishes with the slots.
-    fn discard_held(&self, turn: &Turn<'_>, swept: &mut Swept) {
+    fn discard_held(self, turn: &Turn<'_>, swept: &mut Swept) {
         let page = self.os.page_size();
         let mut release = Release::new();
         let mut pieces = [Piece::default(); PIECES];
@@ -176,7 +176,7 @@ impl<O: Os> Allocator<O> {
         self.finish(turn, first..BATCH, &pieces);
     }
 
-    fn discard(&self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {
+    fn discard(self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {
         let Some(pieces) = pieces else { return };
         let permit = self.filter().permit(&self.os, Calls::BATCH, false);
         // SAFETY: (1) pages of slots that are held: no thread uses them.
@@ -186,34 +186,28 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Lets go of the slots of some slabs of the batch, whose pieces come one after another.
-    fn finish(&self, turn: &Turn<'_>, numbers: Range<usize>, pieces: &[Piece]) {
+    fn finish(self, turn: &Turn<'_>, numbers: Range<usize>, pieces: &[Piece]) {
         let page = self.os.page_size();
         let mut pieces = pieces.iter();
         for slab in turn.slabs().skip(numbers.start).take(numbers.len()) {
             let mut gone = true;
             slab.held_pages(page, |_, _| gone &= pieces.next().is_some_and(|piece| piece.done));
             if let Some(slot) = slab.finish(page, gone) {
-                self.freed_twice(slab, slot, Call::RemoteFree);
+                self.observer().freed_twice(slab, slot, Call::RemoteFree);
             }
         }
     }
 
-    /// Whether the slab's owner is not in the middle of something.
-    pub(crate) fn is_quiet(&self, slab: &Slab) -> bool {
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
-        self.heaps.heap_at(owner).is_some_and(|heap| !heap.is_torn())
-    }
-
     /// Gives back everything that all threads can give back, whatever they are doing. Of the
     /// calling one, which has `heap`, also what it has claimed. Returns the bytes of pages.
-    pub fn purge(&self, heap: Option<&Heap>) -> usize {
+    pub fn purge(self, heap: Option<&Heap>) -> usize {
         let begun = self.os.counter();
         let bytes = self.purge_now(heap);
         self.reclaimer.trims().note_purge(self.os.ticks(), begun, self.os.counter());
         bytes
     }
 
-    fn purge_now(&self, heap: Option<&Heap>) -> usize {
+    fn purge_now(self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
         self.empty_quarantines(heap, None);
         if let Some(heap) = heap
@@ -237,7 +231,7 @@ impl<O: Os> Allocator<O> {
     /// Collects what others have freed into a heap that the caller holds, lets go of its empty
     /// slabs, and gives back the pages of free slots, those that malloc would hand out next
     /// included. Returns the number of bytes of pages that went.
-    fn purge_heap(&self, heap: &Heap, seat: &Seat) -> usize {
+    fn purge_heap(self, heap: &Heap, seat: &Seat) -> usize {
         self.collect(heap, seat);
         let mut bytes = 0;
         self.for_each_slab(|slab| {

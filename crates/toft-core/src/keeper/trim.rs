@@ -10,7 +10,7 @@
 //! The third case needs a count over all slabs, which takes tens of nanoseconds for each. The
 //! program runs 16 times as long as the last count took before the next one is made.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::{Os, SECOND};
 use crate::slab::FLAGS;
 use crate::sync::Ordering::Relaxed;
@@ -26,9 +26,9 @@ const LEAST: usize = 256 << 10;
 /// The next count comes no sooner than this many times the time of the last one.
 const COUNT_PATIENCE: u64 = 16;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Returns true if a trim is to purge.
-    pub fn is_trim_due(&self) -> bool {
+    pub fn is_trim_due(self) -> bool {
         let trims = self.reclaimer.trims();
         let now = self.os.counter();
         if trims.are_first() || trims.are_late(self.os.ticks(), SECOND, now, PURGE_PATIENCE) {
@@ -50,7 +50,7 @@ impl<O: Os> Allocator<O> {
 
     /// Bytes of slots of owned slabs that were freed since the slab's pages were last returned, and
     /// are still free. A hint.
-    fn freed_bytes(&self) -> usize {
+    fn freed_bytes(self) -> usize {
         let mut bytes = 0;
         self.for_each_slab(|slab| {
             if slab.owner.load(Relaxed) & !FLAGS != 0 && !slab.is_dormant() {

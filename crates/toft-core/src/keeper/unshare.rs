@@ -4,7 +4,7 @@
 //! lock is held. The forking thread waits at most for the batch of slabs that another thread is
 //! compacting. That thread waits for no other thread.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::compact::copy_slot;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::Entry;
@@ -14,10 +14,10 @@ use crate::slab::Slab;
 /// The most waits of a fork for the end of a batch, each of a fifth of a second.
 const BATCH_WAITS_MAX: u32 = 300;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Makes all shared pages private before a fork, and forbids sharing until `fork_is_done`.
     /// Aborts the process on failure, because the child must have its own memory.
-    pub fn prepare_fork(&self) {
+    pub fn prepare_fork(self) {
         if !self.options.compact {
             return;
         }
@@ -43,19 +43,19 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Disables compaction for ever, in a process whose forks will not be announced.
-    pub(crate) fn never_compact(&self) {
+    pub(crate) fn never_compact(self) {
         self.groups.fork_begins();
     }
 
     /// Allows sharing again, in the parent after a fork.
-    pub fn fork_is_done(&self) {
+    pub fn fork_is_done(self) {
         if self.options.compact {
             self.groups.fork_ends();
         }
     }
 
     /// Makes all shared pages private. Returns false on failure.
-    fn make_private(&self, entry: &Entry) -> bool {
+    fn make_private(self, entry: &Entry) -> bool {
         if entry.is_empty() {
             return true;
         }
@@ -76,7 +76,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Makes the shared pages of one slab private. Returns false if the OS refuses.
-    fn make_slab_private(&self, entry: &Entry, sharing: &Sharing, slab: &'static Slab) -> bool {
+    fn make_slab_private(self, entry: &Entry, sharing: &Sharing, slab: &'static Slab) -> bool {
         let page = self.os.page_size();
         let (units, bytes) = (slab.units(page), slab.unit_bytes(page));
         for unit in (0..units).filter(|&unit| slab.share(unit) != 0) {

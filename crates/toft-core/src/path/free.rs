@@ -185,7 +185,7 @@ impl<O: Os> Allocator<O> {
                 Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
                 Put::Spent => self.credit_spent(heap, slab),
-                Put::NotLive => self.misused(call, address),
+                Put::NotLive => self.observer().misused(call, address),
             };
         }
         self.free_flagged(heap, slab, slot, address, call);
@@ -197,11 +197,11 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn free_other(&self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
-            Found::Guarded(_) if self.free_guarded(address) => {}
+            Found::Guarded(_) if self.observer().free_guarded(address) => {}
             Found::ZeroSize(place) => self.free_zero_size(place, address, call),
             // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
             Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
-            _ => self.misused(call, address),
+            _ => self.observer().misused(call, address),
         }
     }
 
@@ -214,23 +214,23 @@ impl<O: Os> Allocator<O> {
         // A wild pointer may point into a slab that its owner thread is opening. The slot number
         // was then computed from incomplete metadata.
         if !slab.has_slot_at(slot, address) {
-            return self.misused(call, address);
+            return self.observer().misused(call, address);
         }
         if !slab.is_plainly_live(slot) {
             return self.free_not_live(slab, slot, address, call);
         }
         if self.watchful {
-            self.before_free(slab, slot);
+            self.observer().before_free(slab, slot);
         }
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.freed_twice(slab, slot, call),
+            Marked::Twice => self.observer().freed_twice(slab, slot, call),
             Marked::Unannounced => {
                 // A fork between the setting of PENDING and the push must find that this heap is in
                 // the middle of a change.
                 let _seat = heap.sit();
                 announce(slab);
-                self.wake_reclaimer_for(slab);
+                self.keeper().wake_reclaimer_for(slab);
             }
         }
     }
@@ -238,7 +238,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a slot of a slab that this heap owns and that has a flag set.
     fn free_flagged_own(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slab.is_remote(slot) {
-            return self.freed_twice(slab, slot, call);
+            return self.observer().freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
             Put::Done => {}
@@ -252,8 +252,8 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if !self.free_sampled(address, call) {
-            self.freed_twice(slab, slot, call);
+        if !self.observer().free_sampled(address, call) {
+            self.observer().freed_twice(slab, slot, call);
         }
     }
 
@@ -269,7 +269,7 @@ impl<O: Os> Allocator<O> {
         }
         let Some(seat) = heap.sit() else { return slab.postpone() };
         self.credit_follows(heap, &seat, slab);
-        self.maintain(heap, &seat);
+        self.keeper().maintain(heap, &seat);
     }
 
     /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
@@ -285,12 +285,12 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a large block, or reports the misuse.
     fn free_large(&self, block: &Block, address: usize, call: Call) {
-        self.record_large_free_if_sampled(block, address);
-        let missed = |damage| self.missed_large(call, block, damage);
+        self.observer().record_large_free_if_sampled(block, address);
+        let missed = |damage| self.observer().missed_large(call, block, damage);
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
-            return self.misused(call, address);
+            return self.observer().misused(call, address);
         }
-        self.maintain_large();
+        self.keeper().maintain_large();
     }
 
     /// Returns the number of bytes that the program may use at `address`. Reports the misuse and
@@ -302,7 +302,7 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
             Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
             _ => {
-                self.misused(call, address);
+                self.observer().misused(call, address);
                 None
             }
         }

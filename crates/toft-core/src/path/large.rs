@@ -34,15 +34,15 @@ impl<O: Os> Allocator<O> {
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
-                self.relieve(heap, heap.sit().as_ref(), size);
+                self.keeper().relieve(heap, heap.sit().as_ref(), size);
                 allocate()
             }
             result => result,
         };
         let (address, dirty) = allocated.ok()?;
-        self.system_has_granted();
-        self.block_was_mapped(address, size);
-        self.sample_large(heap, address, site);
+        self.keeper().system_has_granted();
+        self.keeper().block_was_mapped(address, size);
+        self.observer().sample_large(heap, address, site);
         Some((address, dirty))
     }
 

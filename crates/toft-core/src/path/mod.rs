@@ -1,4 +1,4 @@
-//! L9: malloc, free, realloc, calloc and aligned allocation.
+//! L10: malloc, free, realloc, calloc and aligned allocation.
 //!
 //! Each is written once, for every operating system and for both builds. The interfaces for C, C++
 //! and Rust call these functions, and so do the property tests and the fuzzer.

@@ -33,7 +33,7 @@ impl<O: Os> Allocator<O> {
             return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
         }
         // A handler could fork, or end the thread, and the shared heap would have no user's number.
-        let _undisturbed = self.block_signals();
+        let _undisturbed = self.keeper().block_signals();
         let guard = Cell::new(None);
         spin_until(|| {
             let now = self.heaps.acquire_shared_number(number);
@@ -67,13 +67,13 @@ impl<O: Os> Allocator<O> {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
             // for a single slot.
             if self.reclaimer.life() != Life::Asleep {
-                self.maintain(shared, &seat);
+                self.keeper().maintain(shared, &seat);
             }
             // All blocks of the slab are freed by other threads. Only this slab is collected here,
             // because other threads need the heap.
             let slab = shared.bins().current(index);
             if slab.slots() != 0 {
-                slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+                slab.collect(|slot| self.observer().freed_twice(slab, slot, Call::RemoteFree));
             }
             self.listed_or_freed(shared, &seat, index)
         });
@@ -107,7 +107,7 @@ impl<O: Os> Allocator<O> {
         orphan.repair(
             self.heaps.partitions(),
             |each| self.for_each_slab(each),
-            |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree),
+            |slab, slot| self.observer().freed_twice(slab, slot, Call::RemoteFree),
         )
     }
 }

@@ -16,7 +16,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn free_permanently(&self, address: usize) {
         let call = Call::FreePermanently;
-        self.record_free_if_sampled(address);
+        self.observer().record_free_if_sampled(address);
         let bytes = match self.find(address) {
             Found::Slot(slab, slot)
                 if slab.has_slot_at(slot, address) && slab.free_permanently(slot) =>
@@ -26,9 +26,9 @@ impl<O: Os> Allocator<O> {
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 let (bytes, missed) =
-                    (block.bytes(), |damage| self.missed_large(call, block, damage));
+                    (block.bytes(), |damage| self.observer().missed_large(call, block, damage));
                 if !self.large.free_permanently(&self.os, block, missed) {
-                    return self.misused(call, address);
+                    return self.observer().misused(call, address);
                 }
                 bytes
             }
@@ -36,13 +36,13 @@ impl<O: Os> Allocator<O> {
                 let bytes = slot.bytes();
                 let permit = self.filter().permit(&self.os, Calls::REPORT, false);
                 if !self.guarded.free(address, permit.is_some(), true) {
-                    return self.misused(call, address);
+                    return self.observer().misused(call, address);
                 }
                 bytes
             }
             // The address of a zero-size block is never mapped.
             Found::ZeroSize(place) => return self.free_zero_size(place, address, call),
-            _ => return self.misused(call, address),
+            _ => return self.observer().misused(call, address),
         };
         let [blocks, total_bytes] = self.permanently_freed();
         blocks.fetch_add(1, Relaxed);

@@ -72,7 +72,7 @@ impl<O: Os> Allocator<O> {
             }
             Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
             _ => {
-                self.misused(Call::Realloc, address);
+                self.observer().misused(Call::Realloc, address);
                 return Resized::Misused;
             }
         };
@@ -85,7 +85,7 @@ impl<O: Os> Allocator<O> {
             && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
             let grant = Grant::new(self, heap);
-            let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+            let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
             let was_sampled = probes::THERE && block.take_sampled();
             // The sample goes before another thread can get the address.
@@ -98,12 +98,12 @@ impl<O: Os> Allocator<O> {
                 }
                 Resize::InPlace => {
                     self.samples.count_freed(sample);
-                    self.sample_resized(heap, (address, address), was_sampled, site);
+                    self.observer().sample_resized(heap, (address, address), was_sampled, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
                     self.samples.count_freed(sample);
-                    self.sample_resized(heap, (address, to), was_sampled, site);
+                    self.observer().sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);
                 }
                 Resize::No => {
@@ -127,12 +127,12 @@ impl<O: Os> Allocator<O> {
                 && size <= most
                 && let Found::Large(block) = found
             {
-                let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+                let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
                 self.large.resize(&self.os, block, size, &|_| false, &damaged);
             }
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
-        let to = self.sample(heap, to, 16, site, SamplingScope::OneBlock);
+        let to = self.observer().sample(heap, to, 16, site, SamplingScope::OneBlock);
         if let Found::Guarded(slot) = found {
             // The copy below may read uninitialized bytes, and is no read by the program.
             self.guarded.unwatch(slot);
@@ -144,7 +144,7 @@ impl<O: Os> Allocator<O> {
         if self.watchful
             && let Found::Slot(slab, slot) = found
         {
-            self.before_free(slab, slot);
+            self.observer().before_free(slab, slot);
         }
         match found {
             Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),

@@ -45,7 +45,7 @@ impl<O: Os> Allocator<O> {
         let address = self.refill(heap, seat, (index, site), shares)?;
         self.arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
-            self.sample_claim(heap, seat, index, address, site);
+            self.observer().sample_claim(heap, seat, index, address, site);
         }
         Some(address)
     }
@@ -63,7 +63,7 @@ impl<O: Os> Allocator<O> {
             return Some(address);
         }
         if !shares {
-            self.maintain(heap, seat);
+            self.keeper().maintain(heap, seat);
         }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
         let slabs_filled = heap.bins().current(index).row_behind();
@@ -76,7 +76,7 @@ impl<O: Os> Allocator<O> {
         }
         let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
         if shares {
-            self.maintain(heap, seat);
+            self.keeper().maintain(heap, seat);
             self.share_slab(heap, seat, index);
         }
         Some(address)
@@ -87,7 +87,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
         let bins = heap.bins();
-        let wake = |slab: &Slab| self.wake(slab);
+        let wake = |slab: &Slab| self.keeper().wake(slab);
         let collected = bins.current(index).should_collect() && self.collect(heap, seat);
         if bins.advance(index, wake)
             || !collected && self.collect(heap, seat) && bins.advance(index, wake)
@@ -107,7 +107,7 @@ impl<O: Os> Allocator<O> {
         slabs_filled: u8,
     ) -> Option<usize> {
         let bins = heap.bins();
-        let wake = |slab: &Slab| self.wake(slab);
+        let wake = |slab: &Slab| self.keeper().wake(slab);
         // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
             let orphan_seat = self.seat_left(orphan);
@@ -125,10 +125,10 @@ impl<O: Os> Allocator<O> {
         // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
         // if it does not, a slab that the limit has suspended may serve the request
         let bytes = slot_bytes(class);
-        let mut promise = self.promise(bytes).ok();
+        let mut promise = self.keeper().promise(bytes).ok();
         if promise.is_none() {
             let mut served = false;
-            promise = self.promise_hard(heap, Some(seat), bytes, Some(index), || {
+            promise = self.keeper().promise_hard(heap, Some(seat), bytes, Some(index), || {
                 served = bins.advance(index, wake);
                 served
             });
@@ -146,11 +146,11 @@ impl<O: Os> Allocator<O> {
             Some(slab) => slab,
             // 7. idle memory, returned to the OS before a second attempt
             None => {
-                self.relieve(heap, Some(seat), bytes);
+                self.keeper().relieve(heap, Some(seat), bytes);
                 if QUARANTINE {
                     // `relieve` may have freed slots of this bin from a quarantine.
                     self.collect(heap, seat);
-                    self.list_bin(heap, seat, index);
+                    self.keeper().list_bin(heap, seat, index);
                     if bins.advance(index, wake) {
                         return bins.pop(index);
                     }
@@ -158,7 +158,7 @@ impl<O: Os> Allocator<O> {
                 self.new_slab(heap, index, site)?
             }
         };
-        self.prefault(slab, slabs_filled);
+        self.keeper().prefault(slab, slabs_filled);
         bins.list(index, slab);
         bins.advance(index, wake);
         bins.pop(index)
@@ -167,7 +167,7 @@ impl<O: Os> Allocator<O> {
     /// Opens a slab for a bin in address space that was never used.
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
-        let mapped = |address, len| self.slabs_were_mapped(address, len);
+        let mapped = |address, len| self.keeper().slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
                 self.small.take(&self.os, partition, mapped)
@@ -182,14 +182,15 @@ impl<O: Os> Allocator<O> {
         slab.publish(heap.address(), slots);
         self.set_up_guard_pages(slab);
         self.pool.grow(&self.os, slab);
-        self.note_growth();
-        self.system_has_granted();
+        self.keeper().note_growth();
+        self.keeper().system_has_granted();
         Some(slab)
     }
 
     /// Collects the slots that other threads have freed in a heap that the caller holds.
     pub(crate) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
-        let report_double_free = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
+        let report_double_free =
+            |slab: &Slab, slot| self.observer().freed_twice(slab, slot, Call::RemoteFree);
         // The heap keeps a slab that other threads have emptied, because its thread will probably
         // need it soon. Under memory pressure the slab is given up.
         let pressure = self.pressure().is_on();
@@ -215,7 +216,7 @@ impl<O: Os> Allocator<O> {
                 self.pool.drop_some(&self.os, usize::MAX, true);
             }
         } else if pressure && slab.is_empty() && !slab.is_being_held() {
-            self.release_own(slab);
+            self.keeper().release_own(slab);
         }
     }
 
@@ -225,9 +226,9 @@ impl<O: Os> Allocator<O> {
         slab.adopt(heap.address());
         // The count is of slabs that another bin has filled in a row.
         slab.row.store(0, Relaxed);
-        self.note_growth();
+        self.keeper().note_growth();
         // Two threads that race to free the same slot may leave its remote bit set.
-        slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+        slab.collect(|slot| self.observer().freed_twice(slab, slot, Call::RemoteFree));
         // No thread has verified the slab while it was unowned.
         self.verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);

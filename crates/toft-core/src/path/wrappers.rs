@@ -104,7 +104,9 @@ impl<O: Os> Allocator<O> {
             };
             self.wrappers.code_of(&self.os, names, site, by_frame)
         };
-        let number = self.sites.number(&self.os, site, || wrapper().or_else(|| self.hinted(site)));
+        let number = self
+            .sites
+            .number(&self.os, site, || wrapper().or_else(|| self.observer().hinted(site)));
         if self.watch.is_on() && number < STEP_FIRST {
             match self.check_suspect(site, position) {
                 SuspectCheck::Ordinary => {}
@@ -180,7 +182,8 @@ impl<O: Os> Allocator<O> {
     /// Returns true if the frame pointer at `position` leads to another return address.
     fn has_frame(&self, position: StackPosition) -> bool {
         // SAFETY: (1) the place of a return address in a call that has not returned.
-        self.permit(Calls::REPORT)
+        self.keeper()
+            .permit(Calls::REPORT)
             .is_some_and(|_permit| unsafe { position.place.has_frame(position.limit) })
     }
 

@@ -46,5 +46,5 @@ fn name(address: usize, context: *mut c_void) {
         .filter()
         .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
-    allocator.conclude_with(&mut line, stack.as_ref());
+    allocator.observer().conclude_with(&mut line, stack.as_ref());
 }

@@ -1,4 +1,4 @@
-//! L10: the process's own allocator, and the calls that C, C++ and Rust make on it. The C library's
+//! L11: the process's own allocator, and the calls that C, C++ and Rust make on it. The C library's
 //! names are in the crate `toft-preload`, Rust's in `toft`.
 //!
 //! | file | what |

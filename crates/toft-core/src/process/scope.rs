@@ -74,7 +74,7 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         whole_heap::verify_at_exit();
     }
     if options.dangling != 0 {
-        instance.sweep_for_dangling(None);
+        instance.observer().sweep_for_dangling(None);
     }
     if !options.stats && options.leaks == Leaks::Off {
         return;
@@ -86,7 +86,7 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         None => None,
     };
     if options.leaks != Leaks::Off {
-        instance.report_leaks(starter.map_or(To::Person, To::Starter));
+        instance.observer().report_leaks(starter.map_or(To::Person, To::Starter));
     }
     if starter.is_none() && !options.stats {
         return;

@@ -108,13 +108,13 @@ unsafe extern "C" fn forked() {
 
 unsafe extern "C" fn fork_begins() {
     if is_ready() {
-        inside(|| allocator().prepare_fork());
+        inside(|| allocator().keeper().prepare_fork());
     }
 }
 
 unsafe extern "C" fn fork_is_done() {
     if is_ready() {
-        inside(|| allocator().fork_is_done());
+        inside(|| allocator().keeper().fork_is_done());
     }
 }
 
@@ -197,7 +197,7 @@ fn build() -> bool {
     // shared.
     let compacts = allocator().options().compact;
     if compacts && !process::on_fork(fork_begins, fork_is_done) {
-        allocator().never_compact();
+        allocator().keeper().never_compact();
     }
     let root = Root::of(allocator());
     // SAFETY: as for the allocator above; no thread of this process reads it. Through the anchor,
@@ -217,7 +217,7 @@ fn build() -> bool {
     let looks_through = allocator().wrappers.are_there();
     GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
     GLOBAL.state.store(READY, Release);
-    allocator().name_at_start();
+    allocator().keeper().name_at_start();
     seal();
     true
 }

@@ -122,7 +122,7 @@ pub fn write_json<O: Os>(
     w.field("large_kept_bytes", s.large_kept_bytes as u64);
     w.field("guard_bytes", s.guard_bytes as u64);
     w.field("gone_blocks", s.gone_blocks as u64).field("gone_bytes", s.gone_bytes as u64);
-    write_shared(&mut w, &allocator.shared(), &s);
+    write_shared(&mut w, &allocator.keeper().shared(), &s);
     if let Some(resident) = resident {
         write_resident(&mut w, resident);
     }

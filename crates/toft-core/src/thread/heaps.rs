@@ -24,6 +24,7 @@ use crate::os::{Error, Os};
 use crate::policy::SECURE;
 use crate::region::{Carve, STEP};
 use crate::site::{Cache, SiteHash, Sites};
+use crate::slab::{FLAGS, Slab};
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -190,6 +191,12 @@ impl Heaps {
     /// Returns all heaps that exist.
     pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
         (0..self.count()).filter(|&number| self.is_there(number)).map(|number| self.heap(number))
+    }
+
+    /// Returns true if the slab's owner is not in the middle of a change.
+    pub(crate) fn is_quiet(&self, slab: &Slab) -> bool {
+        let owner = slab.owner.load(Relaxed) & !FLAGS;
+        self.heap_at(owner).is_some_and(|heap| !heap.is_torn())
     }
 
     /// Returns the heap at an address from a slab's owner word.

@@ -2,17 +2,18 @@
 //! `libtoft_checked.so` uses this check: it replaces `memcpy` and similar functions of the C
 //! library.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::harden::CLEARED_AT_ONCE;
 use crate::os::Os;
 use crate::policy::WIPE;
 use crate::report::{Call, Line, head};
+use crate::watch::Observer;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports an access of `bytes` bytes at `address` that leaves its live block. Returns true if
     /// it stays within. Ignores foreign addresses, and guarded blocks, whose faults are reported
     /// separately.
-    pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
+    pub fn stays_within(self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
         if bytes == 0 || !self.may_be_block(address) || self.is_being_cleared(address, bytes) {
             return true;
         }
@@ -44,7 +45,7 @@ impl<O: Os> Allocator<O> {
     /// Returns true if this may be the secure build itself, which clears a freed slot by this
     /// `memset`. It clears whole slots, or pieces of `CLEARED_AT_ONCE` bytes counted from a slot's
     /// start. A program has no reason for such a call.
-    fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {
+    fn is_being_cleared(self, address: usize, bytes: usize) -> bool {
         if !WIPE {
             return false;
         }

@@ -10,23 +10,24 @@
 //! byte counts as overwritten only if every check in a fifth of a second finds it overwritten. A
 //! free writes the pattern before the state says that the slot is free.
 
-use crate::allocator::{Allocator, calls_are_looked_at};
+use crate::allocator::calls_are_looked_at;
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::SECURE;
 use crate::report::Call;
 use crate::slab::{Rest, Slab};
+use crate::watch::Observer;
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
 /// The number of bytes read at a time.
 const PIECE: usize = 4096;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Checks all free slots, and reports the first overwritten byte. Returns true if there is
     /// none. Also returns true if there is no pattern, or the kernel may not read memory for Toft.
-    pub(crate) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
+    pub(crate) fn verify_contents(self, extent: &Extent<'_>) -> bool {
         let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
         if SECURE || !filled || !calls_are_looked_at() {
             return true;
@@ -48,7 +49,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns a free slot with an overwritten byte, and the offset of that byte in the slot.
-    fn overwritten(&self, slab: &Slab) -> Option<(usize, usize)> {
+    fn overwritten(self, slab: &Slab) -> Option<(usize, usize)> {
         let (size, end) = (slab.size(), slab.slots() * slab.size());
         let mut at = 0;
         while at < end && !slab.is_dormant() {
@@ -84,13 +85,13 @@ impl<O: Os> Allocator<O> {
 
     /// Returns true if a slot is still free and has an overwritten byte among `bytes`, which were
     /// read at offset `at` of the slab.
-    fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
+    fn is_bad(self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
         self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
     }
 
     /// Returns the offset in a slot of its first overwritten byte among `bytes`, which were read at
     /// offset `at` of the slab.
-    fn place_of(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
+    fn place_of(self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
         let begin = slot * slab.size();
         let first = begin.max(at);
         let end = (begin + slab.size()).min(at + PIECE);

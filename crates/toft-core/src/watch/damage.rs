@@ -1,11 +1,11 @@
 //! Reports the damage that the secure build finds: a write outside live blocks, or a size that is
 //! not the block's.
 
-use crate::allocator::Allocator;
 use crate::large::Block;
 use crate::os::Os;
 use crate::report::{Call, Line, head};
 use crate::slab::Slab;
+use crate::watch::Observer;
 use crate::watch::misuse::tier;
 
 /// The kind of damage.
@@ -23,11 +23,11 @@ pub(crate) enum Damage {
     Reserved(usize),
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports the damage of a slot.
     #[cold]
     #[inline(never)]
-    pub(crate) fn damaged(&self, call: Call, slab: &Slab, slot: usize, damage: Damage) {
+    pub(crate) fn damaged(self, call: Call, slab: &Slab, slot: usize, damage: Damage) {
         let mut line = Line::new(self.hide_addresses);
         let bytes = slab.block_bytes(slot) as u64;
         head(&mut line, damage.name(), call, slab.base() + slot * slab.size());
@@ -60,12 +60,12 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports that a large block was freed with a wrong size of `given` bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn large_size_differs(
-        &self,
+        self,
         block: &Block,
         address: usize,
         given: usize,
@@ -83,7 +83,7 @@ impl<O: Os> Allocator<O> {
     /// Reports that a zero-size block was freed with a size of `given` bytes.
     #[cold]
     #[inline(never)]
-    pub(crate) fn report_zero_size_mismatch(&self, address: usize, given: usize, call: Call) {
+    pub(crate) fn report_zero_size_mismatch(self, address: usize, given: usize, call: Call) {
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, Damage::Size(given).name(), call, address);
         line.text("this 0-byte block is not one of ").number(given as u64);

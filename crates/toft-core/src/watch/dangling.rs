@@ -14,7 +14,7 @@
 //! No thread is stopped, nothing is recorded, and nothing ends the process. The kernel reads the
 //! memory ([`peek`]).
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::guarded::SlotCondition;
 use crate::large::BlockState;
 use crate::options::Report;
@@ -22,6 +22,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Call, DETAIL, Line, Writer, frame_json, frame_line, head, stack_lines};
 use crate::slab::SlotState;
+use crate::watch::Observer;
 use crate::watch::detail::BlockFacts;
 use crate::watch::reachability::{PIECE, WORD, can_peek, for_each_root};
 use process::peek;
@@ -50,13 +51,13 @@ struct DanglingScan {
     in_text: bool,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports words that point into freed blocks, and returns their number. The calling thread's
     /// stack counts from `here`, where the library's own frames end. At the program's end there is
     /// no `here`, and that stack does not count.
     #[cold]
     #[inline(never)]
-    pub fn sweep_for_dangling(&self, here: Option<usize>) -> usize {
+    pub fn sweep_for_dangling(self, here: Option<usize>) -> usize {
         // By requesting this the user states that an inherited filter allows the system calls.
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return 0 };
         if !can_peek() {
@@ -68,7 +69,7 @@ impl<O: Os> Allocator<O> {
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
         let mut scan = DanglingScan { found: 0, file, in_text };
         let from = here.unwrap_or((&raw const scan).addr());
-        for_each_root(self, [(0, 0); 2], from, |start, end, line| {
+        for_each_root(&self, [(0, 0); 2], from, |start, end, line| {
             if start != from || here.is_some() {
                 self.scan_range(&mut scan, start, end, Holder::Mapping(line));
             }
@@ -104,7 +105,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Scans every word of a range, and reports those that point into freed blocks.
-    fn scan_range(&self, scan: &mut DanglingScan, start: usize, end: usize, holder: Holder) {
+    fn scan_range(self, scan: &mut DanglingScan, start: usize, end: usize, holder: Holder) {
         let mut at = start.next_multiple_of(WORD);
         while at + WORD <= end {
             let (mut bytes, mut words) = ([0u8; PIECE], [0usize; WORDS]);
@@ -125,7 +126,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns the freed block that the word with this number points into, if it does.
-    fn freed_block(&self, words: &[usize; WORDS], number: usize) -> Option<BlockFacts> {
+    fn freed_block(self, words: &[usize; WORDS], number: usize) -> Option<BlockFacts> {
         let word = *words.get(number)?;
         if !self.may_be_block(word) && !self.guarded.contains(word) {
             return None;
@@ -148,7 +149,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns true if a word that points to the start of a slot is rather the end of the live
     /// block before it. A word nearby then points into that block.
-    fn is_an_end(&self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
+    fn is_an_end(self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
         let Some(&end) = words.get(number) else { return false };
         let begin = end.wrapping_sub(size);
         let is_live = matches!(self.find(begin), Found::Slot(slab, slot) if slab.is_in_use(slot));
@@ -157,7 +158,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn name_dangling(
-        &self,
+        self,
         scan: &mut DanglingScan,
         address: usize,
         freed: &BlockFacts,
@@ -222,7 +223,7 @@ impl<O: Os> Allocator<O> {
 
     /// Scans if `looked_at`, the number of checked allocations, is a multiple of the number that
     /// the user chose.
-    pub(crate) fn dangling_now_and_then(&self, looked_at: usize) {
+    pub(crate) fn dangling_now_and_then(self, looked_at: usize) {
         let every = self.options.dangling;
         if every > 1 && looked_at.is_multiple_of(every) {
             let mark = 0u8;

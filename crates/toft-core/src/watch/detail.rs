@@ -4,7 +4,7 @@
 //! The details are text on stderr, and a line of JSON in the file that `TOFT_REPORT` names.
 //! Code is named by file, offset and build-id. `toft explain` turns these into functions and lines.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::guarded::SlotCondition;
 use crate::large::BlockState;
 use crate::options::Report;
@@ -14,6 +14,7 @@ use crate::report::{
     DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
 };
 use crate::slab::SlotState;
+use crate::watch::Observer;
 use crate::watch::misuse::tier;
 
 /// The stacks where a block was allocated and freed, if they are known exactly.
@@ -37,11 +38,11 @@ pub(crate) struct BlockFacts {
     pub(crate) site: usize,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Writes what else is known, if requested and available.
     #[cold]
     #[inline(never)]
-    pub(crate) fn report_details(&self, line: &Line, stack: Option<&Stack>) {
+    pub(crate) fn report_details(self, line: &Line, stack: Option<&Stack>) {
         // A process with another user's rights must not reveal its layout. An allocator that is not
         // the process's own has no details.
         if !self.for_ever || self.hide_addresses {
@@ -60,7 +61,7 @@ impl<O: Os> Allocator<O> {
         }
         // With `full` or a file the user states that an inherited filter allows the system calls.
         let trusted = self.options.report == Report::Full || self.options.report_file.is_some();
-        self.probe_filter();
+        self.filter().probe(&self.os);
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, trusted) else { return };
         let through = line.subject.companion;
         let stack = stack.copied().unwrap_or_else(|| Stack::of_caller(through));
@@ -83,7 +84,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns the block at or around an address.
-    pub(crate) fn facts(&self, address: usize) -> Option<BlockFacts> {
+    pub(crate) fn facts(self, address: usize) -> Option<BlockFacts> {
         let (slab, slot) = match self.find(address) {
             Found::Slot(slab, slot) => (slab, slot),
             Found::InSlab(slab, offset) if offset / slab.size() < slab.slots() => {

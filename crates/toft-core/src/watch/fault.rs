@@ -165,7 +165,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         .filter()
         .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
-    allocator.conclude_with(&mut line, stack.as_ref());
+    allocator.observer().conclude_with(&mut line, stack.as_ref());
     // If the program goes on, it may use the page from now on.
     allocator.guarded.give_in(address);
     true
@@ -179,7 +179,7 @@ fn is_uninitialized_read(slot: &Slot, address: usize, context: *mut c_void) -> b
     if !at.writes {
         let permit = allocator.filter().permit(allocator.os(), Calls::REPORT, false);
         let stack = permit.map(|_| Stack::of_context(at.instruction, at.stack, at.frame));
-        allocator.report_uninitialized(slot, Call::Read, address, None, stack.as_ref());
+        allocator.observer().report_uninitialized(slot, Call::Read, address, None, stack.as_ref());
     }
     allocator.guarded.let_in(slot);
     true

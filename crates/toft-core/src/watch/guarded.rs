@@ -1,6 +1,6 @@
 //! Optional work on blocks in slow paths: sampling, fill patterns and verification.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
@@ -9,6 +9,7 @@ use crate::report::{Call, Line, head};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
+use crate::watch::Observer;
 use crate::watch::fault;
 
 /// The bytes of `TOFT_FILL`: the first is for blocks that `malloc` hands out, the second for freed
@@ -35,13 +36,13 @@ fn fill(address: usize, bytes: usize, byte: u8) {
     unsafe { target.write_bytes(byte, bytes) };
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Returns the block that a slow path has allocated, or by chance a replacement between guard
     /// pages. The replacement is as large as the first block, zero, and aligned to `align`. If
     /// requested, also fills the block, verifies the heap, or searches for dangling pointers.
     #[inline]
     pub(crate) fn sample(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -54,7 +55,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn watched(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -72,7 +73,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Runs the checks that are due after a number of allocations.
-    fn now_and_then(&self, heap: &Heap) {
+    fn now_and_then(self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
         self.verify_now_and_then(heap, number);
         self.dangling_now_and_then(number);
@@ -82,13 +83,13 @@ impl<O: Os> Allocator<O> {
     /// call is checked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn before_free(&self, slab: &Slab, slot: usize) {
+    pub(crate) fn before_free(self, slab: &Slab, slot: usize) {
         if self.options.fill.of_stale() {
             fill(slab.base() + slot * slab.size(), slab.size(), STALE);
         }
     }
 
-    fn fill(&self, address: usize, byte: u8) {
+    fn fill(self, address: usize, byte: u8) {
         match self.find(address) {
             Found::Slot(slab, _) => fill(address, slab.size(), byte),
             Found::Guarded(slot) => fill(address, slot.bytes(), byte),
@@ -97,7 +98,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn sampled(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -140,19 +141,13 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Frees a guarded block. Returns false if none begins at `address`.
-    pub(crate) fn free_guarded(&self, address: usize) -> bool {
+    pub(crate) fn free_guarded(self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)
     }
 
     /// Describes an address in the pool that is not a live block.
-    pub(crate) fn describe_guarded(
-        &self,
-        line: &mut Line,
-        call: Call,
-        address: usize,
-        slot: &Slot,
-    ) {
+    pub(crate) fn describe_guarded(self, line: &mut Line, call: Call, address: usize, slot: &Slot) {
         let (begin, size) = (slot.begin(), slot.bytes());
         let live = slot.condition() == SlotCondition::Live;
         let inside = address.wrapping_sub(begin);

@@ -1,6 +1,5 @@
 //! Reads the file of hints at the start, and applies it to new call sites (docs/hints.md).
 
-use crate::allocator::Allocator;
 use crate::options::{
     Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, SiteMode,
 };
@@ -8,6 +7,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::Line;
 use crate::site::{Hints, Rule};
+use crate::watch::Observer;
 
 /// The largest file in bytes: a line for each call site of a hundred of the largest programs.
 const FILE_MOST: usize = 16 << 20;
@@ -90,11 +90,11 @@ fn refuse(name: &[u8], why: &str) {
     process::write_all(libc::STDERR_FILENO, line.end());
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Returns the partition that a new site shares with others, or `None` if the hints put it in
     /// no group.
     #[inline]
-    pub(crate) fn hinted(&self, site: usize) -> Option<usize> {
+    pub(crate) fn hinted(self, site: usize) -> Option<usize> {
         if !self.hints.are_there() {
             return None;
         }

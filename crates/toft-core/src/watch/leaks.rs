@@ -16,6 +16,7 @@ use crate::reclaim::heap_sort;
 use crate::report::{DETAIL, Writer, place_json, place_text};
 use crate::slab::SlotState;
 use crate::stats::Resident;
+use crate::watch::Observer;
 use crate::watch::reachability::Reach;
 
 /// The leaks of one call site.
@@ -152,21 +153,21 @@ pub(crate) enum To {
     Person,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports the leaks when the program ends.
     #[cold]
     #[inline(never)]
-    pub(crate) fn report_leaks(&self, to: To) {
+    pub(crate) fn report_leaks(self, to: To) {
         // With this option the user states that an inherited filter allows the system calls.
         let permit = self.filter().permit(&self.os, Calls::REPORT, true);
         let wanted = self.options.leaks == Leaks::Lost;
         // Reading memory that may vanish takes an unusual system call.
-        let reach = if wanted && permit.is_some() { Reach::of(self) } else { None };
-        let Some(mut table) = Table::new(self) else {
+        let reach = if wanted && permit.is_some() { Reach::of(&self) } else { None };
+        let Some(mut table) = Table::new(&self) else {
             self.os.report(b"toft: leaks: there is no memory to count them in\n");
             return;
         };
-        table.fill(self, reach.as_ref());
+        table.fill(&self, reach.as_ref());
         let blind = wanted && reach.is_none();
         match to {
             To::Starter(descriptor) => {

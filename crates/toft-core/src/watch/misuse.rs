@@ -4,19 +4,20 @@
 //! ends or goes on. Other checks write their own line: [`head`], then the finding, then
 //! [`Allocator::conclude`].
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::large::{Block, BlockState, Damage};
 use crate::os::Os;
 use crate::report::{Call, Line, Stack, head};
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
+use crate::watch::Observer;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Reports a call with an address that is not a live block, and describes what is there
     /// instead. A sampled slot is a live block after all, and is freed.
     #[cold]
     #[inline(never)]
-    pub fn misused(&self, call: Call, address: usize) {
+    pub fn misused(self, call: Call, address: usize) {
         if self.free_sampled(address, call) {
             return;
         }
@@ -69,7 +70,7 @@ impl<O: Os> Allocator<O> {
     /// Reports a write before or after a large block.
     #[cold]
     #[inline(never)]
-    pub(crate) fn missed_large(&self, call: Call, block: &Block, damage: Damage) {
+    pub(crate) fn missed_large(self, call: Call, block: &Block, damage: Damage) {
         let mut line = Line::new(self.hide_addresses);
         let (what, place, side) = match damage {
             Damage::Behind(place) => ("heap overflow", place, " behind"),
@@ -87,13 +88,13 @@ impl<O: Os> Allocator<O> {
     /// Reports the free of a slot that is not live.
     #[cold]
     #[inline(never)]
-    pub(crate) fn freed_twice(&self, slab: &Slab, slot: usize, call: Call) {
+    pub(crate) fn freed_twice(self, slab: &Slab, slot: usize, call: Call) {
         let mut line = Line::new(self.hide_addresses);
         self.describe_slot(&mut line, call, slab, slot);
         self.conclude(&mut line);
     }
 
-    fn describe_slot(&self, line: &mut Line, call: Call, slab: &Slab, slot: usize) {
+    fn describe_slot(self, line: &mut Line, call: Call, slab: &Slab, slot: usize) {
         let address = slab.base() + slot * slab.size();
         if slab.state(slot) == SlotState::Fresh {
             head(line, "invalid free", call, address);
@@ -111,14 +112,7 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    fn describe_inside(
-        &self,
-        line: &mut Line,
-        call: Call,
-        slab: &Slab,
-        slot: usize,
-        inside: usize,
-    ) {
+    fn describe_inside(self, line: &mut Line, call: Call, slab: &Slab, slot: usize, inside: usize) {
         let begin = slab.base() + slot * slab.size();
         head(line, "invalid free", call, begin + inside);
         line.number(inside as u64).text(" bytes inside the ");
@@ -136,12 +130,12 @@ impl<O: Os> Allocator<O> {
 
     /// Ends a report: writes the line, adds the details that `TOFT_REPORT` selects, and ends the
     /// process or counts the misuse.
-    pub(crate) fn conclude(&self, line: &mut Line) {
+    pub(crate) fn conclude(self, line: &mut Line) {
         self.conclude_with(line, None);
     }
 
     /// Ends a report with a known stack, for an event that was no call.
-    pub(crate) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
+    pub(crate) fn conclude_with(self, line: &mut Line, stack: Option<&Stack>) {
         if !self.options.in_silence {
             self.os.report(line.end());
             self.report_details(line, stack);
@@ -152,7 +146,7 @@ impl<O: Os> Allocator<O> {
         self.misuses().fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn misuses_are_fatal(&self) -> bool {
+    pub(crate) fn misuses_are_fatal(self) -> bool {
         !self.options.warn_only
     }
 }

@@ -6,21 +6,22 @@
 //! (`bin/distance.rs`). If frees are followed, chosen blocks are marked: their state is not LIVE,
 //! so their free is slow.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::large::Block;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::report::Call;
 use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat, current_heap};
+use crate::watch::Observer;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Samples the first slot of a new claim, at `address`, if it is chosen. Makes the claim end
     /// before the next chosen slot.
     #[cold]
     #[inline(never)]
     pub(crate) fn sample_claim(
-        &self,
+        self,
         heap: &Heap,
         _seat: &Seat,
         index: usize,
@@ -61,7 +62,7 @@ impl<O: Os> Allocator<O> {
 
     /// Samples a large block that is being handed out, if it is chosen.
     #[inline]
-    pub(crate) fn sample_large(&self, heap: &Heap, address: usize, site: usize) {
+    pub(crate) fn sample_large(self, heap: &Heap, address: usize, site: usize) {
         if probes::wants_allocations() {
             self.sample_large_by_chance(heap, address, site);
         }
@@ -69,7 +70,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn sample_large_by_chance(&self, heap: &Heap, address: usize, site: usize) {
+    fn sample_large_by_chance(self, heap: &Heap, address: usize, site: usize) {
         let Found::Large(block) = self.find(address) else { return };
         let Some(distance) = heap.distance() else { return };
         let bytes = block.bytes();
@@ -82,7 +83,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn record_sample(&self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
+    fn record_sample(self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
         let interval = self.options.interval();
         if self.samples.is_on() {
             self.keep_stack(heap, address, Weight::of(bytes, interval), site);
@@ -94,7 +95,7 @@ impl<O: Os> Allocator<O> {
     /// Keeps the stack of a block that was not handed out yet.
     #[cold]
     #[inline(never)]
-    fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
+    fn keep_stack(self, heap: &Heap, address: usize, weight: Weight, site: usize) {
         let [stack, frame] = heap.take_call();
         // With this option the user states that an inherited filter allows the call that reads
         // stacks.
@@ -106,7 +107,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Reports that a sampled block is about to be freed.
-    fn record_sampled_free(&self, address: usize) {
+    fn record_sampled_free(self, address: usize) {
         self.samples.freed(address);
         probes::freed(address);
     }
@@ -114,7 +115,7 @@ impl<O: Os> Allocator<O> {
     /// Reports that a call that returns to `site` has resized or moved a large block. With
     /// `sampled`, the old block was sampled, and is already out of the samples.
     pub(crate) fn sample_resized(
-        &self,
+        self,
         heap: &Heap,
         (from, to): (usize, usize),
         sampled: bool,
@@ -128,14 +129,14 @@ impl<O: Os> Allocator<O> {
 
     /// Reports that a large block is about to be freed, if it was sampled.
     #[inline]
-    pub(crate) fn record_large_free_if_sampled(&self, block: &Block, address: usize) {
+    pub(crate) fn record_large_free_if_sampled(self, block: &Block, address: usize) {
         if probes::THERE && block.take_sampled() {
             self.record_sampled_free(address);
         }
     }
 
     /// Reports that a block is about to be freed on a separate path, if it was sampled.
-    pub(crate) fn record_free_if_sampled(&self, address: usize) {
+    pub(crate) fn record_free_if_sampled(self, address: usize) {
         let sampled = probes::THERE
             && match self.find(address) {
                 Found::Slot(slab, slot) => {
@@ -151,7 +152,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
     /// sampled. `free` calls this for any slot that is not plainly live.
-    pub(crate) fn free_sampled(&self, address: usize, call: Call) -> bool {
+    pub(crate) fn free_sampled(self, address: usize, call: Call) -> bool {
         if !probes::THERE {
             return false;
         }

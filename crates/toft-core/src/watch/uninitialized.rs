@@ -18,15 +18,16 @@ use crate::os::userfault::{self, Doing};
 use crate::os::{Os, process, thread, wait_for};
 use crate::report::{Call, Line, Stack, head};
 use crate::sync::pause;
+use crate::watch::Observer;
 use crate::watch::guarded::site_of;
 
 /// The most times that the watcher asks what a thread is doing, until it has stopped.
 const LOOKS: u32 = 1000;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Returns the descriptor that reports reads, if requested and available. The first caller
     /// starts the watcher.
-    pub(crate) fn watcher(&self) -> Option<i32> {
+    pub(crate) fn watcher(self) -> Option<i32> {
         if !self.options.uninit || !self.for_ever {
             return None;
         }
@@ -39,7 +40,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn start_watcher(&self) -> Option<i32> {
+    fn start_watcher(self) -> Option<i32> {
         // With this option the user states that an inherited filter allows the system calls.
         let permit = self.filter().permit(
             &self.os,
@@ -65,7 +66,7 @@ impl<O: Os> Allocator<O> {
     /// Stops the reports, because a filter of system calls is about to be installed. The filter may
     /// be for all threads, and need not allow the watcher's calls. Waits until the watcher is
     /// waiting in `read`, where it stays. Never called on a path of malloc.
-    pub(crate) fn stop_watcher(&self) {
+    pub(crate) fn stop_watcher(self) {
         self.guarded.stop_watcher();
         if let Some(thread) = self.guarded.watcher_thread(process::pid()) {
             let waits = || matches!(userfault::doing(thread), Doing::Call(libc::SYS_read, ..));
@@ -74,7 +75,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Runs the watcher, until its descriptor is of no use any more.
-    fn watch(&self) -> ! {
+    fn watch(self) -> ! {
         let file = match self.guarded.watcher(process::pid()) {
             Watcher::At(file) => file,
             Watcher::Nobody | Watcher::None => thread::end(),
@@ -94,7 +95,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Handles a read of memory that was never written, by the thread `reader`.
-    fn read_too_early(&self, slot: &Slot, address: usize, reader: u32) {
+    fn read_too_early(self, slot: &Slot, address: usize, reader: u32) {
         let mut doing = userfault::doing(reader);
         for _ in 0..LOOKS {
             if doing != Doing::Unknown || !process::thread_runs(reader) {
@@ -122,7 +123,7 @@ impl<O: Os> Allocator<O> {
 
     /// Reports a read of memory that was never written. `number` is the system call that reads it.
     pub(crate) fn report_uninitialized(
-        &self,
+        self,
         slot: &Slot,
         call: Call,
         address: usize,
@@ -152,5 +153,5 @@ unsafe extern "C" fn watch<O: Os>(allocator: usize) -> ! {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(allocator) }
     };
-    allocator.watch()
+    allocator.observer().watch()
 }

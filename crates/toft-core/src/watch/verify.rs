@@ -19,7 +19,6 @@
 //! counts as broken only if every check in a fifth of a second finds it broken. An invariant is not
 //! checked if a thread may be stopped for longer between two steps that break it.
 
-use crate::allocator::Allocator;
 use crate::os::process::{self, peek};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
@@ -28,6 +27,7 @@ use crate::report::{Call, Line, head};
 use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState};
+use crate::watch::Observer;
 use crate::watch::extent::Extent;
 use crate::watch::misuse::tier;
 
@@ -35,15 +35,15 @@ use crate::watch::misuse::tier;
 /// time is the limit if that is more.
 const AT_EXIT: u64 = 50_000_000;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Verifies the whole heap, and reports the first violation. Returns true if there is none.
     /// Does nothing in a signal handler that has interrupted a change.
-    pub fn verify(&self, heap: &Heap) -> bool {
+    pub fn verify(self, heap: &Heap) -> bool {
         self.verify_within(heap, &Extent::all())
     }
 
     /// Does what [`Allocator::verify`] does, as far as `extent` goes.
-    fn verify_within(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
+    fn verify_within(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let Some(seat) = heap.sit() else { return true };
         let bounded = extent.is_bounded();
         let sound = (bounded || self.verify_slabs(heap, extent))
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
     /// Verifies the heap when the program ends, within a time limit. Prints the share that was
     /// covered, unless it was everything. Does nothing under an unknown filter of system calls,
     /// which may forbid reading a clock.
-    pub(crate) fn verify_at_exit(&self, heap: &Heap) {
+    pub(crate) fn verify_at_exit(self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
         let least = AT_EXIT.max(process::processor_time() / 100);
         let begin = process::monotonic();
@@ -79,12 +79,12 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Waits until `check` succeeds, for a fifth of a second at most. Returns its last result.
-    pub(crate) fn holds(&self, check: impl Fn() -> Result<(), Violation>) -> Result<(), Violation> {
+    pub(crate) fn holds(self, check: impl Fn() -> Result<(), Violation>) -> Result<(), Violation> {
         if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
     }
 
     /// Verifies every slab, of any owner. The caller holds the seat of `heap`.
-    fn verify_slabs(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
+    fn verify_slabs(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let mut sound = true;
         self.for_each_slab(|slab| {
             if !sound || !extent.goes_on() {
@@ -98,7 +98,7 @@ impl<O: Os> Allocator<O> {
         sound
     }
 
-    fn check_slab(&self, heap: &Heap, slab: &Slab) -> Result<(), Violation> {
+    fn check_slab(self, heap: &Heap, slab: &Slab) -> Result<(), Violation> {
         slab.check_from_outside(self.options.partitions)?;
         let found = if slab.class().is_small() {
             self.small.slab_at(slab.base())
@@ -141,7 +141,7 @@ impl<O: Os> Allocator<O> {
 
     /// Verifies the lists of the calling thread, and the pool of guarded blocks. The caller holds
     /// the seat of `heap`.
-    fn verify_lists(&self, heap: &Heap) -> bool {
+    fn verify_lists(self, heap: &Heap) -> bool {
         let rest = || {
             heap.check(self.heaps.partitions())?;
             self.guarded.check().map_err(Violation)
@@ -155,7 +155,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    pub(crate) fn verify_large(&self, extent: &Extent<'_>) -> bool {
+    pub(crate) fn verify_large(self, extent: &Extent<'_>) -> bool {
         // Another thread may unmap the memory during the check, so the kernel reads it. A filter
         // may be installed at any moment, so the permit is for one block.
         let permit = || {
@@ -182,7 +182,7 @@ impl<O: Os> Allocator<O> {
         sound
     }
 
-    fn tables_are_damaged(&self, address: usize, slab: Option<&Slab>, violation: Violation) {
+    fn tables_are_damaged(self, address: usize, slab: Option<&Slab>, violation: Violation) {
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, "damaged metadata", Call::Verify, address);
         line.text("not so: ").text(violation.0);
@@ -196,7 +196,7 @@ impl<O: Os> Allocator<O> {
 
     /// Verifies the heap if `looked_at`, the number of checked allocations, is a multiple of the
     /// number that the user chose.
-    pub(crate) fn verify_now_and_then(&self, heap: &Heap, looked_at: usize) {
+    pub(crate) fn verify_now_and_then(self, heap: &Heap, looked_at: usize) {
         let every = self.options.verify;
         if every != 0 && looked_at.is_multiple_of(every) {
             self.verify(heap);
@@ -212,6 +212,7 @@ fn check_of(heap: &Heap, slab: &Slab) -> Result<(), Violation> {
 #[cfg(all(test, feature = "fake-os"))]
 mod tests {
     use super::*;
+    use crate::allocator::Allocator;
     use crate::options::Options;
     use crate::os::fake::{Fake, Machine};
     use core::cell::Cell;
@@ -231,7 +232,7 @@ mod tests {
             let ticks = Cell::new(0);
             let now = || ticks.replace(ticks.get() + 1);
             let extent = Extent::until(&now, parts);
-            (allocator.verify_within(heap, &extent), extent.figures())
+            (allocator.observer().verify_within(heap, &extent), extent.figures())
         };
         let (sound, (covered, all)) = verify(3);
         assert!(sound && covered == 3 && all >= 5, "{covered} of {all}");
@@ -241,7 +242,7 @@ mod tests {
             // SAFETY: a slot is at least a byte larger than its block, and the test has it.
             unsafe { behind.write(behind.read() ^ 1) };
             assert!(verify(3).0, "there was no time for it");
-            assert!(!verify(1 << 40).0 && !allocator.verify(heap));
+            assert!(!verify(1 << 40).0 && !allocator.observer().verify(heap));
             assert!(fake.take_reports().iter().all(|line| line.contains("heap overflow")));
         }
     }

@@ -16,7 +16,6 @@
 //! quarantined   cleared before it is put in, and checked only while it is there
 //! ```
 
-use crate::allocator::Allocator;
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
@@ -24,6 +23,7 @@ use crate::policy::{SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::Heap;
+use crate::watch::Observer;
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
@@ -57,10 +57,10 @@ impl Piece {
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
     /// damage. Returns true if no damage was found, or the kernel may not read memory for Toft.
-    pub(crate) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
+    pub(crate) fn others_are_whole(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         if !SECURE {
             return true;
         }
@@ -80,7 +80,7 @@ impl<O: Os> Allocator<O> {
         whole && others().all(|other| !extent.covers() || self.waiting_of_others(other))
     }
 
-    fn slots_of_others(&self, slab: &Slab) -> bool {
+    fn slots_of_others(self, slab: &Slab) -> bool {
         let (size, end) = (slab.size(), slab.slots() * slab.size());
         for at in (0..end).step_by(PIECE) {
             if slab.is_dormant() {
@@ -121,7 +121,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns the damage of a slot whose bytes must be as `care` says, as far as `piece` shows it.
-    fn wrong_in(&self, slab: &Slab, slot: usize, care: SlotCare, piece: &Piece) -> Option<Damage> {
+    fn wrong_in(self, slab: &Slab, slot: usize, care: SlotCare, piece: &Piece) -> Option<Damage> {
         let (begin, size) = (slab.base() + slot * slab.size(), slab.size());
         let (first, end) = (begin.max(piece.begin), (begin + size).min(piece.begin + PIECE));
         let find = |must: &dyn Fn(usize) -> u8| {
@@ -143,7 +143,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks the slots in the quarantine of another heap, whose thread may have exited. Returns
     /// true if no damage was found.
-    pub(crate) fn waiting_of_others(&self, other: &Heap) -> bool {
+    pub(crate) fn waiting_of_others(self, other: &Heap) -> bool {
         let quarantine = other.quarantine();
         quarantine.waiting().all(|(place, entry)| {
             let (slab, slot) = self.entry_slot(entry);

@@ -15,12 +15,12 @@
 //! there. Threads go on meanwhile: a slot counts as damaged only if it stays so
 //! (`verify_slots.rs`).
 
-use crate::allocator::Allocator;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 use crate::policy::WIPE;
 use crate::reclaim::{Share, Turn};
 use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
+use crate::watch::Observer;
 use crate::watch::extent::Extent;
 use core::ops::Range;
 
@@ -108,15 +108,15 @@ unsafe fn fetch(slab: &Slab, present: &Present, first: usize) {
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Returns true if the reclaimer verifies the heap.
-    pub(crate) fn verifies_shares(&self) -> bool {
+    pub(crate) fn verifies_shares(self) -> bool {
         // What is to go out to swap must not be read.
         WIPE && self.options.cold == 0 && !self.reclaimer.is_blind()
     }
 
     /// Verifies the next share of the heap. On the reclaimer's thread, or on the only thread.
-    pub(crate) fn verify_share(&self, share: &mut Share) {
+    pub(crate) fn verify_share(self, share: &mut Share) {
         let most = self.pool.bytes().div_ceil(SHARES).clamp(BYTES_LEAST, BYTES_MOST);
         let mut read = 0;
         let mut done = false;
@@ -146,11 +146,11 @@ impl<O: Os> Allocator<O> {
 
     /// Verifies the slots of the batch, and lets go of the slabs. Returns the number of bytes of
     /// their pages. No slot was held, so there is nothing that an owner could have overlooked.
-    fn verify_batch(&self, turn: &Turn<'_>) -> usize {
+    fn verify_batch(self, turn: &Turn<'_>) -> usize {
         let mut read = 0;
         if turn.slabs().next().is_some() && self.barrier() {
             for slab in turn.slabs() {
-                if self.is_quiet(slab) && !slab.is_dormant() {
+                if self.heaps.is_quiet(slab) && !slab.is_dormant() {
                     // SAFETY: (1) HOLDING is set, and the owner was quiet after the barrier.
                     read += unsafe { self.verify_slots(slab) };
                 }
@@ -165,7 +165,7 @@ impl<O: Os> Allocator<O> {
     ///
     /// # Safety
     /// 1. The pages of the slab stay mapped.
-    unsafe fn verify_slots(&self, slab: &Slab) -> usize {
+    unsafe fn verify_slots(self, slab: &Slab) -> usize {
         let Some(present) = self.present(slab) else { return 0 };
         // SAFETY: (1) duty 1 of this function.
         unsafe { fetch(slab, &present, 0) };
@@ -184,7 +184,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Finds out which pages of a slab are in memory. Returns `None` if the system does not say.
-    fn present(&self, slab: &Slab) -> Option<Present> {
+    fn present(self, slab: &Slab) -> Option<Present> {
         let page = self.os.page_size();
         let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
         let _permit = self.permit(Calls::RESIDENT)?;
@@ -202,7 +202,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Verifies the slots in quarantines, and the large blocks.
-    fn verify_rest(&self) {
+    fn verify_rest(self) {
         self.heaps.all().all(|heap| self.waiting_of_others(heap));
         self.verify_large(&Extent::all());
     }
@@ -211,6 +211,7 @@ impl<O: Os> Allocator<O> {
 #[cfg(all(test, feature = "fake-os", feature = "secure"))]
 mod tests {
     use super::*;
+    use crate::allocator::Allocator;
     use crate::options::Options;
     use crate::os::fake::{Fake, Machine};
     use crate::report::Call;
@@ -249,7 +250,7 @@ mod tests {
             let before = self.share.passes;
             let mut shares = 0;
             while self.share.passes == before {
-                self.allocator.verify_share(&mut self.share);
+                self.allocator.observer().verify_share(&mut self.share);
                 shares += 1;
             }
             self.allocator.check().unwrap();

@@ -8,13 +8,13 @@
 //! slot. So a slot counts as damaged only if it stays damaged, in the same state, for a fifth of a
 //! second.
 
-use crate::allocator::Allocator;
 use crate::harden::first_nonzero;
 use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::{Heap, Seat};
+use crate::watch::Observer;
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
 
@@ -29,10 +29,10 @@ unsafe fn last_byte(end: usize) -> u8 {
     unsafe { last.read_volatile() }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
     /// damage was found. The caller holds the heap and its seat.
-    pub(crate) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
+    pub(crate) fn slots_are_whole(self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
         if !SECURE {
             return true;
         }
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
         whole
     }
 
-    pub(crate) fn slot_is_whole(&self, slab: &Slab, slot: usize) -> bool {
+    pub(crate) fn slot_is_whole(self, slab: &Slab, slot: usize) -> bool {
         let care = slab.care(slot);
         let damage = || self.slot_damage(slab, slot, care);
         let holds = || damage().is_none() || slab.care(slot) != care;
@@ -74,7 +74,7 @@ impl<O: Os> Allocator<O> {
         false
     }
 
-    fn slot_damage(&self, slab: &Slab, slot: usize, care: SlotCare) -> Option<Damage> {
+    fn slot_damage(self, slab: &Slab, slot: usize, care: SlotCare) -> Option<Damage> {
         let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
         match care {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {

@@ -164,7 +164,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     program.free(place.before);
     program.silent();
     write(place.address + 7);
-    program.allocator.purge(Some(program.heap));
+    program.allocator.keeper().purge(Some(program.heap));
     program.one_report("free", place, 7);
     program.silent();
 }
@@ -194,14 +194,14 @@ fn a_write_is_seen_when_the_slab_becomes_empty() {
     let place = program.place(&blocks, 100);
     let beside = |block: &&usize| block.abs_diff(place.address) <= 256;
     blocks.iter().filter(beside).for_each(|&block| program.free(block));
-    program.allocator.purge(Some(program.heap));
+    program.allocator.keeper().purge(Some(program.heap));
     program.silent();
     let Some(byte) = armed(&program, place).then_some(40) else {
         panic!("the slot lost its pattern while blocks of its slab were live")
     };
     write(place.address + byte);
     blocks.iter().filter(|block| !beside(block)).for_each(|&block| program.free(block));
-    program.allocator.purge(Some(program.heap));
+    program.allocator.keeper().purge(Some(program.heap));
     program.one_report_any(place, byte);
 }
 
@@ -224,19 +224,19 @@ fn a_write_is_seen_on_demand() {
     let place = program.place(&blocks, 100);
     let other = birth(&program.allocator);
     for heap in [other, program.heap] {
-        assert!(program.allocator.verify(heap));
+        assert!(program.allocator.observer().verify(heap));
         program.silent();
         write(place.address + 30);
-        assert!(!program.allocator.verify(heap));
+        assert!(!program.allocator.observer().verify(heap));
         program.one_report("verify", place, 30);
         if core::ptr::eq(heap, other) {
             // Only its owner may write there.
-            assert!(!program.allocator.verify(heap));
+            assert!(!program.allocator.observer().verify(heap));
             program.one_report("verify", place, 30);
             write(place.address + 30);
         }
         // It is whole again, or written again.
-        assert!(program.allocator.verify(heap));
+        assert!(program.allocator.observer().verify(heap));
         program.silent();
     }
 }
@@ -269,7 +269,7 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
             write(place.address + 9);
         }
         if trimmed {
-            program.allocator.purge(Some(program.heap));
+            program.allocator.keeper().purge(Some(program.heap));
         }
         program.silent();
         let there = program.fake.page(place.address) == PageState::Mapped
@@ -287,9 +287,9 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
 fn a_write_to_a_pooled_slab_is_seen_on_demand() {
     let program = Program::new();
     let place = program.pooled_place(100);
-    assert!(program.allocator.verify(program.heap));
+    assert!(program.allocator.observer().verify(program.heap));
     write(place.address + 9);
-    assert!(!program.allocator.verify(program.heap));
+    assert!(!program.allocator.observer().verify(program.heap));
     program.one_report("verify", place, 9);
 }
 
@@ -321,9 +321,9 @@ fn a_write_is_seen_before_pages_go() {
             write(place.address + 5);
         }
         if by_owner {
-            program.allocator.purge(Some(program.heap));
+            program.allocator.keeper().purge(Some(program.heap));
         } else {
-            program.allocator.sweep(Which::Free).expect("nobody else sweeps");
+            program.allocator.keeper().sweep(Which::Free).expect("nobody else sweeps");
         }
         if written {
             program.one_report("verify", place, 5);
@@ -339,7 +339,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     let program = Program::new();
     let place = program.place_among_free();
     let page = place.address / PAGE;
-    program.allocator.purge(Some(program.heap));
+    program.allocator.keeper().purge(Some(program.heap));
     program.silent();
     assert!(!armed(&program, place), "its page is still there");
     assert!(bytes_of(place.address, 64).iter().all(|&byte| byte == 0));
@@ -348,7 +348,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     assert!(again.iter().any(|&block| block / PAGE == page), "nothing was taken from that page");
     assert!(armed(&program, place));
     write(place.address + 63);
-    program.allocator.verify(program.heap);
+    program.allocator.observer().verify(program.heap);
     program.one_report("verify", place, 63);
 }
 
@@ -361,10 +361,10 @@ fn canaries_and_free_slots_are_seen_on_demand() {
     for size in [1, 15, 100, 1000, 5000, 60_000] {
         let (block, freed, left) = (program.take(size), program.take(size), program.take(size));
         program.free(left);
-        program.allocator.purge(Some(program.heap));
+        program.allocator.keeper().purge(Some(program.heap));
         program.free(freed);
         let verify = |heap: &Heap, finds: Option<&str>| {
-            assert_eq!(program.allocator.verify(heap), finds.is_none(), "{size}");
+            assert_eq!(program.allocator.observer().verify(heap), finds.is_none(), "{size}");
             let reports = program.fake.take_reports();
             let as_it_must_be = match finds {
                 None => reports.is_empty(),

@@ -104,7 +104,7 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
             allocator.free(heap, address, Call::Free);
             assert!(bytes_of(address, size).iter().all(|&byte| byte == 0), "{size}");
             if trim {
-                allocator.purge(Some(heap));
+                allocator.keeper().purge(Some(heap));
             }
             *place(address + size / 2) = 1;
             let (mut reports, mut tries) = (Vec::new(), 0);
@@ -152,13 +152,13 @@ fn what_was_written_in_quarantine_is_found_although_pages_go() {
             *place(address + size / 2) = 1;
             blocks.drain(..).for_each(|block| allocator.free(freer, block, Call::Free));
             match way {
-                0 | 3 => _ = allocator.purge(Some(heap)),
+                0 | 3 => _ = allocator.keeper().purge(Some(heap)),
                 _ => {
                     // All leaves the quarantines, and nothing else happens.
                     allocator.release_quarantine(heap);
                     allocator.release_quarantine(other);
                     let which = if way == 1 { Which::Free } else { Which::Idle };
-                    (0..4).for_each(|_| _ = allocator.sweep(which).unwrap());
+                    (0..4).for_each(|_| _ = allocator.keeper().sweep(which).unwrap());
                 }
             }
             silent(&fake);
@@ -262,8 +262,8 @@ fn a_purge_leaves_nothing_in_quarantine() {
         slabs
     };
     assert!(in_use() > 30);
-    allocator.purge(Some(other));
-    allocator.purge(Some(mine));
+    allocator.keeper().purge(Some(other));
+    allocator.keeper().purge(Some(mine));
     assert_eq!(in_use(), 0);
     allocator.check().unwrap();
     silent(&fake);
@@ -286,16 +286,16 @@ fn what_waits_with_other_threads_is_seen_on_demand() {
             }
             let waits = |slab: &toft_core::slab::Slab, slot| slab.is_quarantined(slot);
             assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
-            assert!(allocator.verify(mine), "{size}");
+            assert!(allocator.observer().verify(mine), "{size}");
             silent(&fake);
             *place(address + size - 1) = 1;
-            assert!(!allocator.verify(mine), "{size}, ended {ended}, own {own}");
+            assert!(!allocator.observer().verify(mine), "{size}, ended {ended}, own {own}");
             let byte = size - 1;
             let words =
                 format!("toft: write after free: verify({address:#x}): byte {byte} of this free");
             assert!(report(&fake).starts_with(&words), "{size}");
             *place(address + size - 1) = 0;
-            assert!(allocator.verify(mine), "{size}");
+            assert!(allocator.observer().verify(mine), "{size}");
             silent(&fake);
         }
     }
@@ -311,7 +311,7 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
     // The thread that empties it gets no further than to the barrier.
     let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         fake.at_barrier(|| std::panic::resume_unwind(Box::new(())));
-        allocator.purge(Some(mine));
+        allocator.keeper().purge(Some(mine));
     }));
     assert!(gone.is_err());
     fake.at_barrier(|| true);
@@ -320,9 +320,9 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
     let address = take(&allocator, adopted, 4000);
     allocator.free(adopted, address, Call::Free);
     assert_eq!(allocator.heaps.count(), 2, "another heap was borrowed for its quarantine");
-    allocator.purge(Some(mine));
+    allocator.keeper().purge(Some(mine));
     allocator.heaps.orphan(adopted);
-    allocator.purge(Some(mine));
+    allocator.keeper().purge(Some(mine));
     allocator.check().unwrap();
     silent(&fake);
 }

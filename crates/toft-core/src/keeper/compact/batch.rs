@@ -1,7 +1,7 @@
 //! Slabs whose free slots are held while they are compacted: how they are taken, what they are
 //! asked, and how they are let go of.
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::{Os, Sharing};
 use crate::reclaim::{BATCH, Entry, Turn};
 use crate::remote::announce;
@@ -19,8 +19,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) full: bool,
 }
 
-impl<O: Os> Allocator<O> {
-    pub(crate) fn hold_batch(&self, batch: &mut Batch, slabs: impl Iterator<Item = &'static Slab>) {
+impl<O: Os> Keeper<'_, O> {
+    pub(crate) fn hold_batch(self, batch: &mut Batch, slabs: impl Iterator<Item = &'static Slab>) {
         let mut places = batch.slabs.iter_mut();
         for slab in slabs {
             batch.turn.add(slab);
@@ -33,7 +33,7 @@ impl<O: Os> Allocator<O> {
         let can = self.barrier();
         for place in &mut batch.slabs {
             let Some(slab) = *place else { continue };
-            let quiet = can && self.is_quiet(slab);
+            let quiet = can && self.heaps.is_quiet(slab);
             slab.settle(quiet);
             // What its owner is just changing is left alone: `turn` remembers to leave it.
             if !quiet || slab.is_dormant() || slab.is_without_tail() {
@@ -43,11 +43,11 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    pub(crate) fn unhold_batch(&self, batch: &mut Batch) {
+    pub(crate) fn unhold_batch(self, batch: &mut Batch) {
         batch.slabs.iter().flatten().for_each(|slab| self.unhold_slab(slab));
         let can = self.barrier();
         for slab in batch.turn.slabs() {
-            if slab.is_overlooked(!can || !self.is_quiet(slab)) {
+            if slab.is_overlooked(!can || !self.heaps.is_quiet(slab)) {
                 announce(slab);
             }
             slab.leave();
@@ -55,9 +55,9 @@ impl<O: Os> Allocator<O> {
         batch.turn.clear();
     }
 
-    pub(crate) fn unhold_slab(&self, slab: &Slab) {
+    pub(crate) fn unhold_slab(self, slab: &Slab) {
         if let Some(slot) = slab.let_go_all() {
-            self.freed_twice(slab, slot, Call::RemoteFree);
+            self.observer().freed_twice(slab, slot, Call::RemoteFree);
         }
     }
 }

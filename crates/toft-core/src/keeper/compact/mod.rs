@@ -17,7 +17,7 @@ mod units;
 
 pub(crate) use units::copy_slot;
 
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, Sharing, wait_for};
@@ -81,16 +81,16 @@ impl Passes {
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Lets sparse slabs share pages: all of them, or those that were idle since the previous pass.
     /// Does nothing if the option is off. Returns `None` while another thread sweeps or compacts.
-    pub fn compact(&self, which: Which) -> Option<Compacted> {
+    pub fn compact(self, which: Which) -> Option<Compacted> {
         self.compact_beside(which, Some(self.reclaimer.threads()))
     }
 
     /// Compacts like `compact`. `own` is the number of Toft's other threads in this process, or
     /// `None` if the calling thread is Toft's.
-    pub(crate) fn compact_beside(&self, which: Which, own: Option<u32>) -> Option<Compacted> {
+    pub(crate) fn compact_beside(self, which: Which, own: Option<u32>) -> Option<Compacted> {
         if !self.options.compact || self.os.process() != self.reclaimer.process() {
             return Some(Compacted::default());
         }
@@ -103,7 +103,7 @@ impl<O: Os> Allocator<O> {
 
     /// Opens the kernel facility that stops writers, while the program has the privileges for it.
     /// The reclaimer thread has none.
-    pub(crate) fn prepare_to_compact(&self) {
+    pub(crate) fn prepare_to_compact(self) {
         if self.options.compact
             && let Some(_permit) = self.permit(Calls::SHARING)
             && let Ok(sharing) = self.os.begin_sharing(None, self.groups.kept(), 0)
@@ -114,7 +114,7 @@ impl<O: Os> Allocator<O> {
 
     /// Compacts all sparse slabs now, after another thread's sweep if one is in progress. Returns
     /// the number of bytes returned to the OS.
-    pub fn compact_now(&self, heap: &Heap) -> usize {
+    pub fn compact_now(self, heap: &Heap) -> usize {
         let unclaim = |heap: &Heap, _seat: &Seat| {
             self.for_each_slab(|slab| {
                 if heap.owns(slab) && slab.is_shared() {
@@ -140,12 +140,12 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns the figures of shared pages.
-    pub fn shared(&self) -> Shared {
+    pub fn shared(self) -> Shared {
         self.groups.figures()
     }
 
     fn compact_all(
-        &self,
+        self,
         turn: &Turn,
         which: Which,
         own: Option<u32>,
@@ -193,7 +193,7 @@ impl<O: Os> Allocator<O> {
     /// Returns true if a slab is sparse or shares pages already. With `Which::Idle` the slab must
     /// also be idle; one in use sets `more`. `stack_address` is on the calling thread's stack.
     fn may_be_compacted(
-        &self,
+        self,
         slab: &Slab,
         which: Which,
         stack_address: usize,
@@ -219,7 +219,7 @@ impl<O: Os> Allocator<O> {
 
     /// Compacts up to `BATCH` slabs of one (partition, class).
     fn compact_some(
-        &self,
+        self,
         turn: &Turn,
         slabs: impl Iterator<Item = &'static Slab> + Clone,
         own: Option<u32>,
@@ -245,7 +245,7 @@ impl<O: Os> Allocator<O> {
 
     /// Runs all steps of a pass on one batch of slabs.
     fn compact_batch(
-        &self,
+        self,
         turn: &Turn,
         entry: &Entry,
         sharing: &Sharing,

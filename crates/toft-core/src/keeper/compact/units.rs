@@ -5,15 +5,15 @@ use super::batch::Batch;
 use super::batch::is_empty;
 use super::batch::pages;
 use super::batch::put;
-use crate::allocator::Allocator;
+use crate::keeper::Keeper;
 use crate::os::Os;
 use crate::reclaim::BATCH;
 use crate::remote::announce;
 use crate::slab::{Slab, SlotSet, either, has_slot};
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Keeper<'_, O> {
     /// Gives separate pages to each shared unit in which its slab has no block left.
-    pub(crate) fn leave_groups(&self, batch: &mut Batch) {
+    pub(crate) fn leave_groups(self, batch: &mut Batch) {
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
             for unit in 0..slab.units(batch.page) {
                 let slots = batch.slots(slab, unit);
@@ -26,7 +26,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives one unit separate pages, and the memory that it leaves in the store to other members.
     fn leave_group(
-        &self,
+        self,
         batch: &Batch,
         slab: &'static Slab,
         unit: usize,
@@ -75,7 +75,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Joins each private unit to the first other unit that uses none of the same slots.
-    pub(crate) fn join_groups(&self, batch: &mut Batch) {
+    pub(crate) fn join_groups(self, batch: &mut Batch) {
         let mut partners = [BATCH; BATCH];
         let units = batch.slabs.iter().flatten().next().map_or(0, |slab| slab.units(batch.page));
         for unit in 0..units {
@@ -114,7 +114,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns for each slab of the batch the slots of a unit that its group uses. The entry is
     /// `None` if the group uses no slot, or an earlier slab of the batch has the group's entry.
-    fn used_by_groups(&self, batch: &Batch, unit: usize) -> [Option<SlotSet>; BATCH] {
+    fn used_by_groups(self, batch: &Batch, unit: usize) -> [Option<SlotSet>; BATCH] {
         let mut used_sets = [None; BATCH];
         for (number, slab) in batch.slabs.iter().enumerate() {
             let Some(slab) = *slab else { continue };
@@ -139,7 +139,7 @@ impl<O: Os> Allocator<O> {
     /// Makes a unit of `slab` a view of the store of `with`, and creates that store if `with` has
     /// none. Returns false if the OS refuses or there is no free group.
     fn join(
-        &self,
+        self,
         batch: &Batch,
         (slab, used): (&'static Slab, SlotSet),
         (number, with, with_used): (usize, &'static Slab, SlotSet),
@@ -177,7 +177,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns to the OS the pages of stores on which no slab uses a slot.
-    pub(crate) fn empty_pages(&self, batch: &mut Batch) {
+    pub(crate) fn empty_pages(self, batch: &mut Batch) {
         let mut bytes = 0;
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
             for unit in (0..slab.units(batch.page)).filter(|&unit| slab.share(unit) != 0) {

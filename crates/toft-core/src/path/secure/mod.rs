@@ -72,7 +72,7 @@ impl<O: Os> Allocator<O> {
         if bytes <= TOUCHED_MAX {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
             unsafe { touch(address, bytes) };
-        } else if self.is_zero_or_non_resident(address, bytes) {
+        } else if self.keeper().is_zero_or_non_resident(address, bytes) {
             return;
         }
         self.find_writes(slab, slot, address);
@@ -97,14 +97,14 @@ impl<O: Os> Allocator<O> {
             slab.has_slot_at(slot, address) && slab.take_from_any_thread(slot)
         };
         if !taken {
-            return self.misused(call, address);
+            return self.observer().misused(call, address);
         }
         self.verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a live block, which the program has given back.
         unsafe { self.erase_canary(slab, slot, address) };
         if !own && !slab.has_taken(slot) {
             // Its owner has freed it at the same moment, and has put it into a quarantine.
-            return self.misused(call, address);
+            return self.observer().misused(call, address);
         }
         self.wait(heap, slab, slot);
     }
@@ -133,7 +133,7 @@ impl<O: Os> Allocator<O> {
             // SAFETY: (1) the slot of a live block that is the caller's to free or to resize.
             let damage = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
             if let Some(place) = damage {
-                self.damaged(call, slab, slot, Damage::Behind(place));
+                self.observer().damaged(call, slab, slot, Damage::Behind(place));
             }
         }
     }
@@ -157,7 +157,7 @@ impl<O: Os> Allocator<O> {
         // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live
         // block.
         if !unsafe { self.canary(slab, slot - 1).fits_last_byte(address) } {
-            self.damaged(call, slab, slot, Damage::Before);
+            self.observer().damaged(call, slab, slot, Damage::Before);
         }
     }
 
@@ -251,7 +251,7 @@ impl<O: Os> Allocator<O> {
                 return;
             }
             if let Some(place) = first_nonzero(address, bytes) {
-                self.damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
+                self.observer().damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
                 wipe(address, bytes, self.long_vectors);
             }
         }
@@ -273,7 +273,7 @@ impl<O: Os> Allocator<O> {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.credit_spent(heap, slab),
             (Put::Spent, Some(seat)) => self.credit_follows(heap, seat, slab),
-            (Put::NotLive, _) => self.freed_twice(slab, slot, Call::RemoteFree),
+            (Put::NotLive, _) => self.observer().freed_twice(slab, slot, Call::RemoteFree),
         }
     }
 
@@ -282,12 +282,12 @@ impl<O: Os> Allocator<O> {
     fn release_remote(&self, heap: &Heap, slab: &Slab, slot: usize) {
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.freed_twice(slab, slot, Call::RemoteFree),
+            Marked::Twice => self.observer().freed_twice(slab, slot, Call::RemoteFree),
             Marked::Unannounced => {
                 // Between setting PENDING and the push, a fork must find this heap torn.
                 let _seat = heap.sit();
                 announce(slab);
-                self.wake_reclaimer_for(slab);
+                self.keeper().wake_reclaimer_for(slab);
             }
         }
     }
@@ -328,21 +328,21 @@ impl<O: Os> Allocator<O> {
                 if size == asked || class(size) == class(asked) {
                     return true;
                 }
-                self.damaged(call, slab, slot, Damage::Size(size));
+                self.observer().damaged(call, slab, slot, Damage::Size(size));
                 false
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 if size == block.bytes() {
                     return true;
                 }
-                self.large_size_differs(block, address, size, call);
+                self.observer().large_size_differs(block, address, size, call);
                 false
             }
             Found::ZeroSize(place) if self.has_zero_size(place) => {
                 if size == 0 {
                     return true;
                 }
-                self.report_zero_size_mismatch(address, size, call);
+                self.observer().report_zero_size_mismatch(address, size, call);
                 false
             }
             // Freeing it names it.
@@ -529,8 +529,8 @@ mod tests {
         assert!(threads.len() * one > 2 * OWN_MOST, "this drives nothing");
         assert!(own() <= OWN_MOST && own() > OWN_MOST / 2, "{} of {OWN_MOST}", own());
         threads.iter().for_each(|heap| allocator.heaps.orphan(heap));
-        allocator.clear_out_exited();
-        allocator.clear_out_exited();
+        allocator.keeper().clear_out_exited();
+        allocator.keeper().clear_out_exited();
         assert_eq!(own(), 0);
         assert_eq!(allocator.check(), Ok(()));
     }

@@ -91,7 +91,7 @@ impl<O: Os> Allocator<O> {
         if RESERVE {
             for slot in slab.held_armed_slots() {
                 if let Some(place) = self.reserved_damage(slab, slot) {
-                    self.damaged(Call::Verify, slab, slot, Damage::Reserved(place));
+                    self.observer().damaged(Call::Verify, slab, slot, Damage::Reserved(place));
                     self.write_pattern(slab, slot);
                 }
             }
@@ -106,7 +106,7 @@ impl<O: Os> Allocator<O> {
         }
         let damage = self.reserved_damage(slab, slot).filter(|_| slab.is_armed(slot));
         let Some(place) = damage else { return true };
-        self.damaged(call, slab, slot, Damage::Reserved(place));
+        self.observer().damaged(call, slab, slot, Damage::Reserved(place));
         // Where misuse is only named, it is named once.
         self.write_pattern(slab, slot);
         false

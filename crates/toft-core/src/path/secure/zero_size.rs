@@ -28,7 +28,7 @@ impl<O: Os> Allocator<O> {
             ZeroSizePlace::Between => false,
         };
         if !freed {
-            self.misused(call, address);
+            self.observer().misused(call, address);
         }
     }
 

@@ -165,7 +165,7 @@ impl<O: Os> Allocator<O> {
                 self.written_after_free(&mut line, call, (begin, bytes, byte));
             }
         }
-        self.conclude(&mut line);
+        self.observer().conclude(&mut line);
         refusal
     }
 
@@ -254,7 +254,7 @@ impl<O: Os> Allocator<O> {
                 line.text("no private zone has this address any more, nor has anybody else");
             }
         }
-        self.conclude(&mut line);
+        self.observer().conclude(&mut line);
     }
 
     #[cold]
@@ -271,6 +271,6 @@ impl<O: Os> Allocator<O> {
                 self.written_after_free(&mut line, Call::ZoneVerify, block);
             }
         }
-        self.conclude(&mut line);
+        self.observer().conclude(&mut line);
     }
 }

@@ -7,7 +7,6 @@ use super::Room;
 use super::own_name;
 use super::table::Entry;
 use super::table::Table;
-use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
@@ -17,6 +16,7 @@ use crate::stats::metrics::{
 };
 use crate::stats::resident_now;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::watch::Observer;
 use core::ffi::c_int;
 
 /// The most bytes of a place's name: a file's name without its folders, and an offset.
@@ -32,9 +32,9 @@ impl<const BYTES: usize> Page for Writer<BYTES> {
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     #[inline(never)]
-    pub(crate) fn metrics_to(&self, descriptor: c_int) -> bool {
+    pub(crate) fn metrics_to(self, descriptor: c_int) -> bool {
         let busy = &self.written().busy;
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
             return false;
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         let done = self.with_room(|room| {
-            let Some(mut table) = Table::of(self) else { return false };
+            let Some(mut table) = Table::of(&self) else { return false };
             let taken = self.write_metrics(room, descriptor, &mut table);
             table.unmap();
             taken
@@ -53,7 +53,7 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline(never)]
-    fn write_metrics(&self, room: &mut Room, descriptor: c_int, table: &mut Table) -> bool {
+    fn write_metrics(self, room: &mut Room, descriptor: c_int, table: &mut Table) -> bool {
         let mut name = [0u8; 16];
         let len = own_name(&mut name, room.desk.pieces());
         let mut metrics = self.metrics(name.get(..len).unwrap_or(&[]));
@@ -92,7 +92,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns the figures from the tables, counted as a process outside counts them.
-    fn metrics<'a>(&self, process: &'a [u8]) -> Metrics<'a> {
+    fn metrics<'a>(self, process: &'a [u8]) -> Metrics<'a> {
         let mut m = Metrics {
             version: crate::VERSION.as_bytes(),
             process,

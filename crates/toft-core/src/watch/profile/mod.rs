@@ -36,6 +36,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Linux, Os, process, wait_for};
 use crate::report::{Desk, Writer};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::watch::Observer;
 use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
@@ -72,19 +73,19 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
 
 /// Writes the profile at the program's end.
 pub(crate) fn at_exit(allocator: &Allocator<Linux>) {
-    allocator.profile(Why::Exit);
+    allocator.observer().profile(Why::Exit);
 }
 
 /// Handles the signal. It makes only raw system calls, which leave `errno` alone.
 extern "C" fn by_signal(_number: c_int) {
-    inside(|| allocator().profile(Why::Signal));
+    inside(|| allocator().observer().profile(Why::Signal));
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Writes a profile if the heap, about to grow by `bytes` bytes, has grown by the requested
     /// amount since the last profile.
     #[inline]
-    pub(crate) fn profile_when_grown(&self, bytes: usize) {
+    pub(crate) fn profile_when_grown(self, bytes: usize) {
         if self.options.profile_growth != 0 {
             self.profile_growth(bytes);
         }
@@ -92,7 +93,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn profile_growth(&self, bytes: usize) {
+    fn profile_growth(self, bytes: usize) {
         let mark = self.written().mark.load(Relaxed).max(self.options.profile_growth);
         let has = self.counted_bytes().saturating_add(bytes);
         if has < mark {
@@ -111,7 +112,7 @@ impl<O: Os> Allocator<O> {
     /// it.
     #[cold]
     #[inline(never)]
-    fn profile(&self, why: Why) {
+    fn profile(self, why: Why) {
         let Some(name) = &self.options.profile else { return };
         let written = self.written();
         let me = process::thread_number();
@@ -132,7 +133,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Runs `body` with a room, if there is memory for one.
-    fn with_room<R>(&self, body: impl FnOnce(&mut Room) -> R) -> Option<R> {
+    fn with_room<R>(self, body: impl FnOnce(&mut Room) -> R) -> Option<R> {
         let address = process::scratch(size_of::<Room>())?;
         let room: *mut Room = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: mapped a moment ago, for this call alone, and unmapped below; zero is a `Room`.
@@ -142,7 +143,7 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline(never)]
-    fn profile_in(&self, room: &mut Room, name: &CStr, why: Why) {
+    fn profile_in(self, room: &mut Room, name: &CStr, why: Why) {
         let written = self.written();
         let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
         let inherited = written.first.load(Relaxed) != process::pid();
@@ -158,8 +159,8 @@ impl<O: Os> Allocator<O> {
 
     /// Writes the present state to an open file. Returns true if all of it was written.
     #[inline(never)]
-    fn profile_into(&self, room: &mut Room, file: c_int, why: Why) -> bool {
-        let Some(table) = Table::of(self) else { return false };
+    fn profile_into(self, room: &mut Room, file: c_int, why: Why) -> bool {
+        let Some(table) = Table::of(&self) else { return false };
         let taken = self.write_profile(room, file, &table, why);
         table.unmap();
         taken

@@ -4,20 +4,20 @@
 //! allocated.
 
 use super::table::Table;
-use crate::allocator::Allocator;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Writer, place_text};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::watch::Observer;
 use core::ffi::c_int;
 
 /// The number of call sites that have a line.
 const LINES: usize = 10;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     #[inline(never)]
-    pub(crate) fn print_sites(&self, descriptor: c_int) {
-        let Some(mut table) = Table::of(self) else { return };
+    pub(crate) fn print_sites(self, descriptor: c_int) {
+        let Some(mut table) = Table::of(&self) else { return };
         table.merge_sites();
         table.sort_by(|a, b| (b.bytes, a.site) < (a.bytes, b.site));
         let live = table.entries().iter().filter(|entry| entry.objects != 0);
@@ -48,7 +48,7 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline(never)]
-    pub(crate) fn profile_to(&self, descriptor: c_int) -> bool {
+    pub(crate) fn profile_to(self, descriptor: c_int) -> bool {
         let busy = &self.written().busy;
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
             return false;

@@ -5,18 +5,18 @@ use super::Why;
 use super::own_name;
 use super::table::Entry;
 use super::table::Table;
-use crate::allocator::Allocator;
 use crate::os::{Os, process};
 use crate::report::{Desk, Writer, place_json_by};
 use crate::sample::OBJECT_BITS;
+use crate::watch::Observer;
 use core::ffi::c_int;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Observer<'_, O> {
     /// Writes a table to a file, in the form that `toft report` reads. Returns true if all of it
     /// was written.
     #[inline(never)]
     pub(super) fn write_profile(
-        &self,
+        self,
         room: &mut Room,
         file: c_int,
         table: &Table,
@@ -71,7 +71,7 @@ impl<O: Os> Allocator<O> {
 
     /// Writes the stacks of sampled allocations, if they are kept.
     #[inline(never)]
-    fn write_stacks(&self, w: &mut Writer, desk: &mut Desk) {
+    fn write_stacks(self, w: &mut Writer, desk: &mut Desk) {
         if !self.samples.is_on() {
             return;
         }

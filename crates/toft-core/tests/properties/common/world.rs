@@ -193,7 +193,7 @@ impl World {
             Op::Trim => {
                 if self.steps.is_multiple_of(2) {
                     let which = [Which::Idle, Which::Free][self.steps / 2 % 2];
-                    self.allocator.compact(which).expect("nobody else sweeps");
+                    self.allocator.keeper().compact(which).expect("nobody else sweeps");
                 }
                 self.trim();
             }
@@ -336,7 +336,7 @@ impl World {
         let allocator = self.allocator.clone();
         if self.sweeping {
             // The secure build has another barrier before, to empty quarantines.
-            let swept = allocator.sweep(Which::Free);
+            let swept = allocator.keeper().sweep(Which::Free);
             assert!(swept.is_none() || cfg!(feature = "secure-light"), "{swept:?}");
             return;
         }
@@ -348,9 +348,9 @@ impl World {
             unsafe { &mut *world.get() }.meanwhile()
         });
         let ended = catch_unwind(AssertUnwindSafe(|| match kind {
-            0 => _ = allocator.purge(Some(heap)),
-            1 => _ = allocator.sweep(Which::Idle).expect("nobody else sweeps"),
-            _ => _ = allocator.sweep(Which::Free).expect("nobody else sweeps"),
+            0 => _ = allocator.keeper().purge(Some(heap)),
+            1 => _ = allocator.keeper().sweep(Which::Idle).expect("nobody else sweeps"),
+            _ => _ = allocator.keeper().sweep(Which::Free).expect("nobody else sweeps"),
         }));
         self.sweeping = false;
         self.fake.at_barrier(|| true);
@@ -384,7 +384,7 @@ impl World {
                 core::mem::forget(heap.sit());
             }
         }
-        self.allocator.prepare_fork();
+        self.allocator.keeper().prepare_fork();
         assert_eq!(self.fake.shared_bytes(), 0, "a child that shares pages with its parent");
         self.allocator.after_fork_in_child(mine);
         self.heaps.retain(|heap| core::ptr::eq(*heap, mine));

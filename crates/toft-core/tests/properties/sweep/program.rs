@@ -38,7 +38,7 @@ impl Program {
         let (owner, other) = (birth(&allocator), birth(&allocator));
         let program = Program { fake, allocator: Arc::new(allocator), owner, other };
         // What it needs itself is resident from here on.
-        program.allocator.purge(Some(program.other));
+        program.allocator.keeper().purge(Some(program.other));
         program.sweep();
         program
     }
@@ -59,7 +59,7 @@ impl Program {
     }
 
     pub fn sweep(&self) -> Swept {
-        self.allocator.sweep(Which::Free).expect("nobody else sweeps")
+        self.allocator.keeper().sweep(Which::Free).expect("nobody else sweeps")
     }
 
     pub fn resident(&self) -> usize {
