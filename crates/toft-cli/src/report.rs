@@ -6,8 +6,8 @@
 //! program has it), so lines are told apart by pid.
 
 use serde_json::Value;
+use toft_profile::Mapping;
 
-/// Everything heard so far.
 #[derive(Debug, Default)]
 pub struct Report {
     pid: i32,
@@ -28,12 +28,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// The target's number.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// A report of the process `pid`.
+    pub fn mappings(&self) -> Vec<Mapping> {
+        self.maps.iter().filter_map(|line| Mapping::of_line(line)).collect()
+    }
+
     pub fn of(pid: i32) -> Report {
         Report { pid, ..Report::default() }
     }

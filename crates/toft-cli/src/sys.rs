@@ -17,22 +17,17 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 /// What the kernel counted for a child that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// CPU time in user mode.
     pub user: Duration,
-    /// CPU time in the kernel.
     pub system: Duration,
     /// The highest resident set, in bytes.
     pub max_rss: u64,
-    /// Page faults served from memory.
     pub minor_faults: u64,
-    /// Page faults served from a disk.
     pub major_faults: u64,
 }
 
 /// News of a child.
 #[derive(Debug)]
 pub enum Change {
-    /// None yet.
     Running,
     /// Stopped by job control.
     Stopped,
@@ -98,7 +93,6 @@ static LOOK_AT_SIGPIPE: extern "C" fn() = {
     look
 };
 
-/// Whether our caller had SIGPIPE ignored.
 pub fn pipe_ignored_at_start() -> bool {
     PIPE_IGNORED_AT_START.load(Ordering::Relaxed)
 }

@@ -19,7 +19,6 @@ impl Watched {
         Watched { pid, began: began(pid) }
     }
 
-    /// Its number.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -29,9 +28,13 @@ impl Watched {
         self.began.is_some() && began(self.pid) != self.began
     }
 
-    /// What is said then.
     pub fn ended(&self) -> String {
         format!("process {} has ended", self.pid)
+    }
+
+    /// Returns the message for a failed scan. What fails while the process ends is its end.
+    pub fn explain(&self, error: &toft_profile::Error) -> String {
+        if self.has_ended() { self.ended() } else { error.to_string() }
     }
 }
 

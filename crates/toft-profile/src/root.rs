@@ -10,7 +10,7 @@
 use toft::stats::{Anchor, MAGIC, Root, VERSION};
 
 use crate::format::units::plain;
-use crate::memory::read_word;
+use crate::memory::read_u64;
 use crate::module::{Image, Kind};
 use crate::{Error, Memory};
 
@@ -125,7 +125,7 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
         return Some(Err(Error::OtherVersion(pid, library, version)));
     }
     let words =
-        (0..Root::NAMES.len() as u64).map_while(|i| read_word(memory, root.checked_add(8 * i)?));
+        (0..Root::NAMES.len() as u64).map_while(|i| read_u64(memory, root.checked_add(8 * i)?));
     let Some(root) = Root::from_words(words) else {
         return Some(Err(memory.unread("the root cannot be read")));
     };

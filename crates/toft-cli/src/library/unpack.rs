@@ -33,7 +33,6 @@ const OURS: [&str; 2] = ["libtoft-", "libtoft_record-"];
 /// Names that are tried for a new file.
 const NAMES: u32 = 100;
 
-/// A library in its folder.
 pub(super) struct Unpacked {
     /// Its path, without links.
     pub(super) path: PathBuf,

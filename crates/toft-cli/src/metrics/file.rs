@@ -7,8 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::Source;
-use crate::run::say;
-use crate::words::{is_standard, write as write_to};
+use crate::verb::{is_standard, message, write as write_to};
 
 /// Writes the first, and then, if they are wanted again and again, one after the other until the
 /// process ends.
@@ -23,10 +22,10 @@ pub fn write(
         if is_standard(path) {
             return Ok(());
         }
-        say(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
+        message(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
         return Ok(());
     };
-    say(&format!(
+    message(&format!(
         "writing {} every {} s, until the process ends or an interrupt comes",
         path.display(),
         every.as_secs_f64()
@@ -55,7 +54,7 @@ pub fn write(
                 } else {
                     String::new()
                 };
-                say(&format!("{}{gone}", source.why_not()));
+                message(&format!("{}{gone}", source.why_not()));
                 return Ok(());
             }
         }

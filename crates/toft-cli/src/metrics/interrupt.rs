@@ -23,7 +23,6 @@ pub fn expect() {
     }
 }
 
-/// Whether one of them came.
 pub fn came() -> bool {
     CAME.load(Ordering::Relaxed)
 }

@@ -14,14 +14,12 @@ use nix::sys::stat::{Mode, umask};
 use toft_profile::format::CONTENT_TYPE;
 
 use super::Source;
-use crate::run::say;
+use crate::verb::message;
 
-/// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A socket with the name of a file.
     File(PathBuf),
-    /// An address of this machine.
     Address(SocketAddr),
 }
 
@@ -63,31 +61,31 @@ macro_rules! peer {
 }
 peer!(UnixStream, std::net::TcpStream);
 
-/// A socket's file, removed when the process no longer listens, unless another one has that name by
+/// A socket's file, removed when the process no longer listens, unless another file has that name by
 /// then.
-struct Gone<'a> {
+struct SocketFile<'a> {
     path: &'a Path,
-    ours: Option<(u64, u64)>,
+    own: Option<(u64, u64)>,
 }
 
-impl<'a> Gone<'a> {
+impl<'a> SocketFile<'a> {
     fn of(path: &'a Path) -> Self {
-        Gone { path, ours: Gone::file(path) }
-    }
-
-    /// What tells a file from any other.
-    fn file(path: &Path) -> Option<(u64, u64)> {
-        fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+        SocketFile { path, own: identity(path) }
     }
 }
 
-impl Drop for Gone<'_> {
+impl Drop for SocketFile<'_> {
     fn drop(&mut self) {
-        if self.ours.is_some() && self.ours == Gone::file(self.path) {
-            // If it is not there any more, that is what was wanted.
+        if self.own.is_some() && self.own == identity(self.path) {
+            // If it is not there any more, that is the wanted state.
             let _ = fs::remove_file(self.path);
         }
     }
+}
+
+/// Returns the device and the number of a file, which no other file has.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Answers until the process has ended.
@@ -99,21 +97,21 @@ pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
     match place {
         Place::File(path) => {
             let listener = bind(path).map_err(failed)?;
-            let _file = Gone::of(path);
+            let _file = SocketFile::of(path);
             listener.set_nonblocking(true).map_err(failed)?;
             let shown = path.display();
-            say(&format!("listening; next: curl --unix-socket {shown} http://toft/metrics"));
+            message(&format!("listening; next: curl --unix-socket {shown} http://toft/metrics"));
             serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
         }
         Place::Address(address) => {
             let listener = TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            say(&format!("listening; next: curl http://{address}/metrics"));
+            message(&format!("listening; next: curl http://{address}/metrics"));
             serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
         }
     }
-    say(&source.why_not());
+    message(&source.why_not());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Where figures are from: one process for as long as it runs, or several, which may come and go.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,16 +9,17 @@ use toft_profile::format::{Format, OfProcess, Scrape, prometheus, together};
 use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use super::interrupt;
-use crate::profile::Names;
+use crate::profile::{NO_STACKS, Names};
+use crate::verb::SymbolFolders;
 use crate::watch::Watched;
 
 /// The processes that figures are wanted of, and what was read of their files.
-pub struct Source {
+pub struct Source<'a> {
     pids: Vec<i32>,
-    pattern: Option<String>,
+    pattern: Option<&'a str>,
     known: HashMap<i32, Target>,
     top: usize,
-    symbols: Vec<PathBuf>,
+    symbols: &'a SymbolFolders,
 }
 
 struct Target {
@@ -26,27 +27,25 @@ struct Target {
     names: Names,
 }
 
-/// One reading of a process.
 struct Look {
     profile: Profile,
     figures: Figures,
     seconds: f64,
 }
 
-impl Source {
+impl<'a> Source<'a> {
     /// The processes of these numbers, and those with a name that matches the pattern, found again
     /// at each reading.
-    pub fn new(pids: &[i32], pattern: Option<&str>, top: usize, symbols: &[PathBuf]) -> Source {
+    pub fn new(
+        pids: &[i32],
+        pattern: Option<&'a str>,
+        top: usize,
+        symbols: &'a SymbolFolders,
+    ) -> Source<'a> {
         let mut numbers = pids.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut source = Source {
-            pids: numbers,
-            pattern: pattern.map(str::to_owned),
-            known: HashMap::new(),
-            top,
-            symbols: symbols.to_vec(),
-        };
+        let mut source = Source { pids: numbers, pattern, known: HashMap::new(), top, symbols };
         pids.iter().for_each(|&pid| source.know(pid));
         source
     }
@@ -54,21 +53,15 @@ impl Source {
     /// The only process: then its end is the end of the watch, and no figure says of which process
     /// it is.
     fn single(&self) -> Option<i32> {
-        match (self.pids.as_slice(), &self.pattern) {
+        match (self.pids.as_slice(), self.pattern) {
             (&[pid], None) => Some(pid),
             _ => None,
         }
     }
 
     fn know(&mut self, pid: i32) {
-        let symbols = self.symbols.iter().cloned();
-        self.known.entry(pid).or_insert_with(|| Target {
-            process: Watched::of(pid),
-            names: Names::new(
-                symbols.chain([PathBuf::from(format!("/proc/{pid}/root"))]).collect(),
-            )
-            .with_generated(pid),
-        });
+        let target = || Target { process: Watched::of(pid), names: self.symbols.names_of(pid) };
+        self.known.entry(pid).or_insert_with(target);
     }
 
     /// Whether to go on: no interrupt came, and a process that is the only one is still there.
@@ -78,7 +71,6 @@ impl Source {
         !interrupt::came() && !self.single().is_some_and(ended)
     }
 
-    /// Why not.
     pub fn why_not(&self) -> String {
         match self.single().and_then(|pid| self.known.get(&pid)) {
             Some(target) if !interrupt::came() => target.process.ended(),
@@ -88,7 +80,7 @@ impl Source {
 
     /// The processes that are there now, in order.
     fn present(&mut self) -> Vec<i32> {
-        let matching = self.pattern.as_deref().map(matching).unwrap_or_default();
+        let matching = self.pattern.map(matching).unwrap_or_default();
         // Another process may have the number of one that has ended.
         let named = &self.pids;
         self.known.retain(|pid, target| named.contains(pid) || !target.process.has_ended());
@@ -105,11 +97,6 @@ impl Source {
         let Some(target) = self.known.get_mut(&pid) else {
             return Err(Error::Ended(pid).to_string());
         };
-        let told = |process: &Watched, error: Error| match process.has_ended() {
-            // What goes wrong while it ends is its end.
-            true => process.ended(),
-            false => error.to_string(),
-        };
         let read = || -> Result<Look, Error> {
             let start = Instant::now();
             let (mut profile, figures) = take_with_figures(&Process::open(pid)?)?;
@@ -119,7 +106,7 @@ impl Source {
         if target.process.has_ended() {
             return Err(target.process.ended());
         }
-        let mut look = read().map_err(|error| told(&target.process, error))?;
+        let mut look = read().map_err(|error| target.process.explain(&error))?;
         target.names.give(&mut look.profile);
         Ok(look)
     }
@@ -136,12 +123,15 @@ impl Source {
         for pid in self.pids.clone() {
             self.look(pid)?;
         }
-        match self.pattern.clone() {
-            Some(pattern) if self.pids.is_empty() && self.looks().is_empty() => {
-                Err(format!("no process that can be read and runs on Toft is called {pattern}"))
-            }
-            _ => Ok(()),
+        let pattern = self.pattern.filter(|_| self.pids.is_empty());
+        if let Some(pattern) = pattern
+            && self.looks().is_empty()
+        {
+            return Err(format!(
+                "no process that can be read and runs on Toft is called {pattern}"
+            ));
         }
+        Ok(())
     }
 
     /// The figures as Prometheus reads them.
@@ -191,7 +181,7 @@ impl Source {
         };
         let profile = self.look(pid)?.profile;
         if stacks && profile.sampled.is_none() {
-            return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
+            return Err(NO_STACKS.into());
         }
         Ok(Format::Pprof.write_view(&profile, stacks))
     }
@@ -231,7 +221,7 @@ fn object(look: &Look, top: usize) -> Value {
     let Look { profile, figures, seconds } = look;
     let places = profile.by_place();
     let sites = places.iter().take(top).map(|row| {
-        json!({ "site": row.place(), "file": row.module, "bytes": row.bytes, "blocks": row.objects })
+        json!({ "site": row.location.place(), "file": row.location.module, "bytes": row.bytes, "blocks": row.objects })
     });
     let others = places.iter().skip(top);
     let (bytes, blocks) =
@@ -241,8 +231,8 @@ fn object(look: &Look, top: usize) -> Value {
         "live_bytes": profile.bytes, "live_blocks": profile.objects,
         "large_live_bytes": figures.large_live_bytes, "large_blocks": figures.large_blocks,
         "free_slab_bytes": figures.slot_bytes - figures.slot_live_bytes,
-        "empty_slab_bytes": figures.pooled_bytes, "free_large_bytes": figures.large_kept_bytes,
-        "slabs": figures.slabs, "empty_slabs": figures.pooled_slabs,
+        "empty_slab_bytes": figures.empty_slab_bytes, "free_large_bytes": figures.large_kept_bytes,
+        "slabs": figures.slabs, "empty_slabs": figures.empty_slabs,
         "threads": figures.threads, "ended_threads": figures.ended_threads,
         "resident": profile.resident, "partitions": profile.partitions,
         "descriptors": figures.descriptors, "doubts": profile.doubts,

@@ -26,7 +26,6 @@ pub enum Sort {
 const SORTS: [Sort; 6] =
     [Sort::Live, Sort::Rate, Sort::Calls, Sort::Growth, Sort::Blocks, Sort::Name];
 
-/// A line of the table.
 #[derive(Clone, Debug)]
 pub struct Item {
     row: Row,
@@ -40,7 +39,6 @@ pub struct Item {
     growth: i128,
 }
 
-/// Everything that is shown.
 pub struct Screen {
     now: Profile,
     threads: usize,
@@ -63,7 +61,6 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The first look.
     pub fn new(now: Profile, threads: usize) -> Screen {
         let mut screen = Screen {
             first: now.clone(),
@@ -89,12 +86,10 @@ impl Screen {
         self.owned = if self.owned.is_some() { None } else { Some(Owned::default()) };
     }
 
-    /// Whether threads are shown.
     pub fn wants_owners(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// What they own now.
     pub fn show_owners(&mut self, owners: Vec<Owner>) {
         if let Some(owned) = &mut self.owned {
             owned.show(owners);
@@ -113,7 +108,7 @@ impl Screen {
         let since = before.map(|(before, seconds)| (Diff::of(before, &self.now), seconds));
         let mut changes = HashMap::new();
         for change in &growth.changes {
-            changes.insert(change.row.key(), change.bytes());
+            changes.insert(change.row.location.key(), change.bytes());
         }
         let mut had = HashMap::new();
         if let Some((diff, seconds)) = &since {
@@ -121,7 +116,7 @@ impl Screen {
                 let (blocks, bytes) = change.had;
                 let life = change.lifetime(*seconds);
                 had.insert(
-                    change.row.key(),
+                    change.row.location.key(),
                     (bytes as f64 / seconds, blocks as f64 / seconds, life),
                 );
             }
@@ -133,10 +128,10 @@ impl Screen {
             .by_place()
             .into_iter()
             .map(|row| {
-                let key = row.key();
+                let key = row.location.key();
                 let (rate, calls, life) = had.get(&key).copied().unwrap_or((0.0, 0.0, None));
                 let growth = changes.get(&key).copied().unwrap_or(0);
-                Item { name: row.place(), rate, calls, life, growth, row }
+                Item { name: row.location.place(), rate, calls, life, growth, row }
             })
             .collect();
         self.order();
@@ -166,7 +161,7 @@ impl Screen {
         let fits = |item: &&Item| {
             wanted.is_empty()
                 || item.name.to_lowercase().contains(&wanted)
-                || item.row.module_name().to_lowercase().contains(&wanted)
+                || item.row.location.module_name().to_lowercase().contains(&wanted)
         };
         self.items.iter().filter(fits).collect()
     }
@@ -205,14 +200,12 @@ impl Screen {
         had || !std::mem::take(&mut self.filter).is_empty()
     }
 
-    /// By the next column.
     pub fn sort_next(&mut self) {
         let at = SORTS.iter().position(|&sort| sort == self.sort).unwrap_or(0);
         self.sort = SORTS[(at + 1) % SORTS.len()];
         self.order();
     }
 
-    /// In the other order.
     pub fn turn(&mut self) {
         self.turned = !self.turned;
         self.order();
@@ -233,7 +226,6 @@ impl Screen {
         self.held = !self.held;
     }
 
-    /// Whether nothing changes.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -243,17 +235,14 @@ impl Screen {
         self.typing = Some(String::new());
     }
 
-    /// Whether they do.
     pub fn is_typing(&self) -> bool {
         self.typing.is_some()
     }
 
-    /// A letter.
     pub fn type_letter(&mut self, letter: char) {
         self.typing.get_or_insert_default().push(letter);
     }
 
-    /// The last letter goes.
     pub fn untype(&mut self) {
         self.typing.get_or_insert_default().pop();
     }

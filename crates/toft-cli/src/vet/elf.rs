@@ -17,7 +17,6 @@ use super::allocator::Symbols;
 /// The shape of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Format {
-    /// 64 bits, this machine.
     Native,
     /// 32 bits, whatever the machine: i386, arm, and x32 on x86-64.
     Bits32,
@@ -25,7 +24,6 @@ pub enum Format {
     OtherMachine(u16),
 }
 
-/// What was read.
 #[derive(Debug)]
 pub struct Facts {
     /// The shape; if it is not native, nothing below was looked at.
@@ -35,7 +33,6 @@ pub struct Facts {
     /// It is the dynamic loader, which has no interpreter and yet heeds `LD_PRELOAD` for the
     /// program it is given.
     pub is_loader: bool,
-    /// Built by the Go toolchain.
     pub go: bool,
     /// The library or symbol that shows a sanitizer.
     pub sanitizer: Option<String>,
@@ -48,13 +45,11 @@ pub struct Facts {
     pub rust: bool,
     /// It has a shared library of C++.
     pub cxx: bool,
-    /// The libraries it is linked against.
     pub needed: Vec<String>,
     /// It calls `dlmopen`, by which it may have a second C library.
     pub calls_dlmopen: bool,
 }
 
-/// Why there are no facts.
 #[derive(Debug)]
 pub enum Unreadable {
     /// Mode `--x`.
@@ -72,7 +67,6 @@ const MACHINE: u16 = object::elf::EM_X86_64.0;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u16 = object::elf::EM_AARCH64.0;
 
-/// Reads the facts.
 pub fn read(path: &Path) -> Result<Facts, Unreadable> {
     let mut file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => Unreadable::Denied,

@@ -96,6 +96,6 @@ fn what_is_wrong_is_one_line_and_status_2() {
     ] {
         let output = bench(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(said(&output).contains(part), "{}", stderr(&output));
+        assert!(message(&output).contains(part), "{}", stderr(&output));
     }
 }

@@ -2,9 +2,8 @@
 //! every form.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use crate::common::*;
 use serde_json::Value;
@@ -12,114 +11,31 @@ use serde_json::Value;
 /// Two functions keep blocks, one of them inlined into another; a third keeps large ones. It says
 /// what it has, to the byte, and again at each line that makes it grow. The last word lets it dump
 /// core.
-const TARGET: &str = r#"
-#include <malloc.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#define N 5000
-static void *kept[N], *other[N], *big[3], *more[100];
-static int mores;
-__attribute__((noinline)) void keep(void) { for (int i = 0; i < N; i++) memset(kept[i] = malloc(100), 1, 100); }
-static inline __attribute__((always_inline)) void inner(void) {
-    for (int i = 0; i < N; i++) memset(other[i] = malloc(3000), 1, 3000);
-}
-__attribute__((noinline)) void outer(void) { inner(); }
-__attribute__((noinline)) void large(void) { for (int i = 0; i < 3; i++) big[i] = malloc(1 << 20); }
-__attribute__((noinline)) void grow(void) { more[mores++] = malloc(500000); }
-static void *foreign(void *arg) { for (int i = 0; i < N; i += 3) { free(kept[i]); kept[i] = NULL; } return arg; }
-static size_t left(void **blocks, int n) {
-    size_t bytes = 0;
-    for (int i = 0; i < n; i++) if (blocks[i]) bytes += malloc_usable_size(blocks[i]);
-    return bytes;
-}
-int main(void) {
-    static char line[100], in[10];
-    setvbuf(stdout, line, _IOLBF, sizeof line);
-    setvbuf(stdin, in, _IOLBF, sizeof in);
-    keep(); outer(); large();
-    free(big[1]); big[1] = NULL;
-    // The owner does not collect what another thread has freed before it needs it.
-    pthread_t thread;
-    pthread_create(&thread, NULL, foreign, NULL);
-    pthread_join(thread, NULL);
-    for (;;) {
-        printf("{\"keep\":%zu,\"inner\":%zu,\"large\":%zu,\"grow\":%zu}\n",
-            left(kept, N), left(other, N), left(big, 3), left(more, 100));
-        int c = getchar();
-        if (c == 'g') grow();
-        if (c == 'a') abort();
-        if (c == EOF) return 0;
-    }
-}
-"#;
+const PROGRAM: &str = include_str!("programs/heap.c");
 
-struct Target {
-    child: Running,
-    said: Value,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    pid: i32,
+fn start(directory: &Path) -> Target {
+    Target::start(&compile(directory, "target", PROGRAM, &["-pthread", "-fno-builtin"]))
 }
 
-impl Target {
-    /// Starts it on the library, without the command in between: its number is then known.
-    fn start(directory: &Path) -> Target {
-        let program = compile(directory, "target", TARGET, &["-pthread", "-fno-builtin"]);
-        Target::of(Command::new(program).current_dir(directory))
-    }
-
-    fn of(command: &mut Command) -> Target {
-        let child = command.env("LD_PRELOAD", library()).env_remove("TOFT_PARTITIONS");
-        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        Target { pid: child.id() as i32, child: Running(child), said, lines }
-    }
-
-    fn tell(&mut self, what: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(what.as_bytes()).unwrap();
-    }
-
-    fn grow(&mut self) {
-        self.tell("g");
-        self.said = serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
-    }
-}
-
-#[track_caller]
-fn works(words: &[&str]) -> Output {
-    let output = toft().args(words).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
-    output
-}
-
-#[track_caller]
-fn refused(words: &[&str]) -> String {
-    let output = toft().args(words).output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-    said(&output)
-}
-
-#[track_caller]
-fn object(words: &[&str]) -> Value {
-    serde_json::from_slice(&works(words).stdout).unwrap()
+/// What the program says that each of its functions has.
+fn stated(target: &Target) -> Value {
+    serde_json::from_str(&target.line).unwrap()
 }
 
 /// Bytes of a function's rows.
 fn bytes_of(profile: &Value, function: &str) -> u64 {
     let rows = profile["rows"].as_array().unwrap().iter();
     let rows = rows.filter(|row| row["frames"][0]["function"] == function);
-    rows.map(|row| row["bytes"].as_u64().unwrap()).sum()
+    rows.map(|row| number(&row["bytes"])).sum()
 }
 
 /// That a profile has what the target says it has.
 #[track_caller]
-fn assert_says_what_is(profile: &Value, said: &Value) {
+fn assert_has(profile: &Value, stated: &Value) {
     let mut sum = 0;
     for function in ["keep", "inner", "large", "grow"] {
-        assert_eq!(bytes_of(profile, function), said[function].as_u64().unwrap(), "{function}");
-        sum += said[function].as_u64().unwrap();
+        assert_eq!(bytes_of(profile, function), number(&stated[function]), "{function}");
+        sum += number(&stated[function]);
     }
     let rows = profile["rows"].as_array().unwrap();
     let all: u64 = rows.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
@@ -132,10 +48,10 @@ fn assert_says_what_is(profile: &Value, said: &Value) {
 #[test]
 fn a_running_process_has_what_it_says_and_so_has_its_core_file() {
     let directory = directory();
-    let mut target = Target::start(directory.path());
-    let pid = target.pid.to_string();
+    let mut target = start(directory.path());
+    let pid = target.pid.clone();
     let profile = object(&["heap", "--json", &pid]);
-    assert_says_what_is(&profile, &target.said);
+    assert_has(&profile, &stated(&target));
     assert_eq!(
         (profile["source"].as_str(), profile["name"].as_str()),
         (Some("process"), Some("target"))
@@ -155,18 +71,18 @@ fn a_running_process_has_what_it_says_and_so_has_its_core_file() {
     let gcore =
         Command::new("gcore").args(["-o", &stem, &pid]).output().expect("the tests need gdb");
     assert!(gcore.status.success(), "{}", stderr(&gcore));
-    target.grow();
+    target.ask("g");
     let dead = object(&["heap", "--json", &core]);
     assert_eq!(
         (dead["source"].as_str(), dead["pid"].as_i64()),
-        (Some("core"), Some(target.pid.into()))
+        (Some("core"), target.pid.parse().ok())
     );
     assert_eq!(dead["rows"], profile["rows"]);
     assert_eq!(dead["notes"], serde_json::json!([]));
     // The table says the same.
-    let page = stdout(&works(&["heap", &core]));
+    let page = stdout(&succeeds(&["heap", &core]));
     assert!(page.contains("from a core file") && page.contains("inner at target.c"), "{page}");
-    let page = stdout(&works(&["heap", "--full", &core]));
+    let page = stdout(&succeeds(&["heap", "--full", &core]));
     assert!(page.contains("< outer at target.c"), "{page}");
     assert!(!page.contains('\x1b'));
 
@@ -187,19 +103,19 @@ fn a_core_file_says_what_was_left_out() {
     }
     for (filter, complete) in [("0x33", true), ("0x3b", true), ("0x32", false)] {
         let directory = directory();
-        let program = compile(directory.path(), "target", TARGET, &["-pthread", "-fno-builtin"]);
+        let program = compile(directory.path(), "target", PROGRAM, &["-pthread", "-fno-builtin"]);
         let mut shell = Command::new("sh");
         let start = "ulimit -c unlimited; echo $0 > /proc/self/coredump_filter; exec ./target";
         shell.current_dir(directory.path()).args(["-c", start, filter]);
         let mut target = Target::of(&mut shell);
         assert!(program.is_file());
-        target.tell("a");
+        target.send("a");
         target.child.wait().unwrap();
         let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
         let core =
             files.into_iter().find(|path| text(path).contains("/core")).expect("a core file");
         if complete {
-            assert_says_what_is(&object(&["heap", "--json", text(&core)]), &target.said);
+            assert_has(&object(&["heap", "--json", text(&core)]), &stated(&target));
         } else {
             let why = refused(&["heap", text(&core)]);
             assert!(why.contains("coredump_filter"), "{why}");
@@ -210,18 +126,18 @@ fn a_core_file_says_what_was_left_out() {
 #[test]
 fn every_form_has_every_byte() {
     let directory = directory();
-    let target = Target::start(directory.path());
-    let pid = target.pid.to_string();
+    let target = start(directory.path());
+    let pid = target.pid.clone();
     let at = |name: &str| format!("{}/{name}", directory.path().display());
     let saved = at("heap.toft");
-    let output = works(&["heap", "-o", &saved, &pid]);
-    assert!(said(&output).contains("next: toft report"), "{}", stderr(&output));
+    let output = succeeds(&["heap", "-o", &saved, &pid]);
+    assert!(message(&output).contains("next: toft report"), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
     assert!(!fs::read_to_string(&saved).unwrap().contains("frames"), "names are for later");
 
     for name in ["heap.pb.gz", "heap.svg", "heap.html", "heap.folded", "heap.json", "heap.txt"] {
-        let output = works(&["report", &saved, "--output", &at(name)]);
-        assert!(said(&output).contains("next: "));
+        let output = succeeds(&["report", &saved, "--output", &at(name)]);
+        assert!(message(&output).contains("next: "));
         // Likewise by the form's word, to the output.
         let word = match name {
             "heap.pb.gz" => "pprof",
@@ -229,11 +145,11 @@ fn every_form_has_every_byte() {
             "heap.txt" => "text",
             other => other.split_once('.').unwrap().1,
         };
-        let printed = works(&["report", "--format", word, "--top", "0", &saved]).stdout;
+        let printed = succeeds(&["report", "--format", word, "--top", "0", &saved]).stdout;
         assert_eq!(printed, fs::read(at(name)).unwrap(), "{name}");
     }
-    assert_says_what_is(&object(&["report", "--json", &saved]), &target.said);
-    assert_says_what_is(&object(&["report", "--json", &at("heap.json")]), &target.said);
+    assert_has(&object(&["report", "--json", &saved]), &stated(&target));
+    assert_has(&object(&["report", "--json", &at("heap.json")]), &stated(&target));
 
     let all = object(&["report", "--json", &saved])["bytes"].as_u64().unwrap();
     let folded = fs::read_to_string(at("heap.folded")).unwrap();
@@ -242,11 +158,11 @@ fn every_form_has_every_byte() {
     assert_eq!(sum, all);
     assert!(folded.contains("target;outer;inner at target.c:"), "{folded}");
 
-    let short = stdout(&works(&["report", "--top", "1", &saved]));
+    let short = stdout(&succeeds(&["report", "--top", "1", &saved]));
     assert!(short.contains("more call sites: --top 0 shows all"), "{short}");
     let formless = toft().args(["report", &saved, "-o", &at("heap.xyz")]).output().unwrap();
     assert_eq!(formless.status.code(), Some(2));
-    assert!(said(&formless).contains("give --format"), "{}", stderr(&formless));
+    assert!(message(&formless).contains("give --format"), "{}", stderr(&formless));
     assert!(refused(&["report", &saved, "-o", "/nowhere/heap.json"]).contains("cannot write"));
 
     // In pprof's own hands.
@@ -260,7 +176,7 @@ fn every_form_has_every_byte() {
     ]));
     assert!(pprof.contains(&format!("of {all}B total")), "{pprof}");
     assert!(pprof.contains(" outer") && pprof.contains(" inner"), "{pprof}");
-    let large = target.said["large"].as_u64().unwrap();
+    let large = stated(&target)["large"].as_u64().unwrap();
     assert!(
         pprof.lines().any(|line| line.contains(&format!("{large}B")) && line.ends_with(" large")),
         "{pprof}"
@@ -318,9 +234,9 @@ fn browse(page: &Path, script: &str) -> String {
 #[test]
 fn on_a_phone_the_label_is_on_the_screen() {
     let place = directory();
-    let target = Target::start(place.path());
+    let target = start(place.path());
     let page = place.path().join("heap.html");
-    works(&["heap", &target.pid.to_string(), "-o", text(&page)]);
+    succeeds(&["heap", &target.pid, "-o", text(&page)]);
     let script = "if (window === top) {
         const frame = document.createElement('iframe');
         frame.style.cssText = 'width: 390px; height: 800px; border: 0';
@@ -364,9 +280,9 @@ fn cells(page: &str) -> Vec<Vec<String>> {
 #[test]
 fn the_page_searches_sorts_and_drills_down_in_a_browser() {
     let directory = directory();
-    let target = Target::start(directory.path());
+    let target = start(directory.path());
     let page = directory.path().join("heap.html");
-    works(&["heap", "-o", text(&page), &target.pid.to_string()]);
+    succeeds(&["heap", "-o", text(&page), &target.pid]);
     drop(target);
 
     let first = cells(&browse(&page, ""));
@@ -416,9 +332,9 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
 #[test]
 fn the_flame_graph_is_drawn_and_goes_into_a_frame_in_a_browser() {
     let directory = directory();
-    let target = Target::start(directory.path());
+    let target = start(directory.path());
     let svg = directory.path().join("heap.svg");
-    works(&["heap", "-o", text(&svg), &target.pid.to_string()]);
+    succeeds(&["heap", "-o", text(&svg), &target.pid]);
     let width = |page: &str| -> f64 {
         let frame = page.split("<g ").find(|frame| frame.contains("data-name=\"keep at ")).unwrap();
         let rect = frame.split_once("<rect").unwrap().1;
@@ -437,21 +353,21 @@ fn the_flame_graph_is_drawn_and_goes_into_a_frame_in_a_browser() {
 #[test]
 fn growth_is_told_by_site_and_may_fail_a_build() {
     let directory = directory();
-    let mut target = Target::start(directory.path());
-    let pid = target.pid.to_string();
+    let mut target = start(directory.path());
+    let pid = target.pid.clone();
     let at = |name: &str| format!("{}/{name}", directory.path().display());
     let (before, after) = (at("before.toft"), at("after.toft"));
-    works(&["heap", "-o", &before, &pid]);
-    target.grow();
-    target.grow();
-    works(&["heap", "-o", &after, &pid]);
-    let grown = target.said["grow"].as_u64().unwrap();
+    succeeds(&["heap", "-o", &before, &pid]);
+    target.ask("g");
+    target.ask("g");
+    succeeds(&["heap", "-o", &after, &pid]);
+    let grown = stated(&target)["grow"].as_u64().unwrap();
 
     let diff = object(&["diff", "--json", &before, &after]);
     assert_eq!((&diff["growth_bytes"], &diff["growth_objects"]), (&grown.into(), &2.into()));
     let sites = diff["sites"].as_array().unwrap();
     assert_eq!((sites.len(), sites[0]["function"].as_str()), (1, Some("grow")));
-    let page = stdout(&works(&["diff", &before, &after]));
+    let page = stdout(&succeeds(&["diff", &before, &after]));
     assert!(page.contains("grow at target.c:") && page.contains("+2"), "{page}");
     let back = object(&["diff", "--json", &after, &before]);
     assert_eq!(back["growth_bytes"], -(grown as i64));
@@ -461,11 +377,11 @@ fn growth_is_told_by_site_and_may_fail_a_build() {
     };
     let above = limit(&(grown - 1).to_string(), &before, &after);
     assert_eq!(above.status.code(), Some(1));
-    assert!(said(&above).contains("has grown by"));
+    assert!(message(&above).contains("has grown by"));
     assert_clean_status(&limit(&grown.to_string(), &before, &after));
     assert_clean_status(&limit("0", &after, &before));
     assert_eq!(limit("much", &before, &after).status.code(), Some(2));
-    let top = stdout(&works(&["diff", "--top", "1", &before, &after]));
+    let top = stdout(&succeeds(&["diff", "--top", "1", &before, &after]));
     assert!(top.contains("grow at"), "{top}");
 }
 
@@ -477,10 +393,10 @@ fn assert_clean_status(output: &Output) {
 #[test]
 fn a_profile_from_another_machine_is_named_by_the_files_that_ran_and_by_no_others() {
     let directory = directory();
-    let target = Target::start(directory.path());
+    let target = start(directory.path());
     let saved = format!("{}/heap.toft", directory.path().display());
-    works(&["heap", "-o", &saved, &target.pid.to_string()]);
-    let said = target.said.clone();
+    succeeds(&["heap", "-o", &saved, &target.pid]);
+    let said = stated(&target);
     drop(target);
     let program = directory.path().join("target");
     let elsewhere = directory.path().join("from-server");
@@ -490,15 +406,12 @@ fn a_profile_from_another_machine_is_named_by_the_files_that_ran_and_by_no_other
     let missing = object(&["report", "--json", &saved]);
     assert_eq!(bytes_of(&missing, "keep"), 0);
     assert!(missing["notes"][0].as_str().unwrap().contains("--symbols"), "{missing}");
-    let page = stdout(&works(&["report", &saved]));
+    let page = stdout(&succeeds(&["report", &saved]));
     assert!(page.contains("target+0x"), "{page}");
     // Another program of that name.
     copy("/bin/true", &program);
     assert_eq!(bytes_of(&object(&["report", "--json", &saved]), "keep"), 0);
-    assert_says_what_is(
-        &object(&["report", "--json", "--symbols", text(&elsewhere), &saved]),
-        &said,
-    );
+    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &said);
 
     // Debug information by build-id, for a program that has none.
     let id = missing["rows"].as_array().unwrap().iter().find_map(|row| {
@@ -511,29 +424,18 @@ fn a_profile_from_another_machine_is_named_by_the_files_that_ran_and_by_no_other
     let debug = elsewhere.join(format!(".build-id/{}", &id[..2]));
     fs::create_dir_all(&debug).unwrap();
     fs::rename(elsewhere.join("target"), debug.join(format!("{}.debug", &id[2..]))).unwrap();
-    assert_says_what_is(
-        &object(&["report", "--json", "--symbols", text(&elsewhere), &saved]),
-        &said,
-    );
+    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &said);
 }
 
 #[test]
-fn what_is_no_profile_and_no_process_is_told_in_one_line() {
+fn what_is_no_profile_and_no_core_file_is_named() {
     let directory = directory();
     let other = text(&file(directory.path(), "other", b"{\"a\":1}", 0o600)).to_owned();
     assert!(refused(&["report", &other]).contains("no profile of Toft's"));
-    assert!(refused(&["diff", &other, &other]).contains("no profile of Toft's"));
-    assert!(refused(&["report", "/nowhere"]).contains("/nowhere"));
     assert!(refused(&["heap", &other]).contains("not a core file"));
     assert!(refused(&["heap", "/bin/true"]).contains("a program or a library"));
     let neither = toft().args(["heap", "/nowhere"]).output().unwrap();
-    assert_eq!(neither.status.code(), Some(2));
     assert!(stderr(&neither).contains("no core file of that name"));
-    assert!(refused(&["heap", "2147483647"]).contains("there is no process"));
-    let stranger = stranger();
-    let own = stranger.pid();
-    assert!(refused(&["heap", &own]).contains("does not run on Toft"));
-    assert!(refused(&["heap", "--json", "-o", "/nowhere/a.json", &own]).contains("does not run"));
     let later = "{\"toft_profile\":9,\"unheard\":1}";
     let later = text(&file(directory.path(), "later", later.as_bytes(), 0o600)).to_owned();
     assert!(refused(&["report", &later]).contains("has version 9"));

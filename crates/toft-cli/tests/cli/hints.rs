@@ -1,9 +1,8 @@
 //! `toft hints` and `toft run --hints`: from a profile to the next run, and what that is worth.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use crate::common::*;
 use serde_json::Value;
@@ -46,7 +45,7 @@ fn made(directory: &Path, program: &Path) -> PathBuf {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let line = said(&output);
+    let line = message(&output);
     assert!(
         line.contains("1 call sites with their own partition")
             && line.contains("next: toft run --hints"),
@@ -95,7 +94,7 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
     let new = program(directory.path(), "rebuilt", &["-Wl,--build-id=0x2222"]);
     let output = run(&["--hints", text(&file)], &[text(&new)]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(said(&output).contains("rebuilt is not the build that the hints are of"));
+    assert!(message(&output).contains("rebuilt is not the build that the hints are of"));
     // A file under another name is the same.
     let moved = directory.path().join("renamed");
     copy(text(&new), &moved);
@@ -108,12 +107,10 @@ fn what_is_no_profile_and_what_are_no_hints_is_told() {
     let directory = directory();
     let refuse = |output: Output, why: &str| {
         assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
-        assert!(said(&output).contains(why), "{}", stderr(&output));
+        assert!(message(&output).contains(why), "{}", stderr(&output));
     };
     let garbage = file(directory.path(), "garbage", b"own 0x12\n", 0o644);
     let missing = directory.path().join("missing");
-    refuse(hints(&[text(&garbage)]), "no profile of Toft's");
-    refuse(hints(&[text(&missing)]), "No such file");
     refuse(run(&["--hints", text(&garbage)], &["true"]), "its first line is not `toft-hints 1`");
     refuse(run(&["--hints", text(&missing)], &["true"]), "No such file");
     refuse(run(&["--hints", text(directory.path())], &["true"]), "it is not a regular file");
@@ -139,7 +136,7 @@ fn what_is_no_profile_and_what_are_no_hints_is_told() {
 }
 
 #[test]
-fn it_is_printed_as_text_or_as_json() {
+fn it_is_printed() {
     let directory = directory();
     let program = program(directory.path(), "printed", &["-Wl,--build-id=0xabcd"]);
     let _ = made(directory.path(), &program);
@@ -148,14 +145,6 @@ fn it_is_printed_as_text_or_as_json() {
     assert_clean(&page);
     // 40 + 104 + ... + 488 bytes are more than 2 KB in slots.
     assert!(stdout(&page).matches(" at printed.c:").count() == 301, "{}", stdout(&page));
-    let object = hints(&[text(&profile), "--json"]);
-    assert_clean(&object);
-    let object: Value = serde_json::from_slice(&object.stdout).unwrap();
-    assert_eq!((&object["toft_hints"], &object["others"]), (&1.into(), &"together".into()));
-    let module = &object["modules"][0];
-    assert_eq!((&module["build_id"], &module["module"]), (&"abcd".into(), &text(&program).into()));
-    assert_eq!(module["own"].as_array().unwrap().len(), 1, "{object}");
-    assert!(object["together"]["sites"].as_u64().unwrap() >= 300, "{object}");
     let bad = hints(&[text(&profile), "--own-from", "much"]);
     assert_eq!(bad.status.code(), Some(2));
     assert!(stderr(&bad).contains("not a size such as"));
@@ -174,23 +163,24 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     let same = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
     assert!(
-        !backup.exists() && !said(&same).contains("the earlier hints are in"),
+        !backup.exists() && !message(&same).contains("the earlier hints are in"),
         "{}",
         stderr(&same)
     );
     let other = hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]);
     assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
-    assert!(said(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
+    assert!(message(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
     assert_eq!(fs::read_to_string(&backup).unwrap(), first);
     assert_ne!(fs::read_to_string(&file).unwrap(), first);
-    let json = hints(&[text(&profile), "--json", "-o", text(&file)]);
-    assert_eq!(json.status.code(), Some(0), "{}", stderr(&json));
-    assert_eq!(hints(&[text(&profile), "-o", text(&file)]).status.code(), Some(0));
     // The profile itself, by a slip of the hand.
     let before = fs::read(&profile).unwrap();
     let refused = hints(&[text(&profile), "-o", text(&profile)]);
     assert_eq!(refused.status.code(), Some(125), "{}", stderr(&refused));
-    assert!(said(&refused).contains("exists and does not contain hints"), "{}", stderr(&refused));
+    assert!(
+        message(&refused).contains("exists and does not contain hints"),
+        "{}",
+        stderr(&refused)
+    );
     assert_eq!(fs::read(&profile).unwrap(), before);
 }
 
@@ -201,16 +191,9 @@ fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
     let program = program(directory.path(), "doubtful", &[]);
     let (profile, file) = (directory.path().join("a.toft"), directory.path().join("a.hints"));
     // A run without a request for a profile: 300 sites share 64 partitions.
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut running = Command::new(&program);
-    running.env("LD_PRELOAD", stdout(&shown).trim()).env("WAIT", "1");
-    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(running.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let output = toft().args(["heap", &running.id().to_string(), "-o", text(&profile)]).output();
-    drop(running.stdin.take());
-    assert!(running.wait().unwrap().success());
-    assert_eq!(output.as_ref().unwrap().status.code(), Some(0), "{output:?}");
+    let target = Target::with(&program, &[("WAIT", "1")]);
+    succeeds(&["heap", &target.pid, "-o", text(&profile)]);
+    target.end();
     let output = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("their figures are not certain"), "{}", stderr(&output));

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,16 +25,6 @@ fn send(child: &Child, signal: Signal) {
 fn state(pid: i32) -> char {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
-}
-
-/// Waits until the condition holds, or fails.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(300), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -71,16 +60,10 @@ fn signals_are_passed_on() {
         );
         let mut command = toft();
         command.args(["run", "--", "sh", "-c", &script]).stdout(Stdio::piped());
-        let signal = name_to_signal(name);
-        // SAFETY: one call that is allowed after a fork. A shell cannot trap what is ignored when
-        // it starts, as interrupts are in a background job.
-        unsafe {
-            command.pre_exec(move || {
-                libc::signal(signal as i32, libc::SIG_DFL);
-                Ok(())
-            });
-        }
-        let mut child = command.spawn().unwrap();
+        let signal: Signal = format!("SIG{name}").parse().unwrap();
+        // A shell cannot trap what is ignored when it starts, as interrupts are in a background
+        // job.
+        let mut child = with_signal(&mut command, signal, false).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         send(&child, signal);
@@ -89,8 +72,16 @@ fn signals_are_passed_on() {
     }
 }
 
-fn name_to_signal(name: &str) -> Signal {
-    format!("SIG{name}").parse().unwrap()
+/// Starts a command with a signal's default action, or with the signal ignored.
+fn with_signal(command: &mut Command, signal: Signal, ignored: bool) -> &mut Command {
+    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: signal is async-signal-safe and installs no handler.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal as i32, action);
+            Ok(())
+        })
+    }
 }
 
 #[test]
@@ -105,7 +96,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let program: i32 = lines.next().unwrap().unwrap().parse().unwrap();
     let launcher = child.id().cast_signed();
-    until("both stop", || state(program) == 'T' && state(launcher) == 'T');
+    until("both stop", || (state(program) == 'T' && state(launcher) == 'T').then_some(()));
     send(&child, Signal::SIGCONT);
     assert_eq!(lines.next().unwrap().unwrap(), "on");
     drop(child.stdin.take());
@@ -113,20 +104,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
 }
 
 /// Ends with the number of interrupts it got within half a second or so.
-const COUNTER: &str = r#"
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
-static volatile sig_atomic_t count;
-static void got(int n) { (void)n; count++; }
-int main(void) {
-    struct timespec moment = {0, 1000000};
-    signal(SIGINT, got);
-    if (write(1, "ready\n", 6) != 6) return 99;
-    for (int i = 0; i < 600; i++) nanosleep(&moment, 0);
-    return count;
-}
-"#;
+const COUNTER: &str = include_str!("programs/launch-counter.c");
 
 /// How often Ctrl-C is pressed.
 const PRESSED: i32 = 20;
@@ -135,50 +113,23 @@ const PRESSED: i32 = 20;
 /// it twice.
 #[test]
 fn interrupts_from_the_terminal_arrive_once() {
-    let (mut master, mut slave) = (0, 0);
-    // SAFETY: two integers to fill; no name, no settings.
-    let opened = unsafe {
-        libc::openpty(
-            &mut master,
-            &mut slave,
-            std::ptr::null_mut(),
-            std::ptr::null(),
-            std::ptr::null(),
-        )
-    };
-    assert_eq!(opened, 0);
-    // SAFETY: openpty just made both, and nothing else owns them.
-    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let directory = directory();
     let program = compile(directory.path(), "counter", COUNTER, &[]);
-    let mut command = toft();
-    command.args(["run", "--", text(&program)]);
-    command
-        .stdin(slave.try_clone().unwrap())
-        .stdout(slave.try_clone().unwrap())
-        .stderr(slave.try_clone().unwrap());
-    let terminal = slave.as_raw_fd();
-    // SAFETY: both calls are async-signal-safe and take integers.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::setsid() == -1 || libc::ioctl(terminal, libc::TIOCSCTTY, 0) == -1 {
-                return Err(std::io::Error::last_os_error());
-            }
-            Ok(())
-        });
-    }
-    let mut child = command.spawn().unwrap();
-    let mut terminal = fs::File::from(master);
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"ready\r\n") {
-        let mut byte = [0];
-        terminal.read_exact(&mut byte).unwrap();
-        seen.push(byte[0]);
+    let line = format!("exec {} run -- {}", env!("CARGO_BIN_EXE_toft"), text(&program));
+    // `script` makes a terminal, and ends as the command does.
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh");
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let mut screen = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains("ready") {
+        assert!(screen.read_line(&mut seen).unwrap() > 0, "{seen}");
     }
     // Twice the same signal at almost the same time may count as one, so a single one would show
     // nothing.
     for _ in 0..PRESSED {
-        terminal.write_all(b"\x03").unwrap();
+        keys.write_all(b"\x03").unwrap();
         std::thread::sleep(Duration::from_millis(10));
     }
     let arrived = child.wait().unwrap().code().unwrap();
@@ -190,14 +141,7 @@ fn signal_settings_of_the_caller_reach_the_program() {
     for (ignored, expected) in [(false, "0"), (true, "1")] {
         let mut command = toft();
         command.args(["run", "--", "grep", "Sig", "/proc/self/status"]);
-        // SAFETY: signal is async-signal-safe and installs no handler.
-        unsafe {
-            command.pre_exec(move || {
-                libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
-                Ok(())
-            });
-        }
-        let output = command.output().unwrap();
+        let output = with_signal(&mut command, Signal::SIGPIPE, ignored).output().unwrap();
         let text = stdout(&output);
         let mask = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();
@@ -212,14 +156,8 @@ fn signal_settings_of_the_caller_reach_the_program() {
 fn a_caller_that_ignores_its_children_still_gets_the_status() {
     let mut command = toft();
     command.args(["run", "--", "sh", "-c", "exit 6"]);
-    // SAFETY: signal is async-signal-safe and installs no handler.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-            Ok(())
-        });
-    }
-    assert_eq!(command.status().unwrap().code(), Some(6));
+    let status = with_signal(&mut command, Signal::SIGCHLD, true).status().unwrap();
+    assert_eq!(status.code(), Some(6));
 }
 
 #[test]
@@ -235,7 +173,7 @@ fn another_library_is_not_taken_for_ours() {
     let library = another_library(directory.path());
     let output = run(&["--library", &library], &["sh", "-c", "exit 4"]);
     assert_eq!(output.status.code(), Some(4), "without --strict the status is the program's");
-    let line = said(&output);
+    let line = message(&output);
     assert!(line.starts_with("toft: the library did not load into "), "{line}");
     assert!(line.ends_with(&format!("({library} is not Toft's library)")), "{line}");
     assert_eq!(run(&["--library", &library, "--strict"], &["true"]).status.code(), Some(124));
@@ -408,7 +346,7 @@ fn go_programs_that_call_c_run_in_every_scope() {
     for options in [&["--env=OTHER=kept"][..], &["--env=OTHER=kept", "--children"]] {
         let output = run(options, &[text(&program)]);
         assert_eq!(stdout(&output), expected, "{}", stderr(&output));
-        assert!(said(&output).contains("is a Go program"), "{}", stderr(&output));
+        assert!(message(&output).contains("is a Go program"), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0));
     }
 }
@@ -472,10 +410,8 @@ fn a_program_started_after_the_end_is_not_harmed() {
         toft().args(["run", "--children", "--", "sh", "-c", &script]).status().unwrap().success()
     );
     assert!(!status.exists());
-    until("the late program", || {
-        fs::read_to_string(&status).is_ok_and(|text| text.ends_with('\n'))
-    });
-    assert_eq!(fs::read_to_string(&status).unwrap(), "0\n");
+    let written = || fs::read_to_string(&status).ok().filter(|text| text.ends_with('\n'));
+    assert_eq!(until("the late program", written), "0\n");
 }
 
 #[test]

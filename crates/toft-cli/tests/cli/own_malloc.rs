@@ -205,7 +205,7 @@ fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_look
     // That is no proof.
     let output = run(&["--leaks", "--strict"], &[text(&program), "much"]);
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
-    let line = said(&output);
+    let line = message(&output);
     assert!(
         line.ends_with("MiB of anonymous memory are not Toft's and were not scanned"),
         "{line}"

@@ -4,9 +4,6 @@
 //! These start programs of other users and mount file systems in a separate mount namespace, which
 //! takes root; without the right to do that they are left out.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::*;
@@ -133,7 +130,7 @@ fn without_a_place_for_all_the_program_runs_and_it_is_said() {
     for more in ["", "mount -o remount,ro /root; "] {
         let output = alone(&format!("{none}{more}$TOFT run --children --strict -- sh -c 'exit 7'"));
         assert_eq!(output.status.code(), Some(7));
-        let line = said(&output);
+        let line = message(&output);
         assert!(line.starts_with("toft: programs of other users will not run on Toft"), "{line}");
         let alone = alone(&format!("{none}{more}$TOFT run --strict -- cat /proc/self/maps"));
         assert_clean(&alone);
@@ -155,28 +152,4 @@ fn users_without_rights_have_it_too() {
     let text = stdout(&output);
     assert!(text.contains("/tmp/home/.cache/toft/libtoft-"), "{text}");
     assert!(text.contains("/tmp/toft-65534/libtoft-"), "{text}");
-}
-
-#[test]
-fn two_starts_at_once_share_one_file() {
-    let cache = directory();
-    fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let start = || {
-        toft()
-            .env("XDG_CACHE_HOME", cache.path())
-            .args(["run", "--strict", "--", "true"])
-            .spawn()
-            .unwrap()
-    };
-    let started: Vec<_> = (0..6).map(|_| start()).collect();
-    for mut child in started {
-        assert!(child.wait().unwrap().success());
-    }
-    let files: Vec<_> = fs::read_dir(cache.path().join("toft")).unwrap().flatten().collect();
-    assert_eq!(files.len(), 1, "{files:?}");
-    assert_eq!(mode(&files[0].path()), 0o644);
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().mode() & 0o7777
 }

@@ -9,17 +9,7 @@ use serde_json::Value;
 
 /// A program whose allocations are known: one function takes a million bytes in a thousand blocks
 /// and keeps them.
-const HOARDER: &str = r#"#include <stdlib.h>
-#include <string.h>
-static void *kept[1000];
-__attribute__((noinline)) void hoard(void) {
-    for (int i = 0; i < 1000; i++) {
-        kept[i] = malloc(1000);
-        memset(kept[i], 1, 1000);
-    }
-}
-int main(int n, char **v) { hoard(); if (n > 1) abort(); return 3; }
-"#;
+const HOARDER: &str = include_str!("programs/stats-hoarder.c");
 
 fn json(options: &[&str], words: &[&str]) -> Value {
     let output = run(&[&["--stats", "--json"], options].concat(), words);
@@ -69,14 +59,7 @@ fn the_top_call_site_is_named_with_file_and_line() {
 
     // Without debug information the symbol is left, and without symbols the place in the file.
     let strip = |flags: &[&str]| {
-        assert!(
-            std::process::Command::new("strip")
-                .args(flags)
-                .arg(&program)
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("strip").args(flags).arg(&program).status().unwrap().success());
     };
     strip(&["--strip-debug"]);
     let stats = json(&[], &[text(&program)]);
@@ -113,20 +96,7 @@ fn the_page_for_people_has_the_same_figures() {
 
 /// Twenty-four large blocks, two of them freed; the program says what the kernel counts a moment
 /// before its end.
-const LARGE: &str = r#"#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static char *kept[24], text[4096];
-int main(void) {
-    for (int i = 0; i < 24; i++) memset(kept[i] = malloc(1 << 20), 1, 1 << 20);
-    free(kept[3]);
-    free(kept[7]);
-    int file = open("/proc/self/smaps_rollup", O_RDONLY);
-    int length = read(file, text, sizeof text);
-    return write(1, text, length) != length;
-}
-"#;
+const LARGE: &str = include_str!("programs/stats-large.c");
 
 #[test]
 fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
@@ -170,13 +140,7 @@ fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
 #[test]
 fn slots_at_the_end_are_live_free_or_claimed() {
     let directory = directory();
-    let source = r#"#include <stdlib.h>
-static void *kept[1000];
-int main(void) {
-    for (int i = 0; i < 1000; i++) kept[i] = malloc(1000);
-    for (int i = 0; i < 1000; i += 2) free(kept[i]);
-}
-"#;
+    let source = include_str!("programs/stats-halves.c");
     let program = compile(directory.path(), "halves", source, &[]);
     let heap = &json(&[], &[text(&program)])["heap"];
     let number = |name: &str| heap[name].as_u64().unwrap();
@@ -194,16 +158,7 @@ int main(void) {
 #[test]
 fn what_compaction_saves_is_told() {
     let directory = directory();
-    let source = r#"#include <stdlib.h>
-#define N 20000
-size_t toft_compact(void) __attribute__((weak));
-static void *kept[N];
-int main(void) {
-    for (int i = 0; i < N; i++) kept[i] = malloc(250);
-    for (int i = 0; i < N; i++) if (i % 21) free(kept[i]);
-    if (toft_compact) toft_compact();
-}
-"#;
+    let source = include_str!("programs/stats-sparse.c");
     let program = compile(directory.path(), "sparse", source, &[]);
     let page = |compact: &str| {
         let mut toft = toft();
@@ -267,7 +222,7 @@ fn figures_can_go_to_a_file() {
     assert_eq!(stats["exit_status"], 0);
     let output = run(&["--stats", "--output", "/no/such/place"], &["true"]);
     assert_eq!(output.status.code(), Some(125), "before the program starts");
-    assert!(said(&output).contains("cannot write to /no/such/place: no such folder"));
+    assert!(message(&output).contains("cannot write to /no/such/place: no such folder"));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub mod userfault;
 pub mod fake;
 
 use crate::sync::AtomicU32;
-pub use cgroup::Group;
+pub use cgroup::{Group, memory_there_is};
 use core::ops::Range;
 use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};

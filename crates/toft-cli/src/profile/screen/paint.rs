@@ -105,7 +105,6 @@ pub(in crate::profile) fn fitting(
 /// Columns in the order in which they give way.
 const GIVE_WAY: [usize; 4] = [2, 4, 1, 3];
 
-/// Paints everything.
 pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(4), Constraint::Min(1), Constraint::Length(1)])
@@ -178,7 +177,8 @@ pub(in crate::profile) fn table<'a>(
 
 /// A site: where it is, its rates, and its slots.
 fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
-    let rows: Vec<&Row> = screen.now.rows.iter().filter(|row| row.place() == name).collect();
+    let rows: Vec<&Row> =
+        screen.now.rows.iter().filter(|row| row.location.place() == name).collect();
     let Some(row) = rows.first() else {
         return vec![
             Line::from(fit(name, width)).bold(),
@@ -186,11 +186,12 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
         ];
     };
     let mut lines = vec![Line::from(fit(name, width)).bold()];
-    lines.extend(row.in_full().map(|frame| Line::from(fit(&format!("  < {frame}"), width))));
-    let module = row.module.as_deref().unwrap_or("no file");
-    let offset = row.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
+    let frames = row.location.frames.iter().map(|frame| format!("  < {}", frame.words()));
+    lines.extend(frames.map(|frame| Line::from(fit(&frame, width))));
+    let module = row.location.module.as_deref().unwrap_or("no file");
+    let offset = row.location.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
     lines.push(Line::from(fit(&format!("  {module}{offset}"), width)).dim());
-    let label = row.label();
+    let label = row.location.label();
     if let Some((file, line)) = label.and_then(|label| Some((label.file?, label.line?))) {
         lines.push(Line::from(fit(&format!("  {file}:{line}"), width)).dim());
     }

@@ -1,13 +1,15 @@
-//! What the tests of the command share: the command itself in a clean environment, and C programs
-//! made on the spot.
+//! What the tests of the command share: the command itself in a clean environment, C programs that
+//! are compiled for a test, and processes on Toft.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The command, with nothing of the caller's settings.
@@ -47,13 +49,53 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The one line that the command itself said.
+/// The only message of the command itself.
 #[track_caller]
-pub fn said(output: &Output) -> String {
+pub fn message(output: &Output) -> String {
     let text = stderr(output);
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("toft: ")).collect();
     assert_eq!(lines.len(), 1, "one line expected: {text}");
     lines[0].to_owned()
+}
+
+/// `toft WORDS`, which must succeed.
+#[track_caller]
+pub fn succeeds(words: &[&str]) -> Output {
+    let output = toft().args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+    output
+}
+
+/// The object that `toft WORDS` prints.
+#[track_caller]
+pub fn object(words: &[&str]) -> Value {
+    serde_json::from_slice(&succeeds(words).stdout).unwrap()
+}
+
+/// The only message of `toft WORDS`, which must end with status 125.
+#[track_caller]
+pub fn refused(words: &[&str]) -> String {
+    let output = toft().args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
+    message(&output)
+}
+
+#[track_caller]
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Waits until there is a result.
+#[track_caller]
+pub fn until<T>(what: &str, mut result: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(300);
+    loop {
+        if let Some(result) = result() {
+            return result;
+        }
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// That the program ran as if the command were not there.
@@ -67,16 +109,6 @@ pub fn assert_clean(output: &Output) {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Starts a program on Toft, and waits until it has said something.
-    pub fn on_toft(program: &Path) -> Running {
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", library());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = Running(command.spawn().unwrap());
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-        child
-    }
-
     pub fn pid(&self) -> String {
         self.id().to_string()
     }
@@ -99,6 +131,56 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A program on Toft that prints a line when it is ready, and one for each that it reads.
+pub struct Target {
+    pub child: Running,
+    pub pid: String,
+    /// The last line that it printed.
+    pub line: String,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Target {
+    /// Starts a program with the library preloaded, without the command in between.
+    pub fn start(program: &Path) -> Target {
+        Target::with(program, &[])
+    }
+
+    pub fn with(program: &Path, variables: &[(&str, &str)]) -> Target {
+        Target::of(Command::new(program).envs(variables.iter().copied()))
+    }
+
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Target {
+        let command = command.env("LD_PRELOAD", library());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        Target { pid: child.id().to_string(), child: Running(child), line, lines }
+    }
+
+    pub fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a text, and waits for the line that answers.
+    pub fn ask(&mut self, text: &str) {
+        self.send(text);
+        self.line = self.lines.next().unwrap().unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Closes its standard input, which ends it.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
     }
 }
 
