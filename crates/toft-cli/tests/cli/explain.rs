@@ -49,8 +49,7 @@ fn a_report_on_stderr_gets_functions_lines_and_advice() {
     let directory = directory();
     let report = report_of(TWICE, directory.path(), &[], &[]);
     assert!(report.starts_with("toft: double free: free(0x"), "{report}");
-    let output = explain(&["-"], &format!("before\n{report}after\n"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, explain(&["-"], &format!("before\n{report}after\n")));
     let page = stdout(&output);
     for wanted in [
         "double free: free(0x",
@@ -89,8 +88,7 @@ fn the_file_of_reports_is_read_and_warnings_are_all_there() {
     );
     // What is only a warning is one line each; the file has the rest.
     assert_eq!(warned.lines().count(), 2, "{warned}");
-    let output = toft().args(["explain", "--json", text(&file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = succeeds(&["explain", "--json", text(&file)]);
     // A container has its own filter: then there is no file, unless TOFT_REPORT=full asks for it.
     let pages: Vec<Value> =
         stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -155,11 +153,9 @@ fn one_line_is_explained_too() {
 
 #[test]
 fn what_is_no_report_has_its_own_status_and_so_has_what_cannot_be_read() {
-    let output = explain(&["-"], "toft: unknown option TOFT_X\nnothing\n");
-    assert_eq!(output.status.code(), Some(1));
+    let output = ends_with(1, explain(&["-"], "toft: unknown option TOFT_X\nnothing\n"));
     assert!(stderr(&output).starts_with("toft: no report of Toft in -"), "{}", stderr(&output));
-    let output = toft().args(["explain", "/no/such/file"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
+    let output = toft_ends_with(125, &["explain", "/no/such/file"]);
     assert!(stderr(&output).contains("cannot read /no/such/file: "), "{}", stderr(&output));
-    assert_eq!(explain(&[], "").status.code(), Some(2));
+    ends_with(2, explain(&[], ""));
 }

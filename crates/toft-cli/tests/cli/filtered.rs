@@ -74,9 +74,9 @@ fn what_is_off_is_named_with_its_cost_and_its_variable() {
         let said = seccomp(&target);
         let text = said.as_str().unwrap();
         assert!(text.starts_with("inherited filter; off: "), "{text}");
-        assert!(
-            text.contains("release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"),
-            "{text}"
+        assert_contains(
+            text,
+            &["release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"],
         );
         assert!(!text.contains("reclaimer thread") && !text.contains("not probed"), "{text}");
         let page = stdout(&toft().args(["rss", &target.pid.to_string()]).output().unwrap());
@@ -100,8 +100,7 @@ fn the_doctor_tries_what_the_filter_allows() {
     let row = |how: &str, call: i64| {
         let mut command = std::process::Command::new(&under);
         command.args([how, &call.to_string(), env!("CARGO_BIN_EXE_toft"), "doctor", "--json"]);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = ends_with(0, command.output().unwrap());
         let all: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let rows = all["rows"].as_array().unwrap();
         for row in rows {

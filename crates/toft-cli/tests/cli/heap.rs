@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::common::*;
 use serde_json::Value;
@@ -22,11 +22,14 @@ fn stated(target: &Target) -> Value {
     serde_json::from_str(&target.line).unwrap()
 }
 
+fn rows_of<'a>(profile: &'a Value, function: &str) -> impl Iterator<Item = &'a Value> {
+    let rows = profile["rows"].as_array().unwrap().iter();
+    rows.filter(move |row| row["frames"][0]["function"] == function)
+}
+
 /// Bytes of a function's rows.
 fn bytes_of(profile: &Value, function: &str) -> u64 {
-    let rows = profile["rows"].as_array().unwrap().iter();
-    let rows = rows.filter(|row| row["frames"][0]["function"] == function);
-    rows.map(|row| number(&row["bytes"])).sum()
+    rows_of(profile, function).map(|row| number(&row["bytes"])).sum()
 }
 
 /// That a profile has what the target says it has.
@@ -52,36 +55,23 @@ fn a_running_process_has_what_it_says_and_so_has_its_core_file() {
     let pid = target.pid.clone();
     let profile = object(&["heap", "--json", &pid]);
     assert_has(&profile, &stated(&target));
-    assert_eq!(
-        (profile["source"].as_str(), profile["name"].as_str()),
-        (Some("process"), Some("target"))
-    );
-    let inner = profile["rows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["frames"][0]["function"] == "inner");
-    let frames = inner.unwrap()["frames"].as_array().unwrap();
+    assert_eq!((&profile["source"], &profile["name"]), (&"process".into(), &"target".into()));
+    let frames = rows_of(&profile, "inner").next().unwrap()["frames"].as_array().unwrap();
     assert_eq!(frames[1]["function"], "outer", "inlined frames are kept");
     assert!(frames[0]["file"].as_str().unwrap().ends_with("target.c"));
     assert!(profile["rows"][0]["build_id"].as_str().unwrap().len() == 40);
 
     let core = format!("{}/core.{pid}", directory.path().display());
     let stem = format!("{}/core", directory.path().display());
-    let gcore =
-        Command::new("gcore").args(["-o", &stem, &pid]).output().expect("the tests need gdb");
-    assert!(gcore.status.success(), "{}", stderr(&gcore));
+    tool(Command::new("gcore").args(["-o", &stem, &pid]));
     target.ask("g");
     let dead = object(&["heap", "--json", &core]);
-    assert_eq!(
-        (dead["source"].as_str(), dead["pid"].as_i64()),
-        (Some("core"), target.pid.parse().ok())
-    );
+    assert_eq!((&dead["source"], dead["pid"].to_string()), (&"core".into(), pid));
     assert_eq!(dead["rows"], profile["rows"]);
     assert_eq!(dead["notes"], serde_json::json!([]));
     // The table says the same.
     let page = stdout(&succeeds(&["heap", &core]));
-    assert!(page.contains("from a core file") && page.contains("inner at target.c"), "{page}");
+    assert_contains(&page, &["from a core file", "inner at target.c"]);
     let page = stdout(&succeeds(&["heap", "--full", &core]));
     assert!(page.contains("< outer at target.c"), "{page}");
     assert!(!page.contains('\x1b'));
@@ -90,7 +80,7 @@ fn a_running_process_has_what_it_says_and_so_has_its_core_file() {
     let whole = fs::read(&core).unwrap();
     let cut = text(&file(directory.path(), "cut", &whole[..whole.len() / 64], 0o600)).to_owned();
     let why = refused(&["heap", &cut]);
-    assert!(why.contains("lacks its end") && why.contains("ulimit -c"), "{why}");
+    assert_contains(&why, &["lacks its end", "ulimit -c"]);
 }
 
 /// The kernel's own core file, with what a process may have asked to be left out.
@@ -160,45 +150,26 @@ fn every_form_has_every_byte() {
 
     let short = stdout(&succeeds(&["report", "--top", "1", &saved]));
     assert!(short.contains("more call sites: --top 0 shows all"), "{short}");
-    let formless = toft().args(["report", &saved, "-o", &at("heap.xyz")]).output().unwrap();
-    assert_eq!(formless.status.code(), Some(2));
+    let formless = toft_ends_with(2, &["report", &saved, "-o", &at("heap.xyz")]);
     assert!(message(&formless).contains("give --format"), "{}", stderr(&formless));
     assert!(refused(&["report", &saved, "-o", "/nowhere/heap.json"]).contains("cannot write"));
 
     // In pprof's own hands.
-    let mut pprof = pprof_output(Command::new("go").args([
-        "tool",
-        "pprof",
-        "-top",
-        "-unit=B",
-        "-nodefraction=0",
-        &at("heap.pb.gz"),
-    ]));
+    let file = at("heap.pb.gz");
+    let mut pprof = pprof_top("-unit=B", &file);
     assert!(pprof.contains(&format!("of {all}B total")), "{pprof}");
-    assert!(pprof.contains(" outer") && pprof.contains(" inner"), "{pprof}");
-    let large = stated(&target)["large"].as_u64().unwrap();
-    assert!(
-        pprof.lines().any(|line| line.contains(&format!("{large}B")) && line.ends_with(" large")),
-        "{pprof}"
-    );
-    pprof = pprof_output(Command::new("go").args([
-        "tool",
-        "pprof",
-        "-top",
-        "-sample_index=inuse_objects",
-        "-nodefraction=0",
-        &at("heap.pb.gz"),
-    ]));
-    assert!(
-        pprof.lines().any(|line| line.trim_start().starts_with("3333 ") && line.ends_with(" keep")),
-        "{pprof}"
-    );
+    assert_contains(&pprof, &[" outer", " inner"]);
+    let large = format!("{}B", stated(&target)["large"]);
+    let mut lines = pprof.lines();
+    assert!(lines.any(|line| line.contains(&large) && line.ends_with(" large")), "{pprof}");
+    pprof = pprof_top("-sample_index=inuse_objects", &file);
+    let mut lines = pprof.lines().map(str::trim_start);
+    assert!(lines.any(|line| line.starts_with("3333 ") && line.ends_with(" keep")), "{pprof}");
 }
 
-fn pprof_output(command: &mut Command) -> String {
-    let output = command.output().expect("the tests need go");
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+/// What `go tool pprof` says of every node of a profile.
+fn pprof_top(option: &str, file: &str) -> String {
+    tool(Command::new("go").args(["tool", "pprof", "-top", option, "-nodefraction=0", file]))
 }
 
 /// A page in a browser, after `script` has run in it.
@@ -210,23 +181,12 @@ fn browse(page: &Path, script: &str) -> String {
     } else {
         format!("<script>{script}</script></body>")
     };
-    let copy =
-        page.with_file_name(format!("acted-{}", page.file_name().unwrap().to_str().unwrap()));
+    let copy = page.with_file_name(format!("acted-{}", text(Path::new(page.file_name().unwrap()))));
     fs::write(&copy, source.replacen(ending, &script, 1)).unwrap();
-    let profile = page.with_file_name("browser");
+    let profile = format!("--user-data-dir={}", page.with_file_name("browser").display());
     let mut browser = Command::new("chromium");
-    browser.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--dump-dom",
-    ]);
-    browser.arg(format!("--user-data-dir={}", profile.display()));
-    let output = browser.arg(format!("file://{}", copy.display())).output();
-    let output = output.expect("the tests need chromium");
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    tool(browser.args(["--dump-dom", &profile, &format!("file://{}", copy.display())]))
 }
 
 /// On a screen of 390 columns of pixels nothing is wider than the screen, and a row is its label
@@ -285,48 +245,31 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
     succeeds(&["heap", "-o", text(&page), &target.pid]);
     drop(target);
 
-    let first = cells(&browse(&page, ""));
-    assert_eq!(first[0].last().unwrap(), "target", "libraries first: {first:?}");
-    let inside = browse(&page, "document.querySelector('tbody tr').click();");
-    let names: Vec<String> = cells(&inside).iter().map(|row| row.last().unwrap().clone()).collect();
-    assert_eq!(names[..3], ["inner", "large", "keep"], "{names:?}");
-    let sizes = browse(
-        &page,
-        "document.querySelector('tbody tr').click(); document.querySelector('tbody tr').click();\
-         document.querySelector('tbody tr').click();",
-    );
-    assert_eq!(
-        cells(&sizes)[0].last().unwrap(),
-        "3.0 KiB",
-        "down to the slots: {:?}",
-        cells(&sizes)
-    );
-
-    let search = "const field = document.getElementById('search'); field.value = 'KEEP target.c';\
-                  field.dispatchEvent(new Event('input'));";
-    let found =
-        cells(&browse(&page, &format!("document.querySelector('tbody tr').click();{search}")));
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].last().unwrap(), "keep");
-    let nothing = cells(&browse(&page, &search.replace("KEEP", "nobody")));
-    assert!(nothing[0][0].contains("nothing has these words"), "{nothing:?}");
-
-    let sorted = "document.querySelector('tbody tr').click();\
-                  document.querySelector('[data-sort=name]').click();";
     let names = |script: &str| -> Vec<String> {
         cells(&browse(&page, script)).iter().map(|row| row.last().unwrap().clone()).collect()
     };
-    let rising = names(sorted);
+    assert_eq!(names("")[0], "target", "libraries first");
+    let open = "document.querySelector('tbody tr').click();";
+    assert_eq!(names(open)[..3], ["inner", "large", "keep"]);
+    assert_eq!(names(&open.repeat(3))[0], "3.0 KiB", "down to the slots");
+
+    let search = "const field = document.getElementById('search'); field.value = 'KEEP target.c';\
+                  field.dispatchEvent(new Event('input'));";
+    assert_eq!(names(&format!("{open}{search}")), ["keep"]);
+    let nothing = cells(&browse(&page, &search.replace("KEEP", "nobody")));
+    assert!(nothing[0][0].contains("nothing has these words"), "{nothing:?}");
+
+    let sort = "document.querySelector('[data-sort=name]').click();";
+    let rising = names(&format!("{open}{sort}"));
     assert_eq!(rising[..3], ["inner", "keep", "large"], "{rising:?}");
-    let falling = names(&format!("{sorted} document.querySelector('[data-sort=name]').click();"));
+    let falling = names(&format!("{open}{sort}{sort}"));
     assert_eq!(falling.into_iter().rev().collect::<Vec<_>>(), rising);
     let by_size = names(
         "const by = document.getElementById('group'); by.value = 'size'; by.dispatchEvent(new Event('change'));",
     );
-    assert!(
-        by_size.contains(&"large blocks".to_owned()) && by_size.contains(&"112 B".to_owned()),
-        "{by_size:?}"
-    );
+    for name in ["large blocks", "112 B"] {
+        assert!(by_size.iter().any(|size| size == name), "{name}: {by_size:?}");
+    }
 }
 
 #[test]
@@ -368,26 +311,20 @@ fn growth_is_told_by_site_and_may_fail_a_build() {
     let sites = diff["sites"].as_array().unwrap();
     assert_eq!((sites.len(), sites[0]["function"].as_str()), (1, Some("grow")));
     let page = stdout(&succeeds(&["diff", &before, &after]));
-    assert!(page.contains("grow at target.c:") && page.contains("+2"), "{page}");
+    assert_contains(&page, &["grow at target.c:", "+2"]);
     let back = object(&["diff", "--json", &after, &before]);
     assert_eq!(back["growth_bytes"], -(grown as i64));
 
     let limit = |most: &str, before: &str, after: &str| {
         toft().args(["diff", "--fail-above", most, before, after]).output().unwrap()
     };
-    let above = limit(&(grown - 1).to_string(), &before, &after);
-    assert_eq!(above.status.code(), Some(1));
+    let above = ends_with(1, limit(&(grown - 1).to_string(), &before, &after));
     assert!(message(&above).contains("has grown by"));
-    assert_clean_status(&limit(&grown.to_string(), &before, &after));
-    assert_clean_status(&limit("0", &after, &before));
-    assert_eq!(limit("much", &before, &after).status.code(), Some(2));
+    assert_clean(&limit(&grown.to_string(), &before, &after));
+    assert_clean(&limit("0", &after, &before));
+    ends_with(2, limit("much", &before, &after));
     let top = stdout(&succeeds(&["diff", "--top", "1", &before, &after]));
     assert!(top.contains("grow at"), "{top}");
-}
-
-#[track_caller]
-fn assert_clean_status(output: &Output) {
-    assert_eq!((output.status.code(), stderr(output).as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -396,7 +333,7 @@ fn a_profile_from_another_machine_is_named_by_the_files_that_ran_and_by_no_other
     let target = start(directory.path());
     let saved = format!("{}/heap.toft", directory.path().display());
     succeeds(&["heap", "-o", &saved, &target.pid]);
-    let said = stated(&target);
+    let had = stated(&target);
     drop(target);
     let program = directory.path().join("target");
     let elsewhere = directory.path().join("from-server");
@@ -411,20 +348,16 @@ fn a_profile_from_another_machine_is_named_by_the_files_that_ran_and_by_no_other
     // Another program of that name.
     copy("/bin/true", &program);
     assert_eq!(bytes_of(&object(&["report", "--json", &saved]), "keep"), 0);
-    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &said);
+    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &had);
 
     // Debug information by build-id, for a program that has none.
-    let id = missing["rows"].as_array().unwrap().iter().find_map(|row| {
-        row["module"]
-            .as_str()?
-            .ends_with("/target")
-            .then(|| row["build_id"].as_str().unwrap().to_owned())
-    });
-    let id = id.unwrap();
+    let mut rows = missing["rows"].as_array().unwrap().iter();
+    let row = rows.find(|row| row["module"].as_str().is_some_and(|m| m.ends_with("/target")));
+    let id = row.unwrap()["build_id"].as_str().unwrap();
     let debug = elsewhere.join(format!(".build-id/{}", &id[..2]));
     fs::create_dir_all(&debug).unwrap();
     fs::rename(elsewhere.join("target"), debug.join(format!("{}.debug", &id[2..]))).unwrap();
-    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &said);
+    assert_has(&object(&["report", "--json", "--symbols", text(&elsewhere), &saved]), &had);
 }
 
 #[test]

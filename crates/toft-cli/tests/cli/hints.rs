@@ -41,16 +41,10 @@ fn hints(words: &[&str]) -> Output {
 /// A profile of the program, and hints made of it.
 fn made(directory: &Path, program: &Path) -> PathBuf {
     let (profile, file) = (directory.join("heap.toft"), directory.join("program.hints"));
-    let output = run(&["--profile", text(&profile)], &[text(program)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let output = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    ends_with(0, run(&["--profile", text(&profile)], &[text(program)]));
+    let output = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
     let line = message(&output);
-    assert!(
-        line.contains("1 call sites with their own partition")
-            && line.contains("next: toft run --hints"),
-        "{line}"
-    );
+    assert_contains(&line, &["1 call sites with their own partition", "next: toft run --hints"]);
     file
 }
 
@@ -92,8 +86,7 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
     let file = made(directory.path(), &old);
     assert_eq!(stderr(&run(&["--hints", text(&file)], &[text(&old)])), "");
     let new = program(directory.path(), "rebuilt", &["-Wl,--build-id=0x2222"]);
-    let output = run(&["--hints", text(&file)], &[text(&new)]);
-    assert_eq!(output.status.code(), Some(0));
+    let output = ends_with(0, run(&["--hints", text(&file)], &[text(&new)]));
     assert!(message(&output).contains("rebuilt is not the build that the hints are of"));
     // A file under another name is the same.
     let moved = directory.path().join("renamed");
@@ -119,18 +112,20 @@ fn what_is_no_profile_and_what_are_no_hints_is_told() {
     refuse(run(&["--hints", text(&long)], &["true"]), "its name is too long");
 
     let empty = directory.path().join("empty.toft");
-    let output = run(
-        &["--profile", text(&empty)],
-        &[text(&compile(directory.path(), "none", "int main(void) { return 0; }", &[]))],
+    ends_with(
+        0,
+        run(
+            &["--profile", text(&empty)],
+            &[text(&compile(directory.path(), "none", "int main(void) { return 0; }", &[]))],
+        ),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let profile = fs::read_to_string(&empty).unwrap();
     if profile.contains("\"rows\":[]") {
         refuse(hints(&[text(&empty)]), "nothing was live");
     }
     for words in [["--profile", "a.toft"], ["--leaks", "--stats"]] {
-        let output = run(&[&["--hints", text(&garbage)][..], &words].concat(), &["true"]);
-        assert_eq!(output.status.code(), Some(125));
+        let output =
+            ends_with(125, run(&[&["--hints", text(&garbage)][..], &words].concat(), &["true"]));
         assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
     }
 }
@@ -145,8 +140,7 @@ fn it_is_printed() {
     assert_clean(&page);
     // 40 + 104 + ... + 488 bytes are more than 2 KB in slots.
     assert!(stdout(&page).matches(" at printed.c:").count() == 301, "{}", stdout(&page));
-    let bad = hints(&[text(&profile), "--own-from", "much"]);
-    assert_eq!(bad.status.code(), Some(2));
+    let bad = ends_with(2, hints(&[text(&profile), "--own-from", "much"]));
     assert!(stderr(&bad).contains("not a size such as"));
 }
 
@@ -160,27 +154,20 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     let profile = directory.path().join("heap.toft");
     let backup = PathBuf::from(format!("{}~", text(&file)));
     // Writing the same hints again changes nothing.
-    let same = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
+    let same = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
     assert!(
         !backup.exists() && !message(&same).contains("the earlier hints are in"),
         "{}",
         stderr(&same)
     );
-    let other = hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]);
-    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    let other = ends_with(0, hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]));
     assert!(message(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
     assert_eq!(fs::read_to_string(&backup).unwrap(), first);
     assert_ne!(fs::read_to_string(&file).unwrap(), first);
     // The profile itself, by a slip of the hand.
     let before = fs::read(&profile).unwrap();
-    let refused = hints(&[text(&profile), "-o", text(&profile)]);
-    assert_eq!(refused.status.code(), Some(125), "{}", stderr(&refused));
-    assert!(
-        message(&refused).contains("exists and does not contain hints"),
-        "{}",
-        stderr(&refused)
-    );
+    let refused = ends_with(125, hints(&[text(&profile), "-o", text(&profile)]));
+    assert_contains(&message(&refused), &["exists and does not contain hints"]);
     assert_eq!(fs::read(&profile).unwrap(), before);
 }
 
@@ -194,8 +181,7 @@ fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
     let target = Target::with(&program, &[("WAIT", "1")]);
     succeeds(&["heap", &target.pid, "-o", text(&profile)]);
     target.end();
-    let output = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
     assert!(stderr(&output).contains("their figures are not certain"), "{}", stderr(&output));
     let lines = fs::read_to_string(&file).unwrap();
     assert!(lines.contains("\n# Not certain: "), "{lines}");

@@ -43,15 +43,9 @@ fn main() {
 }
 "#;
 
-/// Compiles a program by another compiler than that of C.
+/// Builds `program` from a source of this name.
 fn built(directory: &Path, source: &str, name: &str, compiler: &[&str]) -> PathBuf {
-    let (file, program) = (directory.join(name), directory.join("program"));
-    std::fs::write(&file, source).unwrap();
-    let mut command = Command::new(compiler[0]);
-    let output = command.args(&compiler[1..]).arg("-o").arg(&program).arg(&file).output();
-    let output = output.unwrap_or_else(|error| panic!("the tests need {}: {error}", compiler[0]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    program
+    build(&file(directory, name, source.as_bytes(), 0o644), "program", compiler)
 }
 
 /// Starts a program that gives each call site its own partition.
@@ -67,8 +61,7 @@ fn heap(target: &Target, options: &[&str]) -> String {
 fn heap_with(target: &Target, variables: &[(&str, &str)], options: &[&str]) -> String {
     let mut command = toft();
     command.env_remove("DEBUGINFOD_URLS").envs(variables.iter().copied());
-    let output = command.arg("heap").args(options).arg(&target.pid).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, command.arg("heap").args(options).arg(&target.pid).output().unwrap());
     stdout(&output)
 }
 
@@ -149,7 +142,7 @@ fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &s
     let table = |options: &[&str]| {
         let mut run = toft();
         run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(program);
-        ends_well(&mut run);
+        tool(&mut run);
         stdout(&succeeds(&["report", text(&profile)]))
     };
     let own = table(&[]);
@@ -214,17 +207,11 @@ fn a_token_of_the_program_is_named_as_one() {
 /// Keeps blocks of one function, which only debug information names once the program is stripped.
 const KEEPER: &str = include_str!("programs/labels-keeper.c");
 
-#[track_caller]
-fn ends_well(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|e| panic!("the tests need {command:?}: {e}"));
-    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
-}
-
 /// A stripped program, and its debug information in a file.
 fn stripped(directory: &Path, debug: &Path) -> PathBuf {
     let program = compile(directory, "keeper", KEEPER, &[]);
-    ends_well(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug));
-    ends_well(Command::new("strip").arg(&program));
+    tool(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug));
+    tool(Command::new("strip").arg(&program));
     program
 }
 
@@ -237,7 +224,7 @@ fn debug_information_is_found_by_the_link_to_it() {
     assert!(!heap(&running, &[]).contains("keep_blocks"), "it has no name yet");
     drop(running);
     let link = format!("--add-gnu-debuglink={}", text(&debug));
-    ends_well(Command::new("objcopy").arg(link).arg(&program));
+    tool(Command::new("objcopy").arg(link).arg(&program));
     let running = start(&[], &program);
     line(&heap(&running, &[]), "keep_blocks at keeper.c:5");
     // Another file of that name says nothing.
@@ -251,10 +238,10 @@ fn debug_information_that_files_share_is_found() {
     let programs = ["one", "two"].map(|name| compile(directory.path(), name, KEEPER, &[]));
     // Without its symbol only debug information names the function.
     for program in &programs {
-        ends_well(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
+        tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
     }
     let shared = directory.path().join("shared.debug");
-    ends_well(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
+    tool(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
     assert!(shared.is_file());
     let running = start(&[], &programs[0]);
     line(&heap(&running, &[]), "keep_blocks at one.c:5");
@@ -266,7 +253,7 @@ fn debug_information_that_is_split_is_found() {
     let directory = directory();
     // The packager of binutils 2.40 crashes on the fifth version.
     let program = compile(directory.path(), "keeper", KEEPER, &["-gdwarf-4", "-gsplit-dwarf"]);
-    ends_well(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
+    tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
     let split: Vec<_> = std::fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -276,7 +263,7 @@ fn debug_information_that_is_split_is_found() {
     let named = || heap(&start(&[], &program), &[]);
     line(&named(), "keep_blocks at keeper.c:5");
     let package = directory.path().join("keeper.dwp");
-    ends_well(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
+    tool(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
     std::fs::remove_file(&split[0]).unwrap();
     line(&named(), "keep_blocks at keeper.c:5");
     std::fs::remove_file(&package).unwrap();
@@ -289,9 +276,7 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
     let files = directory.path().join("files");
     std::fs::create_dir(&files).unwrap();
     let program = stripped(directory.path(), &files.join("keeper.debug"));
-    let notes =
-        Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C").output().unwrap();
-    let notes = stdout(&notes);
+    let notes = tool(Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C"));
     let id = notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = Command::new("debuginfod");

@@ -37,8 +37,7 @@ fn exit_status_and_streams_are_the_programs() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(37));
+    let output = ends_with(37, child.wait_with_output().unwrap());
     assert_eq!((stdout(&output), stderr(&output)), ("through".into(), "to-stderr\n".into()));
 }
 
@@ -176,8 +175,8 @@ fn another_library_is_not_taken_for_ours() {
     let line = message(&output);
     assert!(line.starts_with("toft: the library did not load into "), "{line}");
     assert!(line.ends_with(&format!("({library} is not Toft's library)")), "{line}");
-    assert_eq!(run(&["--library", &library, "--strict"], &["true"]).status.code(), Some(124));
-    assert_eq!(run(&["--library", "/no/such/library.so"], &["true"]).status.code(), Some(125));
+    ends_with(124, run(&["--library", &library, "--strict"], &["true"]));
+    ends_with(125, run(&["--library", "/no/such/library.so"], &["true"]));
 }
 
 /// Writes one byte behind its block, or none, and frees it.
@@ -210,8 +209,7 @@ fn the_secure_builds_are_carried_too() {
     // The default build says nothing.
     let output = run(&[], &[program, "one"]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
-    let unknown = run(&["--secure=much"], &["true"]);
-    assert_eq!(unknown.status.code(), Some(125));
+    let unknown = ends_with(125, run(&["--secure=much"], &["true"]));
     assert!(stderr(&unknown).contains("[possible values: full, light]"), "{}", stderr(&unknown));
     for other in ["--library=/lib.so", "--sample=512k", "--hints=/hints"] {
         let output = run(&["--secure", other], &["true"]);
@@ -286,8 +284,8 @@ fn the_environment_is_as_asked() {
         &["sh", "-c", "echo \"$A|$EMPTY|${EMPTY-unset}\""],
     );
     assert_eq!(stdout(&output), "b=c||\n");
-    assert_eq!(run(&["--env", "novalue"], &["true"]).status.code(), Some(125));
-    assert_eq!(run(&["--no-such-option"], &["true"]).status.code(), Some(125));
+    ends_with(125, run(&["--env", "novalue"], &["true"]));
+    ends_with(125, run(&["--no-such-option"], &["true"]));
 }
 
 #[test]
@@ -377,7 +375,7 @@ fn the_report_descriptor_is_out_of_the_way() {
     assert!(new.len() <= 1 && new.iter().all(|fd| **fd >= 198), "{new:?}");
     // With few descriptors allowed, it is lower and works all the same.
     let script = format!("ulimit -n 32; exec {} run --strict true", env!("CARGO_BIN_EXE_toft"));
-    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    tool(Command::new("sh").args(["-c", &script]));
 }
 
 #[test]
@@ -406,9 +404,7 @@ fn a_program_started_after_the_end_is_not_harmed() {
     let status = directory.path().join("status");
     let script =
         format!("(sleep 0.5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :", status.display());
-    assert!(
-        toft().args(["run", "--children", "--", "sh", "-c", &script]).status().unwrap().success()
-    );
+    succeeds(&["run", "--children", "--", "sh", "-c", &script]);
     assert!(!status.exists());
     let written = || fs::read_to_string(&status).ok().filter(|text| text.ends_with('\n'));
     assert_eq!(until("the late program", written), "0\n");

@@ -32,8 +32,7 @@ fn last_json(text: &str) -> Value {
 fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks", "--json"], &[&program]);
-    assert_eq!(output.status.code(), Some(123), "{}", stderr(&output));
+    let output = ends_with(123, run(&["--leaks", "--json"], &[&program]));
     let report = last_json(&stderr(&output));
     // The usable bytes of 300000, 50000 and 100.
     let found = sites(&report);
@@ -60,8 +59,7 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
 fn the_twin_has_none_and_ends_with_zero() {
     let directory = directory();
     let program = build(directory.path(), "clean", &["-DTWIN"]);
-    let output = run(&["--leaks"], &[&program]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, run(&["--leaks"], &[&program]));
     assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
 }
 
@@ -69,8 +67,7 @@ fn the_twin_has_none_and_ends_with_zero() {
 fn a_program_s_own_failure_comes_first() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks"], &[&program, "fail"]);
-    assert_eq!(output.status.code(), Some(7));
+    let output = ends_with(7, run(&["--leaks"], &[&program, "fail"]));
     assert!(stderr(&output).contains("leaked in 12 blocks"), "{}", stderr(&output));
 }
 
@@ -80,8 +77,7 @@ fn a_program_that_leaves_without_a_report_is_told() {
         "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { malloc(9); _exit(0); }\n";
     let directory = directory();
     let program = compile(directory.path(), "quick", source, &["-fno-builtin"]);
-    let output = run(&["--leaks"], &[text(&program)]);
-    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    let output = ends_with(124, run(&["--leaks"], &[text(&program)]));
     assert!(stderr(&output).contains("no report of leaks"), "{}", stderr(&output));
 }
 
@@ -89,8 +85,8 @@ fn a_program_that_leaves_without_a_report_is_told() {
 fn all_that_was_not_freed_is_what_a_recording_says() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks", "--json", "--env", "TOFT_LEAKS=all"], &[&program]);
-    assert_eq!(output.status.code(), Some(123), "{}", stderr(&output));
+    let output =
+        ends_with(123, run(&["--leaks", "--json", "--env", "TOFT_LEAKS=all"], &[&program]));
     let report = last_json(&stderr(&output));
     let keep = sites(&report).into_iter().find(|(name, ..)| name == "keep").unwrap();
     assert_eq!(keep.2, 7);
@@ -130,8 +126,8 @@ fn without_the_command_the_library_writes_lines_that_can_be_explained() {
     let mut command = std::process::Command::new(&program);
     // Nothing of the caller's settings.
     command.env_clear();
-    let output = command.env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1").output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    let output =
+        ends_with(0, command.env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1").output().unwrap());
     let said = stderr(&output);
     assert!(
         said.starts_with("toft: leaks: ") && said.contains(" in 12 blocks, of 3 call sites"),

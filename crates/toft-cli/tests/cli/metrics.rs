@@ -36,11 +36,11 @@ type Samples = HashMap<String, f64>;
 /// Reads a page, which Prometheus' own tool must accept.
 #[track_caller]
 fn parse(page: &str) -> Samples {
-    let mut tool = Command::new("promtool");
-    let tool = tool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut tool = tool.expect("the tests need promtool, of the package prometheus");
-    tool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let output = tool.wait_with_output().unwrap();
+    let mut check = Command::new("promtool");
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().expect("the tests need promtool, of the package prometheus");
+    check.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
     assert!(output.status.success(), "{}\n{page}", stderr(&output));
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -110,8 +110,7 @@ fn blocks_that_a_probe_was_told_of_are_live() {
     let place = directory();
     let mut target = start(place.path());
     let path = library();
-    let notes = Command::new("readelf").arg("-n").arg(&path).env("LC_ALL", "C").output().unwrap();
-    let notes = stdout(&notes);
+    let notes = tool(Command::new("readelf").arg("-n").arg(&path).env("LC_ALL", "C"));
     let maps = fs::read_to_string(format!("/proc/{}/maps", target.pid)).unwrap();
     let base = maps.lines().find(|line| line.ends_with(text(&path))).unwrap();
     let base = u64::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
@@ -177,7 +176,7 @@ fn what_has_the_name_of_a_file_is_kept() {
     let place = directory();
     let mut target = start(place.path());
     let fifo = place.path().join("fifo");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    tool(Command::new("mkfifo").arg(&fifo));
     let reader = {
         let fifo = fifo.clone();
         std::thread::spawn(move || fs::read_to_string(fifo).unwrap())
@@ -247,7 +246,7 @@ fn what_stands_for_the_process_goes_with_an_interrupt() {
     };
     let end = |mut child: Child, signal: &str| {
         let number = child.id().to_string();
-        assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
+        tool(Command::new("kill").args([signal, &number]));
         assert!(until("it ends", || child.try_wait().unwrap()).success());
         let mut told = String::new();
         child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
@@ -326,13 +325,10 @@ fn pprof_reads_the_heap_from_the_address() {
     let url = format!("http://{}/debug/pprof/heap", server.address);
     let mut pprof = Command::new("go");
     pprof.args(["tool", "pprof", "-top", "-sample_index=inuse_space", "-unit=B", &url]);
-    let output = pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()).output();
-    let output = output.expect("the tests need go");
-    let table = stdout(&output);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let table = tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()));
     let live = sum(&metrics(&[&target.pid]), "toft_live_bytes");
     assert!(table.contains(&format!("of {live}B total")), "{table}");
-    assert!(table.contains(" medium") && table.contains(" large"), "{table}");
+    assert_contains(&table, &[" medium", " large"]);
     // It keeps no stacks.
     let (status, why) = server.ask("/debug/pprof/allocs");
     assert!(status.contains("503") && why.contains("--sample 512k"), "{why}");

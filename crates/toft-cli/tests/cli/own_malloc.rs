@@ -3,25 +3,15 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::common::*;
 
 /// A Rust program with this global allocator.
 fn rust(directory: &Path, name: &str, allocator: &str, flags: &[&str]) -> PathBuf {
-    let source = directory.join(format!("{name}.rs"));
     let body = "fn main() { let v: Vec<u32> = (0..1000).collect(); println!(\"{}\", v.len()); }";
-    std::fs::write(&source, format!("{allocator}\n{body}\n")).unwrap();
-    let program = directory.join(name);
-    let output = Command::new("rustc")
-        .args(["--edition=2021", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .args(flags)
-        .output()
-        .expect("the tests need rustc");
-    assert!(output.status.success(), "{}", stderr(&output));
-    program
+    let source = format!("{allocator}\n{body}\n");
+    let source = file(directory, &format!("{name}.rs"), source.as_bytes(), 0o644);
+    build(&source, name, &[&["rustc", "--edition=2021"], flags].concat())
 }
 
 /// Hands out what a mapping has, as an allocator that is linked in does.
@@ -74,8 +64,7 @@ fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
         assert!(!page.contains("no leaks"), "{options:?}: {page}");
     }
     // Without them it is a warning.
-    let output = run(&[], &[program]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, run(&[], &[program]));
     let page = stderr(&output);
     assert!(page.contains(&format!("toft: {file} brings its own malloc (")), "{page}");
     assert!(!page.contains("were not checked"), "{page}");
@@ -203,8 +192,7 @@ fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_look
     assert!(page.starts_with("toft: no leaks"), "{page}");
     assert!(page.contains("MiB of other anonymous memory were not scanned"), "{page}");
     // That is no proof.
-    let output = run(&["--leaks", "--strict"], &[text(&program), "much"]);
-    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    let output = ends_with(124, run(&["--leaks", "--strict"], &[text(&program), "much"]));
     let line = message(&output);
     assert!(
         line.ends_with("MiB of anonymous memory are not Toft's and were not scanned"),

@@ -71,8 +71,7 @@ fn what_cannot_be_written_is_told_before_or_after() {
         assert!(message(&output).contains(why), "{}", stderr(&output));
     }
     let file = directory.path().join("heap.toft");
-    let output = profiled(&[], &file, &[text(&program), "leave"]);
-    assert_eq!(output.status.code(), Some(124));
+    let output = ends_with(124, profiled(&[], &file, &[text(&program), "leave"]));
     assert!(message(&output).contains("no profile: the program was killed, or called _exit"));
     // Without the option nothing is written, and nothing is said.
     assert_clean(&run(&[], &[text(&program), "well"]));
@@ -99,8 +98,7 @@ fn a_signal_and_growth_write_numbered_ones() {
 
     // 100 MB are five times 20 MiB, less what fits in no more.
     let grown = directory.path().join("grown.toft");
-    let output = profiled(&["--env", "TOFT_PROFILE_AT=growth:20m"], &grown, &[text(&program)]);
-    assert_eq!(output.status.code(), Some(7));
+    ends_with(7, profiled(&["--env", "TOFT_PROFILE_AT=growth:20m"], &grown, &[text(&program)]));
     let count = |number| {
         let path = directory.path().join(format!("grown.toft.{number}"));
         path.exists()
@@ -115,11 +113,7 @@ fn a_signal_and_growth_write_numbered_ones() {
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
     // A signal that no process can handle is reported.
     let told = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
-    assert!(
-        stderr(&told).contains("TOFT_PROFILE_AT: the kernel does not allow"),
-        "{}",
-        stderr(&told)
-    );
+    assert_contains(&stderr(&told), &["TOFT_PROFILE_AT: the kernel does not allow"]);
 }
 
 #[test]
@@ -172,16 +166,11 @@ fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [
     let tally =
         compile(directory, "tally.so", TALLY, &["-shared", "-fPIC", "-O2", "-fno-builtin", "-ldl"]);
     let mut command = Command::new(program);
-    command
-        .args(words)
-        .current_dir(directory)
-        .env("PYTHONMALLOC", "malloc")
-        .env("PYTHONHASHSEED", "0");
+    command.args(words).current_dir(directory);
+    command.env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0");
     command.env("LD_PRELOAD", format!("{}:{}", text(&tally), library().display()));
     command.env("TALLY", directory.join("tally")).env("TOFT_PROFILE", directory.join("heap.%p"));
-    let output =
-        command.output().unwrap_or_else(|error| panic!("the tests need {program}: {error}"));
-    assert!(output.status.success(), "{program}: {}", stderr(&output));
+    tool(&mut command);
     let mut runs = HashMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -131,8 +131,7 @@ fn a_trace_is_shown_on_one_screen_and_replaces_only_a_trace() {
     assert_eq!(page.lines().filter(|line| line.contains("plain+0x")).count(), 1, "{page}");
 
     fs::write(&file, &fs::read(&file).unwrap()[..300]).unwrap();
-    let output = toft().args(["trace", text(&file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    let output = succeeds(&["trace", text(&file)]);
     assert!(message(&output).contains("cut off"));
 
     fs::write(&file, "a letter").unwrap();
@@ -148,14 +147,12 @@ fn children_are_recorded_when_that_is_asked_for() {
         let file = directory.path().join(format!("{more}.trace"));
         let mut command = toft();
         command.arg("record").args(options).args(["-o", text(&file), "--"]);
-        let output = command.args(["bash", "-c", "perl -e 1; exit 3"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        ends_with(3, command.args(["bash", "-c", "perl -e 1; exit 3"]).output().unwrap());
         let files = fs::read_dir(directory.path()).unwrap();
         let mine = |path: &Path| text(path).contains(&format!("{more}.trace."));
         assert_eq!(files.filter(|entry| mine(&entry.as_ref().unwrap().path())).count() > 0, more);
     }
-    let output = toft().args(["record", "--", "/nowhere/at-all"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(127));
+    toft_ends_with(127, &["record", "--", "/nowhere/at-all"]);
 }
 
 /// Ends after 10 allocations: by what is named, in a program that has written nothing yet.
@@ -210,13 +207,8 @@ int main() {
 #[test]
 fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
     let directory = directory();
-    let source = directory.path().join("names.cc");
-    fs::write(&source, NAMES).unwrap();
-    let program = directory.path().join("names");
-    let words = ["-std=c++17", "-O0", "-g", "-o"];
-    let made = std::process::Command::new("g++").args(words).arg(&program).arg(&source).output();
-    let made = made.expect("the tests need g++");
-    assert!(made.status.success(), "{}", stderr(&made));
+    let source = file(directory.path(), "names.cc", NAMES.as_bytes(), 0o644);
+    let program = build(&source, "names", &["g++", "-std=c++17", "-O0", "-g"]);
     let file = directory.path().join("names.trace");
     let all = record(&file, &program);
     // The C++ library has one block for the time when memory is out, and an exception is another.

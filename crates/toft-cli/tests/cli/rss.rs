@@ -65,6 +65,15 @@ fn start_by(command: &mut Command) -> Counted {
     Counted { own: next(), library: next(), command: Running(child) }
 }
 
+/// That the terms of a report add up to the kernel's number; what is left without a name.
+#[track_caller]
+fn unaccounted(report: &Value) -> u64 {
+    let terms = report["resident"].as_object().unwrap();
+    let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
+    assert_eq!(sum, report["kernel"]["rss"].as_i64().unwrap());
+    terms["unaccounted"].as_i64().unwrap().unsigned_abs()
+}
+
 /// The program whose blocks are known.
 fn start_known(directory: &Path) -> Counted {
     start(&compile(directory, "target", PROGRAM, &["-pthread"]))
@@ -90,52 +99,26 @@ fn live_bytes_are_exact_and_everything_adds_up_to_the_kernels_number() {
     assert_eq!(site(&report, "large")["live_bytes"], target.own["large"]);
     assert_eq!(site(&report, "give")["live_bytes"], 0);
 
-    // The sum of all terms is the kernel's number, and nearly nothing of it goes by no name.
-    let terms = report["resident"].as_object().unwrap();
-    let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
-    assert_eq!(sum, report["kernel"]["rss"].as_i64().unwrap());
-    let left = terms["unaccounted"].as_i64().unwrap();
-    assert!(left.abs() <= 64 << 10, "{left}: {report}");
+    assert!(unaccounted(&report) <= 64 << 10, "{report}");
     // The program's own mebibyte of zeroed data is the program's.
-    assert!(
-        number(&terms["programs"]) >= 1 << 20 && number(&terms["anonymous"]) < 1 << 20,
-        "{report}"
-    );
+    let terms = &report["resident"];
+    assert!(number(&terms["programs"]) >= 1 << 20, "{report}");
+    assert!(number(&terms["anonymous"]) < 1 << 20, "{report}");
     // And so is the sum of ours, of what the kernel counts in our windows.
-    let ours: u64 = [
-        "live",
-        "large_slack",
-        "claimed",
-        "uncollected",
-        "free_pinned",
-        "free_dirty",
-        "lent",
-        "empty_slabs",
-        "large_kept",
-        "descriptors",
-        "heaps",
-        "tables",
-    ]
-    .iter()
-    .map(|name| number(&terms[*name]))
-    .sum();
-    assert!(
-        ours.abs_diff(number(&report["kernel_of_toft"]["rss"])) <= 64 << 10,
-        "{ours}: {report}"
-    );
+    let names = "live large_slack claimed uncollected free_pinned free_dirty lent empty_slabs \
+                 large_kept descriptors heaps tables";
+    let ours: u64 = names.split_whitespace().map(|name| number(&terms[name])).sum();
+    let theirs = number(&report["kernel_of_toft"]["rss"]);
+    assert!(ours.abs_diff(theirs) <= 64 << 10, "{ours}: {report}");
     // An independent reader of the kernel's number, a moment later.
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", target.pid())).unwrap();
     let rollup = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
     let rollup = rollup.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024;
     assert!(rollup.abs_diff(number(&report["kernel"]["rss"])) <= 256 << 10, "{rollup}: {report}");
-    assert_eq!(
-        (number(&report["reading"]["descriptors_senseless"]), number(&report["reading"]["tries"])),
-        (0, 1)
-    );
-    assert!(
-        number(&report["page_tables"]) > 0
-            && number(&report["peak_rss"]) >= number(&report["kernel"]["rss"])
-    );
+    assert_eq!(report["reading"]["descriptors_senseless"], 0);
+    assert_eq!(report["reading"]["tries"], 1);
+    assert!(number(&report["page_tables"]) > 0);
+    assert!(number(&report["peak_rss"]) >= number(&report["kernel"]["rss"]));
 }
 
 #[test]
@@ -214,9 +197,8 @@ fn mappings_of_the_program_between_the_allocator_s_are_not_taken_for_its() {
     assert!(mapped > 32 << 20, "{}", target.own);
     let report = target.report();
     let anonymous = number(&report["resident"]["anonymous"]);
-    let rest = report["resident"]["unaccounted"].as_i64().unwrap();
     // A few of these are in granules that the allocator has.
-    assert!(anonymous > mapped - (8 << 20) && rest.abs() < 8 << 20, "{report}");
+    assert!(anonymous > mapped - (8 << 20) && unaccounted(&report) < 8 << 20, "{report}");
 }
 
 #[test]
@@ -225,11 +207,9 @@ fn each_thread_has_its_own() {
     let target = start_known(directory.path());
     let report = target.report();
     let of = |number: &Value| {
-        let threads = report["threads"].as_array().unwrap();
-        threads
-            .iter()
-            .find(|thread| thread["thread"] == *number)
-            .unwrap_or_else(|| panic!("{number}: {report}"))
+        let mut threads = report["threads"].as_array().unwrap().iter();
+        let found = threads.find(|thread| thread["thread"] == *number);
+        found.unwrap_or_else(|| panic!("{number}: {report}"))
     };
     let (main, worker) = (of(&target.own["pid"]), of(&target.own["worker"]));
     assert!(number(&main["live_bytes"]) >= number(&target.own["pin"]), "{main}");
@@ -265,8 +245,7 @@ fn the_number_of_an_npx_stands_for_the_program_that_toft_runs() {
     let directory = directory();
     let program = compile(directory.path(), "target", PROGRAM, &["-pthread"]);
     let npm = directory.path().join("npm exec toft");
-    // Another process copies it: see `common::file`.
-    assert!(Command::new("cp").arg("/bin/sh").arg(&npm).status().unwrap().success());
+    copy("/bin/sh", &npm);
     let run = format!("{} run -- {}; :", env!("CARGO_BIN_EXE_toft"), program.display());
     let target = start_by(Command::new(&npm).args(["-c", &run]));
     let pid = target.command.pid();
@@ -299,15 +278,12 @@ fn what_compaction_shares_is_a_line_of_its_own() {
     let all = free + number(&target.library["live_bytes"]) + saved;
     assert!(all.abs_diff(40_000 * 256) < 256 << 10, "{all}");
 
-    let terms = report["resident"].as_object().unwrap();
-    let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
-    assert_eq!(sum, report["kernel"]["rss"].as_i64().unwrap());
-    assert!(terms["unaccounted"].as_i64().unwrap().abs() <= 64 << 10, "{report}");
+    assert!(unaccounted(&report) <= 64 << 10, "{report}");
     // Everything was touched at its own address, so the kernel counts each page as often as it is
     // shown.
     let ours = &report["kernel_of_toft"];
     let twice = number(&ours["rss"]) - number(&ours["pss"]);
-    let lent = number(&terms["lent"]);
+    let lent = number(&report["resident"]["lent"]);
     assert!(twice > 2 << 20 && lent.abs_diff(twice) < twice / 8, "{lent}, {twice}: {report}");
     let of_thread = &report["threads"][0]["resident"];
     assert_eq!(number(&of_thread["lent"]), lent);
@@ -344,7 +320,7 @@ fn the_quarantine_of_the_secure_build_is_a_line_of_its_own() {
     assert!(waits > 0, "{report}");
     let page = target.page();
     assert!(!page.contains("shared by compaction"), "{page}");
-    assert!(page.contains("quarantine ") && page.contains("reserved slots "), "{page}");
+    assert_contains(&page, &["quarantine ", "reserved slots "]);
     // As the line says.
     succeeds(&["purge", &target.pid()]);
     let after = target.report();
@@ -384,17 +360,9 @@ fn a_target_that_runs_is_read_and_its_changes_are_told() {
     while changed == 0 && processor_ticks(&target.pid()) < begin + 3_000 {
         let report = target.report();
         changed += number(&report["reading"]["descriptors_changed"]);
-        let sum: i64 = report["resident"]
-            .as_object()
-            .unwrap()
-            .values()
-            .map(|term| term.as_i64().unwrap())
-            .sum();
-        assert_eq!(sum, report["kernel"]["rss"].as_i64().unwrap());
-        let left = report["resident"]["unaccounted"].as_i64().unwrap().unsigned_abs();
         let reading = &report["reading"];
         let rss = number(&reading["rss_before"]).max(number(&reading["rss_after"]));
-        assert!(left < rss / 2, "{report}");
+        assert!(unaccounted(&report) < rss / 2, "{report}");
         assert!(number(&report["live_blocks"]) > 0);
     }
     assert!(changed > 0, "nothing ever changed");
@@ -434,15 +402,15 @@ fn a_process_of_somebody_else_is_refused_with_the_way_out() {
     // As user 65534, by a copy that this user can reach.
     let copied = directory.path().join("toft");
     copy(env!("CARGO_BIN_EXE_toft"), &copied);
-    Command::new("chmod").arg("755").arg(directory.path()).arg(&copied).status().unwrap();
-    let output = Command::new(&copied).args(["rss", &pid]).uid(65534).gid(65534).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    let report = message(&output);
-    assert!(
-        report.contains(&format!("may not look into process {pid}: it belongs to another user")),
-        "{report}"
+    tool(Command::new("chmod").arg("755").arg(directory.path()).arg(&copied));
+    let output = ends_with(
+        125,
+        Command::new(&copied).args(["rss", &pid]).uid(65534).gid(65534).output().unwrap(),
     );
-    assert!(report.contains(&format!("`sudo toft rss {pid}` may")), "{report}");
+    let why = message(&output);
+    let expected = format!("may not look into process {pid}: it belongs to another user");
+    assert!(why.contains(&expected), "{why}");
+    assert!(why.contains(&format!("`sudo toft rss {pid}` may")), "{why}");
 }
 
 /// Anchors that are planted in programs without Toft: of another version, before anything was

@@ -236,12 +236,8 @@ fn from_outside_every_form_has_the_stacks_apart() {
     // In pprof's own hands.
     let proto = directory.path().join("heap.pb.gz");
     succeeds(&["report", text(&file), "-o", text(&proto)]);
-    let go = |words: &[&str]| {
-        let output = Command::new("go").args(["tool", "pprof"]).args(words).arg(&proto).output();
-        let output = output.expect("the tests need go");
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output)
-    };
+    let go =
+        |words: &[&str]| tool(Command::new("go").args(["tool", "pprof"]).args(words).arg(&proto));
     let traces = go(&["-traces", "-sample_index=sampled_inuse_objects"]);
     let words = traces.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("1000 leaf middle main"), "{traces}");

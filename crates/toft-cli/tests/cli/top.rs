@@ -104,10 +104,7 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     let mut target = start(directory.path());
     let mut terminal = Terminal::start(&target.pid);
     let first = terminal.wait("live first", |text| begins(text, ["resting", "small", "growing"]));
-    assert!(
-        first.contains(&format!("{} (target)", target.pid)) && first.contains("RSS "),
-        "{first}"
-    );
+    assert_contains(&first, &[&format!("{} (target)", target.pid), "RSS "]);
     assert!(
         first.contains("x live)") && first.contains("1 threads") || first.contains("2 threads"),
         "{first}"
@@ -140,7 +137,7 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
         .wait("filtered", |text| sites(text) == ["resting"] && text.contains("/rest (Esc: all)"));
     terminal.press("\r");
     let inside = terminal.wait("inside", |text| text.contains("partition"));
-    assert!(inside.contains("target+0x") && inside.contains("1 000"), "{inside}");
+    assert_contains(&inside, &["target+0x", "1 000"]);
     terminal.press("\x1b");
     terminal.wait("back", |text| !text.contains("partition") && sites(text) == ["resting"]);
     terminal.press("\x1b");

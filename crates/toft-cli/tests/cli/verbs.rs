@@ -60,10 +60,7 @@ fn bad_values_and_unknown_names_are_flagged() {
     assert_eq!(all["unknown"][0]["name"], "TOFT_PARTITION");
     assert_eq!(all["unknown"][0]["nearest"], "TOFT_PARTITIONS");
     let page = stdout(&toft().env("TOFT_PARTITION", "4").arg("options").output().unwrap());
-    assert!(
-        page.contains("unknown option TOFT_PARTITION; did you mean TOFT_PARTITIONS?"),
-        "{page}"
-    );
+    assert_contains(&page, &["unknown option TOFT_PARTITION; did you mean TOFT_PARTITIONS?"]);
 }
 
 #[test]

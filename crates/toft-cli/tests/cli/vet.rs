@@ -26,8 +26,7 @@ fn kinds(program: &str) -> (Vec<String>, Value) {
 /// Asserts that the target is refused with exactly this line, and that it did not run.
 #[track_caller]
 fn assert_refused(program: &str, line: &str) {
-    let output = run(&[], &[program]);
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    let output = ends_with(125, run(&[], &[program]));
     assert_eq!(
         message(&output),
         format!("toft: {program} {line}; not started (--force starts it anyway)")
@@ -68,8 +67,7 @@ fn what_cannot_be_executed_is_126() {
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(126), ""));
         assert_eq!(message(&output), format!("toft: {}: {why}", program.display()));
     }
-    let output = run(&[], &[text(&noise)]);
-    assert_eq!(output.status.code(), Some(126));
+    let output = ends_with(126, run(&[], &[text(&noise)]));
     assert_eq!(
         message(&output),
         format!("toft: {} is neither an ELF program nor a script", noise.display())
@@ -85,7 +83,7 @@ fn the_search_passes_over_what_cannot_be_executed() {
     let output = run(&["--env", &path], &["thing"]);
     assert_eq!(stdout(&output), "second\n", "{}", stderr(&output));
     let only = format!("PATH={}", text(first.path()));
-    assert_eq!(run(&["--env", &only], &["thing"]).status.code(), Some(126));
+    ends_with(126, run(&["--env", &only], &["thing"]));
 }
 
 #[test]
@@ -94,20 +92,14 @@ fn a_script_is_vetted_by_its_interpreter() {
     let fixed = compile(directory.path(), "fixed", NOTHING, &["-static"]);
     let script =
         file(directory.path(), "script", format!("#!{}\n", text(&fixed)).as_bytes(), 0o755);
-    let output = run(&[], &[text(&script)]);
-    assert_eq!(output.status.code(), Some(125));
+    let output = ends_with(125, run(&[], &[text(&script)]));
     assert!(
         message(&output).starts_with(&format!("toft: {} is statically linked", fixed.display()))
     );
 
     let lost = file(directory.path(), "lost", b"#!/no/such/interpreter -x\n", 0o755);
-    let output = run(&[], &[text(&lost)]);
-    assert_eq!(output.status.code(), Some(127));
-    assert!(
-        message(&output).contains("its interpreter /no/such/interpreter is not there"),
-        "{}",
-        message(&output)
-    );
+    let output = ends_with(127, run(&[], &[text(&lost)]));
+    assert_contains(&message(&output), &["its interpreter /no/such/interpreter is not there"]);
 }
 
 #[test]
@@ -131,11 +123,7 @@ fn a_shell_script_passes_the_library_on_and_says_so() {
     let script = file(directory.path(), "shim", b"#!/bin/sh\nexec cat /proc/self/maps\n", 0o755);
     let output = run(&[], &[text(&script)]);
     assert!(stdout(&output).contains("libtoft"), "{}", stdout(&output));
-    assert!(
-        message(&output).contains("is a shell script: what it starts runs on Toft too"),
-        "{}",
-        message(&output)
-    );
+    assert_contains(&message(&output), &["is a shell script: what it starts runs on Toft too"]);
 
     // As the version managers of Python and Node write theirs; what counts is the program at the
     // end of the chain.
@@ -220,8 +208,7 @@ fn a_program_that_cannot_load_the_library_is_refused() {
         assert_refused(text(&program), line);
     }
     let mixed = compile(place, "mixed", GO, &[]);
-    let output = run(&[], &[text(&mixed)]);
-    assert_eq!(output.status.code(), Some(0));
+    let output = ends_with(0, run(&[], &[text(&mixed)]));
     let line = message(&output);
     let go = "is a Go program: only what its C code allocates comes from Toft";
     assert!(line.contains(go), "{line}");
@@ -264,7 +251,7 @@ fn a_sanitizer_is_found_and_refused() {
     let (found, answer) = kinds(text(&shared));
     assert_eq!(found, ["sanitizer"], "{answer}");
     assert!(answer["findings"][0]["text"].as_str().unwrap().contains("libasan.so"), "{answer}");
-    assert_eq!(run(&[], &[text(&shared)]).status.code(), Some(125));
+    ends_with(125, run(&[], &[text(&shared)]));
 }
 
 /// A whole allocator, so that the program also runs.
@@ -312,11 +299,11 @@ fn allocators_inside_and_beside_are_told() {
         &[text(&library), "-Wl,-rpath,$ORIGIN"],
     );
     assert_eq!(kinds(text(&linked)).0, ["linked-malloc"]);
-    let output = run(&[], &[text(&linked)]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(message(&output).contains(
-        "is linked against another malloc (libjemalloc.so.2): Toft's malloc comes first"
-    ));
+    let output = ends_with(0, run(&[], &[text(&linked)]));
+    assert_contains(
+        &message(&output),
+        &["is linked against another malloc (libjemalloc.so.2): Toft's malloc comes first"],
+    );
 }
 
 #[test]
@@ -324,8 +311,7 @@ fn a_dry_run_starts_nothing() {
     let output = run(&["--dry-run"], &["echo", "ran"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
     assert!(message(&output).ends_with("echo would be started on Toft"));
-    let output = run(&["--dry-run", "--json"], &["toft-no-such-program"]);
-    assert_eq!(output.status.code(), Some(127));
+    let output = ends_with(127, run(&["--dry-run", "--json"], &["toft-no-such-program"]));
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(
         (&answer["starts"], &answer["findings"][0]["kind"]),

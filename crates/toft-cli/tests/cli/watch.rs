@@ -90,8 +90,7 @@ fn what_ends_between_two_looks_of_one_answer_is_told() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     kill(&mut target, true);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    let output = ends_with(125, child.wait_with_output().unwrap());
     assert_eq!(message(&output), format!("toft: process {pid} has ended"));
 }
 

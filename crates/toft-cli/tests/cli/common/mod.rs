@@ -58,12 +58,25 @@ pub fn message(output: &Output) -> String {
     lines[0].to_owned()
 }
 
+/// What a command printed, which must have ended with this status.
+#[track_caller]
+pub fn ends_with(status: i32, output: Output) -> Output {
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    output
+}
+
+/// `toft WORDS`, which must end with this status.
+#[track_caller]
+pub fn toft_ends_with(status: i32, words: &[&str]) -> Output {
+    let output = toft().args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+    output
+}
+
 /// `toft WORDS`, which must succeed.
 #[track_caller]
 pub fn succeeds(words: &[&str]) -> Output {
-    let output = toft().args(words).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
-    output
+    toft_ends_with(0, words)
 }
 
 /// The object that `toft WORDS` prints.
@@ -75,9 +88,15 @@ pub fn object(words: &[&str]) -> Value {
 /// The only message of `toft WORDS`, which must end with status 125.
 #[track_caller]
 pub fn refused(words: &[&str]) -> String {
-    let output = toft().args(words).output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-    message(&output)
+    message(&toft_ends_with(125, words))
+}
+
+/// That a text has all of these in it.
+#[track_caller]
+pub fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
 }
 
 #[track_caller]
@@ -196,14 +215,25 @@ pub fn directory() -> TempDir {
 /// Compiles a C program in `directory`.
 #[track_caller]
 pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let file = directory.join(format!("{name}.c"));
-    let program = directory.join(name);
-    fs::write(&file, source).unwrap();
-    let compiler =
-        Command::new("gcc").args(["-O0", "-g", "-o"]).arg(&program).arg(&file).args(flags).output();
-    let compiler = compiler.expect("the tests need gcc");
-    assert!(compiler.status.success(), "{}", stderr(&compiler));
+    let source = file(directory, &format!("{name}.c"), source.as_bytes(), 0o644);
+    build(&source, name, &[&["gcc", "-O0", "-g"], flags].concat())
+}
+
+/// Builds a program beside its source with a compiler and its flags.
+#[track_caller]
+pub fn build(source: &Path, name: &str, compiler: &[&str]) -> PathBuf {
+    let program = source.with_file_name(name);
+    let mut command = Command::new(compiler[0]);
+    tool(command.arg("-o").arg(&program).arg(source).args(&compiler[1..]));
     program
+}
+
+/// What a tool that the tests need printed. It must succeed.
+#[track_caller]
+pub fn tool(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("the tests need {command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+    stdout(&output)
 }
 
 /// A file with these contents and permissions. Another process writes it: while a test beside this
@@ -221,7 +251,7 @@ pub fn file(directory: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf
 
 /// A copy of an executable, made by another process for the same reason.
 pub fn copy(from: &str, to: &Path) {
-    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+    tool(Command::new("cp").arg(from).arg(to));
 }
 
 pub fn text(path: &Path) -> &str {
@@ -238,7 +268,6 @@ pub fn in_terminal(place: &Path, words: &[&str], columns: u16) -> String {
     script.args(["-qec", &line, "/dev/null"]).current_dir(place);
     script.env("SHELL", "/bin/sh").env("TERM", "dumb").env_remove("COLUMNS");
     script.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    let output =
-        script.stdin(Stdio::null()).output().expect("the tests need script, of util-linux");
-    stdout(&output).replace('\r', "")
+    let output = script.stdin(Stdio::null()).output();
+    stdout(&output.expect("the tests need script, of util-linux")).replace('\r', "")
 }
