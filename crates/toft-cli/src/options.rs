@@ -187,25 +187,10 @@ fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
 fn nearest(name: &str) -> Option<&'static str> {
     TABLE
         .iter()
-        .map(|option| (distance(name, option.name), option.name))
+        .map(|option| (strsim::levenshtein(name, option.name), option.name))
         .min()
         .filter(|(changes, _)| *changes <= 3)
         .map(|(_, name)| name)
-}
-
-/// How many letters to insert, remove or exchange.
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut above[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = above[j + 1];
-            above[j + 1] = change.min(above[j] + 1).min(diagonal + 1);
-        }
-    }
-    above[b.len()]
 }
 
 #[cfg(test)]
@@ -216,6 +201,5 @@ mod tests {
     fn misspelt_names_find_their_option() {
         assert_eq!(nearest("TOFT_PARTITION"), Some("TOFT_PARTITIONS"));
         assert_eq!(nearest("TOFT_SOMETHING_ELSE"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -137,46 +137,34 @@ impl Stats {
         let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
         page += &format!("\n{}  {}, {}\n", style.strong(&program), version, self.ended.words());
         let mut line = |name: &str, cells: &[String]| row(&mut page, style, name, cells);
-        line(
-            "time",
-            &[
-                format!("{} wall", style::duration(self.wall)),
-                format!("{} user", style::duration(self.usage.user.as_secs_f64())),
-                format!("{} system", style::duration(self.usage.system.as_secs_f64())),
-            ],
-        );
-        let mut memory = vec![format!("{} max RSS", style::bytes(self.usage.max_rss))];
+        let count = |name, what| format!("{} {what}", style::count(self.number(name)));
+        let bytes = |name, what| format!("{} {what}", style::bytes(self.number(name)));
+        let time = |seconds, what| format!("{} {what}", style::duration(seconds));
+        let usage = &self.usage;
+        let (user, system) = (usage.user.as_secs_f64(), usage.system.as_secs_f64());
+        line("time", &[time(self.wall, "wall"), time(user, "user"), time(system, "system")]);
+        let mut memory = vec![format!("{} max RSS", style::bytes(usage.max_rss))];
         if self.heap.is_some() {
-            memory.push(format!("{} peak", style::bytes(self.number("peak_bytes"))));
-            memory.push(format!("{} live at exit", style::bytes(self.number("live_bytes"))));
+            memory.push(bytes("peak_bytes", "peak"));
+            memory.push(bytes("live_bytes", "live at exit"));
         }
         line("memory", &memory);
-        line(
-            "faults",
-            &[
-                format!("{} minor", style::count(self.usage.minor_faults)),
-                format!("{} major", style::count(self.usage.major_faults)),
-            ],
-        );
+        let minor = format!("{} minor", style::count(usage.minor_faults));
+        line("faults", &[minor, format!("{} major", style::count(usage.major_faults))]);
         if self.heap.is_none() {
             line("heap", &[style.bad(self.silence())]);
             return page;
         }
-        line(
-            "blocks",
-            &[
-                format!("{} allocated", style::count(self.number("allocations"))),
-                format!("{}/s", style::count(self.rate().round() as u64)),
-                format!("{} live at exit", style::count(self.number("live_blocks"))),
-            ],
-        );
+        let rate = format!("{}/s", style::count(self.rate().round() as u64));
+        let live = count("live_blocks", "live at exit");
+        line("blocks", &[count("allocations", "allocated"), rate, live]);
         line(
             "heap",
             &[
-                format!("{} slabs", style::count(self.number("slabs"))),
-                format!("{} mapped", style::bytes(self.number("mapped_bytes"))),
-                format!("{} metadata", style::bytes(self.number("metadata_bytes"))),
-                format!("{} partitions", self.number("partitions")),
+                count("slabs", "slabs"),
+                bytes("mapped_bytes", "mapped"),
+                bytes("metadata_bytes", "metadata"),
+                count("partitions", "partitions"),
             ],
         );
         if self.number("own_sites") + self.number("grouped_sites") != 0 {
@@ -184,42 +172,25 @@ impl Stats {
                 0 => "none shared".to_owned(),
                 n => style.bad(&format!("{} later ones share one", style::count(n))),
             };
-            let own = style::count(self.number("own_sites"));
-            let mut parts = vec![format!("{own} with their own partition"), merged];
+            let mut parts = vec![count("own_sites", "with their own partition"), merged];
             if self.number("found_wrappers") != 0 {
-                let found = style::count(self.number("found_wrappers"));
-                // What they have handed out until then is still told as theirs.
-                parts.push(format!("{found} found in wrappers of malloc"));
+                // What they have handed out until then still counts as theirs.
+                parts.push(count("found_wrappers", "found in wrappers of malloc"));
             }
             if self.number("grouped_sites") != 0 {
-                let grouped = style::count(self.number("grouped_sites"));
-                parts.push(format!("{grouped} share one, as hinted"));
+                parts.push(count("grouped_sites", "share one, as hinted"));
             }
             line("sites", &parts);
         }
         line("threads", &[self.number("threads").to_string()]);
-        line(
-            "guards",
-            &[format!(
-                "{} of address space, not resident",
-                style::bytes(self.number("guard_bytes"))
-            )],
-        );
+        line("guards", &[bytes("guard_bytes", "of address space, not resident")]);
         if self.number("permanently_freed_blocks") != 0 {
-            line(
-                "freed",
-                &[
-                    format!(
-                        "{} permanently",
-                        style::count(self.number("permanently_freed_blocks"))
-                    ),
-                    style::bytes(self.number("permanently_freed_bytes")),
-                ],
-            );
+            let size = style::bytes(self.number("permanently_freed_bytes"));
+            line("freed", &[count("permanently_freed_blocks", "permanently"), size]);
         }
         let misuse = match self.number("misuse") {
             0 => style.good("none"),
-            n => style.bad(&format!("{} bad calls, reported above", style::count(n))),
+            _ => style.bad(&count("misuse", "bad calls, reported above")),
         };
         line("misuse", &[misuse]);
         self.resident_table(&mut page, style);
@@ -228,8 +199,8 @@ impl Stats {
         page
     }
 
-    /// What was resident when the program ended, in the form of `toft rss`. What a resident byte of
-    /// a slab was is not told apart here: only `toft rss` does so, while the program runs.
+    /// What was resident when the program ended, in the form of `toft rss`. The uses
+    /// of slabs are not separated here: only `toft rss` does so, while the program runs.
     fn resident_table(&self, page: &mut String, style: Style) {
         let Some(resident) = self.heap.as_ref().map(|heap| &heap["resident"]) else { return };
         let of = |name: &str| resident[name].as_u64().unwrap_or(0);
@@ -394,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_from_the_wait_status() {
+    fn the_wait_status_says_how_it_ended() {
         assert_eq!(Ended::of(3 << 8), Ended::Exit(3));
         assert_eq!(Ended::of(libc::SIGABRT), Ended::Signal(libc::SIGABRT));
         assert_eq!(Ended::Signal(libc::SIGABRT).words(), "killed by SIGABRT");
