@@ -100,7 +100,7 @@ impl Library {
                 path.display()
             ));
         }
-        // Who names one knows who shall load it.
+        // The caller is responsible for the permissions of a named library.
         Ok(Library { path, origin: "named by --library", reached: true, _held: None })
     }
 

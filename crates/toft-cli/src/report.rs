@@ -3,7 +3,7 @@
 //!
 //! `launch` feeds it bytes as they come, `run` and `stats` read the result. Other processes may
 //! write to the same pipe (a forked child inherits the library, and under `--children` every
-//! program has it), so lines are told apart by pid.
+//! program has it), so lines are distinguished by pid.
 
 use serde_json::Value;
 use toft_profile::Mapping;
@@ -13,9 +13,9 @@ pub struct Report {
     pid: i32,
     partial: Vec<u8>,
     taking_maps: bool,
-    /// The library's version, once the target itself said that it is there.
+    /// The library's version, once the target itself has reported it.
     pub ready: Option<String>,
-    /// Other processes that said so.
+    /// Other processes that have reported it.
     pub ready_elsewhere: u64,
     /// The statistics of the target itself.
     pub heap: Option<Value>,

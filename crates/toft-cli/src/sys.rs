@@ -79,8 +79,8 @@ static PIPE_IGNORED_AT_START: AtomicBool = AtomicBool::new(false);
 /// caller meant for it.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = {
-    extern "C" fn look() {
+static RECORD_SIGPIPE: extern "C" fn() = {
+    extern "C" fn record() {
         let mut now = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: with no new action given, sigaction only writes the present one to the local,
         // which was zeroed.
@@ -90,7 +90,7 @@ static LOOK_AT_SIGPIPE: extern "C" fn() = {
         };
         PIPE_IGNORED_AT_START.store(ignored, Ordering::Relaxed);
     }
-    look
+    record
 };
 
 pub fn pipe_ignored_at_start() -> bool {

@@ -36,11 +36,11 @@ pub struct HintModule {
 }
 
 /// What stands in the file where the profiles do not show for certain which call site had what: a
-/// later reader of the file has not seen what the command said.
+/// later reader of the file has not seen the command's message.
 const DOUBT: &str = "# Not certain: in these profiles call sites share partitions, so that what one had may stand at another.\n\
                      # toft run --profile makes a profile that tells them apart.\n";
 
-/// What the next run is told.
+/// The hints for the next run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// The program that the profiles are of.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_of_sites_that_share_are_told() {
+    fn profiles_of_sites_that_share_have_a_note() {
         let mut shared = row("a", 1, 16, 3);
         shared.share = Share::Shared;
         let doubtful = Hints::of(&[profile(vec![shared])], 1);

@@ -20,11 +20,11 @@
 //! | `samples.rs` | the stacks of sampled allocations |
 //! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
-//! | `owners.rs` | who owns slabs and what is in them, by thread: [`Owner`] |
+//! | `owners.rs` | slabs and their memory by owner thread: [`Owner`] |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `figures.rs` | what there is of everything, [`Figures`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
-//! | `profile/` | who has how much live memory, by call site: [`Profile`] |
+//! | `profile/` | live memory by call site: [`Profile`] |
 //! | `hints.rs` | what the next run can make of that: [`Hints`] |
 //! | `format/` | a profile in the forms that other programs and people read |
 //! | `error.rs` | why a process cannot be explained, in words |

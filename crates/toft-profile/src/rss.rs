@@ -122,8 +122,8 @@ impl Rss {
         best.ok_or(Error::Ended(process.pid()))
     }
 
-    /// What is not told apart: what the kernel counts and the rest does not say, or the other way
-    /// round, because it has changed between two looks.
+    /// Returns the unaccounted bytes: those that the kernel counts and no term does. Negative if
+    /// memory was freed between the two readings.
     pub fn remainder(&self) -> i64 {
         self.counts.rss as i64 - (self.account.resident() + self.others.sum()) as i64
     }

@@ -180,8 +180,8 @@ impl<'a> Slab<'a> {
         Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)
     }
 
-    /// A number of four or eight bytes at an offset of the descriptor, for who knows what stands
-    /// there in this very version; zero outside of it.
+    /// A number of four or eight bytes at an offset of the descriptor, for callers that know
+    /// the layout of this version; zero outside of it.
     pub fn number(&self, offset: usize, bytes: usize) -> u64 {
         let word = self.word(offset as u64);
         if bytes == 4 { word & u64::from(u32::MAX) } else { word }
@@ -289,7 +289,7 @@ impl Tables {
     }
 
     /// Hands every slab to `each`, read once and without its pages: that is several times faster,
-    /// and what changes meanwhile is not told.
+    /// but does not count changes during the read.
     pub fn for_each_descriptor(
         &self,
         memory: &impl Memory,

@@ -33,12 +33,12 @@ pub fn write(
     let mut next = Instant::now() + every;
     loop {
         // In short steps, so that old figures do not stay for long.
-        while Instant::now() < next && source.is_there() {
+        while Instant::now() < next && source.is_running() {
             sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200)));
         }
         next += every;
         // After an interrupt the process can still be read.
-        let text = if source.is_there() { source.text() } else { Err(source.why_not()) };
+        let text = if source.is_running() { source.text() } else { Err(source.end_reason()) };
         match text {
             Ok(text) => replace(path, &text)?,
             Err(error) => {
@@ -46,7 +46,7 @@ pub fn write(
                 if gone {
                     let _ = fs::remove_file(path);
                 }
-                if source.is_there() {
+                if source.is_running() {
                     return Err(error);
                 }
                 let gone = if gone {
@@ -54,7 +54,7 @@ pub fn write(
                 } else {
                     String::new()
                 };
-                message(&format!("{}{gone}", source.why_not()));
+                message(&format!("{}{gone}", source.end_reason()));
                 return Ok(());
             }
         }

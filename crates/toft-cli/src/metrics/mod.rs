@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::verb::{End, Failure, SymbolFolders, USAGE, print};
-use listen::Place;
+use listen::Endpoint;
 use source::Source;
 
 const HELP: &str = "\
@@ -52,8 +52,8 @@ pub struct Metrics {
     #[arg(long, value_name = "SECONDS", value_parser = crate::verb::seconds, requires = "output")]
     every: Option<f64>,
     /// Serve HTTP at a Unix socket (a file name) or at a loopback address
-    #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Place::parse)]
-    listen: Option<Place>,
+    #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Endpoint::parse)]
+    listen: Option<Endpoint>,
     /// Number of call sites listed separately; the others are summed up
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     top: u16,
@@ -75,7 +75,7 @@ pub struct Metrics {
 }
 
 pub fn metrics(args: &Metrics) -> End {
-    if let Some(Place::Address(address)) = &args.listen
+    if let Some(Endpoint::Address(address)) = &args.listen
         && !address.ip().is_loopback()
         && !args.expose
     {
@@ -96,14 +96,14 @@ pub fn metrics(args: &Metrics) -> End {
     }
     let first = source.text()?;
     if !is_once {
-        interrupt::expect();
+        interrupt::catch();
     }
     match (&args.output, &args.listen) {
         (Some(path), _) => {
             let every = args.every.map(Duration::from_secs_f64);
             file::write(path, first, every, &mut source)?;
         }
-        (None, Some(place)) => listen::answer(place, &mut source)?,
+        (None, Some(endpoint)) => listen::serve(endpoint, &mut source)?,
         (None, None) => print(first)?,
     }
     Ok(0)

@@ -27,7 +27,7 @@ struct Target {
     names: Names,
 }
 
-struct Look {
+struct Reading {
     profile: Profile,
     figures: Figures,
     seconds: f64,
@@ -46,7 +46,7 @@ impl<'a> Source<'a> {
         numbers.sort_unstable();
         numbers.dedup();
         let mut source = Source { pids: numbers, pattern, known: HashMap::new(), top, symbols };
-        pids.iter().for_each(|&pid| source.know(pid));
+        pids.iter().for_each(|&pid| source.add(pid));
         source
     }
 
@@ -59,21 +59,21 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn know(&mut self, pid: i32) {
+    fn add(&mut self, pid: i32) {
         let target = || Target { process: Watched::of(pid), names: self.symbols.names_of(pid) };
         self.known.entry(pid).or_insert_with(target);
     }
 
     /// Whether to go on: no interrupt came, and a process that is the only one is still there.
-    pub fn is_there(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         let ended =
             |pid: i32| self.known.get(&pid).is_some_and(|target| target.process.has_ended());
-        !interrupt::came() && !self.single().is_some_and(ended)
+        !interrupt::arrived() && !self.single().is_some_and(ended)
     }
 
-    pub fn why_not(&self) -> String {
+    pub fn end_reason(&self) -> String {
         match self.single().and_then(|pid| self.known.get(&pid)) {
-            Some(target) if !interrupt::came() => target.process.ended(),
+            Some(target) if !interrupt::arrived() => target.process.ended(),
             _ => "interrupted".into(),
         }
     }
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
         // Another process may have the number of one that has ended.
         let named = &self.pids;
         self.known.retain(|pid, target| named.contains(pid) || !target.process.has_ended());
-        matching.iter().for_each(|&pid| self.know(pid));
+        matching.iter().for_each(|&pid| self.add(pid));
         let ended = |pid: &i32| self.known[pid].process.has_ended();
         let mut present: Vec<i32> = self.pids.iter().copied().filter(|pid| !ended(pid)).collect();
         present.extend(matching);
@@ -93,39 +93,39 @@ impl<'a> Source<'a> {
         present
     }
 
-    fn look(&mut self, pid: i32) -> Result<Look, String> {
+    fn read(&mut self, pid: i32) -> Result<Reading, String> {
         let Some(target) = self.known.get_mut(&pid) else {
             return Err(Error::Ended(pid).to_string());
         };
-        let read = || -> Result<Look, Error> {
+        let scan = || -> Result<Reading, Error> {
             let start = Instant::now();
             let (mut profile, figures) = take_with_figures(&Process::open(pid)?)?;
             (profile.name, profile.resident) = Kernel::name_and_resident(pid)?;
-            Ok(Look { profile, figures, seconds: start.elapsed().as_secs_f64() })
+            Ok(Reading { profile, figures, seconds: start.elapsed().as_secs_f64() })
         };
         if target.process.has_ended() {
             return Err(target.process.ended());
         }
-        let mut look = read().map_err(|error| target.process.explain(&error))?;
-        target.names.give(&mut look.profile);
-        Ok(look)
+        let mut reading = scan().map_err(|error| target.process.explain(&error))?;
+        target.names.give(&mut reading.profile);
+        Ok(reading)
     }
 
     /// Every process that can be read. All whose numbers were given must be, the first time.
-    fn looks(&mut self) -> Vec<(i32, Look)> {
+    fn read_all(&mut self) -> Vec<(i32, Reading)> {
         let present = self.present();
-        present.into_iter().filter_map(|pid| Some((pid, self.look(pid).ok()?))).collect()
+        present.into_iter().filter_map(|pid| Some((pid, self.read(pid).ok()?))).collect()
     }
 
     /// The reason why there is nothing to read yet: a number that is no process on Toft, or a name
     /// that no such process has.
     pub fn check(&mut self) -> Result<(), String> {
         for pid in self.pids.clone() {
-            self.look(pid)?;
+            self.read(pid)?;
         }
         let pattern = self.pattern.filter(|_| self.pids.is_empty());
         if let Some(pattern) = pattern
-            && self.looks().is_empty()
+            && self.read_all().is_empty()
         {
             return Err(format!(
                 "no process that can be read and runs on Toft is called {pattern}"
@@ -137,17 +137,17 @@ impl<'a> Source<'a> {
     /// The figures as Prometheus reads them.
     pub fn text(&mut self) -> Result<String, String> {
         let top = self.top;
-        let page = |Look { profile, figures, seconds }: &Look| {
+        let page = |Reading { profile, figures, seconds }: &Reading| {
             prometheus(&Scrape { profile, figures, top, seconds: *seconds })
         };
         if let Some(pid) = self.single() {
-            return self.look(pid).map(|look| page(&look));
+            return self.read(pid).map(|reading| page(&reading));
         }
-        let looks = self.looks();
-        let pages = looks.iter().map(|(pid, look)| OfProcess {
+        let readings = self.read_all();
+        let pages = readings.iter().map(|(pid, reading)| OfProcess {
             pid: *pid,
-            name: look.profile.name.clone(),
-            page: page(look),
+            name: reading.profile.name.clone(),
+            page: page(reading),
         });
         Ok(together(&pages.collect::<Vec<_>>()))
     }
@@ -156,10 +156,11 @@ impl<'a> Source<'a> {
     pub fn object(&mut self) -> Result<Value, String> {
         let top = self.top;
         match self.single() {
-            Some(pid) => self.look(pid).map(|look| object(&look, top)),
+            Some(pid) => self.read(pid).map(|reading| object(&reading, top)),
             None => {
-                let looks = self.looks();
-                let all: Vec<_> = looks.iter().map(|(_, look)| object(look, top)).collect();
+                let readings = self.read_all();
+                let all: Vec<_> =
+                    readings.iter().map(|(_, reading)| object(reading, top)).collect();
                 Ok(json!({ "processes": all }))
             }
         }
@@ -179,7 +180,7 @@ impl<'a> Source<'a> {
                 return Err(format!("say which process, as in ?pid=1234: {}", all.join(", ")));
             }
         };
-        let profile = self.look(pid)?.profile;
+        let profile = self.read(pid)?.profile;
         if stacks && profile.sampled.is_none() {
             return Err(NO_STACKS.into());
         }
@@ -217,8 +218,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-fn object(look: &Look, top: usize) -> Value {
-    let Look { profile, figures, seconds } = look;
+fn object(reading: &Reading, top: usize) -> Value {
+    let Reading { profile, figures, seconds } = reading;
     let places = profile.by_place();
     let sites = places.iter().take(top).map(|row| {
         json!({ "site": row.location.place(), "file": row.location.module, "bytes": row.bytes, "blocks": row.objects })

@@ -42,7 +42,7 @@ pub struct AtExit {
 }
 
 impl AtExit {
-    /// Looks whether there can be such a file; one that is there goes.
+    /// Checks that the file can be written, and removes an earlier one.
     pub fn new(path: &Path, many: bool) -> Result<AtExit, String> {
         let failed = |why: &str| format!("cannot write a profile to {}: {why}", path.display());
         let format = Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
@@ -64,7 +64,7 @@ impl AtExit {
         Ok(AtExit { shown: path.to_owned(), whole, format, many })
     }
 
-    /// What the library is to be told.
+    /// The variables for the library.
     pub fn variable(&self) -> OsString {
         let mut name = self.whole.clone().into_os_string();
         if self.many && !self.has_number() {

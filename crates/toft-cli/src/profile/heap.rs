@@ -1,4 +1,4 @@
-//! `toft heap`: who has how much of a running process's memory, or of a core file's.
+//! `toft heap`: live memory of a running process or of a core file, by call site.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -21,7 +21,7 @@ pub struct Owned {
     owners: Vec<Owner>,
     /// Live bytes by heap that growth is counted from: none for a heap that was not there.
     first: HashMap<usize, u64>,
-    place: usize,
+    selected: usize,
 }
 
 impl Owned {
@@ -39,9 +39,9 @@ impl Owned {
             self.owners.iter().map(|owner| (owner.heap.heap, owner.heap.live_bytes)).collect();
     }
 
-    pub fn step(&mut self, lines: isize) {
+    pub fn move_selection(&mut self, lines: isize) {
         let last = self.owners.len().saturating_sub(1);
-        self.place = self.place.min(last).saturating_add_signed(lines).min(last);
+        self.selected = self.selected.min(last).saturating_add_signed(lines).min(last);
     }
 
     pub fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -61,7 +61,7 @@ impl Owned {
         let heads = ["live", "growth", "free (RSS)", "uncollected", "blocks"].map(str::to_owned);
         let heads = cells(heads, &columns, "thread".into());
         let table = table(heads, lines, columns.iter().map(|&column| WIDTHS[column]));
-        let mut state = TableState::new().with_selected(Some(self.place));
+        let mut state = TableState::new().with_selected(Some(self.selected));
         frame.render_stateful_widget(table, area, &mut state);
     }
 }

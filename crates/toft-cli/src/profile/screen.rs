@@ -30,10 +30,10 @@ const SORTS: [Sort; 6] =
 pub struct Item {
     row: Row,
     name: String,
-    /// Bytes and blocks that were allocated a second since the last look.
+    /// Bytes and blocks that were allocated a second since the last reading.
     rate: f64,
     calls: f64,
-    /// Seconds that its blocks live on average, by Little's law since the last look.
+    /// Seconds that its blocks live on average, by Little's law since the last reading.
     life: Option<f64>,
     /// Bytes since the beginning.
     growth: i128,
@@ -48,14 +48,14 @@ pub struct Screen {
     /// Bytes that live memory has grown by a second; bytes and blocks that were allocated in it.
     all_rate: [f64; 3],
     sort: Sort,
-    turned: bool,
+    reversed: bool,
     filter: String,
     typing: Option<String>,
-    /// The name of the chosen line, so that it stays chosen when lines move.
-    chosen: Option<String>,
-    /// The site that is looked into.
-    inside: Option<String>,
-    held: bool,
+    /// The name of the selected line, so that it stays selected when lines move.
+    selected: Option<String>,
+    /// The site whose details are shown.
+    opened: Option<String>,
+    paused: bool,
     /// By thread, in place of call sites.
     owned: Option<Owned>,
 }
@@ -69,12 +69,12 @@ impl Screen {
             items: Vec::new(),
             all_rate: [0.0; 3],
             sort: Sort::Live,
-            turned: false,
+            reversed: false,
             filter: String::new(),
             typing: None,
-            chosen: None,
-            inside: None,
-            held: false,
+            selected: None,
+            opened: None,
+            paused: false,
             owned: None,
         };
         screen.list(None);
@@ -82,11 +82,11 @@ impl Screen {
     }
 
     /// Shows threads in place of call sites, or these again.
-    pub fn turn_to_threads(&mut self) {
+    pub fn toggle_threads(&mut self) {
         self.owned = if self.owned.is_some() { None } else { Some(Owned::default()) };
     }
 
-    pub fn wants_owners(&self) -> bool {
+    pub fn shows_threads(&self) -> bool {
         self.owned.is_some()
     }
 
@@ -150,7 +150,7 @@ impl Screen {
             };
             order.then_with(|| b.row.bytes.cmp(&a.row.bytes)).then_with(|| a.name.cmp(&b.name))
         });
-        if self.turned {
+        if self.reversed {
             self.items.reverse();
         }
     }
@@ -166,29 +166,29 @@ impl Screen {
         self.items.iter().filter(fits).collect()
     }
 
-    fn place(&self) -> usize {
+    fn selected_line(&self) -> usize {
         let shown = self.shown();
-        let chosen = self.chosen.as_ref();
-        shown.iter().position(|item| Some(&item.name) == chosen).unwrap_or(0)
+        let selected = self.selected.as_ref();
+        shown.iter().position(|item| Some(&item.name) == selected).unwrap_or(0)
     }
 
     /// Chooses a line further down, or up.
-    pub fn step(&mut self, lines: isize) {
+    pub fn move_selection(&mut self, lines: isize) {
         if let Some(owned) = &mut self.owned {
-            return owned.step(lines);
+            return owned.move_selection(lines);
         }
         let last = self.shown().len().saturating_sub(1);
-        let place = self.place().saturating_add_signed(lines).min(last);
-        self.chosen = self.shown().get(place).map(|item| item.name.clone());
+        let place = self.selected_line().saturating_add_signed(lines).min(last);
+        self.selected = self.shown().get(place).map(|item| item.name.clone());
     }
 
-    /// Looks into the chosen site.
-    pub fn into(&mut self) {
-        if self.wants_owners() {
+    /// Opens the details of the selected site.
+    pub fn open(&mut self) {
+        if self.shows_threads() {
             return;
         }
-        self.inside = self.shown().get(self.place()).map(|item| item.name.clone());
-        self.chosen.clone_from(&self.inside);
+        self.opened = self.shown().get(self.selected_line()).map(|item| item.name.clone());
+        self.selected.clone_from(&self.opened);
     }
 
     /// Leaves the innermost view or the filter; returns true if there was one.
@@ -196,7 +196,7 @@ impl Screen {
         if self.owned.take().is_some() {
             return true;
         }
-        let had = self.inside.take().is_some();
+        let had = self.opened.take().is_some();
         had || !std::mem::take(&mut self.filter).is_empty()
     }
 
@@ -206,8 +206,8 @@ impl Screen {
         self.order();
     }
 
-    pub fn turn(&mut self) {
-        self.turned = !self.turned;
+    pub fn reverse(&mut self) {
+        self.reversed = !self.reversed;
         self.order();
     }
 
@@ -221,16 +221,16 @@ impl Screen {
         self.order();
     }
 
-    /// Nothing changes any more, or again.
-    pub fn hold(&mut self) {
-        self.held = !self.held;
+    /// Stops updates, or continues them.
+    pub fn toggle_pause(&mut self) {
+        self.paused = !self.paused;
     }
 
-    pub fn is_held(&self) -> bool {
-        self.held
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
-    /// Letters go into the filter.
+    /// Starts the input of a filter.
     pub fn begin_typing(&mut self) {
         self.typing = Some(String::new());
     }
@@ -243,12 +243,12 @@ impl Screen {
         self.typing.get_or_insert_default().push(letter);
     }
 
-    pub fn untype(&mut self) {
+    pub fn delete_letter(&mut self) {
         self.typing.get_or_insert_default().pop();
     }
 
-    /// The filter is complete; or it is as it was.
-    pub fn end_typing(&mut self, keep: bool) {
+    /// Applies the typed filter, or discards it.
+    pub fn finish_typing(&mut self, keep: bool) {
         if let Some(typed) = self.typing.take()
             && keep
         {

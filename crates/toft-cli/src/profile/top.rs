@@ -55,7 +55,7 @@ pub fn top(args: &Top) -> End {
     let stop = if args.json {
         lines(args)?
     } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        picture(args)?
+        display(args)?
     } else {
         let pid = args.pid;
         let why =
@@ -134,7 +134,7 @@ fn lines(args: &Top) -> Result<Stop, String> {
     Ok(Stop::Asked)
 }
 
-fn picture(args: &Top) -> Result<Stop, String> {
+fn display(args: &Top) -> Result<Stop, String> {
     let mut scanner = Scanner::of(args);
     // Before the terminal is taken, so that an error is printed as everywhere.
     let mut screen = Screen::new(scanner.scan()?, threads(args.pid));
@@ -157,8 +157,8 @@ fn watch(
     let mut left = args.count.unwrap_or(u64::MAX);
     loop {
         terminal.draw(|frame| draw(frame, screen)).map_err(failed)?;
-        let patience = next.saturating_duration_since(Instant::now());
-        if event::poll(patience).map_err(failed)? {
+        let timeout = next.saturating_duration_since(Instant::now());
+        if event::poll(timeout).map_err(failed)? {
             if let Event::Key(key) = event::read().map_err(failed)?
                 && key.kind == KeyEventKind::Press
             {
@@ -182,7 +182,7 @@ fn watch(
         if left == 0 {
             return Ok(Stop::Asked);
         }
-        if !screen.is_held() {
+        if !screen.is_paused() {
             let Some(now) = scanner.scan_again()? else { return Ok(scanner.ended()) };
             let seconds = scanned.elapsed().as_secs_f64();
             scanned = Instant::now();
@@ -196,7 +196,7 @@ fn watch(
 
 /// Which thread owns what, where that is shown.
 fn scan_threads(pid: i32, screen: &mut Screen) -> Result<(), String> {
-    if screen.wants_owners() {
+    if screen.shows_threads() {
         let owners = Process::open(pid).and_then(|process| owners(&process));
         screen.show_owners(owners.map_err(|error| error.to_string())?);
     }
@@ -213,26 +213,26 @@ fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('c') if control => return false,
         code if screen.is_typing() => match code {
-            KeyCode::Enter => screen.end_typing(true),
-            KeyCode::Esc => screen.end_typing(false),
-            KeyCode::Backspace => screen.untype(),
+            KeyCode::Enter => screen.finish_typing(true),
+            KeyCode::Esc => screen.finish_typing(false),
+            KeyCode::Backspace => screen.delete_letter(),
             KeyCode::Char(letter) => screen.type_letter(letter),
             _ => {}
         },
         KeyCode::Char('q') => return false,
         KeyCode::Esc if !screen.back() => return false,
-        KeyCode::Enter | KeyCode::Right => screen.into(),
+        KeyCode::Enter | KeyCode::Right => screen.open(),
         KeyCode::Left => _ = screen.back(),
-        KeyCode::Up | KeyCode::Char('k') => screen.step(-1),
-        KeyCode::Down | KeyCode::Char('j') => screen.step(1),
-        KeyCode::PageUp => screen.step(-15),
-        KeyCode::PageDown => screen.step(15),
+        KeyCode::Up | KeyCode::Char('k') => screen.move_selection(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.move_selection(1),
+        KeyCode::PageUp => screen.move_selection(-15),
+        KeyCode::PageDown => screen.move_selection(15),
         KeyCode::Char('s') => screen.sort_next(),
-        KeyCode::Char('r') => screen.turn(),
+        KeyCode::Char('r') => screen.reverse(),
         KeyCode::Char('/') => screen.begin_typing(),
-        KeyCode::Char('t') => screen.turn_to_threads(),
+        KeyCode::Char('t') => screen.toggle_threads(),
         KeyCode::Char('z') => screen.count_from_now(),
-        KeyCode::Char(' ') => screen.hold(),
+        KeyCode::Char(' ') => screen.toggle_pause(),
         _ => {}
     }
     true

@@ -12,16 +12,16 @@ use toft::stats::metrics::{
 
 use crate::{Figures, Profile};
 
-/// What one look came to.
+/// The result of one reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Scrape<'a> {
-    /// Who has what; call sites have names here, where they have any.
+    /// Live memory by call site, with names where they are known.
     pub profile: &'a Profile,
-    /// As of the same look.
+    /// Of the same reading.
     pub figures: &'a Figures,
-    /// How many call sites are told apart.
+    /// Number of distinct call sites.
     pub top: usize,
-    /// How long the look took.
+    /// Duration of the reading.
     pub seconds: f64,
 }
 
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(together(&[]).lines().count(), 3);
     }
 
-    /// Of one name, at different places that cannot be told apart, there is one series.
+    /// Call sites with one name are one series.
     #[test]
     fn a_series_is_there_once() {
         let mut same = profile(vec![row("a", 1, 16, 1), row("a", 2, 16, 2)]);

@@ -1,4 +1,4 @@
-//! The profile: who has how much live memory, by call site.
+//! The profile: live memory by call site.
 //!
 //! | file | what |
 //! |---|---|
@@ -58,7 +58,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// As it is said.
+    /// For the heading of a report.
     pub fn words(self) -> &'static str {
         match self {
             Source::Process => "running",
@@ -123,7 +123,7 @@ impl Profile {
         format!("process {} ({})  Toft {}, {source}", self.pid, self.name, self.toft)
     }
 
-    /// Whether every site is told from every other.
+    /// True if every site has a separate partition.
     pub fn exact(&self) -> bool {
         self.rows.iter().all(|row| row.share == Share::Exact)
     }

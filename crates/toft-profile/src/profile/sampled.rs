@@ -54,8 +54,8 @@ impl SampledStack {
         Some(Frame { function: label::short(&own.function), ..own.clone() }.words())
     }
 
-    /// The functions, outermost first, below the program's name; where the rest is not known, that
-    /// is said.
+    /// The functions, outermost first, below the program's name. A mark says that a stack was
+    /// cut off.
     pub fn stack(&self, program: &str) -> Vec<String> {
         let mut stack = vec![program.to_owned()];
         if self.truncated {

@@ -116,7 +116,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         rows.iter().filter(|row| wrappers.contains(&row.location.site)).map(|row| row.bytes).sum();
     if early > 0 {
         notes.push(format!(
-            "{} are told as of wrappers of malloc: they were allocated before these were found to be such",
+            "{} are listed under wrappers of malloc: they were allocated before the wrappers were detected",
             units::bytes(early)
         ));
     }
