@@ -1,8 +1,8 @@
 //! The owners of slabs: heaps, and the threads that have them.
 //!
-//! A heap belongs to a thread while that runs. When the thread has exited, its heap keeps the blocks
-//! that others still use, until the next new thread adopts it. Large blocks are unowned, and are not
-//! here.
+//! A heap belongs to a thread while that runs. When the thread has exited, its heap keeps the
+//! blocks that other threads still use, until the next new thread adopts it. Large blocks are
+//! unowned, and are not here.
 
 use std::cmp::Reverse;
 

@@ -61,8 +61,8 @@ macro_rules! stream {
 }
 stream!(UnixStream, std::net::TcpStream);
 
-/// A socket's file, removed when the process no longer listens, unless another file has that name by
-/// then.
+/// A socket's file. It is removed when the process no longer listens, unless another file has that
+/// name by then.
 struct SocketFile<'a> {
     path: &'a Path,
     own: Option<(u64, u64)>,

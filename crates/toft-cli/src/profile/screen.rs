@@ -13,8 +13,9 @@ pub use paint::draw;
 pub(super) use paint::{cells, fitting, signed, table};
 
 /// What the table is sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
+    #[default]
     Live,
     Rate,
     Calls,
@@ -39,6 +40,7 @@ pub struct Item {
     growth: i128,
 }
 
+#[derive(Default)]
 pub struct Screen {
     now: Profile,
     threads: usize,
@@ -62,21 +64,7 @@ pub struct Screen {
 
 impl Screen {
     pub fn new(now: Profile, threads: usize) -> Screen {
-        let mut screen = Screen {
-            first: now.clone(),
-            now,
-            threads,
-            items: Vec::new(),
-            all_rate: [0.0; 3],
-            sort: Sort::Live,
-            reversed: false,
-            filter: String::new(),
-            typing: None,
-            selected: None,
-            opened: None,
-            paused: false,
-            owned: None,
-        };
+        let mut screen = Screen { first: now.clone(), now, threads, ..Screen::default() };
         screen.list(None);
         screen
     }

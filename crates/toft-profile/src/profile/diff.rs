@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_had_between_two_looks_at_one_process_is_counted() {
+    fn allocations_between_two_readings_of_one_process_are_counted() {
         let mut before = profile(vec![row("churn", 1, 16, 10), row("still", 2, 16, 5)]);
         let mut churn = row("churn", 1, 16, 20);
         (churn.allocations, churn.allocated) = (1020, 16 * 1020);

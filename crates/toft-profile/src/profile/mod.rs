@@ -40,10 +40,11 @@ pub use sampled::{Sampled, SampledStack};
 pub use take::{take, take_with_figures};
 
 /// Where a profile is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// A process that ran, looked at from outside.
+    /// A running process, read from outside.
+    #[default]
     Process,
     /// A core file.
     Core,
@@ -72,7 +73,7 @@ impl Source {
 }
 
 /// The live memory of a process, by call site. The order of the fields is that of the saved form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The version of the saved form.
     #[serde(rename = "toft_profile")]
@@ -108,7 +109,7 @@ pub struct Profile {
     pub objects: u64,
     /// Bytes of the live blocks.
     pub bytes: u64,
-    /// Blocks that were ever allocated; zero if the profile is of a version that did not count them.
+    /// Blocks that were ever allocated; zero if the version of the profile did not count them.
     #[serde(skip)]
     pub allocations: u64,
     /// Bytes that were ever allocated.
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_blocks_live_is_known_of_two_looks_alone() {
+    fn lifetimes_are_known_from_two_readings_only() {
         let before = profile(vec![row("a", 1, 16, 10), row("b", 2, 16, 10)]);
         let mut after = before.clone();
         assert_eq!(after.rows[0].lifetime(), None);

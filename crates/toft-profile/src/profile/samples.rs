@@ -57,20 +57,13 @@ pub fn profile(rows: Vec<Row>) -> Profile {
     let mut profile = Profile {
         version: VERSION,
         toft: "0.1.0".into(),
-        source: Source::Process,
         time: 1_700_000_000,
         pid: 7,
         name: "sample".into(),
         partitions: 64,
         resident: Some(1 << 20),
-        objects: 0,
-        bytes: 0,
-        allocations: 0,
-        allocated: 0,
-        doubts: 0,
-        notes: Vec::new(),
         rows,
-        sampled: None,
+        ..Profile::default()
     };
     profile.finish();
     profile

@@ -131,17 +131,12 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         source: Source::Process,
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         pid: memory.pid(),
-        name: String::new(),
         partitions: found.root.partitions,
-        resident: None,
-        objects: 0,
-        bytes: 0,
-        allocations: 0,
-        allocated: 0,
         doubts: slabs.senseless + more.senseless,
         notes,
         rows,
         sampled,
+        ..Profile::default()
     };
     profile.finish();
     Ok((profile, figures))
