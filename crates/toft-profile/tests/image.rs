@@ -209,7 +209,7 @@ impl Memory for Restless {
 
 /// What is another when it is read again is taken as it is then, and told; what is not is not.
 #[test]
-fn what_changes_while_it_is_read_is_told() {
+fn changes_during_a_reading_are_counted() {
     let mut image = Image::default();
     image.slab(0, 1024, &[LIVE; 4], HEAPS);
     let at = image.slab(1, 1024, &[LIVE; 4], HEAPS);
@@ -300,7 +300,7 @@ fn a_page_without_a_live_slot_is_not_pinned() {
 /// Where slabs share a page, what another has of it is neither this one's nor free, and nothing
 /// else on it can be returned.
 #[test]
-fn what_another_slab_has_of_a_page_is_told_apart() {
+fn lent_slots_are_counted_separately() {
     let mut image = Image::default();
     image.slab(0, 1024, &[LIVE, LENT, LENT | DIRTY, DIRTY, LENT, LENT, DIRTY, DIRTY], HEAPS);
     image.touch(DATA, DATA + 2 * PAGE);
@@ -339,7 +339,7 @@ fn slots_may_be_longer_than_pages_and_end_before_their_slab() {
 }
 
 #[test]
-fn an_empty_slab_of_nobody_is_kept_and_pins_nothing() {
+fn an_unowned_empty_slab_is_kept_and_pins_nothing() {
     let mut image = Image::default();
     image.slab(5, 4096, &[DIRTY; 16], 0);
     image.touch(DATA + (5 << 16), DATA + (5 << 16) + 4 * PAGE);

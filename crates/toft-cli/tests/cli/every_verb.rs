@@ -156,7 +156,7 @@ const ALONE: [&[&str]; 6] = [
 ];
 
 #[test]
-fn a_full_disk_is_told_and_a_reader_that_goes_is_no_error() {
+fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
     for words in ALONE {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = toft().args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -174,7 +174,7 @@ fn a_full_disk_is_told_and_a_reader_that_goes_is_no_error() {
 
 /// Of a process: large enough to have a thread that can be asked to purge.
 #[test]
-fn a_full_disk_is_told_by_looks_at_a_process() {
+fn a_full_disk_is_an_error_of_verbs_that_read_a_process() {
     let place = directory();
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(void) {\n\
                   for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\n\
@@ -198,7 +198,7 @@ fn of_a_bad_command_line(verb: &str) -> Option<i32> {
 }
 
 #[test]
-fn an_option_that_nobody_knows_ends_every_verb_alike() {
+fn an_unknown_option_ends_every_verb_alike() {
     for verb in verbs() {
         let output = toft().args([&verb, "--no-such-option"]).output().unwrap();
         assert_eq!(output.status.code(), of_a_bad_command_line(&verb), "{verb}");

@@ -116,7 +116,7 @@ fn without_frame_pointers_the_call_itself_is_right() {
 }
 
 #[test]
-fn a_program_that_was_built_anew_is_told() {
+fn a_rebuilt_program_is_reported() {
     let directory = directory();
     // A linker may leave build-ids out unless it is asked.
     let report = report_of(TWICE, directory.path(), &["-Wl,--build-id"], &[]);
@@ -126,7 +126,7 @@ fn a_program_that_was_built_anew_is_told() {
 }
 
 #[test]
-fn an_interior_pointer_and_a_foreign_one_are_told_apart() {
+fn an_interior_pointer_and_a_foreign_one_are_distinguished() {
     let directory = directory();
     for (wrong, words) in [
         ("free((char *)malloc(100) + 16)", "into the middle of a block"),

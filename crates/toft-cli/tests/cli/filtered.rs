@@ -41,16 +41,14 @@ fn target(filter: Option<(&str, i64)>) -> Target {
     Target { child, pid: line.trim().parse().expect("the program says its number") }
 }
 
-/// What `toft rss` says of filters; asked until the process has looked.
+/// What `toft rss` says of filters, once the process has probed them.
 fn seccomp(target: &Target) -> Value {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let output = toft().args(["rss", "--json", &target.pid.to_string()]).output().unwrap();
-        let all: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-        let said = all["seccomp"].clone();
-        let looked = said.as_str().is_none_or(|text| !text.contains("not probed yet"));
-        if looked || Instant::now() > end {
-            return said;
+        let line = object(&["rss", "--json", &target.pid.to_string()])["seccomp"].clone();
+        let probed = line.as_str().is_none_or(|text| !text.contains("not probed yet"));
+        if probed || Instant::now() > end {
+            return line;
         }
     }
 }
@@ -61,7 +59,7 @@ fn status(field: &str) -> Option<String> {
 }
 
 #[test]
-fn without_a_filter_nothing_is_said() {
+fn without_a_filter_nothing_is_printed() {
     if status("Seccomp:").as_deref() == Some("0") {
         assert_eq!(seccomp(&target(None)), Value::Null);
     }
@@ -71,26 +69,23 @@ fn without_a_filter_nothing_is_said() {
 fn what_is_off_is_named_with_its_cost_and_its_variable() {
     for how in ["k", "e"] {
         let target = target(Some((how, libc::SYS_mincore)));
-        let said = seccomp(&target);
-        let text = said.as_str().unwrap();
+        let line = seccomp(&target);
+        let text = line.as_str().unwrap();
         assert!(text.starts_with("inherited filter; off: "), "{text}");
         assert_contains(
             text,
             &["release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"],
         );
         assert!(!text.contains("reclaimer thread") && !text.contains("not probed"), "{text}");
-        let page = stdout(&toft().args(["rss", &target.pid.to_string()]).output().unwrap());
+        let page = stdout(&succeeds(&["rss", &target.pid.to_string()]));
         let lines: Vec<&str> =
             page.lines().filter(|line| line.contains("inherited filter")).collect();
         assert!(lines.len() == 1 && lines[0].contains(text), "{page}");
     }
-    let said = seccomp(&target(Some(("k", libc::SYS_clone))));
-    assert!(
-        said.as_str().unwrap().contains("reclaimer thread (idle memory stays resident"),
-        "{said}"
-    );
-    let said = seccomp(&target(Some(("a", 0))));
-    assert!(!said.as_str().unwrap().contains("reclaimer thread"), "{said}");
+    let line = seccomp(&target(Some(("k", libc::SYS_clone))));
+    assert_contains(line.as_str().unwrap(), &["reclaimer thread (idle memory stays resident"]);
+    let line = seccomp(&target(Some(("a", 0))));
+    assert!(!line.as_str().unwrap().contains("reclaimer thread"), "{line}");
 }
 
 #[test]

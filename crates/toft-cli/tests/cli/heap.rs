@@ -294,7 +294,7 @@ fn the_flame_graph_is_drawn_and_goes_into_a_frame_in_a_browser() {
 }
 
 #[test]
-fn growth_is_told_by_site_and_may_fail_a_build() {
+fn growth_is_listed_by_site_and_may_fail_a_build() {
     let directory = directory();
     let mut target = start(directory.path());
     let pid = target.pid.clone();

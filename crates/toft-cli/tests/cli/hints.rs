@@ -96,7 +96,7 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
 }
 
 #[test]
-fn what_is_no_profile_and_what_are_no_hints_is_told() {
+fn files_that_are_no_profile_or_no_hints_are_refused() {
     let directory = directory();
     let refuse = |output: Output, why: &str| {
         assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));

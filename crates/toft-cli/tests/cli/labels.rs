@@ -93,7 +93,7 @@ fn a_site_with_inlined_containers_is_named_by_the_function_of_the_program() {
 }
 
 #[test]
-fn callers_that_share_the_code_of_a_library_are_told_apart_by_samples() {
+fn samples_distinguish_callers_that_share_code_of_a_library() {
     let directory = directory();
     // Without optimization every function has a frame pointer, and nothing is inlined.
     let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
@@ -118,7 +118,7 @@ fn callers_that_share_the_code_of_a_library_are_told_apart_by_samples() {
 }
 
 #[test]
-fn callers_in_rust_are_told_apart_by_samples() {
+fn samples_distinguish_callers_in_rust() {
     let directory = directory();
     let rust = ["rustc", "-g", "-O", "--edition", "2021"];
     let program = built(directory.path(), RUST, "program.rs", &rust);

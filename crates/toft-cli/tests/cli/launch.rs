@@ -219,7 +219,7 @@ fn the_secure_builds_are_carried_too() {
 }
 
 #[test]
-fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
+fn the_secure_build_verifies_at_exit_by_default() {
     const WRITES_AFTER: &str = "#include <stdlib.h>\n\
         int main(void) { char *volatile p = malloc(100); free(p); p[3] = 7; return 3; }";
     let directory = directory();
@@ -236,7 +236,7 @@ fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
 }
 
 #[test]
-fn a_program_that_runs_on_without_the_library_is_told_in_time() {
+fn a_program_that_runs_on_without_the_library_is_named_in_time() {
     let directory = directory();
     let library = another_library(directory.path());
     let started = Instant::now();
@@ -421,13 +421,13 @@ fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
         assert_eq!(stdout(&output), "100000\n", "{}", stderr(&output));
         let stats: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-        let said = stderr(&output).contains("--python shows each object");
-        (stats["heap"]["allocations"].as_u64().unwrap_or_else(|| panic!("{stats}")), said)
+        let advised = stderr(&output).contains("--python shows each object");
+        (stats["heap"]["allocations"].as_u64().unwrap_or_else(|| panic!("{stats}")), advised)
     };
-    let (pooled, said) = blocks(&[]);
-    assert!(pooled < 50_000 && said, "{pooled}");
-    let (each, said) = blocks(&["--python"]);
-    assert!(each > 100_000 && !said, "{each}");
-    let (each, said) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
-    assert!(each > 100_000 && !said, "{each}");
+    let (pooled, advised) = blocks(&[]);
+    assert!(pooled < 50_000 && advised, "{pooled}");
+    let (each, advised) = blocks(&["--python"]);
+    assert!(each > 100_000 && !advised, "{each}");
+    let (each, advised) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
+    assert!(each > 100_000 && !advised, "{each}");
 }

@@ -72,7 +72,7 @@ fn a_program_s_own_failure_comes_first() {
 }
 
 #[test]
-fn a_program_that_leaves_without_a_report_is_told() {
+fn a_program_that_exits_without_a_report_is_named() {
     let source =
         "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { malloc(9); _exit(0); }\n";
     let directory = directory();
@@ -128,13 +128,13 @@ fn without_the_command_the_library_writes_lines_that_can_be_explained() {
     command.env_clear();
     let output =
         ends_with(0, command.env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1").output().unwrap());
-    let said = stderr(&output);
+    let report = stderr(&output);
     assert!(
-        said.starts_with("toft: leaks: ") && said.contains(" in 12 blocks, of 3 call sites"),
-        "{said}"
+        report.starts_with("toft: leaks: ") && report.contains(" in 12 blocks, of 3 call sites"),
+        "{report}"
     );
     let file = directory.path().join("report");
-    std::fs::write(&file, &said).unwrap();
+    std::fs::write(&file, &report).unwrap();
     let page = stdout(&succeeds(&["explain", text(&file)]));
     assert!(page.contains("1120 bytes in 10 blocks, from lose at leaky.c:7"), "{page}");
 }

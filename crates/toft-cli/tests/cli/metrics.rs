@@ -106,7 +106,7 @@ fn figures_are_what_the_program_has() {
 
 /// A block that a probe was notified of is live in every reading: here the probe sees all.
 #[test]
-fn blocks_that_a_probe_was_told_of_are_live() {
+fn blocks_that_a_probe_was_notified_of_are_live() {
     let place = directory();
     let mut target = start(place.path());
     let path = library();
@@ -159,11 +159,11 @@ fn a_file_is_whole_and_goes_with_the_process() {
     assert!(bytes(&target) > live);
     target.kill();
     assert!(until("it ends", || writer.try_wait().unwrap()).success());
-    let mut told = String::new();
-    writer.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    let mut printed = String::new();
+    writer.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
     assert!(
-        told.contains(&format!("process {} has ended", target.pid)) && !path.exists(),
-        "{told}"
+        printed.contains(&format!("process {} has ended", target.pid)) && !path.exists(),
+        "{printed}"
     );
     let left: Vec<_> =
         fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -248,29 +248,29 @@ fn what_stands_for_the_process_goes_with_an_interrupt() {
         let number = child.id().to_string();
         tool(Command::new("kill").args([signal, &number]));
         assert!(until("it ends", || child.try_wait().unwrap()).success());
-        let mut told = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        assert!(told.contains("interrupted"), "{told}");
+        let mut printed = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert!(printed.contains("interrupted"), "{printed}");
     };
     // The message before the loop says that the handlers are there.
-    let told = |child: &mut Child| {
+    let wait_for_message = |child: &mut Child| {
         let stderr = child.stderr.as_mut().unwrap();
         BufReader::new(stderr).read_line(&mut String::new()).unwrap();
     };
     for signal in ["-TERM", "-INT", "-HUP"] {
         let mut writer = start(&["-o", text(&prom), "--every", "60"]);
-        told(&mut writer);
+        wait_for_message(&mut writer);
         assert!(prom.exists());
         end(writer, signal);
         assert!(!prom.exists(), "{signal}");
         let mut server = start(&["--listen", text(&socket)]);
-        told(&mut server);
+        wait_for_message(&mut server);
         assert!(socket.exists());
         end(server, signal);
         assert!(!socket.exists(), "{signal}");
     }
     let mut server = start(&["--listen", text(&socket)]);
-    told(&mut server);
+    wait_for_message(&mut server);
     fs::remove_file(&socket).unwrap();
     let _other = UnixListener::bind(&socket).unwrap();
     end(server, "-TERM");
@@ -288,8 +288,8 @@ impl Server {
     fn start(words: &[&str]) -> Server {
         let mut server = toft();
         let mut child = server.arg("metrics").args(words).stderr(Stdio::piped()).spawn().unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
-        let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap();
+        let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
         Server { address: address.to_owned(), _child: Running(child) }
     }
 
@@ -420,10 +420,10 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     let names: HashSet<&str> = outside.keys().map(|series| family(series)).collect();
     let table = include_str!("../../../../docs/metrics.md").split("| metric |").nth(1).unwrap();
     let heads = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
-    let told =
+    let documented =
         heads.flat_map(|head| head.split([' ', ',', '`']).filter(|word| word.starts_with("toft_")));
     // That one is only there with several processes.
-    assert_eq!(names, told.filter(|name| *name != "toft_processes").collect());
+    assert_eq!(names, documented.filter(|name| *name != "toft_processes").collect());
     // A block more is seen by both.
     target.ask("g\n");
     target.ask("m\n");

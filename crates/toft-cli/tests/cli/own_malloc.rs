@@ -150,7 +150,7 @@ fn a_stripped_program_is_known_by_what_its_allocator_says() {
 
 /// A browser's wrapper: the shell script ends as the binary, which brings its own malloc.
 #[test]
-fn a_script_that_ends_as_such_a_program_is_told_and_gets_no_all_clear() {
+fn a_script_that_ends_as_such_a_program_gets_no_all_clear() {
     let directory = directory();
     let source = "void *mi_malloc(unsigned long n) { return (void *)n; }\n\
         void mi_free(void *p) { (void)p; }\nint main(void) { return 0; }";
@@ -165,7 +165,7 @@ fn a_script_that_ends_as_such_a_program_is_told_and_gets_no_all_clear() {
 
 /// The real one; it is not started.
 #[test]
-fn the_browser_is_told_through_its_wrapper() {
+fn the_browser_is_named_through_its_wrapper() {
     let output = run(&["--dry-run"], &["chromium"]);
     let page = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{page}");
@@ -178,7 +178,7 @@ fn the_browser_is_told_through_its_wrapper() {
 /// A virtual machine's heap is no malloc: the answer is about what came from malloc, and says of
 /// how much it is not.
 #[test]
-fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_looked_at() {
+fn memory_that_was_not_scanned_for_leaks_is_reported() {
     let directory = directory();
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n\
         int main(int n, char **v) { (void)v; size_t bytes = (n > 1 ? 200 : 1) << 20;\n\
@@ -219,7 +219,7 @@ fn a_block_that_another_namespaces_libc_frees_is_explained() {
     let page = stderr(&output);
     assert!(ends.contains(&output.status.signal()), "{page}");
     assert!(page.contains(" calls dlmopen: if free() ended it"), "{page}");
-    // A program that aborts, and has no second C library, is not told anything.
+    // A program that aborts, and has no second C library, gets no message.
     let source = "#include <stdlib.h>\nint main(void) { abort(); }";
     let output = run(&[], &[text(&compile(directory.path(), "aborts", source, &[]))]);
     assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(6), ""));
@@ -228,7 +228,7 @@ fn a_block_that_another_namespaces_libc_frees_is_explained() {
 /// With TOFT_DEEPBIND=0 a library that is opened with RTLD_DEEPBIND frees by libc what libc's
 /// `strdup` has from Toft.
 #[test]
-fn a_block_that_a_deeply_bound_library_frees_is_explained_where_toft_is_told_to_leave_it() {
+fn a_block_that_a_deeply_bound_library_frees_is_explained_if_toft_leaves_it() {
     let directory = directory();
     let library = "#include <stdlib.h>\n#include <string.h>\n\
         void own(void) { free(strdup(\"a string of some length\")); }";

@@ -44,7 +44,7 @@ const AS_NOBODY: &str =
     "su -s /bin/sh nobody -c 'id -u; grep -o /.*libtoft.* /proc/self/maps | sort -u'";
 
 #[track_caller]
-fn assert_nobody_has(output: &Output, folder: &str) {
+fn assert_no_process_has(output: &Output, folder: &str) {
     assert_eq!((output.status.code(), stderr(output).as_str()), (Some(0), ""));
     let text = stdout(output);
     let lines: Vec<&str> = text.lines().collect();
@@ -58,11 +58,11 @@ fn programs_of_other_users_run_on_it() {
         return;
     }
     let run = format!("$TOFT run --children --strict -- {AS_NOBODY}");
-    assert_nobody_has(&alone(&run), "/var/cache/toft");
+    assert_no_process_has(&alone(&run), "/var/cache/toft");
     // With a umask that closes everything, and after a version that has left a closed folder.
-    assert_nobody_has(&alone(&format!("umask 077; {run}")), "/var/cache/toft");
+    assert_no_process_has(&alone(&format!("umask 077; {run}")), "/var/cache/toft");
     let closed = "mkdir -m 700 /var/cache/toft; ";
-    assert_nobody_has(&alone(&format!("{closed}{run}")), "/var/cache/toft");
+    assert_no_process_has(&alone(&format!("{closed}{run}")), "/var/cache/toft");
     // The words of the issue.
     let output = alone("$TOFT run --children -- su -s /bin/sh nobody -c id");
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
@@ -82,11 +82,11 @@ fn another_place_is_taken_if_one_does_not_serve() {
     let noexec = |place: &str| format!("mount -t tmpfs -o noexec,mode=1777 tmpfs {place}");
     let read_only = |place: &str| format!("mount -o remount,ro {place}");
     let system = format!("{} && chmod 755 /var/cache", noexec("/var/cache"));
-    assert_nobody_has(&without(&system), "/tmp/toft-0");
-    assert_nobody_has(&without(&read_only("/var/cache")), "/tmp/toft-0");
+    assert_no_process_has(&without(&system), "/tmp/toft-0");
+    assert_no_process_has(&without(&read_only("/var/cache")), "/tmp/toft-0");
     let both = format!("{}; {}", read_only("/var/cache"), noexec("/tmp"));
-    assert_nobody_has(&without(&both), "/dev/shm/toft-0");
-    assert_nobody_has(
+    assert_no_process_has(&without(&both), "/dev/shm/toft-0");
+    assert_no_process_has(
         &without(&format!(
             "{}; mkdir -m 755 /tmp/own; export TMPDIR=/tmp/own",
             read_only("/var/cache")
@@ -95,7 +95,7 @@ fn another_place_is_taken_if_one_does_not_serve() {
     );
     // What is there already serves on a file system that is read-only.
     let before = format!("$TOFT run true; {}", read_only("/var/cache"));
-    assert_nobody_has(&without(&before), "/var/cache/toft");
+    assert_no_process_has(&without(&before), "/var/cache/toft");
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn folders_that_others_have_prepared_are_not_used() {
         "mkdir /tmp/theirs /tmp/theirs/t; chown nobody /tmp/theirs; export TMPDIR=/tmp/theirs/t; mkdir -m 777 /tmp/toft-0",
     ] {
         let output = alone(&format!("mount -o remount,ro /var/cache; {prepare}; {run}"));
-        assert_nobody_has(&output, "/dev/shm/toft-0");
+        assert_no_process_has(&output, "/dev/shm/toft-0");
     }
 }
 
 #[test]
-fn without_a_place_for_all_the_program_runs_and_it_is_said() {
+fn without_a_place_for_all_users_the_program_runs_with_a_message() {
     if !can_mount() {
         return;
     }

@@ -59,7 +59,7 @@ fn at_exit_the_profile_is_written_in_the_form_of_its_name() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_or_after() {
+fn a_profile_that_cannot_be_written_is_reported_before_or_after() {
     let directory = directory();
     let program = holder(directory.path());
     for (name, why) in [
@@ -73,7 +73,7 @@ fn what_cannot_be_written_is_told_before_or_after() {
     let file = directory.path().join("heap.toft");
     let output = ends_with(124, profiled(&[], &file, &[text(&program), "leave"]));
     assert!(message(&output).contains("no profile: the program was killed, or called _exit"));
-    // Without the option nothing is written, and nothing is said.
+    // Without the option nothing is written, and nothing is printed.
     assert_clean(&run(&[], &[text(&program), "well"]));
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -112,8 +112,8 @@ fn a_signal_and_growth_write_numbered_ones() {
     let killed = profiled(&[], &file, &[text(&program), "signal"]);
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
     // A signal that no process can handle is reported.
-    let told = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
-    assert_contains(&stderr(&told), &["TOFT_PROFILE_AT: the kernel does not allow"]);
+    let refused_signal = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
+    assert_contains(&stderr(&refused_signal), &["TOFT_PROFILE_AT: the kernel does not allow"]);
 }
 
 #[test]
@@ -140,8 +140,7 @@ fn children_write_files_of_their_own() {
     profiled(&["--children"], &many, &["sh", "-c", &words]);
     assert_eq!(others("many.toft").len(), 2);
 
-    // Where the name has a place for the number it is there and nowhere else, and what is said to
-    // be written is there.
+    // With %p in the name each process writes one file, and the message names the right one.
     for options in [&[][..], &["--children"]] {
         let output = profiled(options, &directory.path().join("of-%p.toft"), &[text(&program)]);
         let line = message(&output);

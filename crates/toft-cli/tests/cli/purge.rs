@@ -37,7 +37,7 @@ fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) ->
 }
 
 #[test]
-fn what_a_process_keeps_goes_back_when_it_is_asked() {
+fn idle_memory_is_returned_on_request() {
     let directory = directory();
     let program = compile(directory.path(), "target", PROGRAM, &["-fno-builtin"]);
     // Resident memory fell by what was discarded, except for what Toft itself maps meanwhile.

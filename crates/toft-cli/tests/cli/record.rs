@@ -231,10 +231,10 @@ fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
 #[cfg(target_arch = "x86_64")]
 const PLACES: &str = include_str!("programs/record-places.c");
 
-/// A hundred thousand call sites keep their numbers, and of more it is said how many do not.
+/// A hundred thousand call sites keep their numbers, and the rest are counted.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn many_call_sites_are_told_apart_and_too_many_are_counted() {
+fn many_call_sites_are_distinguished_and_too_many_are_counted() {
     let directory = directory();
     let program = compile(directory.path(), "places", PLACES, &["-fno-builtin"]);
     for (places, without) in [(100_000u64, 0), (140_000, 140_000 - (1 << 17))] {

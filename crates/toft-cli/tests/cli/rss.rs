@@ -346,10 +346,10 @@ fn processor_ticks(pid: &str) -> u64 {
 }
 
 /// Planted: a program that is never quiet. It is read all the same, and the page says that it was
-/// not quiet. That what has changed is told exactly is shown by a made-up process (`image.rs` of
+/// not quiet. That changes are counted exactly is tested with a made-up process (`image.rs` of
 /// `toft-profile`).
 #[test]
-fn a_target_that_runs_is_read_and_its_changes_are_told() {
+fn a_running_target_is_read_and_its_changes_are_counted() {
     let directory = directory();
     let source = include_str!("programs/rss-churner.c");
     let target = start(&compile(directory.path(), "churner", source, &["-pthread"]));
@@ -450,7 +450,7 @@ int main(void) {{ memset(root, {fill}, sizeof root); puts("x"); fflush(stdout); 
 
 /// A 32-bit program of 96 bytes that writes a byte and sleeps.
 #[test]
-fn a_32_bit_program_is_told() {
+fn a_32_bit_program_is_refused() {
     let directory = directory();
     let code: &[u8] = &[
         0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9, 0, 0x80, 4, 8, 0xba, 1, 0, 0, 0, 0xcd,

@@ -119,7 +119,7 @@ fn estimates_are_within_their_scatter() {
 /// What a claim was cut for is not taken by another site of the thread, which asks before: each has
 /// its share.
 #[test]
-fn what_two_sites_allocate_in_turn_is_told_of_both_alike() {
+fn two_sites_that_allocate_in_turn_are_sampled_alike() {
     let directory = directory();
     let profile = sampled(directory.path(), "128k", "beside");
     for (stack, slot) in [("leaf<middle<main", 1024.0), ("leaf<other<main", 65536.0)] {
@@ -149,7 +149,7 @@ fn what_is_freed_is_subtracted_to_nothing() {
 }
 
 #[test]
-fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
+fn frame_pointers_that_lead_nowhere_are_marked_and_not_followed() {
     let directory = directory();
     let profile = sampled(directory.path(), "1", "broken");
     let stacks = profile["sampled"]["stacks"].as_array().unwrap();

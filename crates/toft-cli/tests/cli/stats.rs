@@ -108,8 +108,8 @@ fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
     let terms = ["slabs", "large", "metadata", "files", "stack", "brk", "other"];
     assert_eq!(terms.map(resident).iter().sum::<u64>(), resident("rss"));
     let kernels = |name: &str| {
-        let said = stdout(&output);
-        let value = said.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+        let page = stdout(&output);
+        let value = page.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
         value.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024
     };
     // Between the two looks the program has only ended.
@@ -155,7 +155,7 @@ fn slots_at_the_end_are_live_free_or_claimed() {
 /// What slabs share is a row of the page, and figures of the object; of a program that shares
 /// nothing it is not.
 #[test]
-fn what_compaction_saves_is_told() {
+fn the_savings_of_compaction_are_shown() {
     let directory = directory();
     let source = include_str!("programs/stats-sparse.c");
     let program = compile(directory.path(), "sparse", source, &[]);

@@ -11,7 +11,7 @@ use serde_json::Value;
 const TARGET: &str = include_str!("programs/threads.c");
 
 #[test]
-fn whose_the_memory_is_is_told_by_thread() {
+fn memory_is_listed_by_owner_thread() {
     let place = directory();
     let program = compile(place.path(), "target", TARGET, &["-pthread", "-fno-builtin"]);
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);

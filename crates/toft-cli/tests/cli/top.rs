@@ -99,7 +99,7 @@ fn begins(contents: &str, names: [&str; 3]) -> bool {
 }
 
 #[test]
-fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
+fn sites_are_sorted_filtered_and_opened_and_growth_is_seen() {
     let directory = directory();
     let mut target = start(directory.path());
     let mut terminal = Terminal::start(&target.pid);
@@ -212,7 +212,7 @@ fn threads_are_shown_in_place_of_call_sites() {
 }
 
 #[test]
-fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
+fn the_end_of_the_process_is_printed_and_the_terminal_is_restored() {
     let directory = directory();
     let target = start(directory.path());
     let mut terminal = Terminal::start(&target.pid);
@@ -274,7 +274,7 @@ fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
 
 /// A site of which nothing is ever live at a reading.
 #[test]
-fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
+fn blocks_that_come_and_go_between_two_readings_are_counted() {
     let directory = directory();
     let mut target = start(directory.path());
     let mut looking = toft();
@@ -305,8 +305,7 @@ fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
     assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
     assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
 
-    // Likewise by two looks of `toft heap`, in which nothing comes; and of a single one it is not
-    // said.
+    // `toft heap` shows lifetimes only after two readings.
     let pid = target.pid.clone();
     let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
     assert_clean(&looks);

@@ -273,7 +273,7 @@ fn a_program_that_exports_its_own_malloc_is_warned_about_and_runs() {
 }
 
 #[test]
-fn allocators_inside_and_beside_are_told() {
+fn linked_and_built_in_allocators_are_reported() {
     let directory = directory();
     let source = format!(
         "void *mi_malloc(unsigned long n) {{ return (void *)n; }}\n\

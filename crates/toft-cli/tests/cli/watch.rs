@@ -49,8 +49,8 @@ fn watched(words: &[&str], shows: &str, reaped: bool) -> (Option<i32>, String) {
     out.read_to_string(&mut rest).unwrap();
     err.read_to_string(&mut more).unwrap();
     let status = child.wait().unwrap().code();
-    let told = more.replace(&format!("process {pid} has ended"), "process PID has ended");
-    (status, told)
+    let printed = more.replace(&format!("process {pid} has ended"), "process PID has ended");
+    (status, printed)
 }
 
 #[test]
@@ -62,18 +62,18 @@ fn the_end_of_a_process_is_the_end_of_the_watch() {
             (&["metrics", "--every", "0.05", "-o", "a.prom"], "stderr"),
             (&["metrics", "--listen", "./a.sock"], "stderr"),
         ] {
-            let (status, told) = watched(words, shows, reaped);
-            assert_eq!(status, Some(0), "{words:?}: {told}");
-            let lines: Vec<&str> = told.lines().filter(|line| line.contains("ended")).collect();
-            assert_eq!(lines.len(), 1, "{words:?}: {told}");
-            assert!(lines[0].starts_with("toft: process PID has ended"), "{words:?}: {told}");
+            let (status, printed) = watched(words, shows, reaped);
+            assert_eq!(status, Some(0), "{words:?}: {printed}");
+            let lines: Vec<&str> = printed.lines().filter(|line| line.contains("ended")).collect();
+            assert_eq!(lines.len(), 1, "{words:?}: {printed}");
+            assert!(lines[0].starts_with("toft: process PID has ended"), "{words:?}: {printed}");
         }
     }
 }
 
 /// Two looks make one answer: without the second there is none.
 #[test]
-fn what_ends_between_two_looks_of_one_answer_is_told() {
+fn an_end_between_two_readings_of_one_answer_is_reported() {
     let place = directory();
     let mut target = start(place.path());
     let pid = target.pid.clone();
