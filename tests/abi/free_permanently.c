@@ -103,6 +103,6 @@ int main(int argc, char **argv)
     static char text[65536];
     CHECK(stats(ends[1]) == 0);
     ssize_t n = read(ends[0], text, sizeof text - 1);
-    CHECK(n > 0 && strstr(text, "\"gone_blocks\":40,"));
+    CHECK(n > 0 && strstr(text, "\"permanently_freed_blocks\":40,"));
     return 0;
 }

@@ -10,7 +10,7 @@ use toft_bench::mount::{Carried, LIGHT, Mount, SECURE};
 use toft_bench::peers::Peer;
 
 use crate::library::{HASH, LIGHT_HASH, Library, SECURE_HASH};
-use crate::run::say;
+use crate::verb::{End, Failure, USAGE};
 
 /// The verb, in front of which the processes that the bench starts need it, too.
 const VERB: &str = "bench";
@@ -22,20 +22,18 @@ pub fn work_words() -> Option<Vec<OsString>> {
     (words.next()? == VERB && words.next()? == "work").then(|| words.collect())
 }
 
-/// Does that work.
-pub fn work(words: &[OsString]) -> i32 {
-    status(cli::work_of(words))
+pub fn work(words: &[OsString]) -> End {
+    end(cli::work_of(words))
 }
 
-/// The verb.
-pub fn bench(args: &Bench) -> i32 {
+pub fn bench(args: &Bench) -> End {
     // Held to the end: on a system without a writable place the libraries live in our memory.
     let place = OnceCell::new;
     let usual = Inside { name: "toft", hash: HASH, find: || Library::find(None), place: place() };
     let secure = Inside { name: SECURE, hash: SECURE_HASH, find: Library::secure, place: place() };
     let find = Library::secure_light;
     let light = Inside { name: LIGHT, hash: LIGHT_HASH, find, place: place() };
-    status(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &secure, &light] }))
+    end(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &secure, &light] }))
 }
 
 /// A library that the command carries, as something to be compared.
@@ -65,12 +63,6 @@ impl Carried for Inside {
     }
 }
 
-fn status(result: Result<u8, String>) -> i32 {
-    match result {
-        Ok(status) => i32::from(status),
-        Err(why) => {
-            say(&why);
-            2
-        }
-    }
+fn end(result: Result<u8, String>) -> End {
+    result.map(i32::from).map_err(|why| Failure::new(USAGE, why))
 }

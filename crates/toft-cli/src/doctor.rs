@@ -15,6 +15,7 @@ use clap::Args;
 use nix::errno::Errno;
 use nix::sys::resource::Resource;
 use serde_json::json;
+use toft_core::os::process::page_size;
 use toft_core::os::seccomp::{self, Way};
 use toft_core::os::{Linux, Memory};
 use toft_core::region::Windows;
@@ -24,9 +25,9 @@ use crate::launch::{self, Launch};
 use crate::library::{self, Library};
 use crate::stats::Ended;
 use crate::style;
-use crate::words::printed;
+use crate::verb::{End, print};
 
-use probes::Answer;
+use probes::{MADV_GUARD_INSTALL, advise};
 use rows::{Level, Row, as_text, row};
 use system::{chosen, field, limit, line};
 
@@ -43,24 +44,24 @@ pub struct Doctor {
     json: bool,
 }
 
-/// The verb.
-pub fn doctor(args: &Doctor) -> i32 {
+pub fn doctor(args: &Doctor) -> End {
     let mut rows = Vec::new();
     about_machine(&mut rows);
     about_memory(&mut rows);
-    about_calls(&mut rows);
+    rows.extend(about_calls());
     about_limits(&mut rows);
     rows.push(self_test());
     let fit = rows.iter().all(|row| row.level != Level::Fatal);
-    if args.json {
-        let shown: Vec<_> = rows
-            .iter()
-            .map(|r| json!({"name": r.name, "found": r.found, "level": r.level.word(), "meaning": r.meaning}))
-            .collect();
-        let all = json!({"version": env!("CARGO_PKG_VERSION"), "library": library::HASH, "fit": fit, "rows": shown});
-        return printed(&format!("{all}\n"), i32::from(!fit));
-    }
-    printed(&as_text(&rows, fit), i32::from(!fit))
+    let text = if args.json {
+        let shown: Vec<_> = rows.iter().map(Row::json).collect();
+        let version = env!("CARGO_PKG_VERSION");
+        let all = json!({"version": version, "library": library::HASH, "fit": fit, "rows": shown});
+        format!("{all}\n")
+    } else {
+        as_text(&rows, fit)
+    };
+    print(text)?;
+    Ok(i32::from(!fit))
 }
 
 fn about_machine(rows: &mut Vec<Row>) {
@@ -86,7 +87,7 @@ fn about_machine(rows: &mut Vec<Row>) {
     rows.push(row("processor", level, features.join(" "), meaning));
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
     rows.push(row("processors usable", Level::Plain, cpus.to_string(), ""));
-    let page = probes::page_size();
+    let page = page_size();
     let fits = page.is_power_of_two() && (4096..=65536).contains(&page);
     rows.push(row(
         "page size",
@@ -162,117 +163,106 @@ fn window() -> Row {
     }
 }
 
-fn about_calls(rows: &mut Vec<Row>) {
-    let mut needed = |name, answer: Answer, missing: Level, with: &str, without: &str| {
-        rows.push(match answer {
-            Ok(()) => row(name, Level::Good, "works", with),
-            Err(e) => row(name, missing, format!("no ({})", error_name(&e)), without),
-        });
-    };
-    let hinted = "addresses are passed as hints, and mappings elsewhere are unmapped";
-    needed("MAP_FIXED_NOREPLACE", probes::fixed_noreplace(), Level::Fallback, "", hinted);
-    let guards = "beyond 8192 large blocks at once, further ones have no guard page after them";
-    needed(
-        "MADV_GUARD_INSTALL",
-        probes::guard_install(),
-        Level::Fallback,
-        "guards that cost no mapping",
-        guards,
-    );
-    let stays = "freed memory cannot be returned to the OS";
-    needed(
-        "MADV_DONTNEED",
-        probes::madv_dontneed(),
-        Level::Fallback,
-        "freed memory is returned to the OS at once",
-        stays,
-    );
-    let copies = "large blocks grow by copying";
-    needed(
-        "mremap",
-        probes::mremap(),
-        Level::Fallback,
-        "large blocks grow without copying",
-        copies,
-    );
-    let keyless = "no random key for the partitions, and no safe fallback";
-    needed(
-        "getrandom",
-        probes::random(),
-        Level::Fatal,
-        "a fresh key for the partitions in every process",
-        keyless,
-    );
-
-    about_options(rows);
-}
-
-/// Calls that single features make, which do without.
-fn about_options(rows: &mut Vec<Row>) {
+/// The system calls, each with the levels of a call that works and of one that does not, and what
+/// Toft does then.
+fn about_calls() -> impl Iterator<Item = Row> {
+    use Level::{Fallback, Fatal, Good, Plain};
     let calls = [
+        (
+            "MAP_FIXED_NOREPLACE",
+            probes::fixed_noreplace(),
+            (Good, ""),
+            (Fallback, "addresses are passed as hints, and mappings elsewhere are unmapped"),
+        ),
+        (
+            "MADV_GUARD_INSTALL",
+            advise(MADV_GUARD_INSTALL),
+            (Good, "guards that cost no mapping"),
+            (
+                Fallback,
+                "beyond 8192 large blocks at once, further ones have no guard page after them",
+            ),
+        ),
+        (
+            "MADV_DONTNEED",
+            advise(libc::MADV_DONTNEED),
+            (Good, "freed memory is returned to the OS at once"),
+            (Fallback, "freed memory cannot be returned to the OS"),
+        ),
+        (
+            "mremap",
+            probes::mremap(),
+            (Good, "large blocks grow without copying"),
+            (Fallback, "large blocks grow by copying"),
+        ),
+        (
+            "getrandom",
+            probes::random(),
+            (Good, "a fresh key for the partitions in every process"),
+            (Fatal, "no random key for the partitions, and no safe fallback"),
+        ),
         (
             "membarrier",
             probes::membarrier(),
-            "the reclaimer returns free pages of running threads",
-            "free pages of running threads wait for their calls (TOFT_RECLAIM)",
+            (Plain, "the reclaimer returns free pages of running threads"),
+            (Plain, "free pages of running threads wait for their calls (TOFT_RECLAIM)"),
         ),
         (
             "process_madvise",
             probes::process_madvise(),
-            "many ranges are returned by one call",
-            "a call for each range; nothing is missing",
+            (Plain, "many ranges are returned by one call"),
+            (Plain, "a call for each range; nothing is missing"),
         ),
         (
             "MADV_POPULATE_WRITE",
-            probes::madv_populate(),
-            "steadily growing bins prefault several pages at a time (also for TOFT_MAPPINGS)",
-            "a fault for each page; TOFT_MAPPINGS=populate has no effect",
+            advise(libc::MADV_POPULATE_WRITE),
+            (
+                Plain,
+                "steadily growing bins prefault several pages at a time (also for TOFT_MAPPINGS)",
+            ),
+            (Plain, "a fault for each page; TOFT_MAPPINGS=populate has no effect"),
         ),
         (
             "MADV_FREE",
-            probes::madv_free(),
-            "unused pages of claimed slots are returned (TOFT_PARTITIONS)",
-            "claimed slots keep their pages, 13 MiB a thread at most",
+            advise(libc::MADV_FREE),
+            (Plain, "unused pages of claimed slots are returned (TOFT_PARTITIONS)"),
+            (Plain, "claimed slots keep their pages, 13 MiB a thread at most"),
         ),
         (
             "MADV_PAGEOUT",
-            probes::madv_pageout(),
-            "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
-            "TOFT_COLD has no effect; claimed slots keep their pages",
+            advise(libc::MADV_PAGEOUT),
+            (
+                Plain,
+                "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
+            ),
+            (Plain, "TOFT_COLD has no effect; claimed slots keep their pages"),
         ),
         (
             "mapping names",
             probes::mapping_names(),
-            "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)",
-            "TOFT_MAPPINGS=names has no effect, and zones have no names there",
+            (Plain, "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)"),
+            (Plain, "TOFT_MAPPINGS=names has no effect, and zones have no names there"),
         ),
         (
             "protection keys",
             probes::protection_keys(),
-            "the secure build's tables are written under a key if asked for (TOFT_PKEY)",
-            "TOFT_PKEY has no effect",
+            (Plain, "the secure build's tables are written under a key if asked for (TOFT_PKEY)"),
+            (Plain, "TOFT_PKEY has no effect"),
         ),
         (
             "userfaultfd",
             probes::userfaultfd(),
-            "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT",
-            "TOFT_GUARDED=uninit and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
+            (Plain, "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT"),
+            (
+                Plain,
+                "TOFT_GUARDED=uninit and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
+            ),
         ),
     ];
-    for (name, answer, with, without) in calls {
-        rows.push(match answer {
-            Ok(()) => row(name, Level::Plain, "works", with),
-            Err(e) => row(name, Level::Plain, format!("no ({})", error_name(&e)), without),
-        });
-    }
-    let found =
-        probes::io_uring().map_or_else(|e| format!("no ({})", error_name(&e)), |()| "works".into());
-    rows.push(row(
-        "io_uring",
-        Level::Plain,
-        found,
-        "not used: process_madvise does the same (decision 0018)",
-    ));
+    calls.into_iter().map(|(name, answer, works, fails)| match answer {
+        Ok(()) => row(name, works.0, "works", works.1),
+        Err(error) => row(name, fails.0, format!("no ({})", error_name(&error)), fails.1),
+    })
 }
 
 /// `EPERM: Operation not permitted`, which tells a forbidden call from an unknown one.
@@ -296,18 +286,21 @@ fn about_limits(rows: &mut Vec<Row>) {
         rows.push(row(name, Level::Plain, found, meaning));
     }
     rows.push(row("limit: locked memory", Level::Plain, limit(Resource::RLIMIT_MEMLOCK).0, ""));
-    let (found, meaning) = match system::cgroup_limit() {
-        Some((bytes, place)) => (style::bytes(bytes), format!("set in {}", place.display())),
-        None => ("none".into(), String::new()),
-    };
-    rows.push(row("limit: control group", Level::Plain, found, meaning));
+    let memory = toft_core::os::memory_there_is().map(|bytes| style::bytes(bytes as u64));
+    let found = memory.unwrap_or_else(|| "unknown".into());
+    rows.push(row(
+        "limit: memory",
+        Level::Plain,
+        found,
+        "of the control group or the machine; percentages in options are of it",
+    ));
     let filter = field("/proc/self/status", "Seccomp");
     let (level, found, meaning) = match filter.as_deref() {
         Some("0") => (Level::Good, "off", String::new()),
         Some("1") => (Level::Fatal, "strict", "not even mmap is allowed".into()),
         Some("2") => {
             // As any command may, this one creates processes: the last row does.
-            match seccomp::probe_by(Way::Clone, probes::page_size()).map(filtered::off) {
+            match seccomp::probe_by(Way::Clone, page_size()).map(filtered::off) {
                 Some(None) => (Level::Good, "a filter is on, as in a container", String::new()),
                 Some(Some(off)) => {
                     (Level::Fallback, "a filter is on, as in a container", format!("off: {off}"))

@@ -59,7 +59,7 @@ pub fn off(found: Answers) -> Option<String> {
 /// One line: what is off in a process; `None` where there is no filter.
 pub fn line_of(words: &Words, pid: i32) -> Option<String> {
     let filtered = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = toft_profile::read(pid, "status").unwrap_or_default();
         !status.lines().any(|line| line == "Seccomp:\t0")
     };
     line(words).filter(|_| words.state() != FilterState::Unknown || filtered())

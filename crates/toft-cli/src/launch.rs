@@ -41,13 +41,10 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGCONT,
 ];
 
-/// What to start.
 pub struct Launch {
-    /// The file to execute.
     pub program: PathBuf,
     /// Its `argv[0]`.
     pub name: OsString,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// What to set in its environment, on top of ours.
     pub environment: Vec<(OsString, OsString)>,
@@ -55,15 +52,11 @@ pub struct Launch {
     pub silent: bool,
 }
 
-/// How it went.
 pub struct Outcome {
-    /// The raw wait status.
     pub status: i32,
-    /// What the kernel counted.
     pub usage: Usage,
     /// From before the fork to after the end.
     pub wall: Duration,
-    /// What the library said.
     pub report: Report,
 }
 

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use toft_profile::format::Table;
+use toft_profile::{Location, Mapping};
 
 use crate::report::Report;
 use crate::style::{self, Style};
-use crate::symbols::{Place, Symbols};
+use crate::symbols::{Symbols, with_place};
 
-/// As many bytes that are not Toft's are named beside an answer: far more than stacks and tables of
+/// More bytes of other anonymous memory than this are reported: far more than stacks and tables of
 /// the C library have.
 const ELSEWHERE: u64 = 32 << 20;
 
@@ -19,33 +21,30 @@ pub struct Leaks {
 }
 
 struct Site {
-    address: u64,
+    location: Location,
     bytes: u64,
     blocks: u64,
-    place: Place,
 }
 
 impl Leaks {
-    /// From what the library said, if it did.
+    /// Names the call sites of the library's report, if there is one.
     pub fn new(report: &Report) -> Option<Leaks> {
         let value = report.leaks.clone()?;
-        let mut symbols = Symbols::new(&report.maps);
+        let mappings: Vec<Mapping> = report.mappings();
+        let mut symbols = Symbols::new(Vec::new());
         let site = |leak: &Value| {
-            let text = leak["address"].as_str()?.strip_prefix("0x")?;
-            let address = u64::from_str_radix(text, 16).ok()?;
-            let place = symbols.call_before(address);
+            let address = leak["address"].as_str()?.strip_prefix("0x")?;
+            let address = u64::from_str_radix(address, 16).ok()?;
             Some(Site {
-                address,
+                location: symbols.locate(&mappings, address),
                 bytes: leak["bytes"].as_u64()?,
                 blocks: leak["blocks"].as_u64()?,
-                place,
             })
         };
         let sites = value["leaks"].as_array().into_iter().flatten().filter_map(site).collect();
         Some(Leaks { value, sites })
     }
 
-    /// Whether there are any.
     pub fn any(&self) -> bool {
         self.number("blocks") != 0
     }
@@ -62,22 +61,14 @@ impl Leaks {
         self.value[name].as_u64().unwrap_or(0)
     }
 
-    /// One object.
     pub fn json(&self) -> Value {
         let sites: Vec<Value> = self
             .sites
             .iter()
             .map(|site| {
-                json!({
-                    "site": format!("{:#x}", site.address),
-                    "bytes": site.bytes,
-                    "blocks": site.blocks,
-                    "module": site.place.module,
-                    "offset": format!("{:#x}", site.place.offset),
-                    "function": site.place.function,
-                    "file": site.place.file,
-                    "line": site.place.line,
-                })
+                let address = format!("{:#x}", site.location.site);
+                let object = json!({"site": address, "bytes": site.bytes, "blocks": site.blocks});
+                with_place(object, &site.location)
             })
             .collect();
         json!({
@@ -93,7 +84,6 @@ impl Leaks {
         })
     }
 
-    /// For people, lines ended.
     pub fn text(&self, style: Style) -> String {
         let mut page = String::new();
         let reachable = match self.number("reachable_blocks") {
@@ -123,17 +113,11 @@ impl Leaks {
         if self.value["looked"] == false {
             page += "toft: reachable blocks are among them: the scan was not possible\n";
         }
-        let _ = writeln!(
-            page,
-            "{}",
-            style.faint(&format!("  {:>10}  {:>10}  call site", "leaked", "blocks"))
-        );
+        let table = Table::new(&[("leaked", 10), ("blocks", 10)], style.width);
+        let _ = writeln!(page, "{}", style.faint(&table.head("call site")));
         for site in &self.sites {
-            let figures =
-                format!("  {:>10}  {:>10}  ", style::bytes(site.bytes), style::count(site.blocks));
-            let room = style.width.saturating_sub(figures.chars().count()).max(24);
-            let _ =
-                writeln!(page, "{figures}{}", style::fit(&site.place.words(site.address), room));
+            let figures = [style::bytes(site.bytes), style::count(site.blocks)];
+            let _ = writeln!(page, "{}", table.line(&figures, &site.location.place()));
         }
         page
     }

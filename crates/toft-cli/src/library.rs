@@ -30,22 +30,18 @@ pub const SECURE_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-se
 /// As [`HASH`], for the light secure build.
 pub const LIGHT_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure-light.hash"));
 
-/// A library that this executable carries.
 struct Carried {
     name: &'static str,
     bytes: &'static [u8],
     hash: &'static str,
 }
 
-/// The allocator.
 const TOFT: Carried = Carried { name: "libtoft", bytes: BYTES, hash: HASH };
-/// Its secure build.
 const SECURE: Carried = Carried {
     name: "libtoft-secure",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft-secure.so")),
     hash: SECURE_HASH,
 };
-/// Its light secure build.
 const LIGHT: Carried = Carried {
     name: "libtoft-secure-light",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft-secure-light.so")),
@@ -80,17 +76,14 @@ impl Library {
         }
     }
 
-    /// The secure build.
     pub fn secure() -> Result<Library, String> {
         Library::unpacked(&SECURE)
     }
 
-    /// The light secure build.
     pub fn secure_light() -> Result<Library, String> {
         Library::unpacked(&LIGHT)
     }
 
-    /// The recorder.
     pub fn recorder() -> Result<Library, String> {
         Library::unpacked(&RECORDER)
     }
@@ -107,7 +100,7 @@ impl Library {
                 path.display()
             ));
         }
-        // Who names one knows who shall load it.
+        // The caller is responsible for the permissions of a named library.
         Ok(Library { path, origin: "named by --library", reached: true, _held: None })
     }
 

@@ -29,14 +29,16 @@ mod style;
 mod symbols;
 mod sys;
 mod trace;
+mod verb;
 mod vet;
 mod watch;
-mod words;
 
 use std::env;
 use std::process::exit;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use verb::{End, REFUSED, message, print};
 
 const HELP: &str = "\
 Examples:
@@ -55,7 +57,7 @@ Examples:
 ///
 /// `toft run -- PROGRAM ARGS` runs any program on it, unchanged.
 #[derive(Parser, Debug)]
-#[command(name = "toft", version, long_version = VERSION, max_term_width = 100, after_help = HELP, after_long_help = HELP)]
+#[command(name = "toft", version, long_version = VERSION, max_term_width = 100, after_help = HELP)]
 struct Toft {
     #[command(subcommand)]
     verb: Verb,
@@ -105,7 +107,7 @@ enum Verb {
     ///
     /// Runs interleaved rounds in fresh processes. Prints medians with their spread, ratios by
     /// round with their 95 % confidence intervals, and resident memory as the kernel counts it.
-    #[command(after_help = BENCH, after_long_help = BENCH)]
+    #[command(after_help = BENCH)]
     Bench(Box<toft_bench::cli::Bench>),
     Record(record::Record),
     Trace(trace::Show),
@@ -120,41 +122,54 @@ enum Verb {
 
 fn main() {
     if let Some(words) = bench::work_words() {
-        exit(bench::work(&words));
+        exit(status(bench::work(&words)));
     }
-    let status = match Toft::try_parse() {
-        Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
-        Ok(Toft { verb: Verb::Rss(args) }) => rss::rss(&args),
-        Ok(Toft { verb: Verb::Heap(args) }) => profile::heap(&args),
-        Ok(Toft { verb: Verb::Top(args) }) => profile::top(&args),
-        Ok(Toft { verb: Verb::Report(args) }) => profile::report(&args),
-        Ok(Toft { verb: Verb::Diff(args) }) => profile::diff(&args),
-        Ok(Toft { verb: Verb::Metrics(args) }) => metrics::metrics(&args),
-        Ok(Toft { verb: Verb::Hints(args) }) => hints::hints(&args),
-        Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
-        Ok(Toft { verb: Verb::Explain(args) }) => explain::explain(&args),
-        Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
-        Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
-        Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),
-        Ok(Toft { verb: Verb::Record(args) }) => record::record(&args),
-        Ok(Toft { verb: Verb::Trace(args) }) => trace::show(&args),
-        Ok(Toft { verb: Verb::Completions { shell } }) => completions(shell),
-        Ok(Toft { verb: Verb::Man(args) }) => man::man(&args, Toft::command()),
+    match Toft::try_parse() {
+        Ok(toft) => exit(status(execute(toft.verb))),
         Err(error) => {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
-            let of_run =
+            // 2 is clap's. A program that `toft run` runs may itself end with 2.
+            let starts =
                 env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
-            // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be
-            // another.
-            if error.use_stderr() && of_run { run::REFUSED } else { error.exit_code() }
+            exit(if error.use_stderr() && starts { REFUSED } else { error.exit_code() })
         }
-    };
-    exit(status);
+    }
 }
 
-fn completions(shell: clap_complete::Shell) -> i32 {
+/// Prints the message of a failure.
+fn status(end: End) -> i32 {
+    end.unwrap_or_else(|failure| {
+        message(&failure.message);
+        failure.status
+    })
+}
+
+fn execute(verb: Verb) -> End {
+    match verb {
+        Verb::Run(args) => run::run(&args),
+        Verb::Rss(args) => rss::rss(&args),
+        Verb::Heap(args) => profile::heap(&args),
+        Verb::Top(args) => profile::top(&args),
+        Verb::Report(args) => profile::report(&args),
+        Verb::Diff(args) => profile::diff(&args),
+        Verb::Metrics(args) => metrics::metrics(&args),
+        Verb::Hints(args) => hints::hints(&args),
+        Verb::Purge(args) => purge::purge(&args),
+        Verb::Explain(args) => explain::explain(&args),
+        Verb::Options(args) => options::options(&args),
+        Verb::Doctor(args) => doctor::doctor(&args),
+        Verb::Bench(args) => bench::bench(&args),
+        Verb::Record(args) => record::record(&args),
+        Verb::Trace(args) => trace::show(&args),
+        Verb::Completions { shell } => completions(shell),
+        Verb::Man(args) => man::man(&args, Toft::command()),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> End {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Toft::command(), "toft", &mut text);
-    words::printed(&String::from_utf8_lossy(&text), 0)
+    print(text)?;
+    Ok(0)
 }

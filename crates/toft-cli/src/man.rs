@@ -10,8 +10,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::run::{REFUSED, say};
-use crate::words;
+use crate::verb::{End, Failure, USAGE, print};
 
 /// The date that each page bears: that of the last change to what the pages say.
 const DATE: &str = "2026-11-25";
@@ -42,12 +41,12 @@ pub struct Pages {
     markdown: bool,
 }
 
-/// Returns the exit status.
-pub fn man(pages: &Pages, mut command: Command) -> i32 {
+pub fn man(pages: &Pages, mut command: Command) -> End {
     command.build();
     let version = command.get_version().unwrap_or_default().to_owned();
     if pages.markdown {
-        return words::printed(&markdown::page(&command), 0);
+        print(markdown::page(&command))?;
+        return Ok(0);
     }
     if let Some(folder) = &pages.output {
         let written = fs::create_dir_all(folder).and_then(|()| {
@@ -55,29 +54,18 @@ pub fn man(pages: &Pages, mut command: Command) -> i32 {
                 fs::write(folder.join(format!("{names}.1")), text(page, &command, &version)?)
             })
         });
-        return match written {
-            Ok(()) => 0,
-            Err(error) => {
-                say(&format!("cannot write {}: {error}", folder.display()));
-                REFUSED
-            }
-        };
+        written.map_err(|error| format!("cannot write {}: {error}", folder.display()))?;
+        return Ok(0);
     }
     let mut page = &command;
     for name in &pages.verb {
-        let Some(inner) = page.get_subcommands().find(|verb| verb.get_name() == name) else {
-            say(&format!("there is no verb {}", pages.verb.join(" ")));
-            return words::USAGE;
-        };
-        page = inner;
+        page = page.get_subcommands().find(|verb| verb.get_name() == name).ok_or_else(|| {
+            Failure::new(USAGE, format!("there is no verb {}", pages.verb.join(" ")))
+        })?;
     }
-    match text(page, &command, &version) {
-        Ok(text) => words::printed(&String::from_utf8_lossy(&text), 0),
-        Err(error) => {
-            say(&format!("cannot write the page: {error}"));
-            REFUSED
-        }
-    }
+    let text = text(page, &command, &version);
+    print(text.map_err(|error| format!("cannot write the page: {error}"))?)?;
+    Ok(0)
 }
 
 /// The command and all that is below it, with the names of their pages.

@@ -13,7 +13,7 @@ use serde_json::json;
 use toft_core::options::{Options as Parsed, Removed, TABLE};
 
 use crate::style::{self, Style};
-use crate::words::printed;
+use crate::verb::{End, print};
 
 const HELP: &str = "\
 Examples:
@@ -35,7 +35,6 @@ pub struct Options {
     json: bool,
 }
 
-/// One option as it stands.
 struct Standing {
     name: &'static str,
     default: &'static str,
@@ -56,8 +55,7 @@ impl Standing {
     }
 }
 
-/// The verb.
-pub fn options(args: &Options) -> i32 {
+pub fn options(args: &Options) -> End {
     let mut given: BTreeMap<String, String> = env::vars_os()
         .filter_map(|(name, value)| {
             let name = name.into_string().ok().filter(|name| name.starts_with("TOFT_"))?;
@@ -84,7 +82,8 @@ pub fn options(args: &Options) -> i32 {
     let text =
         if args.json { as_json(&standings, &unknown) } else { as_table(&standings, &unknown) };
     let wrong = !unknown.is_empty() || standings.iter().any(|option| !option.valid);
-    printed(&text, i32::from(wrong))
+    print(text)?;
+    Ok(i32::from(wrong))
 }
 
 fn as_json(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) -> String {
@@ -142,7 +141,6 @@ fn valid(name: &str, value: &str) -> bool {
 pub enum Fault {
     /// No option has this name; the option that was probably meant.
     Unknown(String, Option<&'static str>),
-    /// The option was removed.
     Removed(&'static Removed),
     /// The option cannot have this value: both, and what it can have.
     Value(String, String, &'static str),
@@ -189,25 +187,10 @@ fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
 fn nearest(name: &str) -> Option<&'static str> {
     TABLE
         .iter()
-        .map(|option| (distance(name, option.name), option.name))
+        .map(|option| (strsim::levenshtein(name, option.name), option.name))
         .min()
         .filter(|(changes, _)| *changes <= 3)
         .map(|(_, name)| name)
-}
-
-/// How many letters to insert, remove or exchange.
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut above[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = above[j + 1];
-            above[j + 1] = change.min(above[j] + 1).min(diagonal + 1);
-        }
-    }
-    above[b.len()]
 }
 
 #[cfg(test)]
@@ -218,6 +201,5 @@ mod tests {
     fn misspelt_names_find_their_option() {
         assert_eq!(nearest("TOFT_PARTITION"), Some("TOFT_PARTITIONS"));
         assert_eq!(nearest("TOFT_SOMETHING_ELSE"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -15,11 +15,10 @@ use toft_trace::chunk::MAGIC;
 
 use crate::launch::{self, Launch};
 use crate::library::{self, Library};
-use crate::run::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, UNPROVEN, say};
 use crate::stats::Ended;
 use crate::sys;
-use crate::vet::{self, Effect, Missing};
-use crate::words::is_standard;
+use crate::verb::{End, Failure, UNPROVEN, is_standard, message};
+use crate::vet;
 
 const HELP: &str = "\
 Examples:
@@ -53,38 +52,22 @@ pub struct Record {
     arguments: Vec<OsString>,
 }
 
-/// The verb. Returns the exit status, unless the target died by a signal.
-pub fn record(record: &Record) -> i32 {
-    match prepare(record) {
-        Ok((launch, output, _library)) => start(&launch, &output),
-        Err((status, why)) => {
-            say(&why);
-            status
-        }
-    }
-}
-
-type Refusal = (i32, String);
-
-fn prepare(record: &Record) -> Result<(Launch, PathBuf, Library), Refusal> {
+/// Returns the exit status, unless the target died by a signal.
+pub fn record(record: &Record) -> End {
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let vetted =
-        vet::vet(&record.program, &record.arguments, &path).map_err(|missing| match missing {
-            Missing::NotFound(why) => (NOT_FOUND, why),
-            Missing::NotExecutable(why) => (NOT_EXECUTABLE, why),
-        })?;
-    if let Some(finding) = vetted.findings.iter().find(|finding| finding.effect == Effect::Refuse) {
+    let vetted = vet::vet(&record.program, &record.arguments, &path)?;
+    if let Some(finding) = vetted.refusal() {
         // What follows for Toft's library follows for the recorder: both are preloaded.
         let why = format!("{} {}: not started", vetted.binary.display(), finding.what);
-        return Err((REFUSED, why));
+        return Err(why.into());
     }
-    let output = vacate(&record.output).map_err(|why| (REFUSED, why))?;
-    let library = Library::recorder().map_err(|why| (REFUSED, why))?;
+    let output = vacate(&record.output)?;
+    let library = Library::recorder()?;
     let preload = library::preload_value(&library.path, env::var_os("LD_PRELOAD").as_deref());
     let mut environment: Vec<(OsString, OsString)> =
         vec![("LD_PRELOAD".into(), preload), ("LIBTOFT_RECORD_FILE".into(), output.clone().into())];
     if let Some(why) = vetted.starter.filter(|_| !record.children) {
-        say(&format!("{} {why}: what it starts is recorded too", vetted.named.display()));
+        message(&format!("{} {why}: what it starts is recorded too", vetted.named.display()));
     }
     if record.children || vetted.starter.is_some() {
         environment.push(("LIBTOFT_RECORD_CHILDREN".into(), "1".into()));
@@ -96,19 +79,19 @@ fn prepare(record: &Record) -> Result<(Launch, PathBuf, Library), Refusal> {
         environment,
         silent: false,
     };
-    Ok((launch, output, library))
+    start(&launch, &output)
 }
 
-/// The whole name of the file, which is not there afterwards. Only a trace is taken away for it.
+/// Removes an earlier trace, and nothing else. Returns the whole name of the file.
 fn vacate(path: &Path) -> Result<PathBuf, String> {
-    let told = |error: io::Error| format!("cannot record into {}: {error}", path.display());
+    let failed = |error: io::Error| format!("cannot record into {}: {error}", path.display());
     if is_standard(path) {
         return Err(
             "standard output is PROGRAM's: name a file for the trace (./- if that is its name)"
                 .into(),
         );
     }
-    let whole = std::path::absolute(path).map_err(told)?;
+    let whole = std::path::absolute(path).map_err(failed)?;
     let directory = whole.parent().unwrap_or(&whole);
     if !directory.is_dir() {
         return Err(format!("cannot record into {}: no such directory", path.display()));
@@ -116,38 +99,28 @@ fn vacate(path: &Path) -> Result<PathBuf, String> {
     match toft_profile::open_file(&whole) {
         Ok(file) => {
             let mut start = Vec::new();
-            file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(told)?;
+            file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(failed)?;
             if !start.is_empty() && start != MAGIC {
                 return Err(format!("{} exists and is not a trace: not replaced", path.display()));
             }
-            fs::remove_file(&whole).map_err(told)?;
+            fs::remove_file(&whole).map_err(failed)?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(failed(error)),
     }
     Ok(whole)
 }
 
-fn start(launch: &Launch, output: &Path) -> i32 {
-    match launch::run(launch, || {}) {
-        Ok(outcome) => {
-            let recorded = output.is_file();
-            if !recorded {
-                say(&format!("nothing was recorded into {}", output.display()));
-            }
-            match Ended::of(outcome.status) {
-                Ended::Signal(number) => sys::die_by(number),
-                Ended::Exit(0) if !recorded => UNPROVEN,
-                Ended::Exit(status) => status,
-            }
-        }
-        Err(error) => {
-            say(&format!("{}: {error}", launch.program.display()));
-            match error.kind() {
-                io::ErrorKind::NotFound => NOT_FOUND,
-                io::ErrorKind::PermissionDenied => NOT_EXECUTABLE,
-                _ => REFUSED,
-            }
-        }
+fn start(launch: &Launch, output: &Path) -> End {
+    let outcome = launch::run(launch, || {})
+        .map_err(|error| Failure::of_start(&launch.program.display().to_string(), &error))?;
+    let recorded = output.is_file();
+    if !recorded {
+        message(&format!("nothing was recorded into {}", output.display()));
+    }
+    match Ended::of(outcome.status) {
+        Ended::Signal(number) => sys::die_by(number),
+        Ended::Exit(0) if !recorded => Ok(UNPROVEN),
+        Ended::Exit(status) => Ok(status),
     }
 }

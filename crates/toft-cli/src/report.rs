@@ -3,19 +3,19 @@
 //!
 //! `launch` feeds it bytes as they come, `run` and `stats` read the result. Other processes may
 //! write to the same pipe (a forked child inherits the library, and under `--children` every
-//! program has it), so lines are told apart by pid.
+//! program has it), so lines are distinguished by pid.
 
 use serde_json::Value;
+use toft_profile::Mapping;
 
-/// Everything heard so far.
 #[derive(Debug, Default)]
 pub struct Report {
     pid: i32,
     partial: Vec<u8>,
     taking_maps: bool,
-    /// The library's version, once the target itself said that it is there.
+    /// The library's version, once the target itself has reported it.
     pub ready: Option<String>,
-    /// Other processes that said so.
+    /// Other processes that have reported it.
     pub ready_elsewhere: u64,
     /// The statistics of the target itself.
     pub heap: Option<Value>,
@@ -28,12 +28,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// The target's number.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// A report of the process `pid`.
+    pub fn mappings(&self) -> Vec<Mapping> {
+        self.maps.iter().filter_map(|line| Mapping::of_line(line)).collect()
+    }
+
     pub fn of(pid: i32) -> Report {
         Report { pid, ..Report::default() }
     }

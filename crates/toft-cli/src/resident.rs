@@ -3,20 +3,18 @@
 
 use std::fmt::Write as _;
 
+use toft_profile::format::Table;
+
 use crate::style::{self, Style};
 
 /// A line of the table.
 pub struct Term {
-    /// Resident bytes.
     pub bytes: u64,
-    /// What they are.
     pub name: &'static str,
-    /// What there is to say about them.
     pub note: String,
 }
 
 impl Term {
-    /// A line.
     pub fn new(bytes: u64, name: &'static str, note: impl Into<String>) -> Term {
         Term { bytes, name, note: note.into() }
     }
@@ -81,34 +79,24 @@ pub fn cells(named: &[(&str, u64)]) -> Vec<String> {
     named.iter().map(|(name, bytes)| format!("{name} {}", style::bytes(*bytes))).collect()
 }
 
-/// A call site whose live blocks keep free memory from going back.
+/// A call site whose live blocks keep free memory from being returned.
 pub struct Pinning {
     /// Free bytes on the pages of its live blocks.
     pub pinned: u64,
-    /// Its live bytes.
     pub live: u64,
-    /// Its live blocks.
     pub blocks: u64,
-    /// Where it is.
     pub place: String,
 }
 
-/// The table of such sites; nothing where there are none.
+/// The table of such sites; nothing if there are none.
 pub fn pin_table(page: &mut String, style: Style, pins: &[Pinning]) {
     if pins.is_empty() {
         return;
     }
-    let head =
-        format!("  {:>10}  {:>10}  {:>10}  pinned by a block of", "pinned", "live", "blocks");
-    let _ = writeln!(page, "\n{}", style.faint(&head));
+    let table = Table::new(&[("pinned", 10), ("live", 10), ("blocks", 10)], style.width).cut();
+    let _ = writeln!(page, "\n{}", style.faint(&table.head("pinned by a block of")));
     for pin in pins {
-        let line = format!(
-            "  {:>10}  {:>10}  {:>10}  {}",
-            style::bytes(pin.pinned),
-            style::bytes(pin.live),
-            style::count(pin.blocks),
-            pin.place
-        );
-        let _ = writeln!(page, "{}", style::fit(&line, style.width));
+        let figures = [style::bytes(pin.pinned), style::bytes(pin.live), style::count(pin.blocks)];
+        let _ = writeln!(page, "{}", table.line(&figures, &pin.place));
     }
 }

@@ -1,18 +1,20 @@
 //! `toft rss`: where the resident memory of a running process is. `toft-profile` reads; this
 //! prints.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toft_profile::{Counts, Pin, Process, Rss, Split, Thread};
+use toft_profile::format::Table;
+use toft_profile::{Counts, Location, Pin, Process, Rss};
 
 use crate::filtered;
+use crate::profile::{Names, json_of_owner};
 use crate::resident::{Pinning, Term, cells, pin_table, row, table};
-use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
-use crate::symbols::{Place, Symbols};
-use crate::words::printed;
+use crate::symbols::with_place;
+use crate::verb::{End, SymbolFolders, print};
 
 /// How many call sites and threads are shown.
 const TOP: usize = 10;
@@ -34,32 +36,26 @@ Exit status: 0, or 125 with a message if the process cannot be read.";
 /// Toft's. The lines add up to the kernel's Rss. The last table lists the call sites whose live
 /// blocks pin the most free memory.
 #[derive(Args, Debug)]
-#[command(name = "rss", after_help = HELP, after_long_help = HELP)]
+#[command(name = "rss", after_help = HELP)]
 pub struct Explain {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
     /// The process
-    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
+    #[arg(value_name = "PID", value_parser = crate::verb::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 
-/// The verb.
-pub fn rss(args: &Explain) -> i32 {
-    let rss = match Process::open(args.pid).and_then(|process| Rss::of(&process)) {
-        Ok(rss) => rss,
-        Err(error) => {
-            say(&error.to_string());
-            return REFUSED;
-        }
-    };
-    let mut symbols = Symbols::new(&rss.code);
+pub fn rss(args: &Explain) -> End {
+    let rss = Rss::of(&Process::open(args.pid)?)?;
+    let mut names = SymbolFolders::default().names_of(args.pid);
     let text = if args.json {
-        format!("{}\n", object(&rss, &mut symbols))
+        format!("{}\n", object(&rss, &mut names))
     } else {
-        page(&rss, &mut symbols, Style::of_stdout())
+        page(&rss, &mut names, Style::of_stdout())
     };
-    printed(&text, 0)
+    print(text)?;
+    Ok(0)
 }
 
 const SHARED: &str = "shared by compaction";
@@ -79,9 +75,13 @@ fn terms(rss: &Rss) -> Vec<Term> {
         Term::new(a.slabs.live + a.large_live, "live", format!("{blocks}, touched or not")),
         Term::new(a.large_slack, "slack of large blocks", "after the requested sizes"),
         Term::new(a.slabs.claimed, "claimed by threads", "malloc hands these slots out next"),
-        Term::new(a.slabs.remote, "freed by other threads", "not yet collected by the owners"),
-        Term::new(a.slabs.pinned, "free, pinned", "on pages with live blocks: see the call sites"),
-        Term::new(a.slabs.loose, "free, dirty", "on pages without live blocks: soon returned"),
+        Term::new(a.slabs.uncollected, "freed by other threads", "not yet collected by the owners"),
+        Term::new(
+            a.slabs.free_pinned,
+            "free, pinned",
+            "on pages with live blocks: see the call sites",
+        ),
+        Term::new(a.slabs.free_dirty, "free, dirty", "on pages without live blocks: soon returned"),
         Term::new(
             a.slabs.quarantined,
             "quarantine",
@@ -102,14 +102,14 @@ fn terms(rss: &Rss) -> Vec<Term> {
             ),
         ),
         Term::new(
-            a.pooled,
+            a.empty_slabs,
             "empty slabs kept",
-            format!("{} slabs, for their call sites", style::count(a.pooled_count)),
+            format!("{} slabs, for their call sites", style::count(a.empty_slab_count)),
         ),
         Term::new(
             a.large_kept,
             "free large blocks kept",
-            format!("{} blocks", style::count(a.kept_count)),
+            format!("{} blocks", style::count(a.large_kept_count)),
         ),
         Term::new(a.descriptors + a.heaps + a.tables, "metadata", metadata),
         Term::new(others.programs, "program and libraries", nothing()),
@@ -129,7 +129,7 @@ fn terms(rss: &Rss) -> Vec<Term> {
     terms
 }
 
-fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
+fn page(rss: &Rss, names: &mut Names, style: Style) -> String {
     let mut page = String::new();
     let name = style::fit(&rss.name, 16);
     let _ = writeln!(
@@ -156,7 +156,7 @@ fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
     line("unknown", &["the requested sizes of blocks: they are not recorded".into()]);
     line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
-    let (pins, count) = pinning(rss, symbols);
+    let (pins, count) = pinning(rss, names);
     pin_table(&mut page, style, &pins);
     more(&mut page, count, "call sites");
     page
@@ -193,45 +193,20 @@ fn calm(rss: &Rss) -> Vec<String> {
 }
 
 fn thread_table(page: &mut String, rss: &Rss, style: Style) {
-    let mut threads: Vec<(&Thread, Option<i32>)> = rss
-        .account
-        .threads
-        .iter()
-        .zip(rss.holders.iter().copied())
-        .filter(|(t, _)| t.slabs > 0)
-        .collect();
-    threads.sort_by_key(|(thread, _)| (std::cmp::Reverse(thread.resident.sum()), thread.heap));
-    let head = format!(
-        "  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  thread",
-        "resident", "live", "free", "claimed", "uncollected"
-    );
-    let _ = writeln!(page, "\n{}", style.faint(&style::fit(&head, style.width)));
-    for (thread, holder) in threads.iter().take(TOP) {
-        let r = &thread.resident;
-        let line = format!(
-            "  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  {}",
-            style::bytes(r.sum()),
-            style::bytes(r.live),
-            style::bytes(r.pinned + r.loose),
-            style::bytes(r.claimed),
-            style::bytes(r.remote),
-            whose(rss, thread, *holder),
-        );
-        let _ = writeln!(page, "{}", style::fit(&line, style.width));
+    let mut owners: Vec<_> = rss.owners.iter().filter(|owner| owner.heap.slabs > 0).collect();
+    owners.sort_by_key(|owner| (Reverse(owner.heap.resident.sum()), owner.heap.heap));
+    let columns =
+        [("resident", 10), ("live", 10), ("free", 10), ("claimed", 10), ("uncollected", 11)];
+    let table = Table::new(&columns, style.width).cut();
+    let _ = writeln!(page, "\n{}", style.faint(&table.head("thread")));
+    for owner in owners.iter().take(TOP) {
+        let split = &owner.heap.resident;
+        let free = split.free_pinned + split.free_dirty;
+        let figures =
+            [split.sum(), split.live, free, split.claimed, split.uncollected].map(style::bytes);
+        let _ = writeln!(page, "{}", table.line(&figures, &owner.words()));
     }
-    more(page, threads.len(), "heaps");
-}
-
-fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
-    let task = holder.and_then(|number| rss.tasks.iter().find(|task| task.number == number));
-    if thread.shared {
-        return format!("heap {}: shared by threads", thread.heap);
-    }
-    match (thread.running, task) {
-        (true, Some(task)) => format!("{} ({}), heap {}", task.number, task.name, thread.heap),
-        (true, None) => format!("heap {}", thread.heap),
-        (false, _) => format!("heap {}: its thread has exited", thread.heap),
-    }
+    more(page, owners.len(), "heaps");
 }
 
 fn more(page: &mut String, count: usize, what: &str) {
@@ -245,119 +220,80 @@ fn more(page: &mut String, count: usize, what: &str) {
 }
 
 /// The sites that pin most, and how many there are in all.
-fn pinning(rss: &Rss, symbols: &mut Symbols) -> (Vec<Pinning>, usize) {
+fn pinning(rss: &Rss, names: &mut Names) -> (Vec<Pinning>, usize) {
     let pins = rss.account.pins.iter().filter(|pin| pin.pinned > 0);
     let count = pins.clone().count();
     let named = pins.take(TOP).map(|pin| Pinning {
         pinned: pin.pinned,
         live: pin.live_bytes,
         blocks: pin.live_blocks,
-        place: symbols.call_before(pin.site).words(pin.site),
+        place: names.locate(&rss.modules, pin.site).place(),
     });
     (named.collect(), count)
 }
 
-fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
-    let (a, others, c) = (&rss.account, &rss.others, &rss.counts);
-    let threads = a.threads.iter().zip(&rss.holders).map(|(thread, holder)| {
-        json!({
-            "heap": thread.heap,
-            "running": thread.running,
-            "thread": if thread.running { *holder } else { None },
-            "slabs": thread.slabs,
-            "live_bytes": thread.live_bytes,
-            "free_bytes": thread.free_bytes,
-            "claimed_bytes": thread.claimed_bytes,
-            "uncollected_bytes": thread.remote_bytes,
-            "resident": split(&thread.resident),
-        })
-    });
+fn object(rss: &Rss, names: &mut Names) -> Value {
+    let (a, reading) = (&rss.account, &rss.reading);
+    let mut site = |pin: &Pin| json_of_pin(pin, &names.locate(&rss.modules, pin.site));
     json!({
         "pid": rss.pid,
         "name": rss.name,
         "toft": rss.version,
         "library": rss.library,
         "partitions": rss.partitions,
-        "kernel": counts(c),
-        "kernel_of_toft": counts(&rss.ours),
+        "kernel": rss.counts,
+        "kernel_of_toft": rss.ours,
         "peak_rss": rss.peak_rss,
         "page_tables": rss.page_tables,
-        "resident": {
-            "live": a.slabs.live + a.large_live,
-            "large_slack": a.large_slack,
-            "claimed": a.slabs.claimed,
-            "uncollected": a.slabs.remote,
-            "free_pinned": a.slabs.pinned,
-            "free_dirty": a.slabs.loose,
-            "lent": a.slabs.lent,
-            "quarantined": a.slabs.quarantined,
-            "reserved": a.slabs.reserved,
-            "empty_slabs": a.pooled,
-            "large_kept": a.large_kept,
-            "descriptors": a.descriptors,
-            "heaps": a.heaps,
-            "tables": a.tables,
-            "programs": others.programs,
-            "files": others.files,
-            "shared": others.shared,
-            "stacks": others.stacks,
-            "brk": others.brk,
-            "anonymous": others.anonymous,
-            "kernel": others.kernel,
-            "not_told_apart": rss.remainder(),
-        },
+        "resident": resident(rss),
         "live_bytes": a.live_bytes,
         "live_blocks": a.live_blocks,
         "free_bytes": a.free_bytes,
         "claimed_bytes": a.claimed_bytes,
         "lent_slots": a.lent_slots,
         "saved_bytes": a.lent_bytes,
-        "uncollected_bytes": a.remote_bytes,
+        "uncollected_bytes": a.uncollected_bytes,
         "guard_bytes": a.guards,
         "slabs": a.slab_count,
-        "empty_slabs": a.pooled_count,
+        "empty_slabs": a.empty_slab_count,
         "large_blocks": a.large_count,
-        "large_blocks_kept": a.kept_count,
+        "large_blocks_kept": a.large_kept_count,
         "seccomp": filtered::line_of(&rss.filter, rss.pid),
         "reading": {
-            "tries": rss.reading.tries,
-            "rss_before": rss.reading.rss_before,
-            "rss_after": rss.reading.rss_after,
+            "tries": reading.tries,
+            "rss_before": reading.rss_before,
+            "rss_after": reading.rss_after,
             "descriptors": a.doubts.read,
             "descriptors_changed": a.doubts.changed,
             "descriptors_senseless": a.doubts.senseless,
         },
-        "threads": threads.collect::<Vec<_>>(),
-        "pins": a.pins.iter().map(|pin| site(pin, &symbols.call_before(pin.site))).collect::<Vec<_>>(),
+        "threads": rss.owners.iter().map(json_of_owner).collect::<Vec<_>>(),
+        "pins": a.pins.iter().map(&mut site).collect::<Vec<_>>(),
     })
 }
 
-fn counts(c: &Counts) -> Value {
-    json!({
-        "rss": c.rss,
-        "pss": c.pss,
-        "anonymous": c.anonymous,
-        "lazy_free": c.lazy_free,
-        "anon_huge_pages": c.anon_huge_pages,
-        "swap": c.swap,
-    })
+/// The terms that add up to the kernel's number.
+fn resident(rss: &Rss) -> Value {
+    let a = &rss.account;
+    let more = json!({
+        "live": a.slabs.live + a.large_live,
+        "large_slack": a.large_slack,
+        "empty_slabs": a.empty_slabs,
+        "large_kept": a.large_kept,
+        "descriptors": a.descriptors,
+        "heaps": a.heaps,
+        "tables": a.tables,
+        "unaccounted": rss.remainder(),
+    });
+    let mut terms = json!(a.slabs);
+    for part in [json!(rss.others), more].iter().filter_map(Value::as_object).flatten() {
+        terms[part.0] = part.1.clone();
+    }
+    terms
 }
 
-fn split(s: &Split) -> Value {
-    json!({
-        "live": s.live,
-        "claimed": s.claimed,
-        "uncollected": s.remote,
-        "free_pinned": s.pinned,
-        "free_dirty": s.loose,
-        "lent": s.lent,
-        "quarantined": s.quarantined,
-        "reserved": s.reserved,
-    })
-}
-
-fn site(pin: &Pin, place: &Place) -> Value {
-    json!({
+fn json_of_pin(pin: &Pin, location: &Location) -> Value {
+    let object = json!({
         "site": format!("{:#x}", pin.site),
         "partition": pin.partition,
         "pinned_bytes": pin.pinned,
@@ -365,10 +301,6 @@ fn site(pin: &Pin, place: &Place) -> Value {
         "live_bytes": pin.live_bytes,
         "live_blocks": pin.live_blocks,
         "resident_bytes": pin.resident,
-        "module": place.module.as_ref().map(|path| path.display().to_string()),
-        "offset": format!("{:#x}", place.offset),
-        "function": place.function,
-        "file": place.file,
-        "line": place.line,
-    })
+    });
+    with_place(object, location)
 }

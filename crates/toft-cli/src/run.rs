@@ -24,22 +24,14 @@ use crate::profile::AtExit;
 use crate::stats::{Ended, Stats};
 use crate::style::{self, Style};
 use crate::sys;
+use crate::verb::{
+    End, FILE_MOST, Failure, LEAKED, REFUSED, UNPROVEN, check_extension, is_standard, message,
+    write,
+};
 use crate::vet::{self, Vetted};
-use crate::words::{FILE_MOST, agrees, is_standard, write};
-use before::{Scope, crossing, dry_run, report_missing, scope, tell};
+use before::{Scope, crossing, dry_run, print_findings, scope, target_missing};
 
 mod before;
-
-/// Exit status: it leaked, under `--leaks`.
-pub const LEAKED: i32 = 123;
-/// Exit status: the proof failed, under `--strict`.
-pub const UNPROVEN: i32 = 124;
-/// Exit status: refused, or something of our own went wrong.
-pub const REFUSED: i32 = 125;
-/// Exit status: found and cannot be executed.
-pub const NOT_EXECUTABLE: i32 = 126;
-/// Exit status: not found.
-pub const NOT_FOUND: i32 = 127;
 
 const HELP: &str = "\
 Examples:
@@ -83,7 +75,7 @@ enum Strength {
 /// examined first, and is not started if the library cannot work in it. A message on stderr says
 /// why. If the library does not load, a message on stderr says so.
 #[derive(Args, Debug)]
-#[command(after_help = HELP, after_long_help = HELP)]
+#[command(after_help = HELP)]
 pub struct Run {
     /// Print a summary of time, memory and the top call sites at exit, on stderr
     #[arg(long)]
@@ -136,7 +128,7 @@ pub struct Run {
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
     /// Only print the findings and what would be done
-    #[arg(long, visible_alias = "report-only")]
+    #[arg(long)]
     dry_run: bool,
     /// Start the program even if the library cannot work in it
     #[arg(long)]
@@ -170,45 +162,39 @@ fn sample(text: &str) -> Result<OsString, String> {
     }
 }
 
-/// What is wrong with what the program would get, but for what clap has found: the library would
-/// only warn.
-fn unfit(run: &Run) -> Option<String> {
+/// Returns an error if the program would get an option with a bad value from the environment, of
+/// which the library would only warn, or if `--output` cannot be written.
+fn check_arguments(run: &Run) -> Result<(), String> {
     let inherited =
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let mut left = inherited.filter(|(name, _)| run.env.iter().all(|(set, _)| set != name));
-    let bad = left.find_map(|(name, value)| match fault(&name, &value) {
-        // It may be meant for something else. Of a removed option the library says what to use.
-        None | Some(Fault::Unknown(..) | Fault::Removed(_)) => None,
-        Some(bad) => Some(format!("{bad}; not started (toft options lists the options)")),
-    });
-    bad.or_else(|| {
-        let path = run.output.as_deref().filter(|path| !is_standard(path))?;
-        let told = |why: &str| Some(format!("cannot write to {}: {why}", path.display()));
-        if run.json
-            && let Err(why) = agrees(path, Format::Json)
-        {
-            return Some(why);
+    for (name, value) in inherited.filter(|(name, _)| run.env.iter().all(|(set, _)| set != name)) {
+        match fault(&name, &value) {
+            // It may be meant for something else. The library names the successor of a removed
+            // option.
+            None | Some(Fault::Unknown(..) | Fault::Removed(_)) => {}
+            Some(bad) => {
+                return Err(format!("{bad}; not started (toft options lists the options)"));
+            }
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match fs::metadata(path) {
-            Ok(there) if there.is_dir() => told("it is a folder"),
-            Err(_) if !folder.is_none_or(Path::is_dir) => told("no such folder"),
-            _ => None,
-        }
-    })
-}
-
-/// One line on stderr. That stderr is closed must not stop the program.
-pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "toft: {text}");
-}
-
-/// The verb. Returns the exit status, unless the target died by a signal.
-pub fn run(run: &Run) -> i32 {
-    if let Some(why) = unfit(run) {
-        say(&why);
-        return REFUSED;
     }
+    let Some(path) = run.output.as_deref().filter(|path| !is_standard(path)) else {
+        return Ok(());
+    };
+    if run.json {
+        check_extension(path, Format::Json)?;
+    }
+    let failed = |why: &str| Err(format!("cannot write to {}: {why}", path.display()));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => failed("it is a folder"),
+        Err(_) if !folder.is_none_or(Path::is_dir) => failed("no such folder"),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the exit status, unless the target died by a signal.
+pub fn run(run: &Run) -> End {
+    check_arguments(run)?;
     let set: HashMap<&str, &OsStr> =
         run.env.iter().map(|(key, value)| (key.as_str(), value.as_os_str())).collect();
     let variable =
@@ -217,32 +203,25 @@ pub fn run(run: &Run) -> i32 {
     let path = variable("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let vetted = match vet::vet(&run.program, &run.arguments, &path) {
         Ok(vetted) => vetted,
-        Err(missing) => return report_missing(run, &missing),
+        Err(missing) => return target_missing(run, missing),
     };
     let scope = scope(run, variable("TOFT_SCOPE"), &vetted);
     let refused = vetted.refusal().is_some() && !run.force;
     if run.dry_run {
         return dry_run(run, &vetted, scope, refused);
     }
-    tell(&vetted, scope, run.force);
+    print_findings(&vetted, scope, run.force);
     if refused {
-        return REFUSED;
+        return Ok(REFUSED);
     }
     let library = match run.secure {
         Some(Strength::Full) => Library::secure(),
         Some(Strength::Light) => Library::secure_light(),
         None => Library::find(run.library.as_deref()),
-    };
-    let library = match library {
-        Ok(library) => library,
-        Err(why) => {
-            say(&why);
-            return REFUSED;
-        }
-    };
+    }?;
 
     if scope != Scope::Program && !library.reached && geteuid().is_root() {
-        say(
+        message(
             "programs of other users will not run on Toft: no folder for the library is readable for them",
         );
     }
@@ -285,29 +264,17 @@ pub fn run(run: &Run) -> i32 {
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
     } else if asks_for_sites && is_python(&vetted.binary) && variable("PYTHONMALLOC").is_none() {
-        say(
+        message(
             "CPython keeps small objects in its own pools, which Toft does not see: --python shows each object",
         );
     }
-    let profile =
-        match run.profile.as_deref().map(|path| AtExit::new(path, scope != Scope::Program)) {
-            None => None,
-            Some(Ok(profile)) => {
-                environment.push(("TOFT_PROFILE".into(), profile.variable()));
-                Some(profile)
-            }
-            Some(Err(why)) => {
-                say(&why);
-                return REFUSED;
-            }
-        };
-    match run.hints.as_deref().map(hints::variable) {
-        None => {}
-        Some(Ok(variable)) => environment.push(("TOFT_HINTS".into(), variable)),
-        Some(Err(why)) => {
-            say(&why);
-            return REFUSED;
-        }
+    let many = scope != Scope::Program;
+    let profile = run.profile.as_deref().map(|path| AtExit::new(path, many)).transpose()?;
+    if let Some(profile) = &profile {
+        environment.push(("TOFT_PROFILE".into(), profile.variable()));
+    }
+    if let Some(hints) = &run.hints {
+        environment.push(("TOFT_HINTS".into(), hints::variable(hints)?));
     }
     let launch = Launch {
         program: vetted.program.clone(),
@@ -317,57 +284,39 @@ pub fn run(run: &Run) -> i32 {
         silent: false,
     };
     let shown = vetted.named.display().to_string();
-    let mut said = false;
+    let mut is_reported = false;
     let outcome = launch::run(&launch, || {
-        said = true;
-        say(&not_loaded(&shown, &library, &vetted, "it did not report within 2 seconds"));
+        is_reported = true;
+        message(&not_loaded(&shown, &library, &vetted, "it did not report within 2 seconds"));
     });
-    match outcome {
-        Ok(outcome) => {
-            let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
-            finish(run, &vetted, &library, outcome, Wanted { stats, leaks, profiled }, said)
-        }
-        Err(e) => {
-            say(&format!("{shown}: {e}"));
-            match e.kind() {
-                io::ErrorKind::NotFound => NOT_FOUND,
-                io::ErrorKind::PermissionDenied => NOT_EXECUTABLE,
-                _ => REFUSED,
-            }
-        }
+    let outcome = outcome.map_err(|error| Failure::of_start(&shown, &error))?;
+    if outcome.report.ready.is_none() && !is_reported {
+        let why = "the program ended before the library reported";
+        message(&not_loaded(&shown, &library, &vetted, why));
     }
+    let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
+    Ok(finish(run, &vetted, outcome, Wanted { stats, leaks, profiled }))
 }
 
-/// Whether a file is the interpreter CPython, by its name.
+/// Returns true if a file has the name of the interpreter CPython.
 fn is_python(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let version = name.strip_prefix("python");
     version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
-/// What is printed at the end.
 #[derive(Clone, Copy)]
 struct Wanted {
     stats: bool,
     leaks: bool,
-    /// Whether the profile is there, where one is to be.
+    /// Whether the requested profile was written.
     profiled: Option<bool>,
 }
 
-fn finish(
-    run: &Run,
-    vetted: &Vetted,
-    library: &Library,
-    outcome: Outcome,
-    wanted: Wanted,
-    said: bool,
-) -> i32 {
+/// Prints the results, and returns the exit status.
+fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     let loaded = outcome.report.ready.is_some();
     let ended = Ended::of(outcome.status);
-    let shown = vetted.named.display().to_string();
-    if !loaded && !said {
-        say(&not_loaded(&shown, library, vetted, "the program ended before the library reported"));
-    }
     // What such a program has from its own malloc was not scanned: no answer would be about it.
     let blind = vetted.own_malloc();
     let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
@@ -380,7 +329,7 @@ fn finish(
     if wanted.stats {
         let arguments =
             run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let stats = Stats::new(shown, arguments, outcome);
+        let stats = Stats::new(vetted.named.display().to_string(), arguments, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
     let elsewhere = leaks.iter().flatten().find_map(Leaks::elsewhere).filter(|_| run.strict);
@@ -389,24 +338,26 @@ fn finish(
         Some(Some(leaks)) if run.json || clear || leaks.any() => {
             text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
         }
-        Some(None) => say("no report of leaks: the program was killed, or called _exit or exec"),
+        Some(None) => {
+            message("no report of leaks: the program was killed, or called _exit or exec")
+        }
         Some(Some(_)) | None => {}
     }
     if let Some(file) = blind.filter(|_| run.strict || wanted.leaks || wanted.profiled.is_some()) {
         let file = file.display();
-        say(&format!("{file} brings its own malloc: blocks of that malloc were not checked"));
+        message(&format!("{file} brings its own malloc: blocks of that malloc were not checked"));
     } else if let Some(bytes) = elsewhere.map(style::bytes) {
-        say(&format!("{bytes} of anonymous memory are not Toft's and were not scanned"));
+        message(&format!("{bytes} of anonymous memory are not Toft's and were not scanned"));
     }
     if !text.is_empty()
         && let Err(why) = print(run, &text)
     {
-        say(&why);
+        message(&why);
     }
     // libc reads the word before the block: it ends the process, or there is nothing to read.
     let by_free = [libc::SIGABRT, libc::SIGSEGV].map(Ended::Signal).contains(&ended);
     if let Some(why) = crossing(run, vetted).filter(|_| by_free && loaded) {
-        say(&format!("{} {why}", vetted.binary.display()));
+        message(&format!("{} {why}", vetted.binary.display()));
     }
     match ended {
         _ if run.strict && (!loaded || blind.is_some()) => UNPROVEN,
@@ -435,7 +386,7 @@ fn print(run: &Run, text: &str) -> Result<(), String> {
     }
 }
 
-/// The line for a target in which the library did not report, with the likeliest reason.
+/// Returns the message for a target in which the library did not report, with the likeliest reason.
 fn not_loaded(program: &str, library: &Library, vetted: &Vetted, seen: &str) -> String {
     let reason = match vetted.refusal() {
         Some(finding) => format!("it {}", finding.what),
@@ -447,7 +398,7 @@ fn not_loaded(program: &str, library: &Library, vetted: &Vetted, seen: &str) -> 
     format!("the library did not load into {program} ({reason})")
 }
 
-/// Whether the file is a shared library that exports what only ours does.
+/// Returns true if a file is a shared library that exports what only Toft's does.
 fn is_toft(path: &Path) -> bool {
     use object::read::{Object, ObjectSymbol};
     let Ok(bytes) = toft_profile::read_file(path, FILE_MOST) else {

@@ -4,17 +4,17 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use toft_profile::format::{Table, share};
+use toft_profile::{Location, Mapping};
 
 use crate::launch::Outcome;
 use crate::resident::{Pinning, Term, cells, pin_table, row, table};
 use crate::style::{self, Style};
-use crate::symbols::{Place, Symbols};
+use crate::symbols::{Symbols, with_place};
 use crate::sys::Usage;
 
-/// How many call sites are shown.
 const TOP: usize = 10;
 
-/// Everything `--stats` prints.
 pub struct Stats {
     program: String,
     arguments: Vec<String>,
@@ -39,7 +39,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// From a raw wait status.
     pub fn of(status: i32) -> Ended {
         if libc::WIFSIGNALED(status) {
             Ended::Signal(libc::WTERMSIG(status))
@@ -48,7 +47,6 @@ impl Ended {
         }
     }
 
-    /// As a person says it.
     pub fn words(self) -> String {
         match self {
             Ended::Exit(status) => format!("exit {status}"),
@@ -60,28 +58,28 @@ impl Ended {
     }
 }
 
+#[derive(Default)]
 struct Site {
-    address: u64,
+    location: Location,
     large: bool,
     allocated_bytes: u64,
     allocated_blocks: u64,
     live_bytes: u64,
     live_blocks: u64,
     pinned_bytes: u64,
-    place: Place,
 }
 
 impl Stats {
-    /// Gathers and names.
     pub fn new(program: String, arguments: Vec<String>, outcome: Outcome) -> Stats {
-        let heap = outcome.report.heap;
+        let heap = outcome.report.heap.clone();
         let mut sites = heap.as_ref().map(merged_sites).unwrap_or_default();
         let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
-        let mut symbols = Symbols::new(&outcome.report.maps);
-        let pins = pins(&sites, &mut symbols);
+        let mappings = outcome.report.mappings();
+        let mut symbols = Symbols::new(Vec::new());
+        let pins = pins(&sites, &mappings, &mut symbols);
         sites.truncate(TOP);
         for site in &mut sites {
-            site.place = symbols.call_before(site.address);
+            site.location = symbols.locate(&mappings, site.location.site);
         }
         Stats {
             program,
@@ -132,7 +130,6 @@ impl Stats {
         self.heap.as_ref().and_then(|heap| heap[name].as_u64()).unwrap_or(0)
     }
 
-    /// The page for people, lines ended.
     pub fn text(&self, style: Style) -> String {
         let mut page = String::new();
         let version =
@@ -140,46 +137,34 @@ impl Stats {
         let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
         page += &format!("\n{}  {}, {}\n", style.strong(&program), version, self.ended.words());
         let mut line = |name: &str, cells: &[String]| row(&mut page, style, name, cells);
-        line(
-            "time",
-            &[
-                format!("{} wall", style::seconds(self.wall)),
-                format!("{} user", style::seconds(self.usage.user.as_secs_f64())),
-                format!("{} system", style::seconds(self.usage.system.as_secs_f64())),
-            ],
-        );
-        let mut memory = vec![format!("{} max RSS", style::bytes(self.usage.max_rss))];
+        let count = |name, what| format!("{} {what}", style::count(self.number(name)));
+        let bytes = |name, what| format!("{} {what}", style::bytes(self.number(name)));
+        let time = |seconds, what| format!("{} {what}", style::duration(seconds));
+        let usage = &self.usage;
+        let (user, system) = (usage.user.as_secs_f64(), usage.system.as_secs_f64());
+        line("time", &[time(self.wall, "wall"), time(user, "user"), time(system, "system")]);
+        let mut memory = vec![format!("{} max RSS", style::bytes(usage.max_rss))];
         if self.heap.is_some() {
-            memory.push(format!("{} peak", style::bytes(self.number("peak_bytes"))));
-            memory.push(format!("{} live at exit", style::bytes(self.number("live_bytes"))));
+            memory.push(bytes("peak_bytes", "peak"));
+            memory.push(bytes("live_bytes", "live at exit"));
         }
         line("memory", &memory);
-        line(
-            "faults",
-            &[
-                format!("{} minor", style::count(self.usage.minor_faults)),
-                format!("{} major", style::count(self.usage.major_faults)),
-            ],
-        );
+        let minor = format!("{} minor", style::count(usage.minor_faults));
+        line("faults", &[minor, format!("{} major", style::count(usage.major_faults))]);
         if self.heap.is_none() {
             line("heap", &[style.bad(self.silence())]);
             return page;
         }
-        line(
-            "blocks",
-            &[
-                format!("{} allocated", style::count(self.number("allocations"))),
-                format!("{}/s", style::rate(self.rate())),
-                format!("{} live at exit", style::count(self.number("live_blocks"))),
-            ],
-        );
+        let rate = format!("{}/s", style::count(self.rate().round() as u64));
+        let live = count("live_blocks", "live at exit");
+        line("blocks", &[count("allocations", "allocated"), rate, live]);
         line(
             "heap",
             &[
-                format!("{} slabs", style::count(self.number("slabs"))),
-                format!("{} mapped", style::bytes(self.number("mapped_bytes"))),
-                format!("{} metadata", style::bytes(self.number("metadata_bytes"))),
-                format!("{} partitions", self.number("partitions")),
+                count("slabs", "slabs"),
+                bytes("mapped_bytes", "mapped"),
+                bytes("metadata_bytes", "metadata"),
+                count("partitions", "partitions"),
             ],
         );
         if self.number("own_sites") + self.number("grouped_sites") != 0 {
@@ -187,39 +172,25 @@ impl Stats {
                 0 => "none shared".to_owned(),
                 n => style.bad(&format!("{} later ones share one", style::count(n))),
             };
-            let own = style::count(self.number("own_sites"));
-            let mut parts = vec![format!("{own} with their own partition"), merged];
+            let mut parts = vec![count("own_sites", "with their own partition"), merged];
             if self.number("found_wrappers") != 0 {
-                let found = style::count(self.number("found_wrappers"));
-                // What they have handed out until then is still told as theirs.
-                parts.push(format!("{found} found in wrappers of malloc"));
+                // What they have handed out until then still counts as theirs.
+                parts.push(count("found_wrappers", "found in wrappers of malloc"));
             }
             if self.number("grouped_sites") != 0 {
-                let grouped = style::count(self.number("grouped_sites"));
-                parts.push(format!("{grouped} share one, as hinted"));
+                parts.push(count("grouped_sites", "share one, as hinted"));
             }
             line("sites", &parts);
         }
         line("threads", &[self.number("threads").to_string()]);
-        line(
-            "guards",
-            &[format!(
-                "{} of address space, not resident",
-                style::bytes(self.number("guard_bytes"))
-            )],
-        );
-        if self.number("gone_blocks") != 0 {
-            line(
-                "freed",
-                &[
-                    format!("{} permanently", style::count(self.number("gone_blocks"))),
-                    style::bytes(self.number("gone_bytes")),
-                ],
-            );
+        line("guards", &[bytes("guard_bytes", "of address space, not resident")]);
+        if self.number("permanently_freed_blocks") != 0 {
+            let size = style::bytes(self.number("permanently_freed_bytes"));
+            line("freed", &[count("permanently_freed_blocks", "permanently"), size]);
         }
         let misuse = match self.number("misuse") {
             0 => style.good("none"),
-            n => style.bad(&format!("{} bad calls, reported above", style::count(n))),
+            _ => style.bad(&count("misuse", "bad calls, reported above")),
         };
         line("misuse", &[misuse]);
         self.resident_table(&mut page, style);
@@ -228,8 +199,8 @@ impl Stats {
         page
     }
 
-    /// What was resident when the program ended, in the form of `toft rss`. What a resident byte of
-    /// a slab was is not told apart here: only `toft rss` does so, while the program runs.
+    /// What was resident when the program ended, in the form of `toft rss`. The uses
+    /// of slabs are not separated here: only `toft rss` does so, while the program runs.
     fn resident_table(&self, page: &mut String, style: Style) {
         let Some(resident) = self.heap.as_ref().map(|heap| &heap["resident"]) else { return };
         let of = |name: &str| resident[name].as_u64().unwrap_or(0);
@@ -295,42 +266,33 @@ impl Stats {
         if self.sites.is_empty() {
             return;
         }
-        let head = format!(
-            "  {:>10}  {:>6}  {:>13}  {:>10}  call site",
-            "allocated", "share", "blocks", "live"
-        );
-        let _ = writeln!(page, "\n{}", style.faint(&head));
+        let columns = [("allocated", 10), ("share", 6), ("blocks", 13), ("live", 10)];
+        let table = Table::new(&columns, style.width);
+        let _ = writeln!(page, "\n{}", style.faint(&table.head("call site")));
         for site in &self.sites {
-            let share = 100.0 * site.allocated_bytes as f64 / self.site_bytes.max(1) as f64;
-            let figures = format!(
-                "  {:>10}  {share:>5.1}%  {:>13}  {:>10}  ",
+            let figures = [
                 style::bytes(site.allocated_bytes),
+                share(site.allocated_bytes, self.site_bytes),
                 style::count(site.allocated_blocks),
                 style::bytes(site.live_bytes),
-            );
-            let room = style.width.saturating_sub(figures.chars().count()).max(24);
-            let _ =
-                writeln!(page, "{figures}{}", style::fit(&site.place.words(site.address), room));
+            ];
+            let _ = writeln!(page, "{}", table.line(&figures, &site.location.place()));
         }
     }
 }
 
 impl Site {
     fn json(&self) -> Value {
-        json!({
-            "site": format!("{:#x}", self.address),
+        let object = json!({
+            "site": format!("{:#x}", self.location.site),
             "large": self.large,
             "allocated_bytes": self.allocated_bytes,
             "allocated_blocks": self.allocated_blocks,
             "live_bytes": self.live_bytes,
             "live_blocks": self.live_blocks,
             "pinned_bytes": self.pinned_bytes,
-            "module": self.place.module.as_ref().map(|path| path.display().to_string()),
-            "offset": format!("{:#x}", self.place.offset),
-            "function": self.place.function,
-            "file": self.place.file,
-            "line": self.place.line,
-        })
+        });
+        with_place(object, &self.location)
     }
 }
 
@@ -344,22 +306,12 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
         };
         let number = |name: &str| entry[name].as_u64().unwrap_or(0);
         let large = entry["large"].as_bool().unwrap_or(false);
-        let index = sites
-            .iter()
-            .position(|s| s.address == address && s.large == large)
-            .unwrap_or_else(|| {
-                sites.push(Site {
-                    address,
-                    large,
-                    allocated_bytes: 0,
-                    allocated_blocks: 0,
-                    live_bytes: 0,
-                    live_blocks: 0,
-                    pinned_bytes: 0,
-                    place: Place::default(),
-                });
-                sites.len() - 1
-            });
+        let same = |s: &Site| s.location.site == address && s.large == large;
+        let index = sites.iter().position(same).unwrap_or_else(|| {
+            let location = Location { site: address, ..Location::default() };
+            sites.push(Site { location, large, ..Site::default() });
+            sites.len() - 1
+        });
         let site = &mut sites[index];
         site.allocated_bytes += number("allocated_bytes");
         site.allocated_blocks += number("allocated_blocks");
@@ -370,19 +322,19 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
     // Zero-byte rows would only fill the table; the address makes the order of equals the same in
     // every run.
     sites.retain(|site| site.allocated_bytes > 0);
-    sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.address));
+    sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.location.site));
     sites
 }
 
 /// The sites that keep most free memory from going back.
-fn pins(sites: &[Site], symbols: &mut Symbols) -> Vec<Pinning> {
+fn pins(sites: &[Site], mappings: &[Mapping], symbols: &mut Symbols) -> Vec<Pinning> {
     let mut most: Vec<&Site> = sites.iter().filter(|site| site.pinned_bytes > 0).collect();
-    most.sort_by_key(|site| (std::cmp::Reverse(site.pinned_bytes), site.address));
+    most.sort_by_key(|site| (std::cmp::Reverse(site.pinned_bytes), site.location.site));
     let named = most.into_iter().take(TOP).map(|site| Pinning {
         pinned: site.pinned_bytes,
         live: site.live_bytes,
         blocks: site.live_blocks,
-        place: symbols.call_before(site.address).words(site.address),
+        place: symbols.locate(mappings, site.location.site).place(),
     });
     named.collect()
 }
@@ -407,13 +359,13 @@ mod tests {
         let sites = merged_sites(&heap);
         let shown: Vec<_> = sites
             .iter()
-            .map(|s| (s.address, s.allocated_bytes, s.allocated_blocks, s.live_bytes))
+            .map(|s| (s.location.site, s.allocated_bytes, s.allocated_blocks, s.live_bytes))
             .collect();
         assert_eq!(shown, [(0x10, 9, 3, 3), (0x20, 7, 1, 0)]);
     }
 
     #[test]
-    fn an_end_is_told_from_the_wait_status() {
+    fn the_wait_status_says_how_it_ended() {
         assert_eq!(Ended::of(3 << 8), Ended::Exit(3));
         assert_eq!(Ended::of(libc::SIGABRT), Ended::Signal(libc::SIGABRT));
         assert_eq!(Ended::Signal(libc::SIGABRT).words(), "killed by SIGABRT");

@@ -18,17 +18,14 @@ pub struct Style {
 }
 
 impl Style {
-    /// For the error stream.
     pub fn of_stderr() -> Style {
         Style::of(&stderr())
     }
 
-    /// For the output stream.
     pub fn of_stdout() -> Style {
         Style::of(&stdout())
     }
 
-    /// For a file.
     pub fn of_file() -> Style {
         Style { colour: false, width: usize::MAX }
     }
@@ -77,35 +74,4 @@ fn columns(terminal: &impl AsFd) -> usize {
         .filter(|&columns| columns >= 40);
     let measured = || terminal_size::terminal_size_of(terminal).map(|(w, _)| w.0.into());
     stated.or_else(measured).unwrap_or(WRAP)
-}
-
-/// `12.3 M`, for rates.
-pub fn rate(per_second: f64) -> String {
-    match per_second {
-        r if r >= 999.95e6 => format!("{:.1} G", r / 1e9),
-        r if r >= 999.95e3 => format!("{:.1} M", r / 1e6),
-        r if r >= 999.5 => format!("{:.1} k", r / 1e3),
-        r => format!("{r:.0}"),
-    }
-}
-
-/// `1.234 s`.
-pub fn seconds(s: f64) -> String {
-    match s {
-        s if s >= 100.0 => format!("{s:.1} s"),
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 0.001 => format!("{:.1} ms", s * 1e3),
-        s => format!("{:.0} us", s * 1e6),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
-        assert_eq!([12.0, 1000.0, 2.5e6, 1e9].map(rate), ["12", "1.0 k", "2.5 M", "1.0 G"]);
-    }
 }

@@ -1,88 +1,46 @@
-//! From a call site in the target to a name: module, function, file and line, read out of process
-//! from the ELF files.
+//! Names of call sites: function, file and line, from ELF files and their debug information.
 //!
-//! `stats` asks for the few sites it shows. Debug information is taken from the file itself or, by
-//! build-id, from the system's directory of separated debug files; without any, the symbol table
-//! gives the function.
+//! Debug information is taken from the file itself or, by build-id, from a separate debug file.
+//! Without any, the symbol table has the function.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
-use toft_profile::{Frame, label, read_file};
+use serde_json::{Value, json};
+use toft_profile::{Frame, Location, Mapping, label, read_file};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
-use crate::style::plain;
 
-/// What is known about a code address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The mapped file.
-    pub module: Option<PathBuf>,
-    /// The address as the file's own tables count.
-    pub offset: u64,
-    /// The function, readable.
-    pub function: Option<String>,
-    /// The source file.
-    pub file: Option<String>,
-    /// Its line.
-    pub line: Option<u32>,
+/// Adds the file and the function of a call site to an object.
+pub fn with_place(mut object: Value, location: &Location) -> Value {
+    let label = label::label(&location.frames);
+    object["module"] = json!(location.module);
+    object["offset"] = json!(format!("{:#x}", location.offset.unwrap_or(location.site)));
+    object["function"] = json!(label.map(|label| &label.function));
+    object["file"] = json!(label.and_then(|label| label.file.as_ref()));
+    object["line"] = json!(label.and_then(|label| label.line));
+    object
 }
 
-impl Place {
-    /// `function at file.c:12`, with less where less is known.
-    pub fn words(&self, address: u64) -> String {
-        let module = self
-            .module
-            .as_ref()
-            .and_then(|path| path.file_name())
-            .map(|name| name.to_string_lossy());
-        let mut text = match (&self.function, &module) {
-            (Some(function), _) => label::short(function),
-            (None, Some(module)) => format!("{module}+{:#x}", self.offset),
-            (None, None) => format!("{:#x} (code that is in no file)", address),
-        };
-        match (&self.file, self.line, &module) {
-            (Some(file), Some(line), _) => {
-                let name = file.rsplit('/').next().unwrap_or(file);
-                let _ = write!(text, " at {name}:{line}");
-            }
-            (_, _, Some(module)) if self.function.is_some() => {
-                let _ = write!(text, " in {module}");
-            }
-            _ => {}
-        }
-        plain(&text)
-    }
-}
-
-/// The modules of one process, loaded when first asked for.
+/// The files of call sites, loaded when first needed.
 pub struct Symbols {
-    regions: Vec<Region>,
     modules: HashMap<PathBuf, Option<Module>>,
-    /// Folders that are looked into for files that are not where they were.
+    /// Folders to search for files that are not at their own paths.
     search: Vec<PathBuf>,
 }
 
-/// Whether a file is the one that a report names.
+/// Which file was found under the name of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// As far as can be told.
+    /// The one that ran, or one without a build-id.
     Same,
-    /// It has another build-id.
+    /// One with another build-id.
     Another,
-    /// It is not there, or is no such file.
+    /// None, or no ELF file.
     Missing,
-}
-
-struct Region {
-    start: u64,
-    end: u64,
-    offset: u64,
-    path: Option<PathBuf>,
 }
 
 struct Module {
@@ -95,79 +53,56 @@ struct Module {
 }
 
 impl Symbols {
-    /// From the lines of `/proc/PID/maps`.
-    pub fn new(maps: &[String]) -> Symbols {
-        Symbols {
-            regions: maps.iter().filter_map(|line| region(line)).collect(),
-            modules: HashMap::new(),
-            search: Vec::new(),
+    /// Searches these folders first: under the whole path, under its last part, or as
+    /// `.build-id/ab/cdef.debug`.
+    pub fn new(search: Vec<PathBuf>) -> Symbols {
+        Symbols { modules: HashMap::new(), search }
+    }
+
+    /// Returns the named call site of a return address, by the mappings of its process.
+    pub fn locate(&mut self, mappings: &[Mapping], site: u64) -> Location {
+        let mut location = Location { site, ..Location::default() };
+        let call = site.wrapping_sub(1);
+        let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&call));
+        if let Some(mapping) = mapping.filter(|mapping| mapping.path.starts_with('/')) {
+            let in_file = (site - mapping.start).wrapping_add(mapping.offset);
+            let module = self.module(Path::new(&mapping.path));
+            let address = module.and_then(|module| module.address_of(in_file.wrapping_sub(1)));
+            location.module = Some(mapping.path.clone());
+            location.offset = Some(address.map_or(in_file, |address| address.wrapping_add(1)));
+            self.name(&mut location);
         }
+        location
     }
 
-    /// For files that are named, and may be in one of these folders: under the whole name, under
-    /// the last part of it, or as `.build-id/ab/cdef.debug`.
-    pub fn searching(search: Vec<PathBuf>) -> Symbols {
-        Symbols { search, ..Symbols::new(&[]) }
-    }
-
-    /// Where the call was that returns to `address`.
-    pub fn call_before(&mut self, address: u64) -> Place {
-        // The return address may already belong to the next line, or to the next function if the
-        // callee never returns.
-        let within = address.wrapping_sub(1);
-        let Some(region) = self.regions.iter().find(|r| (r.start..r.end).contains(&within)) else {
-            return Place { offset: address, ..Place::default() };
+    /// Finds the functions of a call site in the file with its name and build-id. Another file with
+    /// that name says nothing.
+    pub fn name(&mut self, location: &mut Location) -> Found {
+        let (Some(module), Some(offset)) = (&location.module, location.offset) else {
+            return Found::Missing;
         };
-        let Some(path) = region.path.clone() else {
-            return Place { offset: address, ..Place::default() };
-        };
-        let in_file = (within - region.start).wrapping_add(region.offset);
-        let Some(module) = self.module(&path) else {
-            return Place {
-                module: Some(path),
-                offset: in_file.wrapping_add(1),
-                ..Place::default()
-            };
-        };
-        let probe = module.address_of(in_file).unwrap_or(in_file);
-        let mut place =
-            Place { module: Some(path), offset: probe.wrapping_add(1), ..Place::default() };
-        module.describe(probe, &mut place);
-        place
-    }
-
-    /// Where the call was that returns to `offset`, as the tables of the file count, and whether
-    /// the file is the one with that build-id. If it is another, what that says.
-    pub fn in_file(&mut self, path: &Path, offset: u64, build_id: Option<&str>) -> (Place, Found) {
-        let mut place = Place { module: Some(path.to_owned()), offset, ..Place::default() };
-        let Some(module) = self.module(path) else { return (place, Found::Missing) };
-        module.describe(offset.wrapping_sub(1), &mut place);
-        let same = build_id.is_none_or(|id| module.build_id.as_deref() == Some(id));
-        (place, if same { Found::Same } else { Found::Another })
-    }
-
-    /// The functions that the call is in that returns to `offset`, innermost first, out of the file
-    /// of that name and build-id. Another file of the name says nothing.
-    pub fn frames(
-        &mut self,
-        path: &Path,
-        offset: u64,
-        build_id: Option<&str>,
-    ) -> (Vec<Frame>, Found) {
-        let mut seen = Found::Missing;
+        let path = Path::new(module.strip_suffix(" (deleted)").unwrap_or(module));
+        let build_id = location.build_id.as_deref();
+        let mut found = Found::Missing;
         for path in self.candidates(path, build_id) {
             let Some(module) = self.module(&path) else { continue };
             if build_id.is_some() && module.build_id.as_deref() != build_id {
-                seen = Found::Another;
+                found = Found::Another;
                 continue;
             }
-            return (module.frames(offset.wrapping_sub(1)), Found::Same);
+            // The return address may already belong to the next line, or to the next function if
+            // the callee never returns.
+            let frames = module.frames(offset.wrapping_sub(1));
+            if !frames.is_empty() {
+                location.frames = frames;
+            }
+            return Found::Same;
         }
-        (Vec::new(), seen)
+        found
     }
 
-    /// Where a file may be. Those that the user names come first: he knows that the others are not
-    /// the right ones.
+    /// Returns where a file may be. The folders of the user come first: the user knows that the
+    /// other files are not the right ones.
     fn candidates(&self, path: &Path, build_id: Option<&str>) -> Vec<PathBuf> {
         let mut candidates = Vec::new();
         for folder in &self.search {
@@ -245,22 +180,12 @@ impl Module {
         frames
     }
 
-    /// By the symbol table.
     fn function(&self, probe: u64) -> Option<String> {
         let after = self.functions.partition_point(|(address, ..)| *address <= probe);
         let (address, length, name) = self.functions.get(after.checked_sub(1)?)?;
         // Beyond the symbol's length the address belongs to a function that the table does not
         // have.
         (probe - address < *length).then(|| demangle(name))
-    }
-
-    /// Names a place by the function that labels it.
-    fn describe(&self, probe: u64, place: &mut Place) {
-        let frames = self.frames(probe);
-        if let Some(label) = label::label(&frames) {
-            place.function = Some(label.function.clone());
-            (place.file, place.line) = (label.file.clone(), label.line);
-        }
     }
 }
 
@@ -281,15 +206,6 @@ fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
         .filter(|s| s.is_definition() && s.size() > 0 && s.kind() == object::SymbolKind::Text)
         .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
         .collect()
-}
-
-fn region(line: &str) -> Option<Region> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let offset = hex(fields.nth(1)?)?;
-    let path = fields.nth(2).map(str::trim).filter(|path| path.starts_with('/'));
-    Some(Region { start: hex(start)?, end: hex(end)?, offset, path: path.map(PathBuf::from) })
 }
 
 /// Rust and C++ names as people write them; others unchanged.
@@ -326,36 +242,16 @@ mod tests {
         assert_eq!(demangle("_Zero"), "_Zero");
     }
 
-    #[test]
-    fn maps_lines_are_read() {
-        let line =
-            "7f00-7f80 r-xp 00001000 fe:00 12345                      /usr/lib/with space.so";
-        let region = region(line).unwrap();
-        assert_eq!((region.start, region.end, region.offset), (0x7f00, 0x7f80, 0x1000));
-        assert_eq!(region.path.unwrap(), Path::new("/usr/lib/with space.so"));
-        assert!(self::region("7f00-7f80 r-xp 00000000 00:00 0 [vdso]").unwrap().path.is_none());
-        assert!(self::region("nonsense").is_none());
-    }
-
     /// This test's own process, whose debug information names this very file.
     #[test]
     fn a_function_of_this_process_is_found() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let maps: Vec<String> =
-            maps.lines().filter(|line| line.contains("x")).map(str::to_owned).collect();
+        let mappings: Vec<Mapping> = maps.lines().filter_map(Mapping::of_line).collect();
         let here = a_function_of_this_process_is_found as fn() as usize as u64;
-        let place = Symbols::new(&maps).call_before(here + 2);
-        assert!(place.function.unwrap().contains("a_function_of_this_process_is_found"));
-        assert!(place.file.unwrap().ends_with("symbols.rs"));
-        assert!(place.line.unwrap() > 1);
-    }
-
-    #[test]
-    fn no_name_steers_the_terminal() {
-        let place = Place { function: Some("f\x1b[2J\ng".into()), ..Place::default() };
-        assert_eq!(place.words(8), "f\u{fffd}[2J\u{fffd}g");
-        let place = Place { module: Some("/a\x1b[2J".into()), ..Place::default() };
-        assert_eq!(place.words(8), "a\u{fffd}[2J+0x0");
+        let label = Symbols::new(Vec::new()).locate(&mappings, here + 2).label().unwrap();
+        assert!(label.function.contains("a_function_of_this_process_is_found"));
+        assert!(label.file.unwrap().ends_with("symbols.rs"));
+        assert!(label.line.unwrap() > 1);
     }
 
     #[test]
@@ -363,23 +259,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let mut symbols = Symbols::searching(Vec::new());
+        let name = |path: &Path, offset| {
+            let module = Some(path.to_str().unwrap().to_owned());
+            let mut location = Location { module, offset: Some(offset), ..Location::default() };
+            (Symbols::new(Vec::new()).name(&mut location), location.frames.len())
+        };
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
-            assert_eq!(symbols.frames(path, 8, None), (Vec::new(), Found::Missing));
+            assert_eq!(name(path, 8), (Found::Missing, 0));
         }
         // Nor is one beside a file that is well.
         let program = folder.path().join("program.so");
         fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
         nix::unistd::mkfifo(&folder.path().join("program.so.dwp"), nix::sys::stat::Mode::S_IRWXU)
             .unwrap();
-        assert_eq!(symbols.frames(&program, u64::MAX, None), (Vec::new(), Found::Same));
+        assert_eq!(name(&program, u64::MAX), (Found::Same, 0));
     }
 
     #[test]
     fn an_address_nowhere_stays_a_number() {
-        assert_eq!(
-            Symbols::new(&[]).call_before(0x1234),
-            Place { offset: 0x1234, ..Place::default() }
-        );
+        let location = Symbols::new(Vec::new()).locate(&[], 0x1234);
+        assert_eq!(location, Location { site: 0x1234, ..Location::default() });
     }
 }

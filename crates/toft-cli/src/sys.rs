@@ -17,22 +17,17 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 /// What the kernel counted for a child that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// CPU time in user mode.
     pub user: Duration,
-    /// CPU time in the kernel.
     pub system: Duration,
     /// The highest resident set, in bytes.
     pub max_rss: u64,
-    /// Page faults served from memory.
     pub minor_faults: u64,
-    /// Page faults served from a disk.
     pub major_faults: u64,
 }
 
 /// News of a child.
 #[derive(Debug)]
 pub enum Change {
-    /// None yet.
     Running,
     /// Stopped by job control.
     Stopped,
@@ -84,8 +79,8 @@ static PIPE_IGNORED_AT_START: AtomicBool = AtomicBool::new(false);
 /// caller meant for it.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = {
-    extern "C" fn look() {
+static RECORD_SIGPIPE: extern "C" fn() = {
+    extern "C" fn record() {
         let mut now = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: with no new action given, sigaction only writes the present one to the local,
         // which was zeroed.
@@ -95,10 +90,9 @@ static LOOK_AT_SIGPIPE: extern "C" fn() = {
         };
         PIPE_IGNORED_AT_START.store(ignored, Ordering::Relaxed);
     }
-    look
+    record
 };
 
-/// Whether our caller had SIGPIPE ignored.
 pub fn pipe_ignored_at_start() -> bool {
     PIPE_IGNORED_AT_START.load(Ordering::Relaxed)
 }

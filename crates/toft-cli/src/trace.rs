@@ -7,9 +7,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use toft_trace::{Summary, Trace};
 
-use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
-use crate::words::{printed, read};
+use crate::verb::{End, message, print, read};
 
 /// The longest trace that is read: what it amounts to is kept in memory.
 const TRACE_MOST: u64 = 2 << 30;
@@ -38,28 +37,21 @@ pub struct Show {
     file: PathBuf,
 }
 
-/// The verb.
-pub fn show(show: &Show) -> i32 {
+pub fn show(show: &Show) -> End {
     let file = show.file.display();
-    let read = read(&show.file, TRACE_MOST)
-        .and_then(|bytes| Trace::read(&bytes).map_err(|error| format!("{file}: {error}")));
-    let trace = match read {
-        Ok(trace) => trace,
-        Err(why) => {
-            say(&why);
-            return REFUSED;
-        }
-    };
+    let bytes = read(&show.file, TRACE_MOST)?;
+    let trace = Trace::read(&bytes).map_err(|error| format!("{file}: {error}"))?;
     let summary = Summary::of(&trace);
     let text = if show.json {
         format!("{}\n", as_json(&trace, &summary, show.sites))
     } else {
         for warning in &trace.warnings {
-            say(&format!("{file}: {warning}"));
+            message(&format!("{file}: {warning}"));
         }
         as_text(&trace, &summary, show.sites)
     };
-    printed(&text, 0)
+    print(text)?;
+    Ok(0)
 }
 
 fn as_json(trace: &Trace, all: &Summary, most: usize) -> Value {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
+use crate::verb::{Failure, NOT_EXECUTABLE};
 use elf::{Facts, Format};
 use resolve::Resolved;
 
@@ -29,7 +30,6 @@ pub enum Effect {
     Warn,
 }
 
-/// One thing found in the target.
 #[derive(Debug)]
 pub struct Finding {
     /// A stable word for scripts, part of the JSON output.
@@ -38,7 +38,6 @@ pub struct Finding {
     pub what: String,
     /// What follows from it.
     pub so: &'static str,
-    /// What the launcher does.
     pub effect: Effect,
     /// The file that it is about, if that is not the target but what the target starts.
     pub of: Option<PathBuf>,
@@ -48,7 +47,6 @@ pub struct Finding {
 pub struct Vetted {
     /// The file that the user named, for messages.
     pub named: PathBuf,
-    /// The file to execute.
     pub program: PathBuf,
     /// What the program shall see as its name.
     pub name: OsString,
@@ -82,17 +80,7 @@ impl Vetted {
     }
 }
 
-/// The kind of a finding.
 const OWN_MALLOC: &str = "own-malloc";
-
-/// Why there is nothing to start. Each has a separate exit status, the one that shells use.
-#[derive(Debug)]
-pub enum Missing {
-    /// 127.
-    NotFound(String),
-    /// 126.
-    NotExecutable(String),
-}
 
 /// Programs whose only purpose is to start another one.
 const STARTERS: [&str; 13] = [
@@ -102,7 +90,7 @@ const STARTERS: [&str; 13] = [
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
 
 /// Finds the target and examines it.
-pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Missing> {
+pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Failure> {
     let Resolved { named, script, program, name, arguments, binary } =
         resolve::resolve(program, arguments, path)?;
     let (mut findings, mut second_libc, mut languages) = (Vec::new(), false, Vec::new());
@@ -121,10 +109,8 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
             of: None,
         }),
         Err(elf::Unreadable::NotElf) => {
-            return Err(Missing::NotExecutable(format!(
-                "{} is neither an ELF program nor a script",
-                binary.display()
-            )));
+            let why = format!("{} is neither an ELF program nor a script", binary.display());
+            return Err(Failure::new(NOT_EXECUTABLE, why));
         }
         Err(elf::Unreadable::Broken(why)) => findings.push(Finding {
             kind: "damaged",

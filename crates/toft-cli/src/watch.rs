@@ -1,8 +1,8 @@
-//! A process that is watched until it ends, and what is said of its end. Every verb that looks more
-//! than once uses it.
+//! A process that is watched until it ends, and the message about its end. Every verb that reads a
+//! process more than once uses it.
 //!
-//! The end of the process is the end of the watch, and no failure: status 0. It is one where there
-//! was nothing to see yet, or where two looks make one answer.
+//! The end of the process is the end of the watch, and no failure: status 0. It is a failure before
+//! the first reading, and where two readings make one answer.
 
 /// A process, by its number and by when it began.
 #[derive(Clone, Debug)]
@@ -19,7 +19,6 @@ impl Watched {
         Watched { pid, began: began(pid) }
     }
 
-    /// Its number.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -29,9 +28,13 @@ impl Watched {
         self.began.is_some() && began(self.pid) != self.began
     }
 
-    /// What is said then.
     pub fn ended(&self) -> String {
         format!("process {} has ended", self.pid)
+    }
+
+    /// Returns the message for a failed scan. What fails while the process ends is its end.
+    pub fn explain(&self, error: &toft_profile::Error) -> String {
+        if self.has_ended() { self.ended() } else { error.to_string() }
     }
 }
 

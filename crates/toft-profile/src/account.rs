@@ -1,8 +1,8 @@
 //! Tables and pages joined: what each byte of a resident page is.
 //!
 //! ```text
-//! page   |live |free |claimed|live |free...|   |free |free |free |remote|    |empty slab, nobody's|
-//!         live pinned claimed live  pinned      loose loose loose remote      pooled
+//! page   |live |free |claimed|live |free...|   |free |free |free |remote|    |empty slab, unowned|
+//!         live pinned claimed live  pinned      dirty dirty dirty uncollected  kept
 //! ```
 //!
 //! Resident is what the kernel says is resident; what a byte of it is, the tables say. So the terms
@@ -11,86 +11,86 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::Serialize;
 use toft_core::stats::Root;
 
 use crate::tables::{Doubts, Slot};
 use crate::{Block, Error, Mapping, Memory, Run, Slab, Tables};
 
 /// Resident bytes of slabs, by what they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Split {
-    /// The program has them.
+    /// Blocks in use by the program.
     pub live: u64,
-    /// Freed by a thread that does not own them, not collected yet.
-    pub remote: u64,
-    /// Free, and handed out next: a thread's magazine.
+    /// Slots that `malloc` hands out next: a thread's magazine.
     pub claimed: u64,
-    /// Free, on a page that a live slot keeps.
-    pub pinned: u64,
-    /// Free, on a page that no live slot keeps: it can be returned.
-    pub loose: u64,
-    /// Another slab has this memory, at another address: the kernel counts it twice.
+    /// Slots that another thread has freed and the owner has not collected yet.
+    pub uncollected: u64,
+    /// Free, on a page with a live slot.
+    pub free_pinned: u64,
+    /// Free, on a page without a live slot: it can be returned.
+    pub free_dirty: u64,
+    /// Memory of another slab, at another address: the kernel counts it twice.
     pub lent: u64,
-    /// Freed, and in a quarantine, with what is free on pages that these slots keep and no live one
-    /// does.
+    /// Freed and in a quarantine, with the free rest of pages that only these slots keep.
     pub quarantined: u64,
     /// Never handed out, so that a write there is noticed.
     pub reserved: u64,
 }
 
 impl Split {
-    /// All of them.
+    /// Returns the sum of all fields.
     pub fn sum(&self) -> u64 {
-        self.live + self.remote + self.free() + self.lent + self.quarantined + self.reserved
+        self.live + self.uncollected + self.free() + self.lent + self.quarantined + self.reserved
     }
 
-    /// Those that are free, what malloc hands out next among them.
+    /// Returns the free bytes, claimed ones included.
     pub fn free(&self) -> u64 {
-        self.claimed + self.pinned + self.loose
+        self.claimed + self.free_pinned + self.free_dirty
     }
 
     fn add(&mut self, other: &Split) {
         self.live += other.live;
-        self.remote += other.remote;
         self.claimed += other.claimed;
-        self.pinned += other.pinned;
-        self.loose += other.loose;
+        self.uncollected += other.uncollected;
+        self.free_pinned += other.free_pinned;
+        self.free_dirty += other.free_dirty;
         self.lent += other.lent;
         self.quarantined += other.quarantined;
         self.reserved += other.reserved;
     }
 }
 
-/// What one heap has.
+/// The memory of one heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
     /// The heap's number.
     pub heap: usize,
-    /// Whether a running thread has it; else its thread has ended.
+    /// True if a running thread has it; else its thread has exited.
     pub running: bool,
-    /// Whether threads share the heap.
+    /// True if threads share the heap.
     pub shared: bool,
     /// Address of the thread's control block.
     pub thread_block: u64,
     /// Its slabs.
     pub slabs: u64,
-    /// Blocks that the program has, whichever thread has asked for or uses them.
+    /// Live blocks, whichever thread has allocated or uses them.
     pub live_blocks: u64,
-    /// Their bytes, resident or not.
+    /// Bytes of the live blocks, resident or not.
     pub live_bytes: u64,
-    /// Bytes of free slots that are not lent, resident or not, and claimed ones among them.
+    /// Bytes of free slots that are not lent, resident or not; claimed ones included.
     pub free_bytes: u64,
-    /// See there.
+    /// Bytes of claimed slots.
     pub claimed_bytes: u64,
-    /// Freed by others and not collected.
-    pub remote_bytes: u64,
-    /// Bytes of slots that were freed and are kept in a quarantine, whosever that is.
+    /// Bytes of slots that other threads have freed and the owner has not collected.
+    pub uncollected_bytes: u64,
+    /// Bytes of freed slots in any quarantine.
     pub quarantined_bytes: u64,
     /// Resident bytes of its slabs.
     pub resident: Split,
 }
 
-/// What the blocks of one call site hold.
+/// The memory of one call site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pin {
     /// The call site: the first that drew from these slabs.
@@ -99,65 +99,64 @@ pub struct Pin {
     pub partition: u32,
     /// Free resident bytes that cannot be returned, because a live slot is on the same page.
     pub pinned: u64,
-    /// Pages on which that is so.
+    /// Pages that have such bytes.
     pub pages: u64,
-    /// Bytes that the program has, resident or not.
+    /// Bytes of live blocks, resident or not.
     pub live_bytes: u64,
-    /// The number of those blocks.
+    /// Live blocks.
     pub live_blocks: u64,
     /// Resident bytes of its slabs and large blocks.
     pub resident: u64,
 }
 
-/// All of it.
+/// All memory in the windows.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// Resident bytes of slabs that a heap owns.
     pub slabs: Split,
     /// Resident bytes of empty slabs that are unowned.
-    pub pooled: u64,
-    /// Resident bytes of large blocks that the program has, as far as it may use them.
+    pub empty_slabs: u64,
+    /// Resident bytes of live large blocks, up to their usable size.
     pub large_live: u64,
-    /// Resident bytes of such blocks behind that.
+    /// Resident bytes of live large blocks after their usable size.
     pub large_slack: u64,
     /// Resident bytes of free large blocks.
     pub large_kept: u64,
-    /// Resident bytes of descriptors of slabs and large blocks, of heaps, and of tables.
+    /// Resident bytes of descriptors of slabs and large blocks.
     pub descriptors: u64,
-    /// See there.
+    /// Resident bytes of heaps.
     pub heaps: u64,
-    /// See there.
+    /// Resident bytes of tables.
     pub tables: u64,
-    /// Bytes that the program has, resident or not: usable bytes, to the byte.
+    /// Usable bytes of live blocks, resident or not.
     pub live_bytes: u64,
-    /// The number of those blocks.
+    /// Live blocks.
     pub live_blocks: u64,
-    /// Bytes of slots claimed, freed by others, and free in slabs that have an owner, claimed ones
-    /// included; resident or not.
+    /// Bytes of claimed slots, resident or not.
     pub claimed_bytes: u64,
-    /// See there.
-    pub remote_bytes: u64,
-    /// See there.
+    /// Bytes of slots that are freed and not collected, resident or not.
+    pub uncollected_bytes: u64,
+    /// Bytes of free slots in owned slabs, resident or not; claimed ones included.
     pub free_bytes: u64,
-    /// Slots that are lent, and their bytes, which is what compaction saves.
+    /// Slots whose memory another slab has.
     pub lent_slots: u64,
-    /// See there.
+    /// Bytes of the lent slots, which compaction saves.
     pub lent_bytes: u64,
-    /// Number of slabs with an owner, without, and of large blocks live and free.
+    /// Owned slabs.
     pub slab_count: u64,
-    /// See there.
-    pub pooled_count: u64,
-    /// See there.
+    /// Empty slabs that are unowned.
+    pub empty_slab_count: u64,
+    /// Live large blocks.
     pub large_count: u64,
-    /// See there.
-    pub kept_count: u64,
-    /// Address space behind large blocks that is never used: guards, and room to grow.
+    /// Free large blocks.
+    pub large_kept_count: u64,
+    /// Address space after large blocks that is never used: guards, and room to grow.
     pub guards: u64,
     /// By heap.
     pub threads: Vec<Thread>,
     /// By call site, most pinned bytes first.
     pub pins: Vec<Pin>,
-    /// What was read, and what of it was another meanwhile.
+    /// Descriptors that were read, and those that are in doubt.
     pub doubts: Doubts,
     /// The granules of address space that have slabs or large blocks.
     granules: BTreeSet<u64>,
@@ -182,7 +181,7 @@ impl Account {
     pub fn resident(&self) -> u64 {
         let large = self.large_live + self.large_slack + self.large_kept;
         let metadata = self.descriptors + self.heaps + self.tables;
-        self.slabs.sum() + self.pooled + large + metadata
+        self.slabs.sum() + self.empty_slabs + large + metadata
     }
 }
 
@@ -266,6 +265,10 @@ fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
         .map(move |run| Run { start: run.start.max(start), end: run.end.min(end) })
 }
 
+fn pin_of(pins: &mut HashMap<(u64, u32), Pin>, site: u64, partition: u32) -> &mut Pin {
+    pins.entry((site, partition)).or_insert(Pin { site, partition, ..Pin::default() })
+}
+
 fn add_slab(
     account: &mut Account,
     pins: &mut HashMap<(u64, u32), Pin>,
@@ -283,7 +286,7 @@ fn add_slab(
     account.live_blocks += live;
     account.live_bytes += live * slab.size;
     account.claimed_bytes += claimed * slab.size;
-    account.remote_bytes += remote * slab.size;
+    account.uncollected_bytes += remote * slab.size;
     account.lent_slots += lent;
     account.lent_bytes += lent * slab.size;
 
@@ -292,13 +295,12 @@ fn add_slab(
     for run in within(pages, slab.base, slab.base + slab.span) {
         for at in (run.start..run.end).step_by(page as usize) {
             let of_page = split_page(slab, &slots, at - slab.base, page);
-            pinned_pages += u64::from(of_page.pinned > 0);
+            pinned_pages += u64::from(of_page.free_pinned > 0);
             split.add(&of_page);
         }
     }
-    let key = (slab.site(), slab.partition());
-    let pin = pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
-    pin.pinned += split.pinned;
+    let pin = pin_of(pins, slab.site(), slab.partition());
+    pin.pinned += split.free_pinned;
     pin.pages += pinned_pages;
     pin.live_bytes += live * slab.size;
     pin.live_blocks += live;
@@ -306,8 +308,8 @@ fn add_slab(
 
     let owner = slab.owner();
     if owner == 0 && live == 0 {
-        account.pooled += split.sum();
-        account.pooled_count += 1;
+        account.empty_slabs += split.sum();
+        account.empty_slab_count += 1;
         return;
     }
     account.slabs.add(&split);
@@ -320,7 +322,7 @@ fn add_slab(
         thread.live_bytes += live * slab.size;
         thread.free_bytes += free * slab.size;
         thread.claimed_bytes += claimed * slab.size;
-        thread.remote_bytes += remote * slab.size;
+        thread.uncollected_bytes += remote * slab.size;
         thread.quarantined_bytes += quarantined * slab.size;
         thread.resident.add(&split);
     }
@@ -337,22 +339,22 @@ fn split_page(slab: &Slab<'_>, slots: &[Slot], offset: u64, page: u64) -> Split 
         let to = ((slot + 1) * slab.size).min(end);
         match slots[slot as usize] {
             Slot::Live => split.live += to - from,
-            Slot::Remote => split.remote += to - from,
+            Slot::Remote => split.uncollected += to - from,
             Slot::Claimed => split.claimed += to - from,
             Slot::Lent => split.lent += to - from,
             Slot::Quarantined => split.quarantined += to - from,
             Slot::Reserved => split.reserved += to - from,
-            Slot::Free => split.loose += to - from,
+            Slot::Free => split.free_dirty += to - from,
         }
         known += to - from;
         slot += 1;
     }
-    split.loose += page - known;
+    split.free_dirty += page - known;
     // Where pages are shared it is another slab's live slots that keep them.
     if split.live > 0 || split.lent > 0 {
-        split.pinned = std::mem::take(&mut split.loose);
+        split.free_pinned = std::mem::take(&mut split.free_dirty);
     } else if split.quarantined > 0 {
-        split.quarantined += std::mem::take(&mut split.loose);
+        split.quarantined += std::mem::take(&mut split.free_dirty);
     }
     split
 }
@@ -370,7 +372,7 @@ fn add_blocks(
         let whole = resident(block.base, block.base + block.extent);
         if !block.live {
             account.large_kept += whole;
-            account.kept_count += 1;
+            account.large_kept_count += 1;
             continue;
         }
         let used = resident(block.base, block.base + block.usable);
@@ -379,9 +381,7 @@ fn add_blocks(
         account.large_count += 1;
         account.live_blocks += 1;
         account.live_bytes += block.usable;
-        let key = (block.site, block.partition);
-        let pin =
-            pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
+        let pin = pin_of(pins, block.site, block.partition);
         pin.live_bytes += block.usable;
         pin.live_blocks += 1;
         pin.resident += whole;

@@ -15,7 +15,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use crate::kernel::{Counts, Task, rollup, tasks};
-use crate::memory::read_word;
+use crate::memory::read_u64;
 use crate::{Error, Process, find};
 
 /// How long the process may take. One that is stopped does not answer.
@@ -57,7 +57,7 @@ fn ask(process: &Process) -> Result<u64, Error> {
     let pid = crate::Memory::pid(process);
     let root = find(process)?.root;
     let at = |word: u64| root.control + word;
-    let read = |word: u64| read_word(process, at(word)).ok_or(Error::Ended(pid));
+    let read = |word: u64| read_u64(process, at(word)).ok_or(Error::Ended(pid));
     // Two numbers of 32 bits: the lower half is the one that is asked for. It is the number that
     // the thread has where it runs. In a container that is not its number here, where another
     // thread may have it.

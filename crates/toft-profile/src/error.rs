@@ -11,7 +11,7 @@ pub enum Error {
     Zombie(i32),
     /// It is a part of the kernel.
     KernelThread(i32),
-    /// The kernel does not let us look; why, and the way out.
+    /// The kernel does not permit the read; the reason, and what to do.
     Refused(i32, String),
     /// It has 32-bit addresses.
     Narrow(i32),

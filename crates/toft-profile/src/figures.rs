@@ -7,25 +7,25 @@ use crate::{Block, HeapOf, Slab};
 pub struct Figures {
     /// Slabs that a heap owns.
     pub slabs: u64,
-    /// The bytes of their slots, and of those that the program has.
+    /// Bytes of their slots.
     pub slot_bytes: u64,
-    /// See there.
+    /// Bytes of their live slots.
     pub slot_live_bytes: u64,
-    /// Empty slabs that are unowned, and their bytes.
-    pub pooled_slabs: u64,
-    /// See there.
-    pub pooled_bytes: u64,
-    /// Large blocks that the program has, and the bytes that it may use of them.
+    /// Empty slabs that are unowned.
+    pub empty_slabs: u64,
+    /// Bytes of the slots of empty slabs.
+    pub empty_slab_bytes: u64,
+    /// Live large blocks.
     pub large_blocks: u64,
-    /// See there.
+    /// Usable bytes of live large blocks.
     pub large_live_bytes: u64,
-    /// Free large blocks that are mapped, and their bytes.
+    /// Free large blocks that are mapped.
     pub large_kept: u64,
-    /// See there.
+    /// Mapped bytes of free large blocks.
     pub large_kept_bytes: u64,
-    /// Heaps that a running thread has, and others.
+    /// Heaps that a running thread has.
     pub threads: u64,
-    /// See there.
+    /// Heaps of exited threads.
     pub ended_threads: u64,
     /// Descriptors that were read.
     pub descriptors: u64,
@@ -35,8 +35,8 @@ impl Figures {
     pub(crate) fn add_slab(&mut self, slab: &Slab<'_>, live: u64) {
         let bytes = slab.slots as u64 * slab.size;
         if slab.owner() == 0 {
-            self.pooled_slabs += 1;
-            self.pooled_bytes += bytes;
+            self.empty_slabs += 1;
+            self.empty_slab_bytes += bytes;
         } else {
             self.slabs += 1;
             self.slot_bytes += bytes;

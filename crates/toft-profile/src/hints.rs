@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::Location;
 use crate::profile::{Profile, Row, Share};
 
 /// Of the format.
@@ -35,11 +36,11 @@ pub struct HintModule {
 }
 
 /// What stands in the file where the profiles do not show for certain which call site had what: a
-/// later reader of the file has not seen what the command said.
+/// later reader of the file has not seen the command's message.
 const DOUBT: &str = "# Not certain: in these profiles call sites share partitions, so that what one had may stand at another.\n\
                      # toft run --profile makes a profile that tells them apart.\n";
 
-/// What the next run is told.
+/// The hints for the next run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// The program that the profiles are of.
@@ -62,7 +63,7 @@ impl Hints {
         for profile in profiles {
             let mut sums: BTreeMap<(Option<HintModule>, u64), (u64, String)> = BTreeMap::new();
             for row in &profile.rows {
-                sums.entry(key(row)).or_insert_with(|| (0, row.place())).0 += row.bytes;
+                sums.entry(key(row)).or_insert_with(|| (0, row.location.place())).0 += row.bytes;
             }
             for (key, (bytes, place)) in sums {
                 let known = most.entry(key).or_default();
@@ -128,12 +129,13 @@ impl Hints {
 
 /// What a site is known by in each run; by its address, where it is in no file.
 fn key(row: &Row) -> (Option<HintModule>, u64) {
-    match (&row.module, row.offset) {
+    let Location { site, module, build_id, offset, .. } = &row.location;
+    match (module, offset) {
         (Some(path), Some(offset)) if is_in_a_line(path) => {
             let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
-            (Some(HintModule { path, build_id: row.build_id.clone() }), offset)
+            (Some(HintModule { path, build_id: build_id.clone() }), *offset)
         }
-        _ => (None, row.site),
+        _ => (None, *site),
     }
 }
 
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn sites_that_hold_much_are_apart_and_named_by_their_place() {
         let mut nowhere = row("jit", 9, 16, 1000);
-        (nowhere.module, nowhere.offset, nowhere.build_id) = (None, None, None);
+        nowhere.location = Location { site: 9, ..Location::default() };
         let first = profile(vec![row("a", 0x11, 16, 3), row("b", 0x22, 32, 100), nowhere]);
         // What it had most counts, of all its sizes together.
         let second =
@@ -189,10 +191,10 @@ mod tests {
     #[test]
     fn names_that_would_break_a_line_are_left_out() {
         let mut strange = row("a\nown 0x77", 0x11, 16, 3);
-        strange.module = Some("/bin/two\nown 0x66".into());
+        strange.location.module = Some("/bin/two\nown 0x66".into());
         let mut second = row("b\nown 0x88", 0x22, 16, 3);
-        second.module = Some("/bin/sample (deleted)".into());
-        second.build_id = None;
+        second.location.module = Some("/bin/sample (deleted)".into());
+        second.location.build_id = None;
         let mut hints = Hints::of(&[profile(vec![strange, second])], 1);
         hints.program = "x\nown 0x99".into();
         let text = hints.text();
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_of_sites_that_share_are_told() {
+    fn profiles_of_sites_that_share_have_a_note() {
         let mut shared = row("a", 1, 16, 3);
         shared.share = Share::Shared;
         let doubtful = Hints::of(&[profile(vec![shared])], 1);

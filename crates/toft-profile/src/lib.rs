@@ -9,20 +9,22 @@
 //! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
 //! | `core_file/` | one that has ended: its core file |
 //! | `module.rs` | the files that are mapped, by their own headers |
+//! | `location.rs` | a place in code: [`Location`] |
 //! | `regular.rs` | files whose names another process chose, read within bounds |
 //! | `pagemap.rs` | which of its pages are resident |
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
-//! | `sites.rs` | the table of call sites, where each has a separate partition |
+//! | `entries.rs` | tables of entries of one size: |
+//! | `sites.rs` | call sites, where each has a separate partition |
 //! | `samples.rs` | the stacks of sampled allocations |
 //! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
-//! | `owners.rs` | who owns slabs and what is in them, by thread: [`Owner`] |
+//! | `owners.rs` | slabs and their memory by owner thread: [`Owner`] |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `figures.rs` | what there is of everything, [`Figures`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
-//! | `profile/` | who has how much live memory, by call site: [`Profile`] |
+//! | `profile/` | live memory by call site: [`Profile`] |
 //! | `hints.rs` | what the next run can make of that: [`Hints`] |
 //! | `format/` | a profile in the forms that other programs and people read |
 //! | `error.rs` | why a process cannot be explained, in words |
@@ -34,15 +36,17 @@
 #![deny(unsafe_code)]
 
 mod account;
+mod bytes;
 mod control;
 mod core_file;
+mod entries;
 mod error;
 mod figures;
-mod filter;
 pub mod format;
 mod hints;
 mod kernel;
 pub mod label;
+mod location;
 mod memory;
 mod module;
 mod owners;
@@ -64,12 +68,14 @@ pub use error::Error;
 pub use figures::Figures;
 pub use hints::{HINTS_VERSION, HintModule, Hints, OwnSite};
 pub use kernel::{Area, Counts, Kernel, Task};
+pub use location::{Frame, Location};
 pub use memory::{Mapping, Memory, Run};
+pub use module::{Module, Modules};
 pub use owners::{Owner, owners, owners_of_heaps};
 pub use process::{Process, read};
 pub use profile::{
-    Caller, Change, Diff, FileError, Frame, Profile, Recent, Row, Sampled, SampledStack, Share,
-    Source, VERSION as PROFILE_VERSION, take, take_with_figures,
+    Change, Diff, FileError, Profile, Recent, Row, Sampled, SampledStack, Share, Source,
+    VERSION as PROFILE_VERSION, take, take_with_figures,
 };
 pub use regular::{open as open_file, read_file};
 pub use root::{Found, find};

@@ -82,10 +82,14 @@ pub trait Memory {
     }
 }
 
-/// Reads a 64-bit number.
-pub fn read_word(memory: &impl Memory, address: u64) -> Option<u64> {
+pub fn read_u64(memory: &impl Memory, address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     (memory.read(address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
+}
+
+pub fn read_u32(memory: &impl Memory, address: u64) -> Option<u32> {
+    let mut bytes = [0; 4];
+    (memory.read(address, &mut bytes) == 4).then(|| u32::from_le_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Files that are mapped: what their own ELF headers say, read from the memory that is looked at,
 //! so that a file which was replaced or is in another container is not mistaken for what runs.
 
-use crate::{Mapping, Memory};
+use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::{Location, Mapping, Memory};
 
 /// Bytes at the start of a file that its headers are looked for in.
 const HEADER: usize = 4096;
@@ -10,11 +11,11 @@ const NOTES_MOST: u64 = 64 << 10;
 /// The most of one segment that is believed.
 const SEGMENT_MOST: u64 = 1 << 30;
 /// Bytes of a program header.
-const PROGRAM_HEADER: u64 = 56;
+const PROGRAM_HEADER: usize = 56;
 
-const PT_LOAD: u64 = 1;
-const PT_NOTE: u64 = 4;
-const PF_W: u64 = 2;
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+const PF_W: u32 = 2;
 const NT_GNU_BUILD_ID: u32 = 3;
 
 /// What a mapping's first bytes are.
@@ -53,26 +54,22 @@ impl Image {
     }
 
     fn parse(header: &[u8], start: u64) -> Option<Image> {
-        let (place, size, count) =
-            (number(header, 32, 8)?, number(header, 54, 2)?, number(header, 56, 2)?);
+        let (place, size) = (usize::try_from(u64_at(header, 32)).ok()?, u16_at(header, 54));
+        let size = usize::from(size);
         if size < PROGRAM_HEADER {
             return None;
         }
         let mut bias = None;
         let mut image = Image::default();
-        for i in 0..count {
-            let Some(at) = (i * size).checked_add(place).and_then(|at| usize::try_from(at).ok())
-            else {
+        for segment in header.get(place..)?.chunks(size).take(u16_at(header, 56).into()) {
+            if segment.len() < PROGRAM_HEADER {
                 break;
-            };
-            let field = |offset, bytes| number(header, at.checked_add(offset)?, bytes);
-            let (Some(kind), Some(flags), Some(offset), Some(address), Some(bytes)) =
-                (field(0, 4), field(4, 4), field(8, 8), field(16, 8), field(40, 8))
-            else {
-                break;
-            };
+            }
+            let (kind, flags) = (u32_at(segment, 0), u32_at(segment, 4));
+            let (offset, address) = (u64_at(segment, 8), u64_at(segment, 16));
+            let (in_file, in_memory) = (u64_at(segment, 32), u64_at(segment, 40));
             if kind == PT_NOTE {
-                image.notes.push((address, bytes.min(NOTES_MOST)));
+                image.notes.push((address, in_memory.min(NOTES_MOST)));
             }
             if kind != PT_LOAD {
                 continue;
@@ -81,8 +78,8 @@ impl Image {
                 *bias.get_or_insert_with(|| start.wrapping_sub(address.wrapping_sub(offset)));
             if flags & PF_W != 0 {
                 let start = address.wrapping_add(bias);
-                // Zeroed data behind what the file has holds no anchor.
-                let bytes = field(32, 8).unwrap_or(bytes).min(SEGMENT_MOST);
+                // Zeroed data after what the file has holds no anchor.
+                let bytes = in_file.min(SEGMENT_MOST);
                 image.writable.push((start, start.saturating_add(bytes)));
             }
         }
@@ -98,13 +95,6 @@ impl Image {
             build_id(notes.get(..got)?)
         })
     }
-}
-
-/// A number of `count` bytes, at most eight.
-fn number(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
-    let mut word = [0; 8];
-    word[..count].copy_from_slice(bytes.get(at..at.checked_add(count)?)?);
-    Some(u64::from_le_bytes(word))
 }
 
 /// Finds the build-id among the notes of a file.
@@ -134,12 +124,12 @@ impl<'a> Iterator for Notes<'a> {
     type Item = Note<'a>;
 
     fn next(&mut self) -> Option<Note<'a>> {
-        let length = |at| number(self.0, at, 4).map(|n| n as usize);
-        let (name, contents, kind) = (length(0)?, length(4)?, length(8)?);
+        let header = self.0.get(..12)?;
+        let (name, contents) = (u32_at(header, 0) as usize, u32_at(header, 4) as usize);
         let begin = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
         let end = begin.checked_add(contents)?;
         let note = Note {
-            kind: kind as u32,
+            kind: u32_at(header, 8),
             name: self.0.get(12..12usize.checked_add(name)?)?.split(|&b| b == 0).next()?,
             contents: self.0.get(begin..end)?,
         };
@@ -215,6 +205,20 @@ impl Modules {
         let within = address.checked_sub(1)?;
         let behind = self.0.partition_point(|module| module.start <= within);
         self.0.get(behind.checked_sub(1)?).filter(|module| within < module.end)
+    }
+
+    /// Returns the call site of a return address, without its functions.
+    pub fn location(&self, site: u64) -> Location {
+        match self.of_return(site) {
+            Some(module) => Location {
+                site,
+                module: Some(module.path.clone()),
+                build_id: module.build_id.clone(),
+                offset: Some(site.wrapping_sub(module.bias)),
+                frames: Vec::new(),
+            },
+            None => Location { site, ..Location::default() },
+        }
     }
 }
 

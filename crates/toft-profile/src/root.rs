@@ -10,7 +10,7 @@
 use toft_core::stats::{Anchor, MAGIC, Root, VERSION};
 
 use crate::format::units::plain;
-use crate::memory::read_word;
+use crate::memory::read_u64;
 use crate::module::{Image, Kind};
 use crate::{Error, Memory};
 
@@ -75,7 +75,7 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
     Err(if narrow && !wide { Error::Narrow(pid) } else { problem })
 }
 
-/// Looks for an anchor, and follows it. What may still be searched becomes less by it.
+/// Searches for an anchor, and follows it. Subtracts the searched bytes from `left`.
 fn search(
     memory: &impl Memory,
     start: u64,
@@ -125,7 +125,7 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
         return Some(Err(Error::OtherVersion(pid, library, version)));
     }
     let words =
-        (0..Root::NAMES.len() as u64).map_while(|i| read_word(memory, root.checked_add(8 * i)?));
+        (0..Root::NAMES.len() as u64).map_while(|i| read_u64(memory, root.checked_add(8 * i)?));
     let Some(root) = Root::from_words(words) else {
         return Some(Err(memory.unread("the root cannot be read")));
     };
@@ -156,6 +156,9 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     ensure(power(root.slab_bytes, 64, root.page_size), "the descriptors of slabs")?;
     ensure(power(root.block_bytes, 16, root.page_size), "the descriptors of large blocks")?;
     ensure(root.heap_stride >= 8 && root.heap_stride < SPACE, "the heaps")?;
+    // Fields of eight bytes within a record, and places within the tables.
+    let fit = |fields: &[u64], size| fields.iter().all(|at| at.saturating_add(8) <= size);
+    let in_tables = |places: &[u64]| places.iter().all(|at| (root.tables..root.end).contains(at));
     let slab = [
         root.slab_owner,
         root.slab_slots,
@@ -172,7 +175,7 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.slab_credit_start,
         root.slab_credit,
     ];
-    ensure(slab.iter().all(|at| at.saturating_add(8) <= root.slab_bytes), "the fields of slabs")?;
+    ensure(fit(&slab, root.slab_bytes), "the fields of slabs")?;
     let block = [
         root.block_state,
         root.block_partition,
@@ -181,10 +184,7 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.block_extent,
         root.block_site,
     ];
-    ensure(
-        block.iter().all(|at| at.saturating_add(8) <= root.block_bytes),
-        "the fields of large blocks",
-    )?;
+    ensure(fit(&block, root.block_bytes), "the fields of large blocks")?;
     let control = [
         root.control_word,
         root.control_thread,
@@ -192,43 +192,29 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.control_answered,
         root.control_given,
     ];
-    ensure(
-        (root.tables..root.end).contains(&root.control) && control.iter().all(|&at| at < 4096),
-        "what can be asked",
-    )?;
+    let control = in_tables(&[root.control]) && control.iter().all(|&at| at < 4096);
+    ensure(control, "what can be asked")?;
     let bits = root.site_partition_bits;
-    let places = [root.sites, root.sites_mapped.saturating_add(8)];
-    let inside = places.iter().all(|at| (root.tables..root.end).contains(at));
-    ensure(
-        root.sites == 0
-            || inside && (8..4096).contains(&root.site_bytes) && (1..=32).contains(&bits),
-        "the call sites",
-    )?;
-    let tally = [root.tally_site, root.tally_blocks, root.tally_allocated];
+    let sites = in_tables(&[root.sites, root.sites_mapped.saturating_add(8)])
+        && (8..4096).contains(&root.site_bytes)
+        && (1..=32).contains(&bits);
+    ensure(root.sites == 0 || sites, "the call sites")?;
     let places = [root.tally, root.tally_mapped, root.tally_missed.saturating_add(8)];
-    ensure(
-        root.tally == 0
-            || places.iter().all(|at| (root.tables..root.end).contains(at))
-                && (8..4096).contains(&root.tally_bytes)
-                && tally.iter().all(|at| at.saturating_add(8) <= root.tally_bytes)
-                && (1..=32).contains(&root.tally_partition_bits),
-        "the counts of large blocks",
-    )?;
-    let samples = [
-        root.sample_about,
-        root.sample_had.saturating_add(16),
-        root.sample_freed.saturating_add(16),
-    ];
+    let fields = [root.tally_site, root.tally_blocks, root.tally_allocated];
+    let tally = in_tables(&places)
+        && (8..4096).contains(&root.tally_bytes)
+        && fit(&fields, root.tally_bytes)
+        && (1..=32).contains(&root.tally_partition_bits);
+    ensure(root.tally == 0 || tally, "the counts of large blocks")?;
     let places = [root.samples, root.samples_mapped.saturating_add(8), root.samples_missed];
-    ensure(
-        root.samples == 0
-            || places.iter().all(|at| (root.tables..root.end).contains(at))
-                && (8..4096).contains(&root.sample_bytes)
-                && samples.iter().all(|at| at.saturating_add(8) <= root.sample_bytes)
-                && root.sample_frames <= root.sample_bytes
-                && (1..64).contains(&root.sample_object_bits),
-        "the sampled stacks",
-    )?;
+    let pair = |at: u64| at.saturating_add(16);
+    let fields = [root.sample_about, pair(root.sample_had), pair(root.sample_freed)];
+    let samples = in_tables(&places)
+        && (8..4096).contains(&root.sample_bytes)
+        && fit(&fields, root.sample_bytes)
+        && root.sample_frames <= root.sample_bytes
+        && (1..64).contains(&root.sample_object_bits);
+    ensure(root.samples == 0 || samples, "the sampled stacks")?;
     let filter = [
         root.filter_installed,
         root.filter_watched,
@@ -237,10 +223,8 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.filter_safe,
         root.filter_works,
     ];
-    ensure(
-        (root.tables..root.end).contains(&root.filter) && filter.iter().all(|&at| at < 4096),
-        "the filters",
-    )?;
+    let filter = in_tables(&[root.filter]) && filter.iter().all(|&at| at < 4096);
+    ensure(filter, "the filters")?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }
 

@@ -1,11 +1,12 @@
 //! The whole of a process's resident memory, each byte named: ours by what it is, the rest by what
 //! it is mapped from.
 
+use serde::Serialize;
 use toft_core::stats::Root;
 
 use crate::kernel::{self, Area, Counts, Kernel, Task};
-use crate::memory::read_word;
-use crate::{Account, Error, Memory, Process, Tables, account, find};
+use crate::module::Modules;
+use crate::{Account, Error, Memory, Owner, Process, Tables, account, find, owners};
 
 /// How often a process that changes much is read, before the calmest reading is taken.
 const READINGS: u32 = 3;
@@ -31,7 +32,7 @@ impl Reading {
 }
 
 /// Resident memory that is not Toft's, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Others {
     /// The program, its libraries and other files that it runs code from, their zeroed data
     /// included.
@@ -88,16 +89,14 @@ pub struct Rss {
     pub others: Others,
     /// What is ours.
     pub account: Account,
-    /// Which threads there are.
-    pub tasks: Vec<Task>,
-    /// Of each heap, whose it is.
-    pub holders: Vec<Option<i32>>,
+    /// Its heaps and their threads, most live bytes first.
+    pub owners: Vec<Owner>,
     /// What it knows about filters of system calls.
     pub filter: toft_core::os::filter::Words,
     /// How calm the process was.
     pub reading: Reading,
-    /// The lines of its mappings that can be executed, for naming call sites.
-    pub code: Vec<String>,
+    /// The files that code runs from, for naming call sites.
+    pub modules: Modules,
 }
 
 impl Rss {
@@ -123,8 +122,8 @@ impl Rss {
         best.ok_or(Error::Ended(process.pid()))
     }
 
-    /// What is not told apart: what the kernel counts and the rest does not say, or the other way
-    /// round, because it has changed between two looks.
+    /// Returns the unaccounted bytes: those that the kernel counts and no term does. Negative if
+    /// memory was freed between the two readings.
     pub fn remainder(&self) -> i64 {
         self.counts.rss as i64 - (self.account.resident() + self.others.sum()) as i64
     }
@@ -143,10 +142,8 @@ impl Rss {
                 add_other(&mut others, area, &kernel);
             }
         }
-        let holders = account
-            .threads
-            .iter()
-            .map(|thread| holder(process, thread.thread_block, &kernel.tasks));
+        let mut owners = owners::in_use(&account);
+        owners::find_threads(process, &kernel.tasks, &mut owners);
         Ok(Rss {
             pid,
             name: kernel.name.clone(),
@@ -158,12 +155,11 @@ impl Rss {
             peak_rss: kernel.peak_rss,
             page_tables: kernel.page_tables,
             others,
-            holders: holders.collect(),
             account,
-            tasks: kernel.tasks,
+            owners,
             filter: tables.filter(process)?,
             reading: Reading { tries: 1, rss_before: counts.rss, rss_after },
-            code: code(pid)?,
+            modules: Modules::of(process, &process.mappings()?),
         })
     }
 }
@@ -205,19 +201,4 @@ fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {
         _ => &mut others.anonymous,
     };
     *term += rss;
-}
-
-/// The thread whose control block is at an address. glibc keeps its number there; that it is one of
-/// the process's threads is the proof.
-pub(crate) fn holder(process: &Process, block: u64, tasks: &[Task]) -> Option<i32> {
-    /// `struct pthread`, `tid`, on x86-64, in every glibc with NPTL.
-    const TID: u64 = 720;
-    let number = read_word(process, block.checked_add(TID).filter(|_| block != 0)?)? as u32 as i32;
-    tasks.iter().find(|task| task.own_number == number).map(|task| task.number)
-}
-
-fn code(pid: i32) -> Result<Vec<String>, Error> {
-    let maps = crate::process::read(pid, "maps")?;
-    let runs = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
-    Ok(maps.lines().filter(runs).map(str::to_owned).collect())
 }

@@ -1,31 +1,31 @@
 //! The table of call sites: which partition each draws from. It exists where sites are exact.
 
-use crate::memory::read_word;
+use crate::bytes::u64_at;
+use crate::entries::Entries;
 use crate::{Error, Memory, Tables};
 
 /// The most entries that are believed: all the call sites of a very large program, a hundred times.
 const ENTRIES_MOST: u64 = 1 << 26;
-/// Bytes that are read at a time.
-const PIECE: u64 = 1 << 20;
 
 /// A call site and its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
     /// The partition that it draws from.
     pub partition: u32,
-    /// Where the call returns to.
+    /// The address that the call returns to.
     pub address: u64,
-    /// Whether no other site draws from that partition.
+    /// True if no other site draws from that partition.
     pub own: bool,
 }
 
 impl Tables {
-    /// Whether each call site has a separate partition, until they are used up.
+    /// Returns true if each call site has a separate partition, until they are used up.
     pub fn sites_are_exact(&self) -> bool {
         self.root.sites != 0
     }
 
-    /// The call sites that have allocated something, by partition; none where sites are hashed.
+    /// Returns the call sites that have allocated something, by partition; none where sites are
+    /// hashed.
     pub fn sites(&self, memory: &impl Memory) -> Result<Vec<Site>, Error> {
         let root = &self.root;
         let mut sites = Vec::new();
@@ -40,8 +40,8 @@ impl Tables {
         Ok(sites)
     }
 
-    /// The call sites in wrappers of malloc, of which the callers count. What is told as theirs was
-    /// allocated before that was found out.
+    /// Returns the call sites in wrappers of malloc, whose callers are counted instead. What they
+    /// have was allocated before the library recognised the wrapper.
     pub fn wrappers(&self, memory: &impl Memory) -> Result<Vec<u64>, Error> {
         let mut sites = Vec::new();
         self.for_each_site(memory, |address, partition| {
@@ -52,7 +52,7 @@ impl Tables {
         Ok(sites)
     }
 
-    /// Each call site, and its partition or its code; none where sites are hashed.
+    /// Hands each call site to `each`, with its partition or its code; none where sites are hashed.
     fn for_each_site(
         &self,
         memory: &impl Memory,
@@ -62,29 +62,20 @@ impl Tables {
         if !self.sites_are_exact() {
             return Ok(());
         }
-        let mapped = read_word(memory, root.sites_mapped)
-            .ok_or_else(|| memory.unread("the number of call sites cannot be read"))?;
-        let end = root.sites.saturating_add(mapped.min(ENTRIES_MOST * root.site_bytes));
-        if end > root.end {
-            return Err(Error::Nonsense(memory.pid(), "the table of call sites"));
-        }
-        let step = PIECE / root.site_bytes * root.site_bytes;
-        let mut at = root.sites;
-        while at < end {
-            let mut bytes = vec![0; step.min(end - at) as usize];
-            let got = memory.read(at, &mut bytes);
-            if got != bytes.len() {
-                return Err(memory.unread("the table of call sites cannot be read"));
-            }
-            for entry in bytes.chunks_exact(root.site_bytes as usize) {
-                let word = entry.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
+        let table = Entries {
+            name: "the table of call sites",
+            start: root.sites,
+            mapped: root.sites_mapped,
+            entry: root.site_bytes,
+            most: ENTRIES_MOST * root.site_bytes,
+        };
+        self.for_each_entry(memory, &table, |entry| {
+            let word = u64_at(entry, 0);
+            if word != 0 {
                 let partition = word & ((1 << root.site_partition_bits) - 1);
-                if word != 0 {
-                    each(word >> root.site_partition_bits, partition);
-                }
+                each(word >> root.site_partition_bits, partition);
             }
-            at += step;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -2,9 +2,11 @@
 //! is mapped and has pages, not by the allocator's own lists, so that nothing is missed that is
 //! just being moved from one to another.
 
+use toft_core::os::filter::Words;
 use toft_core::stats::Root;
 
-use crate::memory::read_word;
+use crate::bytes::{u32_at, u64_at};
+use crate::memory::{read_u32, read_u64};
 use crate::{Error, Mapping, Memory, Run};
 
 /// Bytes of descriptors that are read at a time.
@@ -104,12 +106,11 @@ impl<'a> Slab<'a> {
     }
 
     fn word(&self, offset: u64) -> u64 {
-        let word = self.bytes.get(offset as usize..offset as usize + 8);
-        word.and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+        u64_at(self.bytes, offset as usize)
     }
 
     fn half(&self, offset: u64) -> u32 {
-        self.word(offset) as u32
+        u32_at(self.bytes, offset as usize)
     }
 
     /// The first call site that drew from it.
@@ -179,8 +180,8 @@ impl<'a> Slab<'a> {
         Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)
     }
 
-    /// A number of four or eight bytes at an offset of the descriptor, for who knows what stands
-    /// there in this very version; zero outside of it.
+    /// A number of four or eight bytes at an offset of the descriptor, for callers that know
+    /// the layout of this version; zero outside of it.
     pub fn number(&self, offset: usize, bytes: usize) -> u64 {
         let word = self.word(offset as u64);
         if bytes == 4 { word & u64::from(u32::MAX) } else { word }
@@ -288,7 +289,7 @@ impl Tables {
     }
 
     /// Hands every slab to `each`, read once and without its pages: that is several times faster,
-    /// and what changes meanwhile is not told.
+    /// but does not count changes during the read.
     pub fn for_each_descriptor(
         &self,
         memory: &impl Memory,
@@ -347,10 +348,7 @@ impl Tables {
             let mut bytes = vec![0; (stop - start) as usize];
             let got = memory.read(start, &mut bytes);
             for (i, descriptor) in bytes[..got].chunks_exact(step as usize).enumerate() {
-                let word = |offset: u64| {
-                    let word = descriptor.get(offset as usize..offset as usize + 8);
-                    word.and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
-                };
+                let word = |offset: u64| u64_at(descriptor, offset as usize);
                 let state = word(root.block_state) as u32;
                 if u64::from(state) == root.block_none {
                     continue;
@@ -383,17 +381,14 @@ impl Tables {
     /// All heaps, by number.
     pub fn heaps(&self, memory: &impl Memory) -> Vec<HeapOf> {
         let root = &self.root;
-        let mut count = [0; 4];
-        if memory.read(root.heap_count, &mut count) != 4 {
-            return Vec::new();
-        }
-        let count = u64::from(u32::from_le_bytes(count)).min(HEAPS_MOST);
+        let Some(count) = read_u32(memory, root.heap_count) else { return Vec::new() };
+        let count = u64::from(count).min(HEAPS_MOST);
         let count = count.min((root.end - root.heaps) / root.heap_stride);
         let mut states = vec![0; count as usize];
         let got = memory.read(root.heap_states, &mut states);
         let heap = |(number, state): (u64, &u8)| {
             let at = root.heaps + number * root.heap_stride + root.heap_thread_block;
-            let thread_block = read_word(memory, at).unwrap_or(0);
+            let thread_block = read_u64(memory, at).unwrap_or(0);
             let state = u64::from(*state);
             HeapOf {
                 live: state == root.heap_live,
@@ -402,6 +397,25 @@ impl Tables {
             }
         };
         (0..).zip(&states[..got]).map(heap).collect()
+    }
+
+    /// Returns what the process knows about filters of system calls (seccomp), as in a container.
+    pub fn filter(&self, memory: &impl Memory) -> Result<Words, Error> {
+        let root = &self.root;
+        let words = [
+            root.filter_installed,
+            root.filter_watched,
+            root.filter_inherited,
+            root.filter_probe,
+            root.filter_safe,
+            root.filter_works,
+        ];
+        let mut values = [0; 6];
+        for (value, at) in values.iter_mut().zip(words) {
+            let word = read_u32(memory, root.filter.saturating_add(at));
+            *value = word.ok_or_else(|| memory.unread("the filters cannot be read"))?;
+        }
+        Ok(Words::of(values))
     }
 
     /// The number of the heap at an address that a slab names as its owner.

@@ -1,66 +1,64 @@
-//! What each call site has ever had in large blocks: the library counts that where they are made.
+//! The large blocks that each call site has ever allocated. The library counts them where they are
+//! made.
 
-use crate::memory::read_word;
+use crate::bytes::u64_at;
+use crate::entries::Entries;
+use crate::memory::read_u64;
 use crate::{Error, Memory, Tables};
 
 /// The most bytes of entries that are believed.
 const BYTES_MOST: u64 = 1 << 30;
 
-/// What a call site has had in a partition.
+/// The large blocks of a call site in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Made {
-    /// The site.
+    /// The address that the call returns to.
     pub site: u64,
     /// The partition.
     pub partition: u32,
-    /// Blocks.
+    /// Blocks that were ever allocated.
     pub blocks: u64,
-    /// Their bytes, with those by which they have grown in place.
+    /// Bytes of these blocks, with those by which they grew in place.
     pub bytes: u64,
 }
 
-/// All of it.
+/// The counts of all call sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// In no order.
+    /// The call sites, in no order.
     pub made: Vec<Made>,
-    /// Blocks for which the process had no memory to count them.
+    /// Blocks that the process had no memory to count.
     pub missed: u64,
 }
 
 impl Tables {
-    /// What was ever had in large blocks.
+    /// Returns the large blocks that were ever allocated.
     pub fn tally(&self, memory: &impl Memory) -> Result<Tally, Error> {
         let root = &self.root;
         let mut tally = Tally::default();
         if root.tally == 0 {
             return Ok(tally);
         }
-        let unread = || memory.unread("the counts of large blocks cannot be read");
-        tally.missed = read_word(memory, root.tally_missed).ok_or_else(unread)?;
-        let mapped = read_word(memory, root.tally_mapped).ok_or_else(unread)?;
-        if mapped > BYTES_MOST || root.tally.saturating_add(mapped) > root.end {
-            return Err(Error::Nonsense(memory.pid(), "the counts of large blocks"));
-        }
-        let mut bytes = vec![0; mapped as usize];
-        if memory.read(root.tally, &mut bytes) != bytes.len() {
-            return Err(unread());
-        }
-        for entry in bytes.chunks_exact(root.tally_bytes as usize) {
-            let word = |at: u64| {
-                let word =
-                    entry.get(at as usize..at as usize + 8).and_then(|word| word.try_into().ok());
-                word.map_or(0, u64::from_le_bytes)
-            };
+        let table = Entries {
+            name: "the counts of large blocks",
+            start: root.tally,
+            mapped: root.tally_mapped,
+            entry: root.tally_bytes,
+            most: BYTES_MOST,
+        };
+        let missed = read_u64(memory, root.tally_missed);
+        tally.missed = missed.ok_or_else(|| memory.unread(table.name))?;
+        self.for_each_entry(memory, &table, |entry| {
+            let word = |at: u64| u64_at(entry, at as usize);
             let partition = word(0) & ((1 << root.tally_partition_bits) - 1);
             let site = word(root.tally_site);
-            // Not in use, or not filled yet.
-            if partition == 0 || site == 0 {
-                continue;
+            // Zero in an entry that is not in use, or not filled yet.
+            if partition != 0 && site != 0 {
+                let (blocks, bytes) = (word(root.tally_blocks), word(root.tally_allocated));
+                tally.made.push(Made { site, partition: partition as u32 - 1, blocks, bytes });
             }
-            let (blocks, bytes) = (word(root.tally_blocks), word(root.tally_allocated));
-            tally.made.push(Made { site, partition: partition as u32 - 1, blocks, bytes });
-        }
+            Ok(())
+        })?;
         Ok(tally)
     }
 }

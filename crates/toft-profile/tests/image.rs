@@ -209,7 +209,7 @@ impl Memory for Restless {
 
 /// What is another when it is read again is taken as it is then, and told; what is not is not.
 #[test]
-fn what_changes_while_it_is_read_is_told() {
+fn changes_during_a_reading_are_counted() {
     let mut image = Image::default();
     image.slab(0, 1024, &[LIVE; 4], HEAPS);
     let at = image.slab(1, 1024, &[LIVE; 4], HEAPS);
@@ -229,7 +229,7 @@ fn what_was_sampled_is_live() {
     let at = image.slab(0, 1024, &[LIVE, LIVE | SAMPLED, LIVE | SAMPLED, DIRTY | SAMPLED], HEAPS);
     image.word(at + 384, 0b100);
     let account = explain(&image);
-    assert_eq!((account.live_blocks, account.remote_bytes), (2, 1024));
+    assert_eq!((account.live_blocks, account.uncollected_bytes), (2, 1024));
     let (tables, mut live) = (Tables { root: root() }, 0);
     let mappings = image.mappings().unwrap();
     tables.for_each_descriptor(&image, &mappings, |slab| live += slab.live()).unwrap();
@@ -260,16 +260,16 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
     let account = explain(&image);
     let split = Split {
         live: 2048,
-        remote: 1024,
-        pinned: 1024,
+        uncollected: 1024,
+        free_pinned: 1024,
         claimed: 1024,
-        loose: 3072,
+        free_dirty: 3072,
         ..Split::default()
     };
     assert_eq!(account.slabs, split);
-    assert_eq!(account.pooled, 0);
+    assert_eq!(account.empty_slabs, 0);
     assert_eq!((account.live_blocks, account.live_bytes), (4, 4096));
-    assert_eq!((account.claimed_bytes, account.remote_bytes), (1024, 1024));
+    assert_eq!((account.claimed_bytes, account.uncollected_bytes), (1024, 1024));
     assert_eq!(account.free_bytes, 11 * 1024);
     assert_eq!(account.doubts.senseless, 0);
     // The slab's page of descriptors, the tables' and a heap's.
@@ -293,25 +293,25 @@ fn a_page_without_a_live_slot_is_not_pinned() {
     let at = image.slab(0, 1024, &[LIVE, DIRTY, DIRTY, DIRTY], HEAPS);
     image.word(at + 384, 1);
     image.touch(DATA, DATA + PAGE);
-    let split = Split { remote: 1024, loose: 3072, ..Split::default() };
+    let split = Split { uncollected: 1024, free_dirty: 3072, ..Split::default() };
     assert_eq!(explain(&image).slabs, split);
 }
 
 /// Where slabs share a page, what another has of it is neither this one's nor free, and nothing
 /// else on it can be returned.
 #[test]
-fn what_another_slab_has_of_a_page_is_told_apart() {
+fn lent_slots_are_counted_separately() {
     let mut image = Image::default();
     image.slab(0, 1024, &[LIVE, LENT, LENT | DIRTY, DIRTY, LENT, LENT, DIRTY, DIRTY], HEAPS);
     image.touch(DATA, DATA + 2 * PAGE);
     let account = explain(&image);
-    let split = Split { live: 1024, lent: 4096, pinned: 3072, ..Split::default() };
+    let split = Split { live: 1024, lent: 4096, free_pinned: 3072, ..Split::default() };
     assert_eq!(account.slabs, split);
     assert_eq!((account.lent_slots, account.lent_bytes, account.free_bytes), (4, 4096, 3072));
     // A library that lends nothing says nothing about it.
     let root = Root { slot_lent: 0, ..root() };
     let account = explain_by(&image, root);
-    assert_eq!((account.lent_slots, account.slabs.pinned), (0, 3072));
+    assert_eq!((account.lent_slots, account.slabs.free_pinned), (0, 3072));
 }
 
 /// A slot of three pages: its pages are its own, and the bytes behind the last slot are free.
@@ -324,24 +324,27 @@ fn slots_may_be_longer_than_pages_and_end_before_their_slab() {
     image.touch(DATA, DATA + (1 << 16));
     let account = explain(&image);
     let tail = (1 << 16) - 5 * (12 << 10);
-    assert_eq!((account.slabs.live, account.slabs.pinned), (24 << 10, 0));
-    assert_eq!(account.slabs.loose, (36 << 10) + tail);
+    assert_eq!((account.slabs.live, account.slabs.free_pinned), (24 << 10, 0));
+    assert_eq!(account.slabs.free_dirty, (36 << 10) + tail);
     assert_eq!(account.threads[1].resident.sum(), 1 << 16);
     // Slots of 1.5 pages: a page in the middle belongs to two.
     let mut image = Image::default();
     image.slab(0, 6 << 10, &[LIVE, DIRTY, DIRTY], HEAPS);
     image.touch(DATA, DATA + 3 * PAGE);
     let account = explain(&image);
-    assert_eq!((account.slabs.live, account.slabs.pinned, account.slabs.loose), (6144, 2048, 4096));
+    assert_eq!(
+        (account.slabs.live, account.slabs.free_pinned, account.slabs.free_dirty),
+        (6144, 2048, 4096)
+    );
 }
 
 #[test]
-fn an_empty_slab_of_nobody_is_kept_and_pins_nothing() {
+fn an_unowned_empty_slab_is_kept_and_pins_nothing() {
     let mut image = Image::default();
     image.slab(5, 4096, &[DIRTY; 16], 0);
     image.touch(DATA + (5 << 16), DATA + (5 << 16) + 4 * PAGE);
     let account = explain(&image);
-    assert_eq!((account.pooled, account.pooled_count), (4 * PAGE, 1));
+    assert_eq!((account.empty_slabs, account.empty_slab_count), (4 * PAGE, 1));
     assert_eq!((account.slabs.sum(), account.slab_count, account.free_bytes), (0, 0, 0));
     assert_eq!(account.pins[0].pinned, 0);
 }
@@ -370,7 +373,7 @@ fn large_blocks_are_live_behind_what_was_asked_for_and_kept() {
         (2 * PAGE, PAGE, PAGE)
     );
     assert_eq!((account.live_bytes, account.live_blocks), (3 * PAGE, 1));
-    assert_eq!((account.large_count, account.kept_count), (1, 1));
+    assert_eq!((account.large_count, account.large_kept_count), (1, 1));
     assert_eq!(account.guards, 2 * unit - 5 * PAGE + unit - 9 * PAGE);
     let [pin] = account.pins.as_slice() else { panic!("{:?}", account.pins) };
     assert_eq!((pin.site, pin.partition, pin.resident, pin.pinned), (0x7777_0000, 2, 3 * PAGE, 0));
@@ -456,7 +459,7 @@ fn random_tables_do_no_harm() {
         image.touch(MEDIUM, MEDIUM + 8 * PAGE);
         let account = explain(&image);
         senseless += account.doubts.senseless;
-        assert!(account.slabs.sum() + account.pooled <= 16 * PAGE);
+        assert!(account.slabs.sum() + account.empty_slabs <= 16 * PAGE);
     }
     assert!(senseless > 0);
 }

@@ -5,25 +5,15 @@
 //! forbid calls that the kernel has.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
-
-use nix::unistd::{SysconfVar, sysconf};
 
 /// The answer to one probe: it works, or the error that says why not.
 pub type Answer = Result<(), io::Error>;
 
-/// Not yet in every libc: guard ranges without a separate mapping (Linux 6.13).
-const MADV_GUARD_INSTALL: i32 = 102;
-/// Linux 5.14.
-const MADV_POPULATE_WRITE: i32 = 23;
+/// Guard ranges that cost no mapping, since Linux 6.13. Not yet in every libc.
+pub const MADV_GUARD_INSTALL: i32 = 102;
 /// Handles faults of user code only, which an unprivileged process may.
 const UFFD_USER_MODE_ONLY: i32 = 1;
-
-/// The page size of the running kernel.
-pub fn page_size() -> usize {
-    sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |n| n as usize)
-}
 
 /// A private anonymous mapping that is given back when it goes out of scope.
 struct Mapping {
@@ -46,7 +36,7 @@ impl Mapping {
 
     /// Two pages that have been written to.
     fn pages() -> io::Result<Mapping> {
-        let pages = Mapping::new(2 * page_size())?;
+        let pages = Mapping::new(2 * toft_core::os::process::page_size())?;
         // SAFETY: the mapping is ours alone, readable and writable, and two pages long.
         unsafe { ptr::write_bytes(pages.start.cast::<u8>(), 1, pages.length) };
         Ok(pages)
@@ -87,21 +77,11 @@ pub fn fixed_noreplace() -> Answer {
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// `madvise` with the given advice, on two pages of our own.
-fn advise(advice: i32) -> Answer {
+/// `madvise` on two pages of our own.
+pub fn advise(advice: i32) -> Answer {
     let pages = Mapping::pages()?;
     // SAFETY: the range is our own mapping, whose contents are not read after this.
     check(unsafe { libc::madvise(pages.start, pages.length, advice) }.into()).map(drop)
-}
-
-/// Guard ranges that cost no mapping.
-pub fn guard_install() -> Answer {
-    advise(MADV_GUARD_INSTALL)
-}
-
-/// Pages before they are touched.
-pub fn madv_populate() -> Answer {
-    advise(MADV_POPULATE_WRITE)
 }
 
 /// A barrier that every running thread passes.
@@ -109,21 +89,6 @@ pub fn membarrier() -> Answer {
     // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, Linux 4.14.
     // SAFETY: takes integers, and asks for a right.
     check(unsafe { libc::syscall(libc::SYS_membarrier, 1 << 4, 0, 0) }).map(drop)
-}
-
-/// Lazy release.
-pub fn madv_free() -> Answer {
-    advise(libc::MADV_FREE)
-}
-
-/// Immediate release.
-pub fn madv_dontneed() -> Answer {
-    advise(libc::MADV_DONTNEED)
-}
-
-/// Paging out.
-pub fn madv_pageout() -> Answer {
-    advise(libc::MADV_PAGEOUT)
 }
 
 /// Many ranges released in one call, on oneself.
@@ -180,7 +145,6 @@ pub fn mapping_names() -> Answer {
     check(named.into()).map(drop)
 }
 
-/// Protection keys.
 pub fn protection_keys() -> Answer {
     // SAFETY: both calls take integers, and the key is freed before anybody could use it.
     unsafe {
@@ -193,14 +157,6 @@ pub fn protection_keys() -> Answer {
 pub fn userfaultfd() -> Answer {
     // SAFETY: takes flags only, and the descriptor is closed again.
     close(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) })
-}
-
-/// Batched system calls.
-pub fn io_uring() -> Answer {
-    // struct io_uring_params is 120 bytes; a few more do no harm.
-    let mut parameters = MaybeUninit::<[u64; 16]>::zeroed();
-    // SAFETY: the kernel reads and writes 120 bytes of the 128 that are there.
-    close(unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) })
 }
 
 /// Randomness at any time.

@@ -1,7 +1,7 @@
 //! What the system says about itself in `/proc` and `/sys`. `doctor` turns it into rows.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
@@ -56,39 +56,6 @@ pub fn huge_sizes() -> Vec<String> {
         .into_iter()
         .map(|(kib, setting)| format!("{} ({setting})", style::bytes(kib * 1024)))
         .collect()
-}
-
-/// The tightest memory limit of this process's control groups: its bytes and where it is set.
-pub fn cgroup_limit() -> Option<(u64, PathBuf)> {
-    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mut tightest: Option<(u64, PathBuf)> = None;
-    for entry in text.lines() {
-        let mut parts = entry.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            c if c.split(',').any(|c| c == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
-            _ => continue,
-        };
-        // A limit of any group above holds too. Inside a container the path may not exist, but the
-        // root does.
-        for group in Path::new(path).ancestors() {
-            let inner = group.strip_prefix("/").unwrap_or(group);
-            let place = Path::new(root).join(inner).join(file);
-            // Version 1 writes "no limit" as a number near 2^63.
-            let Some(bytes) =
-                line(&place).and_then(|t| t.parse::<u64>().ok()).filter(|&b| b < 1 << 62)
-            else {
-                continue;
-            };
-            if tightest.as_ref().is_none_or(|(least, _)| bytes < *least) {
-                tightest = Some((bytes, place));
-            }
-        }
-    }
-    tightest
 }
 
 /// Which of `wanted` the processor has.

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
+use toft_profile::{Location, label};
 
-use self::read::{Code, Report, reports};
-use crate::run::{REFUSED, say};
-use crate::style::Style;
-use crate::symbols::{Found, Place, Symbols};
-use crate::words::{FILE_MOST, printed, read};
+use self::read::{Code, Report, Stack, reports};
+use crate::style::{Style, plain};
+use crate::symbols::{Found, Symbols, with_place};
+use crate::verb::{End, FILE_MOST, Failure, print, read};
 use meaning::{Meaning, meaning};
 
 const HELP: &str = "\
@@ -39,7 +39,7 @@ const NOTHING: i32 = 1;
 /// Reads what the library wrote to stderr, also between other lines, or the JSON lines of
 /// the file that TOFT_REPORT names. Adds the function, file and line to each code address.
 #[derive(Args, Debug)]
-#[command(after_help = HELP, after_long_help = HELP)]
+#[command(after_help = HELP)]
 pub struct Explain {
     /// Print one JSON object for each report
     #[arg(long)]
@@ -49,72 +49,49 @@ pub struct Explain {
     report: PathBuf,
 }
 
-/// The verb.
-pub fn explain(args: &Explain) -> i32 {
-    let shown = args.report.display();
-    let bytes = match read(&args.report, FILE_MOST) {
-        Ok(bytes) => bytes,
-        Err(why) => {
-            say(&format!("cannot read {why}"));
-            return REFUSED;
-        }
-    };
+pub fn explain(args: &Explain) -> End {
+    let bytes = read(&args.report, FILE_MOST).map_err(|why| format!("cannot read {why}"))?;
     let reports = reports(&String::from_utf8_lossy(&bytes));
     if reports.is_empty() {
-        say(&format!(
-            "no report of Toft in {shown}: a report begins with `toft: ` and the kind of error, or is a JSON line of the file that TOFT_REPORT names"
-        ));
-        return NOTHING;
+        let message = format!(
+            "no report of Toft in {}: a report begins with `toft: ` and the kind of error, or is a \
+             JSON line of the file that TOFT_REPORT names",
+            args.report.display()
+        );
+        return Err(Failure::new(NOTHING, message));
     }
-    let mut symbols = Symbols::new(&[]);
+    let mut symbols = Symbols::new(Vec::new());
     let mut text = String::new();
-    for report in &reports {
+    for report in reports {
         let named = Named::of(report, &mut symbols);
         text += &if args.json { format!("{}\n", named.json()) } else { named.text() };
     }
-    printed(&text, 0)
+    print(text)?;
+    Ok(0)
 }
 
-/// A report whose places have names.
-struct Named<'a> {
-    report: &'a Report,
+/// A report whose code addresses have names.
+struct Named {
+    report: Report,
     meaning: Meaning,
-    /// As the report's stacks: what it is the stack of, and its places.
-    stacks: Vec<(&'a str, Vec<NamedCode<'a>>)>,
     /// Files that are not those that the program ran.
-    rebuilt: Vec<PathBuf>,
+    rebuilt: Vec<String>,
 }
 
-struct NamedCode<'a> {
-    code: &'a Code,
-    place: Place,
-}
-
-impl<'a> Named<'a> {
-    fn of(report: &'a Report, symbols: &mut Symbols) -> Named<'a> {
+impl Named {
+    fn of(mut report: Report, symbols: &mut Symbols) -> Named {
         let mut rebuilt = Vec::new();
-        let mut stacks = Vec::new();
-        for stack in &report.stacks {
-            let mut places = Vec::new();
-            for code in &stack.frames {
-                let place = match &code.module {
-                    Some(path) => {
-                        let (place, found) =
-                            symbols.in_file(path, code.offset, code.build_id.as_deref());
-                        if found == Found::Another && !rebuilt.contains(path) {
-                            rebuilt.push(path.clone());
-                        }
-                        place
-                    }
-                    None => Place { offset: code.address, ..Place::default() },
-                };
-                if !is_ours(&place) {
-                    places.push(NamedCode { code, place });
+        for stack in &mut report.stacks {
+            for code in &mut stack.frames {
+                let found = symbols.name(&mut code.location);
+                if found == Found::Another {
+                    rebuilt.extend(code.location.module.clone());
                 }
             }
-            stacks.push((stack.what.as_str(), places));
+            stack.frames.retain(|code| !is_ours(&code.location));
         }
-        Named { report, meaning: meaning(&report.what, &report.message), stacks, rebuilt }
+        rebuilt.dedup();
+        Named { meaning: meaning(&report.what, &report.message), report, rebuilt }
     }
 
     fn text(&self) -> String {
@@ -124,22 +101,23 @@ impl<'a> Named<'a> {
             page += &format!("{}\n", style.faint(&format!("process {pid}, thread {thread}")));
         }
         page.push('\n');
-        for (what, places) in &self.stacks {
-            for (number, NamedCode { code, place }) in places.iter().enumerate() {
+        for Stack { what, frames } in &self.report.stacks {
+            for (number, code) in frames.iter().enumerate() {
                 let what = if number == 0 { what } else { "" };
                 let perhaps = if code.certain { "" } else { " (perhaps)" };
-                page += &format!("  {what:<14} {}{perhaps}\n", place.words(code.address));
+                let place = plain(&code.location.place());
+                page += &format!("  {what:<14} {place}{perhaps}\n");
             }
         }
-        if self.stacks.iter().all(|(_, places)| places.is_empty()) {
+        if self.report.stacks.iter().all(|stack| stack.frames.is_empty()) {
             page += "  The report has no code addresses: it is one line only (TOFT_REPORT=full writes all).\n";
         }
         for path in &self.rebuilt {
-            let line = format!("{} is not the file that ran: names may be wrong", path.display());
+            let line = format!("{path} is not the file that ran: it names no function");
             page += &format!("  {}\n", style.bad(&line));
         }
         page += &format!("\nWhat it means: {}\n\nWhat to do next:\n", self.meaning.means);
-        for step in self.meaning.next {
+        for step in &self.meaning.next {
             page += &format!("  - {step}\n");
         }
         page.push('\n');
@@ -148,11 +126,12 @@ impl<'a> Named<'a> {
 
     fn json(&self) -> Value {
         let stacks: Vec<Value> = self
+            .report
             .stacks
             .iter()
-            .map(|(what, places)| {
-                let places: Vec<Value> = places.iter().map(NamedCode::json).collect();
-                json!({"what": what, "frames": places})
+            .map(|Stack { what, frames }| {
+                let frames: Vec<Value> = frames.iter().map(json_of).collect();
+                json!({"what": what, "frames": frames})
             })
             .collect();
         json!({
@@ -171,29 +150,16 @@ impl<'a> Named<'a> {
     }
 }
 
-impl NamedCode<'_> {
-    fn json(&self) -> Value {
-        json!({
-            "module": self.place.module,
-            "offset": format!("{:#x}", self.code.offset),
-            "function": self.place.function,
-            "file": self.place.file,
-            "line": self.place.line,
-            "certain": self.code.certain,
-        })
-    }
+fn json_of(code: &Code) -> Value {
+    with_place(json!({"certain": code.certain}), &code.location)
 }
 
-/// Whether a place is the allocator's own code: a program that is linked to it has that on its
-/// stacks.
-fn is_ours(place: &Place) -> bool {
-    let of_library = place
-        .module
-        .as_ref()
-        .and_then(|path| path.file_name())
-        .is_some_and(|name| name.to_string_lossy().contains("libtoft"));
-    // The shims of a global allocator are what it is inlined into.
+/// Returns true if a location is the allocator's own code: a program that is linked to Toft has
+/// that on its stacks.
+fn is_ours(location: &Location) -> bool {
+    // The shims of a global allocator have it inlined.
     let ours = ["toft::", "toft_core::", "<toft::", "<toft_core::", "__rg_", "__rustc::__rg_"];
-    of_library
-        || place.function.as_ref().is_some_and(|name| ours.iter().any(|own| name.starts_with(own)))
+    let label = label::label(&location.frames);
+    location.module_name().contains("libtoft")
+        || label.is_some_and(|label| ours.iter().any(|own| label.function.starts_with(own)))
 }

@@ -9,11 +9,9 @@
 //! toft:   process 7, thread 7; ...
 //! ```
 
-use std::path::PathBuf;
-
 use serde_json::Value;
+use toft_profile::Location;
 
-/// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// What is wrong: the first words of its first line.
@@ -42,20 +40,14 @@ pub struct Stack {
 /// A return address.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Code {
-    /// The file that contains it, if there is one.
-    pub module: Option<PathBuf>,
-    /// As the file's own tables count.
-    pub offset: u64,
-    /// As the process did, where the report says so.
-    pub address: u64,
-    pub build_id: Option<String>,
+    pub location: Location,
+    /// False if it may be no return address.
     pub certain: bool,
 }
 
 const MARK: &str = "toft: ";
 const DETAIL: &str = "toft:   ";
 
-/// All reports of a text.
 pub fn reports(text: &str) -> Vec<Report> {
     let mut all: Vec<Report> = Vec::new();
     for line in text.lines() {
@@ -100,8 +92,8 @@ fn detail(report: &mut Report, text: &str) {
         return;
     }
     let Some((words, place)) = split_place(text) else { return };
-    let Some(mut code) = code(place) else { return };
-    code.certain = words != "perhaps";
+    let Some(location) = location(place) else { return };
+    let code = Code { location, certain: words != "perhaps" };
     match words {
         "then" | "perhaps" if !report.stacks.is_empty() => {
             if let Some(stack) = report.stacks.last_mut() {
@@ -119,11 +111,11 @@ fn split_place(text: &str) -> Option<(&str, &str)> {
 }
 
 /// `/path+0x1169 build-id 0123`, or `0x1234 in no file`.
-fn code(text: &str) -> Option<Code> {
+fn location(text: &str) -> Option<Location> {
     if let Some(rest) = text.strip_prefix("0x") {
         let digits = rest.split(' ').next()?;
         let address = u64::from_str_radix(digits, 16).ok()?;
-        return Some(Code { address, offset: address, ..Code::default() });
+        return Some(Location { site: address, ..Location::default() });
     }
     let (place, build_id) = match text.rsplit_once(" build-id ") {
         Some((place, id)) => (place, Some(id.trim().to_owned())),
@@ -131,7 +123,8 @@ fn code(text: &str) -> Option<Code> {
     };
     let (path, offset) = place.rsplit_once("+0x")?;
     let offset = u64::from_str_radix(offset.trim(), 16).ok()?;
-    Some(Code { module: Some(path.into()), offset, build_id, ..Code::default() })
+    let (module, offset) = (Some(path.to_owned()), Some(offset));
+    Some(Location { module, offset, build_id, ..Location::default() })
 }
 
 fn leading_number(text: &str) -> Option<u64> {
@@ -176,14 +169,15 @@ fn code_of_json(value: &Value) -> Code {
         let text = value[name].as_str()?.strip_prefix("0x")?;
         u64::from_str_radix(text, 16).ok()
     };
-    let address = hex("address").unwrap_or(0);
-    Code {
-        module: value["module"].as_str().map(PathBuf::from),
-        offset: hex("offset").unwrap_or(address),
-        address,
-        build_id: value["build_id"].as_str().map(str::to_owned),
-        certain: value["certain"] != Value::Bool(false),
-    }
+    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    let location = Location {
+        site: hex("address").unwrap_or(0),
+        module: text("module"),
+        offset: hex("offset"),
+        build_id: text("build_id"),
+        frames: Vec::new(),
+    };
+    Code { location, certain: value["certain"] != Value::Bool(false) }
 }
 
 #[cfg(test)]
@@ -212,11 +206,12 @@ toft: invalid free: operator delete(0x?): not a block of this allocator
         assert!(first.message.starts_with("double free: free(0x10): this 64-byte"));
         let [called, site] = &first.stacks[..] else { panic!("{first:#?}") };
         assert_eq!(called.what, "called from");
-        assert_eq!(called.frames[0].module.as_deref(), Some("/tmp/a b".as_ref()));
-        assert_eq!(called.frames[0].offset, 0x1169);
-        assert_eq!(called.frames[0].build_id.as_deref(), Some("0a0b"));
+        let of_file = &called.frames[0].location;
+        assert_eq!((of_file.module.as_deref(), of_file.offset), (Some("/tmp/a b"), Some(0x1169)));
+        assert_eq!(of_file.build_id.as_deref(), Some("0a0b"));
         assert!(called.frames[0].certain && !called.frames[1].certain);
-        assert_eq!((called.frames[1].address, site.frames[0].offset), (0x1234, 0x1155));
+        assert_eq!(called.frames[1].location.site, 0x1234);
+        assert_eq!(site.frames[0].location.offset, Some(0x1155));
         assert_eq!(all[1].call.as_deref(), Some("operator delete"));
         assert!(all[1].address.is_none() && all[1].stacks.is_empty());
     }
@@ -231,7 +226,7 @@ toft: invalid free: operator delete(0x?): not a block of this allocator
         assert_eq!(report.block.as_ref().unwrap()["size"], 64);
         assert_eq!(report.stacks.len(), 2);
         assert!(!report.stacks[0].frames[0].certain);
-        assert_eq!(report.stacks[1].frames[0].offset, 1);
+        assert_eq!(report.stacks[1].frames[0].location.offset, Some(1));
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_folder_counts_only_if_nobody_can_rename_in_it() {
+    fn a_shared_folder_counts_only_if_others_cannot_rename_in_it() {
         let directory = tempfile::tempdir().unwrap();
         let parent = directory.path().to_owned();
         for (mode, usable) in [(0o700, true), (0o755, true), (0o777, false), (0o770, false)] {

@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 use super::Carried;
 use super::place::{may_hold_code, nameable};
 
-/// Folders of the library: others can look into it.
+/// Folders of the library: other users can read it.
 const FOLDER: u32 = 0o755;
 /// The library: others can map it.
 const FILE: u32 = 0o644;
@@ -33,7 +33,6 @@ const OURS: [&str; 2] = ["libtoft-", "libtoft_record-"];
 /// Names that are tried for a new file.
 const NAMES: u32 = 100;
 
-/// A library in its folder.
 pub(super) struct Unpacked {
     /// Its path, without links.
     pub(super) path: PathBuf,
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_any_more_is_removed() {
+    fn unused_versions_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let kept = ["libtoft-new.so", "libtoft-held.so", "other.so", "libtoft-used.so"];

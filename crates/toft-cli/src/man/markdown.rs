@@ -16,7 +16,6 @@ For users of the command: each verb with its options, examples and exit status. 
 [how `toft` ends](exit-status.md) and [the options of the library](options.md).
 ";
 
-/// The page.
 pub fn page(command: &Command) -> String {
     let pages = all(command);
     let mut text = BEFORE.to_owned();

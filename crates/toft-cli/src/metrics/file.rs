@@ -7,8 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::Source;
-use crate::run::say;
-use crate::words::{is_standard, write as write_to};
+use crate::verb::{is_standard, message, write as write_to};
 
 /// Writes the first, and then, if they are wanted again and again, one after the other until the
 /// process ends.
@@ -23,10 +22,10 @@ pub fn write(
         if is_standard(path) {
             return Ok(());
         }
-        say(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
+        message(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
         return Ok(());
     };
-    say(&format!(
+    message(&format!(
         "writing {} every {} s, until the process ends or an interrupt comes",
         path.display(),
         every.as_secs_f64()
@@ -34,12 +33,12 @@ pub fn write(
     let mut next = Instant::now() + every;
     loop {
         // In short steps, so that old figures do not stay for long.
-        while Instant::now() < next && source.is_there() {
+        while Instant::now() < next && source.is_running() {
             sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200)));
         }
         next += every;
         // After an interrupt the process can still be read.
-        let text = if source.is_there() { source.text() } else { Err(source.why_not()) };
+        let text = if source.is_running() { source.text() } else { Err(source.end_reason()) };
         match text {
             Ok(text) => replace(path, &text)?,
             Err(error) => {
@@ -47,7 +46,7 @@ pub fn write(
                 if gone {
                     let _ = fs::remove_file(path);
                 }
-                if source.is_there() {
+                if source.is_running() {
                     return Err(error);
                 }
                 let gone = if gone {
@@ -55,7 +54,7 @@ pub fn write(
                 } else {
                     String::new()
                 };
-                say(&format!("{}{gone}", source.why_not()));
+                message(&format!("{}{gone}", source.end_reason()));
                 return Ok(());
             }
         }

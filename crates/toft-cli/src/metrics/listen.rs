@@ -1,4 +1,4 @@
-//! Answers HTTP requests for figures and heaps, at a socket. One question at a time.
+//! Answers HTTP requests for figures and heaps, at a socket. One request at a time.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,46 +14,44 @@ use nix::sys::stat::{Mode, umask};
 use toft_profile::format::CONTENT_TYPE;
 
 use super::Source;
-use crate::run::say;
+use crate::verb::message;
 
-/// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// A socket with the name of a file.
     File(PathBuf),
-    /// An address of this machine.
     Address(SocketAddr),
 }
 
-impl Place {
+impl Endpoint {
     /// As it is given on the command line.
-    pub fn parse(text: &str) -> Result<Place, String> {
+    pub fn parse(text: &str) -> Result<Endpoint, String> {
         match text.parse::<SocketAddr>() {
-            Ok(address) => Ok(Place::Address(address)),
+            Ok(address) => Ok(Endpoint::Address(address)),
             Err(_) if text.is_empty() => Err("not the name of a file".into()),
             Err(_) if !text.contains('/') && text.contains(':') => {
                 Err("not an address: give 127.0.0.1:PORT, [::1]:PORT, or the name of a file, such as ./toft.sock"
                     .into())
             }
-            Err(_) => Ok(Place::File(text.into())),
+            Err(_) => Ok(Endpoint::File(text.into())),
         }
     }
 }
 
 /// How long a client may take to ask, and to read the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Most bytes of a question.
-const QUESTION: usize = 8 << 10;
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Most bytes of a request.
+const REQUEST_MOST: usize = 8 << 10;
 
 /// A connection: what can be read from and written to, for a while.
-trait Peer: Read + Write {
-    fn be_patient(&self, time: Duration) -> io::Result<()>;
+trait Stream: Read + Write {
+    fn set_timeouts(&self, time: Duration) -> io::Result<()>;
 }
 
-macro_rules! peer {
+macro_rules! stream {
     ($($stream:ty),*) => { $(
-        impl Peer for $stream {
-            fn be_patient(&self, time: Duration) -> io::Result<()> {
+        impl Stream for $stream {
+            fn set_timeouts(&self, time: Duration) -> io::Result<()> {
                 self.set_nonblocking(false)?;
                 self.set_read_timeout(Some(time))?;
                 self.set_write_timeout(Some(time))
@@ -61,59 +59,61 @@ macro_rules! peer {
         }
     )* };
 }
-peer!(UnixStream, std::net::TcpStream);
+stream!(UnixStream, std::net::TcpStream);
 
-/// A socket's file, removed when the process no longer listens, unless another one has that name by
-/// then.
-struct Gone<'a> {
+/// A socket's file. It is removed when the process no longer listens, unless another file has that
+/// name by then.
+struct SocketFile<'a> {
     path: &'a Path,
-    ours: Option<(u64, u64)>,
+    own: Option<(u64, u64)>,
 }
 
-impl<'a> Gone<'a> {
+impl<'a> SocketFile<'a> {
     fn of(path: &'a Path) -> Self {
-        Gone { path, ours: Gone::file(path) }
-    }
-
-    /// What tells a file from any other.
-    fn file(path: &Path) -> Option<(u64, u64)> {
-        fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+        SocketFile { path, own: identity(path) }
     }
 }
 
-impl Drop for Gone<'_> {
+impl Drop for SocketFile<'_> {
     fn drop(&mut self) {
-        if self.ours.is_some() && self.ours == Gone::file(self.path) {
-            // If it is not there any more, that is what was wanted.
+        if self.own.is_some() && self.own == identity(self.path) {
+            // If it is not there any more, that is the wanted state.
             let _ = fs::remove_file(self.path);
         }
     }
 }
 
+/// Returns the device and the number of a file, which no other file has.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
 /// Answers until the process has ended.
-pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
-    let failed = |error: io::Error| match place {
-        Place::File(path) => format!("cannot listen at {}: {error}", path.display()),
-        Place::Address(address) => format!("cannot listen at {address}: {error}"),
+pub fn serve(endpoint: &Endpoint, source: &mut Source) -> Result<(), String> {
+    let failed = |error: io::Error| match endpoint {
+        Endpoint::File(path) => format!("cannot listen at {}: {error}", path.display()),
+        Endpoint::Address(address) => format!("cannot listen at {address}: {error}"),
     };
-    match place {
-        Place::File(path) => {
+    match endpoint {
+        Endpoint::File(path) => {
             let listener = bind(path).map_err(failed)?;
-            let _file = Gone::of(path);
+            let _file = SocketFile::of(path);
             listener.set_nonblocking(true).map_err(failed)?;
             let shown = path.display();
-            say(&format!("listening; next: curl --unix-socket {shown} http://toft/metrics"));
-            serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
+            message(&format!("listening; next: curl --unix-socket {shown} http://toft/metrics"));
+            accept_until_end(&listener, || Ok(Box::new(listener.accept()?.0)), source)
+                .map_err(failed)?;
         }
-        Place::Address(address) => {
+        Endpoint::Address(address) => {
             let listener = TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            say(&format!("listening; next: curl http://{address}/metrics"));
-            serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
+            message(&format!("listening; next: curl http://{address}/metrics"));
+            accept_until_end(&listener, || Ok(Box::new(listener.accept()?.0)), source)
+                .map_err(failed)?;
         }
     }
-    say(&source.why_not());
+    message(&source.end_reason());
     Ok(())
 }
 
@@ -141,33 +141,33 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn serve(
+fn accept_until_end(
     listener: &impl AsFd,
-    mut accept: impl FnMut() -> io::Result<Box<dyn Peer>>,
+    mut accept: impl FnMut() -> io::Result<Box<dyn Stream>>,
     source: &mut Source,
 ) -> io::Result<()> {
-    while source.is_there() {
+    while source.is_running() {
         let mut asked = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         match poll(&mut asked, PollTimeout::from(200u16)) {
             Err(nix::errno::Errno::EINTR) | Ok(0) => continue,
             Err(error) => return Err(error.into()),
             Ok(_) => {}
         }
-        // Who has gone again, or does not read the answer, is no reason to end.
-        if let Ok(mut peer) = accept() {
-            let _ = exchange(&mut *peer, source);
+        // A client that disconnects or does not read the answer does not end the service.
+        if let Ok(mut stream) = accept() {
+            let _ = exchange(&mut *stream, source);
         }
     }
     Ok(())
 }
 
-fn exchange(peer: &mut dyn Peer, source: &mut Source) -> io::Result<()> {
-    peer.be_patient(PATIENCE)?;
-    let question = question(peer)?;
+fn exchange(stream: &mut dyn Stream, source: &mut Source) -> io::Result<()> {
+    stream.set_timeouts(TIMEOUT)?;
+    let request = request(stream)?;
     const PLAIN: &str = "text/plain; charset=utf-8";
     let unavailable =
         |why: String| ("503 Service Unavailable", PLAIN, format!("{why}\n").into_bytes());
-    let (status, kind, body) = match reply(&question) {
+    let (status, kind, body) = match reply(&request) {
         Err(status) => (status, PLAIN, format!("{status}\n").into_bytes()),
         Ok(Page::Metrics) => match source.text() {
             Ok(text) => ("200 OK", CONTENT_TYPE, text.into_bytes()),
@@ -182,32 +182,32 @@ fn exchange(peer: &mut dyn Peer, source: &mut Source) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    let body: &[u8] = if question.starts_with(b"HEAD ") { &[] } else { &body };
-    let (answer, end) = ([head.as_bytes(), body].concat(), Instant::now() + PATIENCE);
+    let body: &[u8] = if request.starts_with(b"HEAD ") { &[] } else { &body };
+    let (answer, end) = ([head.as_bytes(), body].concat(), Instant::now() + TIMEOUT);
     let mut rest = answer.as_slice();
     while !rest.is_empty() {
-        let written = peer.write(rest)?;
+        let written = stream.write(rest)?;
         rest = &rest[written..];
-        // Who reads a byte at a time does not keep the others waiting.
+        // A client that reads a byte at a time must not block the others.
         if written == 0 || Instant::now() > end {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
-    peer.flush()
+    stream.flush()
 }
 
 /// What a client asks, up to its empty line, in the time that there is for it.
-fn question(peer: &mut dyn Peer) -> io::Result<Vec<u8>> {
-    let (mut question, end) = (Vec::new(), Instant::now() + PATIENCE);
+fn request(stream: &mut dyn Stream) -> io::Result<Vec<u8>> {
+    let (mut request, end) = (Vec::new(), Instant::now() + TIMEOUT);
     let mut piece = [0; 1024];
-    while !question.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        let read = peer.read(&mut piece)?;
-        question.extend_from_slice(&piece[..read]);
-        if read == 0 || question.len() > QUESTION || Instant::now() > end {
+    while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let read = stream.read(&mut piece)?;
+        request.extend_from_slice(&piece[..read]);
+        if read == 0 || request.len() > REQUEST_MOST || Instant::now() > end {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
-    Ok(question)
+    Ok(request)
 }
 
 /// What can be asked for.
@@ -222,8 +222,8 @@ enum Page {
 }
 
 /// The page that is asked for; else the status that says why there is none.
-fn reply(question: &[u8]) -> Result<Page, &'static str> {
-    let line = question.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
+fn reply(request: &[u8]) -> Result<Page, &'static str> {
+    let line = request.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
     match (words.next(), words.next(), words.next()) {
@@ -249,13 +249,13 @@ mod tests {
 
     #[test]
     fn places_are_addresses_or_files() {
-        assert_eq!(Place::parse("./a.sock"), Ok(Place::File("./a.sock".into())));
-        assert_eq!(Place::parse("/run/a:b"), Ok(Place::File("/run/a:b".into())));
+        assert_eq!(Endpoint::parse("./a.sock"), Ok(Endpoint::File("./a.sock".into())));
+        assert_eq!(Endpoint::parse("/run/a:b"), Ok(Endpoint::File("/run/a:b".into())));
         for address in ["127.0.0.1:0", "[::1]:9464", "0.0.0.0:9464"] {
-            assert_eq!(Place::parse(address), Ok(Place::Address(address.parse().unwrap())));
+            assert_eq!(Endpoint::parse(address), Ok(Endpoint::Address(address.parse().unwrap())));
         }
         for bad in ["localhost:80", "127.0.0.1:x", ""] {
-            assert!(Place::parse(bad).is_err(), "{bad}");
+            assert!(Endpoint::parse(bad).is_err(), "{bad}");
         }
     }
 

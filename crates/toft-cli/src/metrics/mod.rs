@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::run::{REFUSED, say};
-use crate::words::{USAGE, print};
-use listen::Place;
+use crate::verb::{End, Failure, SymbolFolders, USAGE, print};
+use listen::Endpoint;
 use source::Source;
 
 const HELP: &str = "\
@@ -41,27 +40,25 @@ Exit status: 0, also when the process ends meanwhile; 125 if a process cannot be
 /// live memory, in Prometheus' text format. They are read from outside of the process, and are
 /// exact, as in `toft heap`.
 #[derive(Args, Debug)]
-#[command(name = "metrics", after_help = HELP, after_long_help = HELP)]
+#[command(name = "metrics", after_help = HELP)]
 pub struct Metrics {
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["output", "listen"])]
     json: bool,
     /// Write to a file, which is replaced atomically, or with - to stdout
-    #[arg(short, long, value_name = "FILE", visible_alias = "file", conflicts_with = "listen")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "listen")]
     output: Option<PathBuf>,
     /// Write the file again every SECONDS seconds, until the process ends
-    #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, requires = "output")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::verb::seconds, requires = "output")]
     every: Option<f64>,
     /// Serve HTTP at a Unix socket (a file name) or at a loopback address
-    #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Place::parse)]
-    listen: Option<Place>,
+    #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Endpoint::parse)]
+    listen: Option<Endpoint>,
     /// Number of call sites listed separately; the others are summed up
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     top: u16,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be
-    /// repeated
-    #[arg(long, value_name = "FOLDER")]
-    symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    symbols: SymbolFolders,
     /// Read every process with this name, in which * stands for anything; also those that start
     /// later
     #[arg(long, value_name = "PATTERN")]
@@ -72,32 +69,20 @@ pub struct Metrics {
     #[arg(long, requires = "listen")]
     expose: bool,
     /// The process; of several, each figure has the labels process and pid
-    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true,
+    #[arg(value_name = "PID", value_parser = crate::verb::pid, allow_negative_numbers = true,
         required_unless_present = "name")]
     pids: Vec<i32>,
 }
 
-/// The verb.
-pub fn metrics(args: &Metrics) -> i32 {
-    if let Some(Place::Address(address)) = &args.listen
+pub fn metrics(args: &Metrics) -> End {
+    if let Some(Endpoint::Address(address)) = &args.listen
         && !address.ip().is_loopback()
         && !args.expose
     {
-        say(
-            "others could read it: give 127.0.0.1:PORT, [::1]:PORT or the name of a file, or --expose as well",
-        );
-        return USAGE;
+        let why = "others could read it: give 127.0.0.1:PORT, [::1]:PORT or the name of a file, \
+                   or --expose as well";
+        return Err(Failure::new(USAGE, why));
     }
-    match serve(args) {
-        Ok(()) => 0,
-        Err(why) => {
-            say(&why);
-            REFUSED
-        }
-    }
-}
-
-fn serve(args: &Metrics) -> Result<(), String> {
     let mut source = Source::new(&args.pids, args.name.as_deref(), args.top.into(), &args.symbols);
     // What cannot be read at all is reported before a file or a socket is made. Processes of a
     // name may come later.
@@ -106,18 +91,20 @@ fn serve(args: &Metrics) -> Result<(), String> {
         source.check()?;
     }
     if args.json {
-        return print(format!("{}\n", source.object()?).as_bytes());
+        print(format!("{}\n", source.object()?))?;
+        return Ok(0);
     }
     let first = source.text()?;
     if !is_once {
-        interrupt::expect();
+        interrupt::catch();
     }
     match (&args.output, &args.listen) {
         (Some(path), _) => {
             let every = args.every.map(Duration::from_secs_f64);
-            file::write(path, first, every, &mut source)
+            file::write(path, first, every, &mut source)?;
         }
-        (None, Some(place)) => listen::answer(place, &mut source),
-        (None, None) => print(first.as_bytes()),
+        (None, Some(endpoint)) => listen::serve(endpoint, &mut source)?,
+        (None, None) => print(first)?,
     }
+    Ok(0)
 }

@@ -1,7 +1,7 @@
 //! Where figures are from: one process for as long as it runs, or several, which may come and go.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,16 +9,17 @@ use toft_profile::format::{Format, OfProcess, Scrape, prometheus, together};
 use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use super::interrupt;
-use crate::profile::Names;
+use crate::profile::{NO_STACKS, Names};
+use crate::verb::SymbolFolders;
 use crate::watch::Watched;
 
 /// The processes that figures are wanted of, and what was read of their files.
-pub struct Source {
+pub struct Source<'a> {
     pids: Vec<i32>,
-    pattern: Option<String>,
+    pattern: Option<&'a str>,
     known: HashMap<i32, Target>,
     top: usize,
-    symbols: Vec<PathBuf>,
+    symbols: &'a SymbolFolders,
 }
 
 struct Target {
@@ -26,73 +27,64 @@ struct Target {
     names: Names,
 }
 
-/// One reading of a process.
-struct Look {
+struct Reading {
     profile: Profile,
     figures: Figures,
     seconds: f64,
 }
 
-impl Source {
+impl<'a> Source<'a> {
     /// The processes of these numbers, and those with a name that matches the pattern, found again
     /// at each reading.
-    pub fn new(pids: &[i32], pattern: Option<&str>, top: usize, symbols: &[PathBuf]) -> Source {
+    pub fn new(
+        pids: &[i32],
+        pattern: Option<&'a str>,
+        top: usize,
+        symbols: &'a SymbolFolders,
+    ) -> Source<'a> {
         let mut numbers = pids.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut source = Source {
-            pids: numbers,
-            pattern: pattern.map(str::to_owned),
-            known: HashMap::new(),
-            top,
-            symbols: symbols.to_vec(),
-        };
-        pids.iter().for_each(|&pid| source.know(pid));
+        let mut source = Source { pids: numbers, pattern, known: HashMap::new(), top, symbols };
+        pids.iter().for_each(|&pid| source.add(pid));
         source
     }
 
     /// The only process: then its end is the end of the watch, and no figure says of which process
     /// it is.
     fn single(&self) -> Option<i32> {
-        match (self.pids.as_slice(), &self.pattern) {
+        match (self.pids.as_slice(), self.pattern) {
             (&[pid], None) => Some(pid),
             _ => None,
         }
     }
 
-    fn know(&mut self, pid: i32) {
-        let symbols = self.symbols.iter().cloned();
-        self.known.entry(pid).or_insert_with(|| Target {
-            process: Watched::of(pid),
-            names: Names::new(
-                symbols.chain([PathBuf::from(format!("/proc/{pid}/root"))]).collect(),
-            )
-            .with_generated(pid),
-        });
+    fn add(&mut self, pid: i32) {
+        let target = || Target { process: Watched::of(pid), names: self.symbols.names_of(pid) };
+        self.known.entry(pid).or_insert_with(target);
     }
 
     /// Whether to go on: no interrupt came, and a process that is the only one is still there.
-    pub fn is_there(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         let ended =
             |pid: i32| self.known.get(&pid).is_some_and(|target| target.process.has_ended());
-        !interrupt::came() && !self.single().is_some_and(ended)
+        !interrupt::arrived() && !self.single().is_some_and(ended)
     }
 
-    /// Why not.
-    pub fn why_not(&self) -> String {
+    pub fn end_reason(&self) -> String {
         match self.single().and_then(|pid| self.known.get(&pid)) {
-            Some(target) if !interrupt::came() => target.process.ended(),
+            Some(target) if !interrupt::arrived() => target.process.ended(),
             _ => "interrupted".into(),
         }
     }
 
     /// The processes that are there now, in order.
     fn present(&mut self) -> Vec<i32> {
-        let matching = self.pattern.as_deref().map(matching).unwrap_or_default();
+        let matching = self.pattern.map(matching).unwrap_or_default();
         // Another process may have the number of one that has ended.
         let named = &self.pids;
         self.known.retain(|pid, target| named.contains(pid) || !target.process.has_ended());
-        matching.iter().for_each(|&pid| self.know(pid));
+        matching.iter().for_each(|&pid| self.add(pid));
         let ended = |pid: &i32| self.known[pid].process.has_ended();
         let mut present: Vec<i32> = self.pids.iter().copied().filter(|pid| !ended(pid)).collect();
         present.extend(matching);
@@ -101,63 +93,61 @@ impl Source {
         present
     }
 
-    fn look(&mut self, pid: i32) -> Result<Look, String> {
+    fn read(&mut self, pid: i32) -> Result<Reading, String> {
         let Some(target) = self.known.get_mut(&pid) else {
             return Err(Error::Ended(pid).to_string());
         };
-        let told = |process: &Watched, error: Error| match process.has_ended() {
-            // What goes wrong while it ends is its end.
-            true => process.ended(),
-            false => error.to_string(),
-        };
-        let read = || -> Result<Look, Error> {
+        let scan = || -> Result<Reading, Error> {
             let start = Instant::now();
             let (mut profile, figures) = take_with_figures(&Process::open(pid)?)?;
             (profile.name, profile.resident) = Kernel::name_and_resident(pid)?;
-            Ok(Look { profile, figures, seconds: start.elapsed().as_secs_f64() })
+            Ok(Reading { profile, figures, seconds: start.elapsed().as_secs_f64() })
         };
         if target.process.has_ended() {
             return Err(target.process.ended());
         }
-        let mut look = read().map_err(|error| told(&target.process, error))?;
-        target.names.give(&mut look.profile);
-        Ok(look)
+        let mut reading = scan().map_err(|error| target.process.explain(&error))?;
+        target.names.give(&mut reading.profile);
+        Ok(reading)
     }
 
     /// Every process that can be read. All whose numbers were given must be, the first time.
-    fn looks(&mut self) -> Vec<(i32, Look)> {
+    fn read_all(&mut self) -> Vec<(i32, Reading)> {
         let present = self.present();
-        present.into_iter().filter_map(|pid| Some((pid, self.look(pid).ok()?))).collect()
+        present.into_iter().filter_map(|pid| Some((pid, self.read(pid).ok()?))).collect()
     }
 
     /// The reason why there is nothing to read yet: a number that is no process on Toft, or a name
     /// that no such process has.
     pub fn check(&mut self) -> Result<(), String> {
         for pid in self.pids.clone() {
-            self.look(pid)?;
+            self.read(pid)?;
         }
-        match self.pattern.clone() {
-            Some(pattern) if self.pids.is_empty() && self.looks().is_empty() => {
-                Err(format!("no process that can be read and runs on Toft is called {pattern}"))
-            }
-            _ => Ok(()),
+        let pattern = self.pattern.filter(|_| self.pids.is_empty());
+        if let Some(pattern) = pattern
+            && self.read_all().is_empty()
+        {
+            return Err(format!(
+                "no process that can be read and runs on Toft is called {pattern}"
+            ));
         }
+        Ok(())
     }
 
     /// The figures as Prometheus reads them.
     pub fn text(&mut self) -> Result<String, String> {
         let top = self.top;
-        let page = |Look { profile, figures, seconds }: &Look| {
+        let page = |Reading { profile, figures, seconds }: &Reading| {
             prometheus(&Scrape { profile, figures, top, seconds: *seconds })
         };
         if let Some(pid) = self.single() {
-            return self.look(pid).map(|look| page(&look));
+            return self.read(pid).map(|reading| page(&reading));
         }
-        let looks = self.looks();
-        let pages = looks.iter().map(|(pid, look)| OfProcess {
+        let readings = self.read_all();
+        let pages = readings.iter().map(|(pid, reading)| OfProcess {
             pid: *pid,
-            name: look.profile.name.clone(),
-            page: page(look),
+            name: reading.profile.name.clone(),
+            page: page(reading),
         });
         Ok(together(&pages.collect::<Vec<_>>()))
     }
@@ -166,10 +156,11 @@ impl Source {
     pub fn object(&mut self) -> Result<Value, String> {
         let top = self.top;
         match self.single() {
-            Some(pid) => self.look(pid).map(|look| object(&look, top)),
+            Some(pid) => self.read(pid).map(|reading| object(&reading, top)),
             None => {
-                let looks = self.looks();
-                let all: Vec<_> = looks.iter().map(|(_, look)| object(look, top)).collect();
+                let readings = self.read_all();
+                let all: Vec<_> =
+                    readings.iter().map(|(_, reading)| object(reading, top)).collect();
                 Ok(json!({ "processes": all }))
             }
         }
@@ -189,9 +180,9 @@ impl Source {
                 return Err(format!("say which process, as in ?pid=1234: {}", all.join(", ")));
             }
         };
-        let profile = self.look(pid)?.profile;
+        let profile = self.read(pid)?.profile;
         if stacks && profile.sampled.is_none() {
-            return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
+            return Err(NO_STACKS.into());
         }
         Ok(Format::Pprof.write_view(&profile, stacks))
     }
@@ -227,11 +218,11 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-fn object(look: &Look, top: usize) -> Value {
-    let Look { profile, figures, seconds } = look;
+fn object(reading: &Reading, top: usize) -> Value {
+    let Reading { profile, figures, seconds } = reading;
     let places = profile.by_place();
     let sites = places.iter().take(top).map(|row| {
-        json!({ "site": row.place(), "file": row.module, "bytes": row.bytes, "blocks": row.objects })
+        json!({ "site": row.location.place(), "file": row.location.module, "bytes": row.bytes, "blocks": row.objects })
     });
     let others = places.iter().skip(top);
     let (bytes, blocks) =
@@ -241,8 +232,8 @@ fn object(look: &Look, top: usize) -> Value {
         "live_bytes": profile.bytes, "live_blocks": profile.objects,
         "large_live_bytes": figures.large_live_bytes, "large_blocks": figures.large_blocks,
         "free_slab_bytes": figures.slot_bytes - figures.slot_live_bytes,
-        "empty_slab_bytes": figures.pooled_bytes, "free_large_bytes": figures.large_kept_bytes,
-        "slabs": figures.slabs, "empty_slabs": figures.pooled_slabs,
+        "empty_slab_bytes": figures.empty_slab_bytes, "free_large_bytes": figures.large_kept_bytes,
+        "slabs": figures.slabs, "empty_slabs": figures.empty_slabs,
         "threads": figures.threads, "ended_threads": figures.ended_threads,
         "resident": profile.resident, "partitions": profile.partitions,
         "descriptors": figures.descriptors, "doubts": profile.doubts,

@@ -12,10 +12,10 @@ use toft_profile::format::Format;
 use super::names::Names;
 use super::output::what_next;
 use super::report::read;
-use crate::run::say;
+use crate::verb::message;
 
-/// The longest name that the library takes.
-const NAME_MOST: usize = 255;
+/// The longest name of a file that the library takes.
+pub const NAME_MOST: usize = 255;
 
 /// What stands in a name for the number of the process.
 const NUMBER: &[u8] = b"%p";
@@ -32,7 +32,6 @@ fn numbered(path: &Path, pid: i32) -> PathBuf {
     OsString::from_vec(name).into()
 }
 
-/// A profile that is to be written.
 pub struct AtExit {
     /// As it was given.
     shown: PathBuf,
@@ -43,29 +42,29 @@ pub struct AtExit {
 }
 
 impl AtExit {
-    /// Looks whether there can be such a file; one that is there goes.
+    /// Checks that the file can be written, and removes an earlier one.
     pub fn new(path: &Path, many: bool) -> Result<AtExit, String> {
-        let told = |why: &str| format!("cannot write a profile to {}: {why}", path.display());
+        let failed = |why: &str| format!("cannot write a profile to {}: {why}", path.display());
         let format = Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
-            told("its extension is not one of .toft, .html, .svg, .pb.gz, .folded, .json or .txt")
+            failed("its extension is not one of .toft, .html, .svg, .pb.gz, .folded, .json or .txt")
         })?;
-        let whole = std::path::absolute(path).map_err(|error| told(&error.to_string()))?;
+        let whole = std::path::absolute(path).map_err(|error| failed(&error.to_string()))?;
         if whole.as_os_str().len() + 12 > NAME_MOST {
-            return Err(told("its name is too long"));
+            return Err(failed("its name is too long"));
         }
         if !whole.parent().is_some_and(Path::is_dir) {
-            return Err(told("no such folder"));
+            return Err(failed("no such folder"));
         }
         match fs::remove_file(&whole) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(told(&error.to_string()));
+                return Err(failed(&error.to_string()));
             }
             _ => {}
         }
         Ok(AtExit { shown: path.to_owned(), whole, format, many })
     }
 
-    /// What the library is to be told.
+    /// The variables for the library.
     pub fn variable(&self) -> OsString {
         let mut name = self.whole.clone().into_os_string();
         if self.many && !self.has_number() {
@@ -87,11 +86,11 @@ impl AtExit {
             }
         } else if self.many {
             let own = PathBuf::from(format!("{}.{pid}", self.whole.display()));
-            // If there is none, that is told below.
+            // If there is none, that is reported below.
             let _ = fs::rename(own, &self.whole);
         }
         if !self.whole.exists() {
-            say("no profile: the program was killed, or called _exit or exec");
+            message("no profile: the program was killed, or called _exit or exec");
             return false;
         }
         let done = read(&self.whole).and_then(|mut profile| {
@@ -103,11 +102,11 @@ impl AtExit {
         match done {
             Ok(()) => {
                 let next = what_next(self.format, &self.shown);
-                say(&format!("wrote {}; next: {next}", self.shown.display()));
+                message(&format!("wrote {}; next: {next}", self.shown.display()));
                 true
             }
             Err(why) => {
-                say(&why);
+                message(&why);
                 false
             }
         }

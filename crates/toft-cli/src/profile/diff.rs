@@ -7,12 +7,10 @@ use serde_json::{Value, json};
 use toft_profile::format::{Shown, diff_text};
 use toft_profile::{Change, Diff};
 
-use super::names::Names;
 use super::output::painted;
 use super::report::read;
-use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
-use crate::words::print;
+use crate::verb::{End, Failure, SymbolFolders, print, size};
 
 /// Exit status: it has grown by more than `--fail-above`.
 const GROWN: i32 = 1;
@@ -29,7 +27,7 @@ Exit status: 0; 1 if --fail-above was given and live memory has grown by more; 1
 
 /// Show which call sites have grown between two profiles.
 #[derive(Args, Debug)]
-#[command(name = "diff", after_help = HELP, after_long_help = HELP)]
+#[command(name = "diff", after_help = HELP)]
 pub struct Difference {
     /// Print one JSON object, with every call site
     #[arg(long)]
@@ -40,10 +38,8 @@ pub struct Difference {
     /// End with status 1 if live memory has grown by more than BYTES (512k, 10m, 1g)
     #[arg(long, value_name = "BYTES", value_parser = size)]
     fail_above: Option<u64>,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be
-    /// repeated
-    #[arg(long, value_name = "FOLDER")]
-    symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    symbols: SymbolFolders,
     /// The earlier profile
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
@@ -52,24 +48,9 @@ pub struct Difference {
     after: PathBuf,
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    // As the library reads its options.
-    let bytes = toft_core::options::parse_size(text.as_bytes());
-    bytes
-        .and_then(|bytes| u64::try_from(bytes).ok())
-        .ok_or("not a size such as 512k, 10m or 1g".into())
-}
-
-/// The verb.
-pub fn diff(args: &Difference) -> i32 {
-    let (mut before, mut after) = match (read(&args.before), read(&args.after)) {
-        (Ok(before), Ok(after)) => (before, after),
-        (Err(why), _) | (_, Err(why)) => {
-            say(&why);
-            return REFUSED;
-        }
-    };
-    let mut names = Names::new(args.symbols.clone());
+pub fn diff(args: &Difference) -> End {
+    let (mut before, mut after) = (read(&args.before)?, read(&args.after)?);
+    let mut names = args.symbols.names();
     names.give(&mut before);
     names.give(&mut after);
     let diff = Diff::of(&before, &after);
@@ -81,35 +62,29 @@ pub fn diff(args: &Difference) -> i32 {
         let shown = Shown { width: style.width, top: args.top, full: false };
         painted(&diff_text(&diff, &shown), style)
     };
-    if let Err(why) = print(text.as_bytes()) {
-        say(&why);
-        return REFUSED;
-    }
+    print(text)?;
     match grown {
         Some(most) => {
-            let grown = u64::try_from(diff.bytes).unwrap_or(u64::MAX);
-            say(&format!(
-                "live memory has grown by {}, more than {}",
-                style::bytes(grown),
-                style::bytes(most)
-            ));
-            GROWN
+            let grown = style::bytes(u64::try_from(diff.bytes).unwrap_or(u64::MAX));
+            let message =
+                format!("live memory has grown by {grown}, more than {}", style::bytes(most));
+            Err(Failure::new(GROWN, message))
         }
-        None => 0,
+        None => Ok(0),
     }
 }
 
-/// What has changed, as an object.
 pub fn object(diff: &Diff, failed: bool) -> Value {
     // Growth may be negative and is far from what a double cannot hold, unless the files lie.
     let number = |value: i128| i64::try_from(value).unwrap_or(i64::MAX);
     let change = |change: &Change| {
+        let location = &change.row.location;
         json!({
-            "site": format!("{:#x}", change.row.site),
-            "module": change.row.module,
-            "offset": change.row.offset.map(|offset| format!("{offset:#x}")),
-            "function": change.row.function(),
-            "place": change.row.place(),
+            "site": format!("{:#x}", location.site),
+            "module": location.module,
+            "offset": location.offset.map(|offset| format!("{offset:#x}")),
+            "function": location.function(),
+            "place": location.place(),
             "before_bytes": change.before.0,
             "before_objects": change.before.1,
             "bytes": change.after.0,

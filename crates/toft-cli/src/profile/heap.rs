@@ -1,4 +1,4 @@
-//! `toft heap`: who has how much of a running process's memory, or of a core file's.
+//! `toft heap`: live memory of a running process or of a core file, by call site.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use toft_profile::format::Format;
 use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
 
-use super::names::Names;
 use super::output::Output;
 use super::threads;
-use crate::run::{REFUSED, say};
+use crate::verb::{End, pid};
 use crate::watch::Watched;
-use crate::words::{USAGE, pid};
 
 const HELP: &str = "\
 Examples:
@@ -35,12 +32,12 @@ Exit status: 0, or 125 with a message if there is no profile.";
 /// Counts every live byte from the allocator's own tables. Nothing is sampled, and no option is
 /// needed at the start of the process. Bytes are whole slots, as `malloc_usable_size` returns.
 #[derive(Args, Debug)]
-#[command(name = "heap", after_help = HELP, after_long_help = HELP)]
+#[command(name = "heap", after_help = HELP)]
 pub struct Heap {
     #[command(flatten)]
     output: Output,
     /// Scan twice, SECONDS apart, and show how long the blocks of each call site live
-    #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, conflicts_with = "threads")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::verb::seconds, conflicts_with = "threads")]
     over: Option<f64>,
     /// Show memory by owner thread instead of by call site; can be combined with --json
     #[arg(long, conflicts_with_all = ["output", "format", "top", "symbols"])]
@@ -50,12 +47,9 @@ pub struct Heap {
     target: Target,
 }
 
-/// What is looked at.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A running one, by its number.
     Process(i32),
-    /// A file.
     Core(PathBuf),
 }
 
@@ -84,72 +78,55 @@ fn target(word: &str) -> Result<Target, String> {
     Ok(Target::Core(path.into()))
 }
 
-/// The verb.
-pub fn heap(args: &Heap) -> i32 {
-    let format = match args.output.format() {
-        Ok(format) => format,
-        Err(why) => {
-            say(&why);
-            return USAGE;
-        }
-    };
-    match show(args, format) {
-        Ok(()) => 0,
-        Err(why) => {
-            say(&why);
-            REFUSED
-        }
-    }
-}
-
-fn show(args: &Heap, format: Format) -> Result<(), String> {
+pub fn heap(args: &Heap) -> End {
+    let format = args.output.format()?;
     if args.threads {
-        return threads::show(args.output.is_json(), &args.target);
+        threads::show(args.output.is_json(), &args.target)?;
+        return Ok(0);
     }
-    let (mut profile, own) = match &args.target {
-        Target::Process(pid) => {
-            let watched = Watched::of(*pid);
-            let look = || {
-                of_process(*pid).map_err(|error| match watched.has_ended() {
-                    true => watched.ended(),
-                    false => error.to_string(),
-                })
-            };
-            let mut profile = look()?;
-            if let Some(seconds) = args.over {
-                let first = Instant::now();
-                sleep(Duration::from_secs_f64(seconds));
-                let before = std::mem::replace(&mut profile, look()?);
-                let passed = u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX);
-                profile.since(&before, passed);
-            }
-            // In a container the files have other places than here.
-            (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
-        }
+    let mut profile = match &args.target {
+        Target::Process(pid) => scan(*pid, args.over)?,
         Target::Core(_) if args.over.is_some() => {
-            return Err("--over needs a running process: a core file is of one moment".into());
+            return Err("--over needs a running process: a core file is of one moment"
+                .to_owned()
+                .into());
         }
-        Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
+        Target::Core(path) => of_core(path)?,
     };
     if format.wants_names() {
-        let names = Names::new(args.output.folders(own.into_iter()));
         let mut names = match &args.target {
-            Target::Process(pid) => names.with_generated(*pid),
-            Target::Core(_) => names,
+            Target::Process(pid) => args.output.symbols.names_of(*pid),
+            Target::Core(_) => args.output.symbols.names(),
         };
         names.give(&mut profile);
     }
     let next = match profile.source {
         Source::Core => format!("toft heap {} -o heap.html to drill down", args.target),
         _ => format!(
-            "toft heap {0} -o heap.html to drill down; toft top {0} to watch it; toft rss {0} for the rest of the memory",
+            "toft heap {0} -o heap.html to drill down; toft top {0} to watch it; \
+             toft rss {0} for the rest of the memory",
             args.target
         ),
     };
-    args.output.write(&profile, format, &next)
+    args.output.write(&profile, format, &next)?;
+    Ok(0)
 }
 
-/// A profile of a running process.
+/// Scans a running process, twice if there is a time between the scans.
+fn scan(pid: i32, over: Option<f64>) -> Result<Profile, String> {
+    let watched = Watched::of(pid);
+    let once = || of_process(pid).map_err(|error| watched.explain(&error));
+    let mut profile = once()?;
+    if let Some(seconds) = over {
+        let first = Instant::now();
+        sleep(Duration::from_secs_f64(seconds));
+        let before = std::mem::replace(&mut profile, once()?);
+        let passed = u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX);
+        profile.since(&before, passed);
+    }
+    Ok(profile)
+}
+
 pub fn of_process(pid: i32) -> Result<Profile, Error> {
     let process = Process::open(pid)?;
     let mut profile = take(&process)?;

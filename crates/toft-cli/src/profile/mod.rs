@@ -24,9 +24,11 @@ mod screen;
 mod threads;
 mod top;
 
-pub use at_exit::AtExit;
+pub use at_exit::{AtExit, NAME_MOST};
 pub use diff::{Difference, diff};
 pub use heap::{Heap, heap};
 pub use names::Names;
+pub use output::NO_STACKS;
 pub use report::{View, read, report};
+pub use threads::json_of_owner;
 pub use top::{Top, top};

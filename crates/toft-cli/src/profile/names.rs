@@ -2,10 +2,10 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use toft_profile::format::units::bytes;
-use toft_profile::{Frame, Profile};
+use toft_profile::{Frame, Location, Modules, Profile};
 
 use super::perf_map::PerfMap;
 use crate::symbols::{Found, Symbols};
@@ -13,23 +13,23 @@ use crate::symbols::{Found, Symbols};
 /// If libraries have more than one part in this number of the live memory, a note says so.
 const SHARED_LEAST: u64 = 20;
 
-/// Finds names, and keeps what it has read.
+/// Finds names, and keeps the files that it has read.
 pub struct Names {
     symbols: Symbols,
     /// The process that may have generated functions.
     process: Option<i32>,
 }
 
-/// The name of a site that is no place in code, but a token of the program.
+/// Returns the name of a site that is no address of code, but a token of the program.
 fn token(site: u64) -> Option<Frame> {
     let token = toft_core::site::token_of_site(site as usize)?;
     Some(Frame { function: format!("token {token}"), file: None, line: None })
 }
 
 impl Names {
-    /// Looks into these folders first.
+    /// Searches these folders first.
     pub fn new(folders: Vec<PathBuf>) -> Names {
-        Names { symbols: Symbols::searching(folders), process: None }
+        Names { symbols: Symbols::new(folders), process: None }
     }
 
     /// Names functions that this process has generated, as well.
@@ -37,56 +37,46 @@ impl Names {
         Names { process: Some(pid), ..self }
     }
 
+    /// Returns the named call site of a return address.
+    pub fn locate(&mut self, modules: &Modules, site: u64) -> Location {
+        let mut location = modules.location(site);
+        self.symbols.name(&mut location);
+        location
+    }
+
     /// Names every call site of which the file is there; the others keep the names that they came
-    /// with. Says what cannot be named, in the profile's notes.
+    /// with. Adds a note about those without a name.
     pub fn give(&mut self, profile: &mut Profile) {
-        let mut strange = BTreeSet::new();
+        let with_blocks: BTreeSet<u64> =
+            profile.rows.iter().filter(|row| row.bytes > 0).map(|row| row.location.site).collect();
+        let mut not_found = BTreeSet::new();
         let mut nameless = BTreeSet::new();
         let process = self.process;
         // Generated code moves, so that the map is read for each profile, where there is such code.
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
-        for row in &mut profile.rows {
-            let (Some(module), Some(offset)) = (&row.module, row.offset) else {
-                if let Some(frame) = token(row.site).or_else(|| generated.frame(row.site)) {
-                    row.frames = vec![frame];
+        for location in profile.locations_mut() {
+            let (Some(module), Some(offset)) = (location.module.clone(), location.offset) else {
+                let frame = token(location.site).or_else(|| generated.frame(location.site));
+                if let Some(frame) = frame {
+                    location.frames = vec![frame];
                 }
                 continue;
             };
-            let path = module.strip_suffix(" (deleted)").unwrap_or(module);
-            let (frames, found) =
-                self.symbols.frames(Path::new(path), offset, row.build_id.as_deref());
-            if !frames.is_empty() {
-                row.frames = frames;
-            } else if row.frames.is_empty() {
+            let found = self.symbols.name(location);
+            if location.frames.is_empty() {
                 match found {
                     // The pages have a line for each place, and only for places with live blocks.
-                    Found::Same if row.bytes > 0 => _ = nameless.insert((module.clone(), offset)),
+                    Found::Same if with_blocks.contains(&location.site) => {
+                        nameless.insert((module, offset));
+                    }
                     Found::Same => {}
-                    Found::Another | Found::Missing => _ = strange.insert(module.clone()),
+                    Found::Another | Found::Missing => _ = not_found.insert(module),
                 }
             }
         }
-        for call in
-            profile.sampled.iter_mut().flat_map(|s| &mut s.stacks).flat_map(|s| &mut s.calls)
-        {
-            let (Some(module), Some(offset)) = (&call.module, call.offset) else {
-                if let Some(frame) = generated.frame(call.site) {
-                    call.frames = vec![frame];
-                }
-                continue;
-            };
-            let path = module.strip_suffix(" (deleted)").unwrap_or(module);
-            let build_id = call.build_id.as_deref();
-            let (frames, found) = self.symbols.frames(Path::new(path), offset, build_id);
-            if !frames.is_empty() {
-                call.frames = frames;
-            } else if call.frames.is_empty() && found != Found::Same {
-                strange.insert(module.clone());
-            }
-        }
-        if !strange.is_empty() {
-            let names: Vec<&str> = strange.iter().take(3).map(String::as_str).collect();
-            let more = if strange.len() > names.len() { ", ..." } else { "" };
+        if !not_found.is_empty() {
+            let names: Vec<&str> = not_found.iter().take(3).map(String::as_str).collect();
+            let more = if not_found.len() > names.len() { ", ..." } else { "" };
             note(
                 profile,
                 format!(

@@ -7,11 +7,16 @@ use clap::Args;
 use toft_profile::Profile;
 use toft_profile::format::{Format, Shown, text};
 
-use crate::run::say;
 use crate::style::Style;
-use crate::words::{agrees, is_standard, print, write};
+use crate::verb::{
+    Failure, SymbolFolders, USAGE, check_extension, is_standard, message, print, write,
+};
 
-/// What every verb that shows a profile takes.
+/// The message for a program that was started without sampling.
+pub const NO_STACKS: &str =
+    "the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k";
+
+/// The options of every verb that shows a profile.
 #[derive(Args, Debug)]
 pub struct Output {
     /// Print one JSON object, with every call site (the same as --format json)
@@ -37,56 +42,45 @@ pub struct Output {
     /// names
     #[arg(long)]
     full: bool,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be
-    /// repeated
-    #[arg(long, value_name = "FOLDER")]
-    symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    pub symbols: SymbolFolders,
 }
 
 impl Output {
-    /// The form that is asked for: by name, or else by the file's ending. The reason where it
-    /// cannot be told, or where the two differ.
-    pub fn format(&self) -> Result<Format, String> {
+    /// Returns the requested format, by name or by the file's extension. Returns an error if the
+    /// extension selects none, or if the two differ.
+    pub fn format(&self) -> Result<Format, Failure> {
+        let usage = |message| Failure::new(USAGE, message);
         let known = |word: &str| Format::ALL.iter().find(|(name, _)| *name == word);
         let named = self.format.as_deref().and_then(known).map(|(_, format)| *format);
         if let Some(format) = named.or(self.json.then_some(Format::Json)) {
-            self.output.as_deref().map_or(Ok(()), |path| agrees(path, format))?;
-            return Ok(format);
+            let checked =
+                self.output.as_deref().map_or(Ok(()), |path| check_extension(path, format));
+            return checked.map(|()| format).map_err(usage);
         }
         let path = self.output.as_deref().filter(|path| !is_standard(path));
         let Some(path) = path else { return Ok(Format::Text) };
         Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
-            format!(
+            usage(format!(
                 "{}: its extension selects no format: give --format pprof, folded, flame, html, json, text or toft",
                 path.display()
-            )
+            ))
         })
     }
 
-    /// Whether one JSON object was asked for by its short name.
     pub fn is_json(&self) -> bool {
         self.json
     }
 
-    /// The folders to look for files in, behind those of the caller.
-    pub fn folders(&self, own: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-        self.symbols.iter().cloned().chain(own).collect()
-    }
-
-    /// How much of a table is shown.
-    pub fn shown(&self, style: Style) -> Shown {
-        Shown { width: style.width, top: self.top, full: self.full }
-    }
-
-    /// Writes the profile, and says what to do with it.
+    /// Writes the profile, and prints what to do with it.
     pub fn write(&self, profile: &Profile, format: Format, next: &str) -> Result<(), String> {
         if self.stacks && profile.sampled.is_none() {
-            return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
+            return Err(NO_STACKS.into());
         }
         if let Some(path) = self.output.as_deref().filter(|path| !is_standard(path)) {
             // A reader of a file wants it whole.
             write(path, &format.write_view(profile, self.stacks))?;
-            say(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
+            message(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
             return Ok(());
         }
         let screen = io::stdout().is_terminal();
@@ -94,12 +88,13 @@ impl Output {
             return Err("the pprof format is not for a terminal: give -o FILE.pb.gz".into());
         }
         if format != Format::Text {
-            return print(&format.write_view(profile, self.stacks));
+            return print(format.write_view(profile, self.stacks));
         }
         let style = Style::of_stdout();
-        print(painted(&text(profile, &self.shown(style)), style).as_bytes())?;
+        let shown = Shown { width: style.width, top: self.top, full: self.full };
+        print(painted(&text(profile, &shown), style))?;
         if screen {
-            say(&format!("next: {next}"));
+            message(&format!("next: {next}"));
         }
         Ok(())
     }

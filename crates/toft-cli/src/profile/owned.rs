@@ -16,17 +16,15 @@ const WIDTHS: [u16; 5] = [10, 11, 10, 11, 10];
 /// Columns in the order in which they give way.
 const GIVE_WAY: [usize; 4] = [3, 4, 1, 2];
 
-/// What the table has.
 #[derive(Debug, Default)]
 pub struct Owned {
     owners: Vec<Owner>,
     /// Live bytes by heap that growth is counted from: none for a heap that was not there.
     first: HashMap<usize, u64>,
-    place: usize,
+    selected: usize,
 }
 
 impl Owned {
-    /// A later look.
     pub fn show(&mut self, owners: Vec<Owner>) {
         if self.owners.is_empty() {
             self.first =
@@ -41,13 +39,11 @@ impl Owned {
             self.owners.iter().map(|owner| (owner.heap.heap, owner.heap.live_bytes)).collect();
     }
 
-    /// A line further down, or up.
-    pub fn step(&mut self, lines: isize) {
+    pub fn move_selection(&mut self, lines: isize) {
         let last = self.owners.len().saturating_sub(1);
-        self.place = self.place.min(last).saturating_add_signed(lines).min(last);
+        self.selected = self.selected.min(last).saturating_add_signed(lines).min(last);
     }
 
-    /// Paints it.
     pub fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
         let (columns, room) = fitting(&WIDTHS, &GIVE_WAY, area.width);
         let lines = self.owners.iter().map(|owner| {
@@ -57,7 +53,7 @@ impl Owned {
                 bytes(heap.live_bytes),
                 signed(heap.live_bytes as f64 - before as f64),
                 bytes(heap.resident.free()),
-                bytes(heap.remote_bytes),
+                bytes(heap.uncollected_bytes),
                 count(heap.live_blocks),
             ];
             cells(figures, &columns, fit(&owner.words(), room))
@@ -65,7 +61,7 @@ impl Owned {
         let heads = ["live", "growth", "free (RSS)", "uncollected", "blocks"].map(str::to_owned);
         let heads = cells(heads, &columns, "thread".into());
         let table = table(heads, lines, columns.iter().map(|&column| WIDTHS[column]));
-        let mut state = TableState::new().with_selected(Some(self.place));
+        let mut state = TableState::new().with_selected(Some(self.selected));
         frame.render_stateful_widget(table, area, &mut state);
     }
 }

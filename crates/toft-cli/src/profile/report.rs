@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toft_profile::Profile;
-use toft_profile::format::Format;
 
-use super::names::Names;
 use super::output::Output;
-use crate::run::{REFUSED, say};
-use crate::words;
+use crate::verb::{self, End};
 
 const HELP: &str = "\
 Examples:
@@ -26,7 +23,7 @@ Exit status: 0, or 125 with a message if the file is not a profile.";
 /// `toft heap -o FILE.toft`, `toft run --profile FILE` and TOFT_PROFILE write such files. `toft
 /// report` names the call sites from the files that ran. They may be copied from another machine.
 #[derive(Args, Debug)]
-#[command(name = "report", after_help = HELP, after_long_help = HELP)]
+#[command(name = "report", after_help = HELP)]
 pub struct View {
     #[command(flatten)]
     output: Output,
@@ -34,35 +31,19 @@ pub struct View {
     file: PathBuf,
 }
 
-/// The verb.
-pub fn report(args: &View) -> i32 {
-    let format = match args.output.format() {
-        Ok(format) => format,
-        Err(why) => {
-            say(&why);
-            return words::USAGE;
-        }
-    };
-    match show(args, format) {
-        Ok(()) => 0,
-        Err(why) => {
-            say(&why);
-            REFUSED
-        }
-    }
-}
-
-fn show(args: &View, format: Format) -> Result<(), String> {
+pub fn report(args: &View) -> End {
+    let format = args.output.format()?;
     let mut profile = read(&args.file)?;
     if format.wants_names() {
-        Names::new(args.output.folders(std::iter::empty())).give(&mut profile);
+        args.output.symbols.names().give(&mut profile);
     }
     let next = format!("toft report {} -o heap.html to drill down", args.file.display());
-    args.output.write(&profile, format, &next)
+    args.output.write(&profile, format, &next)?;
+    Ok(0)
 }
 
-/// Reads a saved profile; the reason names the file.
+/// Reads a saved profile; an error names the file.
 pub fn read(path: &Path) -> Result<Profile, String> {
-    let bytes = words::read(path, words::FILE_MOST)?;
+    let bytes = verb::read(path, verb::FILE_MOST)?;
     Profile::from_json(&bytes).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -13,8 +13,9 @@ pub use paint::draw;
 pub(super) use paint::{cells, fitting, signed, table};
 
 /// What the table is sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
+    #[default]
     Live,
     Rate,
     Calls,
@@ -26,21 +27,20 @@ pub enum Sort {
 const SORTS: [Sort; 6] =
     [Sort::Live, Sort::Rate, Sort::Calls, Sort::Growth, Sort::Blocks, Sort::Name];
 
-/// A line of the table.
 #[derive(Clone, Debug)]
 pub struct Item {
     row: Row,
     name: String,
-    /// Bytes and blocks that were allocated a second since the last look.
+    /// Bytes and blocks that were allocated a second since the last reading.
     rate: f64,
     calls: f64,
-    /// Seconds that its blocks live on average, by Little's law since the last look.
+    /// Seconds that its blocks live on average, by Little's law since the last reading.
     life: Option<f64>,
     /// Bytes since the beginning.
     growth: i128,
 }
 
-/// Everything that is shown.
+#[derive(Default)]
 pub struct Screen {
     now: Profile,
     threads: usize,
@@ -50,51 +50,34 @@ pub struct Screen {
     /// Bytes that live memory has grown by a second; bytes and blocks that were allocated in it.
     all_rate: [f64; 3],
     sort: Sort,
-    turned: bool,
+    reversed: bool,
     filter: String,
     typing: Option<String>,
-    /// The name of the chosen line, so that it stays chosen when lines move.
-    chosen: Option<String>,
-    /// The site that is looked into.
-    inside: Option<String>,
-    held: bool,
+    /// The name of the selected line, so that it stays selected when lines move.
+    selected: Option<String>,
+    /// The site whose details are shown.
+    opened: Option<String>,
+    paused: bool,
     /// By thread, in place of call sites.
     owned: Option<Owned>,
 }
 
 impl Screen {
-    /// The first look.
     pub fn new(now: Profile, threads: usize) -> Screen {
-        let mut screen = Screen {
-            first: now.clone(),
-            now,
-            threads,
-            items: Vec::new(),
-            all_rate: [0.0; 3],
-            sort: Sort::Live,
-            turned: false,
-            filter: String::new(),
-            typing: None,
-            chosen: None,
-            inside: None,
-            held: false,
-            owned: None,
-        };
+        let mut screen = Screen { first: now.clone(), now, threads, ..Screen::default() };
         screen.list(None);
         screen
     }
 
     /// Shows threads in place of call sites, or these again.
-    pub fn turn_to_threads(&mut self) {
+    pub fn toggle_threads(&mut self) {
         self.owned = if self.owned.is_some() { None } else { Some(Owned::default()) };
     }
 
-    /// Whether threads are shown.
-    pub fn wants_owners(&self) -> bool {
+    pub fn shows_threads(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// What they own now.
     pub fn show_owners(&mut self, owners: Vec<Owner>) {
         if let Some(owned) = &mut self.owned {
             owned.show(owners);
@@ -113,7 +96,7 @@ impl Screen {
         let since = before.map(|(before, seconds)| (Diff::of(before, &self.now), seconds));
         let mut changes = HashMap::new();
         for change in &growth.changes {
-            changes.insert(change.row.key(), change.bytes());
+            changes.insert(change.row.location.key(), change.bytes());
         }
         let mut had = HashMap::new();
         if let Some((diff, seconds)) = &since {
@@ -121,7 +104,7 @@ impl Screen {
                 let (blocks, bytes) = change.had;
                 let life = change.lifetime(*seconds);
                 had.insert(
-                    change.row.key(),
+                    change.row.location.key(),
                     (bytes as f64 / seconds, blocks as f64 / seconds, life),
                 );
             }
@@ -133,10 +116,10 @@ impl Screen {
             .by_place()
             .into_iter()
             .map(|row| {
-                let key = row.key();
+                let key = row.location.key();
                 let (rate, calls, life) = had.get(&key).copied().unwrap_or((0.0, 0.0, None));
                 let growth = changes.get(&key).copied().unwrap_or(0);
-                Item { name: row.place(), rate, calls, life, growth, row }
+                Item { name: row.location.place(), rate, calls, life, growth, row }
             })
             .collect();
         self.order();
@@ -155,7 +138,7 @@ impl Screen {
             };
             order.then_with(|| b.row.bytes.cmp(&a.row.bytes)).then_with(|| a.name.cmp(&b.name))
         });
-        if self.turned {
+        if self.reversed {
             self.items.reverse();
         }
     }
@@ -166,34 +149,34 @@ impl Screen {
         let fits = |item: &&Item| {
             wanted.is_empty()
                 || item.name.to_lowercase().contains(&wanted)
-                || item.row.module_name().to_lowercase().contains(&wanted)
+                || item.row.location.module_name().to_lowercase().contains(&wanted)
         };
         self.items.iter().filter(fits).collect()
     }
 
-    fn place(&self) -> usize {
+    fn selected_line(&self) -> usize {
         let shown = self.shown();
-        let chosen = self.chosen.as_ref();
-        shown.iter().position(|item| Some(&item.name) == chosen).unwrap_or(0)
+        let selected = self.selected.as_ref();
+        shown.iter().position(|item| Some(&item.name) == selected).unwrap_or(0)
     }
 
     /// Chooses a line further down, or up.
-    pub fn step(&mut self, lines: isize) {
+    pub fn move_selection(&mut self, lines: isize) {
         if let Some(owned) = &mut self.owned {
-            return owned.step(lines);
+            return owned.move_selection(lines);
         }
         let last = self.shown().len().saturating_sub(1);
-        let place = self.place().saturating_add_signed(lines).min(last);
-        self.chosen = self.shown().get(place).map(|item| item.name.clone());
+        let place = self.selected_line().saturating_add_signed(lines).min(last);
+        self.selected = self.shown().get(place).map(|item| item.name.clone());
     }
 
-    /// Looks into the chosen site.
-    pub fn into(&mut self) {
-        if self.wants_owners() {
+    /// Opens the details of the selected site.
+    pub fn open(&mut self) {
+        if self.shows_threads() {
             return;
         }
-        self.inside = self.shown().get(self.place()).map(|item| item.name.clone());
-        self.chosen.clone_from(&self.inside);
+        self.opened = self.shown().get(self.selected_line()).map(|item| item.name.clone());
+        self.selected.clone_from(&self.opened);
     }
 
     /// Leaves the innermost view or the filter; returns true if there was one.
@@ -201,20 +184,18 @@ impl Screen {
         if self.owned.take().is_some() {
             return true;
         }
-        let had = self.inside.take().is_some();
+        let had = self.opened.take().is_some();
         had || !std::mem::take(&mut self.filter).is_empty()
     }
 
-    /// By the next column.
     pub fn sort_next(&mut self) {
         let at = SORTS.iter().position(|&sort| sort == self.sort).unwrap_or(0);
         self.sort = SORTS[(at + 1) % SORTS.len()];
         self.order();
     }
 
-    /// In the other order.
-    pub fn turn(&mut self) {
-        self.turned = !self.turned;
+    pub fn reverse(&mut self) {
+        self.reversed = !self.reversed;
         self.order();
     }
 
@@ -228,38 +209,34 @@ impl Screen {
         self.order();
     }
 
-    /// Nothing changes any more, or again.
-    pub fn hold(&mut self) {
-        self.held = !self.held;
+    /// Stops updates, or continues them.
+    pub fn toggle_pause(&mut self) {
+        self.paused = !self.paused;
     }
 
-    /// Whether nothing changes.
-    pub fn is_held(&self) -> bool {
-        self.held
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
-    /// Letters go into the filter.
+    /// Starts the input of a filter.
     pub fn begin_typing(&mut self) {
         self.typing = Some(String::new());
     }
 
-    /// Whether they do.
     pub fn is_typing(&self) -> bool {
         self.typing.is_some()
     }
 
-    /// A letter.
     pub fn type_letter(&mut self, letter: char) {
         self.typing.get_or_insert_default().push(letter);
     }
 
-    /// The last letter goes.
-    pub fn untype(&mut self) {
+    pub fn delete_letter(&mut self) {
         self.typing.get_or_insert_default().pop();
     }
 
-    /// The filter is complete; or it is as it was.
-    pub fn end_typing(&mut self, keep: bool) {
+    /// Applies the typed filter, or discards it.
+    pub fn finish_typing(&mut self, keep: bool) {
         if let Some(typed) = self.typing.take()
             && keep
         {

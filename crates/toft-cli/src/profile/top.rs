@@ -1,7 +1,6 @@
 //! `toft top`: a process's call sites as they change, in a terminal.
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,8 @@ use super::diff::object;
 use super::heap::of_process;
 use super::names::Names;
 use super::screen::{Screen, draw};
-use crate::run::{REFUSED, say};
+use crate::verb::{End, SymbolFolders, message, print_while_read};
 use crate::watch::Watched;
-use crate::words::print_on;
 
 const HELP: &str = "\
 Examples:
@@ -35,10 +33,10 @@ Exit status: 0, also when the process ends meanwhile; 125 if the process cannot 
 /// alloc/s and calls/s are differences between two scans, and include blocks that lived shorter. No
 /// code runs in the process, and it is not stopped.
 #[derive(Args, Debug)]
-#[command(name = "top", after_help = HELP, after_long_help = HELP)]
+#[command(name = "top", after_help = HELP)]
 pub struct Top {
     /// Seconds between two scans
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::words::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::verb::seconds)]
     interval: f64,
     /// End after N scans
     #[arg(long, value_name = "N")]
@@ -46,39 +44,29 @@ pub struct Top {
     /// Print a JSON object, on one line, for each scan but the first, instead of the display
     #[arg(long)]
     json: bool,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be
-    /// repeated
-    #[arg(long, value_name = "FOLDER")]
-    symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    symbols: SymbolFolders,
     /// The process
-    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
+    #[arg(value_name = "PID", value_parser = crate::verb::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 
-/// The verb.
-pub fn top(args: &Top) -> i32 {
-    let done = if args.json {
-        lines(args)
+pub fn top(args: &Top) -> End {
+    let stop = if args.json {
+        lines(args)?
     } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        picture(args)
+        display(args)?
     } else {
-        Err(format!(
-            "a terminal is needed; toft top --json {0} or toft heap {0} need none",
-            args.pid
-        ))
+        let pid = args.pid;
+        let why =
+            format!("a terminal is needed; toft top --json {pid} or toft heap {pid} need none");
+        return Err(why.into());
     };
-    match done {
-        Ok(Stop::Asked) => 0,
-        // As of every verb that watches.
-        Ok(Stop::Ended(why)) => {
-            say(&why);
-            0
-        }
-        Err(why) => {
-            say(&why);
-            REFUSED
-        }
+    // The end of a watched process is no failure.
+    if let Stop::Ended(why) = stop {
+        message(&why);
     }
+    Ok(0)
 }
 
 /// Why nothing more is shown.
@@ -89,37 +77,29 @@ enum Stop {
     Ended(String),
 }
 
-/// Looks, and gives names.
-struct Looker {
+/// Scans a process, and names its call sites.
+struct Scanner {
     process: Watched,
     names: Names,
 }
 
-impl Looker {
-    fn of(args: &Top) -> Looker {
-        let root = PathBuf::from(format!("/proc/{}/root", args.pid));
-        let folders = args.symbols.iter().cloned().chain([root]).collect();
-        Looker {
-            process: Watched::of(args.pid),
-            names: Names::new(folders).with_generated(args.pid),
-        }
+impl Scanner {
+    fn of(args: &Top) -> Scanner {
+        Scanner { process: Watched::of(args.pid), names: args.symbols.names_of(args.pid) }
     }
 
-    /// Looks again; none where the process has ended since the first look.
-    fn look_again(&mut self) -> Result<Option<Profile>, String> {
-        match self.look() {
-            Err(_) if self.process.has_ended() => Ok(None),
-            // Another process may have its number.
-            Ok(_) if self.process.has_ended() => Ok(None),
-            looked => looked.map(Some),
-        }
+    /// Scans again; `None` if the process has ended since the first scan. Another process may have
+    /// its number then.
+    fn scan_again(&mut self) -> Result<Option<Profile>, String> {
+        let scanned = self.scan();
+        if self.process.has_ended() { Ok(None) } else { scanned.map(Some) }
     }
 
     fn ended(&self) -> Stop {
         Stop::Ended(self.process.ended())
     }
 
-    fn look(&mut self) -> Result<Profile, String> {
+    fn scan(&mut self) -> Result<Profile, String> {
         let mut profile = of_process(self.process.pid()).map_err(|error| error.to_string())?;
         self.names.give(&mut profile);
         Ok(profile)
@@ -127,12 +107,12 @@ impl Looker {
 }
 
 fn lines(args: &Top) -> Result<Stop, String> {
-    let mut looker = Looker::of(args);
-    let (mut before, mut then) = (looker.look()?, Instant::now());
+    let mut scanner = Scanner::of(args);
+    let (mut before, mut then) = (scanner.scan()?, Instant::now());
     let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
     while left > 0 {
         sleep(Duration::from_secs_f64(args.interval));
-        let Some(now) = looker.look_again()? else { return Ok(looker.ended()) };
+        let Some(now) = scanner.scan_again()? else { return Ok(scanner.ended()) };
         let seconds = then.elapsed().as_secs_f64();
         then = Instant::now();
         let diff = Diff { seconds: Some(seconds), ..Diff::of(&before, &now) };
@@ -145,7 +125,7 @@ fn lines(args: &Top) -> Result<Stop, String> {
             line.insert("objects".into(), json!(now.objects));
             line.insert("resident".into(), json!(now.resident));
         }
-        if !print_on(format!("{line}\n").as_bytes())? {
+        if !print_while_read(format!("{line}\n"))? {
             return Ok(Stop::Asked);
         }
         before = now;
@@ -154,31 +134,31 @@ fn lines(args: &Top) -> Result<Stop, String> {
     Ok(Stop::Asked)
 }
 
-fn picture(args: &Top) -> Result<Stop, String> {
-    let mut looker = Looker::of(args);
-    // Before the terminal is taken: what is wrong is then told as everywhere.
-    let mut screen = Screen::new(looker.look()?, threads(args.pid));
+fn display(args: &Top) -> Result<Stop, String> {
+    let mut scanner = Scanner::of(args);
+    // Before the terminal is taken, so that an error is printed as everywhere.
+    let mut screen = Screen::new(scanner.scan()?, threads(args.pid));
     let mut terminal = ratatui::try_init().map_err(|error| error.to_string())?;
-    let ended = watch(args, &mut looker, &mut screen, &mut terminal);
+    let ended = watch(args, &mut scanner, &mut screen, &mut terminal);
     ratatui::restore();
     ended
 }
 
 fn watch(
     args: &Top,
-    looker: &mut Looker,
+    scanner: &mut Scanner,
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
 ) -> Result<Stop, String> {
     let failed = |error: io::Error| error.to_string();
     let interval = Duration::from_secs_f64(args.interval);
-    let mut looked = Instant::now();
-    let mut next = looked + interval;
+    let mut scanned = Instant::now();
+    let mut next = scanned + interval;
     let mut left = args.count.unwrap_or(u64::MAX);
     loop {
         terminal.draw(|frame| draw(frame, screen)).map_err(failed)?;
-        let patience = next.saturating_duration_since(Instant::now());
-        if event::poll(patience).map_err(failed)? {
+        let timeout = next.saturating_duration_since(Instant::now());
+        if event::poll(timeout).map_err(failed)? {
             if let Event::Key(key) = event::read().map_err(failed)?
                 && key.kind == KeyEventKind::Press
             {
@@ -186,9 +166,13 @@ fn watch(
                     return Ok(Stop::Asked);
                 }
                 if key.code == KeyCode::Char('t')
-                    && let Err(why) = look_at_threads(args.pid, screen)
+                    && let Err(why) = scan_threads(args.pid, screen)
                 {
-                    return if looker.process.has_ended() { Ok(looker.ended()) } else { Err(why) };
+                    return if scanner.process.has_ended() {
+                        Ok(scanner.ended())
+                    } else {
+                        Err(why)
+                    };
                 }
             }
             continue;
@@ -198,28 +182,27 @@ fn watch(
         if left == 0 {
             return Ok(Stop::Asked);
         }
-        if !screen.is_held() {
-            let Some(now) = looker.look_again()? else { return Ok(looker.ended()) };
-            let seconds = looked.elapsed().as_secs_f64();
-            looked = Instant::now();
+        if !screen.is_paused() {
+            let Some(now) = scanner.scan_again()? else { return Ok(scanner.ended()) };
+            let seconds = scanned.elapsed().as_secs_f64();
+            scanned = Instant::now();
             screen.show(now, threads(args.pid), seconds);
-            if let Err(why) = look_at_threads(args.pid, screen) {
-                return if looker.process.has_ended() { Ok(looker.ended()) } else { Err(why) };
+            if let Err(why) = scan_threads(args.pid, screen) {
+                return if scanner.process.has_ended() { Ok(scanner.ended()) } else { Err(why) };
             }
         }
     }
 }
 
 /// Which thread owns what, where that is shown.
-fn look_at_threads(pid: i32, screen: &mut Screen) -> Result<(), String> {
-    if screen.wants_owners() {
+fn scan_threads(pid: i32, screen: &mut Screen) -> Result<(), String> {
+    if screen.shows_threads() {
         let owners = Process::open(pid).and_then(|process| owners(&process));
         screen.show_owners(owners.map_err(|error| error.to_string())?);
     }
     Ok(())
 }
 
-/// Threads that the process has.
 fn threads(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
@@ -230,26 +213,26 @@ fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('c') if control => return false,
         code if screen.is_typing() => match code {
-            KeyCode::Enter => screen.end_typing(true),
-            KeyCode::Esc => screen.end_typing(false),
-            KeyCode::Backspace => screen.untype(),
+            KeyCode::Enter => screen.finish_typing(true),
+            KeyCode::Esc => screen.finish_typing(false),
+            KeyCode::Backspace => screen.delete_letter(),
             KeyCode::Char(letter) => screen.type_letter(letter),
             _ => {}
         },
         KeyCode::Char('q') => return false,
         KeyCode::Esc if !screen.back() => return false,
-        KeyCode::Enter | KeyCode::Right => screen.into(),
+        KeyCode::Enter | KeyCode::Right => screen.open(),
         KeyCode::Left => _ = screen.back(),
-        KeyCode::Up | KeyCode::Char('k') => screen.step(-1),
-        KeyCode::Down | KeyCode::Char('j') => screen.step(1),
-        KeyCode::PageUp => screen.step(-15),
-        KeyCode::PageDown => screen.step(15),
+        KeyCode::Up | KeyCode::Char('k') => screen.move_selection(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.move_selection(1),
+        KeyCode::PageUp => screen.move_selection(-15),
+        KeyCode::PageDown => screen.move_selection(15),
         KeyCode::Char('s') => screen.sort_next(),
-        KeyCode::Char('r') => screen.turn(),
+        KeyCode::Char('r') => screen.reverse(),
         KeyCode::Char('/') => screen.begin_typing(),
-        KeyCode::Char('t') => screen.turn_to_threads(),
+        KeyCode::Char('t') => screen.toggle_threads(),
         KeyCode::Char('z') => screen.count_from_now(),
-        KeyCode::Char(' ') => screen.hold(),
+        KeyCode::Char(' ') => screen.toggle_pause(),
         _ => {}
     }
     true

@@ -1,9 +1,9 @@
-//! What is said of the target before it is started, which processes will get the library, and what
-//! it may die of.
+//! The messages about the target before it is started, which processes will get the library, and
+//! what may kill the target.
 
-use super::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, Run, say};
-use crate::vet::{Effect, Missing, Vetted};
-use crate::words::printed;
+use super::Run;
+use crate::verb::{End, Failure, NOT_FOUND, REFUSED, message, print};
+use crate::vet::{Effect, Vetted};
 use serde_json::json;
 use std::env;
 use std::ffi::OsString;
@@ -35,22 +35,21 @@ pub(super) fn scope(run: &Run, stated: Option<OsString>, vetted: &Vetted) -> Sco
     }
 }
 
-pub(super) fn report_missing(run: &Run, missing: &Missing) -> i32 {
-    let (text, kind, status) = match missing {
-        Missing::NotFound(text) => (text, "not-found", NOT_FOUND),
-        Missing::NotExecutable(text) => (text, "not-executable", NOT_EXECUTABLE),
-    };
-    if run.dry_run && run.json {
-        let finding = json!({"kind": kind, "text": text, "effect": "refuse"});
-        let object = json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]});
-        return printed(&format!("{object}\n"), status);
+/// Ends a run of which the target is missing.
+pub(super) fn target_missing(run: &Run, missing: Failure) -> End {
+    if !run.dry_run || !run.json {
+        return Err(missing);
     }
-    say(text);
-    status
+    let kind = if missing.status == NOT_FOUND { "not-found" } else { "not-executable" };
+    let finding = json!({"kind": kind, "text": missing.message, "effect": "refuse"});
+    let program = run.program.to_string_lossy();
+    let object = json!({"program": program, "starts": false, "findings": [finding]});
+    print(format!("{object}\n"))?;
+    Ok(missing.status)
 }
 
-/// The findings, a line each.
-pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
+/// Prints the findings, a line each.
+pub(super) fn print_findings(vetted: &Vetted, scope: Scope, force: bool) {
     for finding in &vetted.findings {
         let end = match (finding.effect, force) {
             (Effect::Refuse, false) => "; not started (--force starts it anyway)",
@@ -58,7 +57,7 @@ pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
             (Effect::Warn, _) => "",
         };
         let of = finding.of.as_deref().unwrap_or(&vetted.binary);
-        say(&format!("{} {}: {}{end}", of.display(), finding.what, finding.so));
+        message(&format!("{} {}: {}{end}", of.display(), finding.what, finding.so));
         if finding.effect == Effect::Refuse {
             // What else there is to say does not matter any more.
             return;
@@ -66,38 +65,43 @@ pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
     }
     if let Scope::Starter(why) = scope {
         let keep = "--env TOFT_SCOPE=program limits Toft to it";
-        say(&format!("{} {why}: what it starts runs on Toft too ({keep})", vetted.named.display()));
+        message(&format!(
+            "{} {why}: what it starts runs on Toft too ({keep})",
+            vetted.named.display()
+        ));
     }
 }
 
-pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
+pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> End {
+    let status = if refused { REFUSED } else { 0 };
     if run.json {
         let findings: Vec<_> = vetted
             .findings
             .iter()
             .map(|finding| {
                 let effect = if finding.effect == Effect::Refuse { "refuse" } else { "warn" };
-                json!({"kind": finding.kind, "text": format!("{}: {}", finding.what, finding.so), "effect": effect})
+                let text = format!("{}: {}", finding.what, finding.so);
+                json!({"kind": finding.kind, "text": text, "effect": effect})
             })
             .collect();
-        let text = json!({
+        let object = json!({
             "program": vetted.named.to_string_lossy(),
             "binary": vetted.binary.to_string_lossy(),
             "scope": scope.word(),
             "starts": !refused,
             "findings": findings,
         });
-        return printed(&format!("{text}\n"), if refused { REFUSED } else { 0 });
+        print(format!("{object}\n"))?;
+        return Ok(status);
     }
-    tell(vetted, scope, run.force);
-    if refused {
-        return REFUSED;
+    print_findings(vetted, scope, run.force);
+    if !refused {
+        message(&format!("{} would be started on Toft", vetted.named.display()));
     }
-    say(&format!("{} would be started on Toft", vetted.named.display()));
-    0
+    Ok(status)
 }
 
-/// By which way a block of Toft's may reach a C library's own `free`, which ends the program.
+/// Returns how a block of Toft's may reach a C library's own `free`, which ends the program.
 pub(super) fn crossing(run: &Run, vetted: &Vetted) -> Option<&'static str> {
     const NAME: &str = "TOFT_DEEPBIND";
     let set = run.env.iter().rev().find(|(key, _)| key == NAME).map(|(_, value)| value.clone());

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allocator_of_a_rust_program_is_told_from_the_default_one() {
+    fn a_global_allocator_of_a_rust_program_is_detected() {
         let mangled = "_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc";
         let default = "_RNvCsfLfy6EI15iL_7___rustc11___rdl_alloc";
         let other = Some("a global allocator of Rust".to_owned());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rust_program_without_symbols_is_told_by_its_standard_library() {
+    fn a_stripped_rust_program_is_detected_by_its_standard_library() {
         let place = |hash: &str, library: &str| {
             format!("x/rustc/{hash}/library/{library}/src/rt.rs").into_bytes()
         };

@@ -15,9 +15,9 @@ use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadC
 use super::allocator::Symbols;
 
 /// The shape of the file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// 64 bits, this machine.
+    #[default]
     Native,
     /// 32 bits, whatever the machine: i386, arm, and x32 on x86-64.
     Bits32,
@@ -25,17 +25,15 @@ pub enum Format {
     OtherMachine(u16),
 }
 
-/// What was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Facts {
-    /// The shape; if it is not native, nothing below was looked at.
+    /// The shape; if it is not native, nothing below was read.
     pub format: Format,
     /// The dynamic loader it asks for; none in a static program.
     pub interpreter: Option<String>,
     /// It is the dynamic loader, which has no interpreter and yet heeds `LD_PRELOAD` for the
     /// program it is given.
     pub is_loader: bool,
-    /// Built by the Go toolchain.
     pub go: bool,
     /// The library or symbol that shows a sanitizer.
     pub sanitizer: Option<String>,
@@ -48,13 +46,11 @@ pub struct Facts {
     pub rust: bool,
     /// It has a shared library of C++.
     pub cxx: bool,
-    /// The libraries it is linked against.
     pub needed: Vec<String>,
     /// It calls `dlmopen`, by which it may have a second C library.
     pub calls_dlmopen: bool,
 }
 
-/// Why there are no facts.
 #[derive(Debug)]
 pub enum Unreadable {
     /// Mode `--x`.
@@ -72,7 +68,6 @@ const MACHINE: u16 = object::elf::EM_X86_64.0;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u16 = object::elf::EM_AARCH64.0;
 
-/// Reads the facts.
 pub fn read(path: &Path) -> Result<Facts, Unreadable> {
     let mut file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => Unreadable::Denied,
@@ -82,23 +77,9 @@ pub fn read(path: &Path) -> Result<Facts, Unreadable> {
     if file.read_exact(&mut ident).is_err() || !ident.starts_with(b"\x7fELF") {
         return Err(Unreadable::NotElf);
     }
-    let mut facts = Facts {
-        format: Format::Native,
-        interpreter: None,
-        is_loader: false,
-        go: false,
-        sanitizer: None,
-        exports_malloc: false,
-        own_malloc: None,
-        rust: false,
-        cxx: false,
-        needed: Vec::new(),
-        calls_dlmopen: false,
-    };
     // The class first: x32 programs have the machine number of x86-64.
     if ident[4] == object::elf::ELFCLASS32.0 {
-        facts.format = Format::Bits32;
-        return Ok(facts);
+        return Ok(Facts { format: Format::Bits32, ..Facts::default() });
     }
     let machine = [ident[18], ident[19]];
     let machine = if ident[5] == object::elf::ELFDATA2MSB.0 {
@@ -107,14 +88,13 @@ pub fn read(path: &Path) -> Result<Facts, Unreadable> {
         u16::from_le_bytes(machine)
     };
     if machine != MACHINE {
-        facts.format = Format::OtherMachine(machine);
-        return Ok(facts);
+        return Ok(Facts { format: Format::OtherMachine(machine), ..Facts::default() });
     }
-    parse(file, &mut facts).map_err(|e| Unreadable::Broken(e.to_string()))?;
-    Ok(facts)
+    parse(file).map_err(|e| Unreadable::Broken(e.to_string()))
 }
 
-fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
+fn parse(file: File) -> object::Result<Facts> {
+    let mut facts = Facts::default();
     let cache = ReadCache::new(file);
     let elf: ElfFile<FileHeader64<Endianness>, &ReadCache<File>> = ElfFile::parse(&cache)?;
     let endian = elf.endian();
@@ -181,23 +161,14 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
     {
         facts.own_malloc = constants.data().ok().and_then(|bytes| symbols.found_in(bytes));
     }
-    Ok(())
+    Ok(facts)
 }
 
 const SANITIZER_SYMBOLS: [&[u8]; 5] =
     [b"__asan_init", b"__tsan_init", b"__msan_init", b"__hwasan_init", b"__lsan_init"];
 
 fn sanitizer_library(soname: &str) -> bool {
-    [
-        "libasan",
-        "libtsan",
-        "libmsan",
-        "libhwasan",
-        "liblsan",
-        "libclang_rt.asan",
-        "libclang_rt.tsan",
-        "libclang_rt.hwasan",
-    ]
-    .iter()
-    .any(|name| soname.starts_with(name))
+    let runtime = soname.strip_prefix("libclang_rt.").or_else(|| soname.strip_prefix("lib"));
+    let names = ["asan", "tsan", "msan", "hwasan", "lsan"];
+    runtime.is_some_and(|runtime| names.iter().any(|name| runtime.starts_with(name)))
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
-use super::Missing;
+use crate::verb::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
 /// What the kernel reads of a script to find its interpreter.
 const HEAD: usize = 256;
@@ -21,13 +21,10 @@ const DEPTH: usize = 5;
 pub struct Resolved {
     /// The file that the user named.
     pub named: PathBuf,
-    /// Whether it is a script.
     pub script: bool,
-    /// The file to execute.
     pub program: PathBuf,
     /// Its `argv[0]`.
     pub name: OsString,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The binary behind it all.
     pub binary: PathBuf,
@@ -42,7 +39,7 @@ pub fn resolve(
     program: &OsString,
     arguments: &[OsString],
     path: &OsStr,
-) -> Result<Resolved, Missing> {
+) -> Result<Resolved, Failure> {
     let mut found = search(program, path)?;
     let mut name = program.clone();
     let mut arguments = arguments.to_vec();
@@ -50,59 +47,44 @@ pub fn resolve(
     let mut script = false;
     let mut current = found.clone();
     for _ in 0..DEPTH {
-        match head(&current) {
+        let (interpreter, argument) = match head(&current) {
             Head::Binary | Head::Unreadable => {
-                return Ok(Resolved {
-                    named,
-                    script,
-                    program: found,
-                    name,
-                    arguments,
-                    binary: current,
-                });
+                let (program, binary) = (found, current);
+                return Ok(Resolved { named, script, program, name, arguments, binary });
             }
             Head::Text => {
-                let shell = PathBuf::from("/bin/sh");
-                return Ok(Resolved {
-                    named,
-                    script: true,
-                    program: found,
-                    name,
-                    arguments,
-                    binary: shell,
-                });
+                let (script, program, binary) = (true, found, PathBuf::from("/bin/sh"));
+                return Ok(Resolved { named, script, program, name, arguments, binary });
             }
-            Head::Script { interpreter, argument } => {
-                script = true;
-                if is_env(&interpreter)
-                    && current == found
-                    && let Some(wanted) = argument.as_deref().and_then(plain_env)
-                {
-                    arguments.insert(0, found.into_os_string());
-                    found = search(&wanted, path)?;
-                    name = wanted;
-                    current.clone_from(&found);
-                    continue;
-                }
-                if !interpreter.exists() {
-                    return Err(Missing::NotFound(format!(
-                        "{}: its interpreter {} is not there",
-                        current.display(),
-                        interpreter.display()
-                    )));
-                }
-                executable(&interpreter)?;
-                current = interpreter;
-            }
+            Head::Script { interpreter, argument } => (interpreter, argument),
+        };
+        script = true;
+        if is_env(&interpreter)
+            && current == found
+            && let Some(wanted) = argument.as_deref().and_then(plain_env)
+        {
+            arguments.insert(0, found.into_os_string());
+            found = search(&wanted, path)?;
+            name = wanted;
+            current.clone_from(&found);
+            continue;
         }
+        if !interpreter.exists() {
+            let (script, interpreter) = (current.display(), interpreter.display());
+            let why = format!("{script}: its interpreter {interpreter} is not there");
+            return Err(Failure::new(NOT_FOUND, why));
+        }
+        executable(&interpreter)?;
+        current = interpreter;
     }
-    Err(Missing::NotExecutable(format!("{}: too many levels of interpreters", program.display())))
+    let why = format!("{}: too many levels of interpreters", program.display());
+    Err(Failure::new(NOT_EXECUTABLE, why))
 }
 
 /// As `execvp` searches: a name with a slash is a path; a file that may not be executed is
 /// remembered and passed over.
-fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Missing> {
-    let not_found = || Missing::NotFound(format!("{}: not found", program.display()));
+fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Failure> {
+    let not_found = || Failure::new(NOT_FOUND, format!("{}: not found", program.display()));
     if program.is_empty() {
         return Err(not_found());
     }
@@ -119,30 +101,27 @@ fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Missing> {
         match executable(&file) {
             Ok(()) => return Ok(file),
             // A directory of PATH that may not be looked into has nothing for us.
-            Err(Missing::NotExecutable(why)) if file.is_file() => denied = denied.or(Some(why)),
+            Err(why) if why.status == NOT_EXECUTABLE && file.is_file() => {
+                denied = denied.or(Some(why));
+            }
             Err(_) => {}
         }
     }
-    Err(denied.map_or_else(not_found, Missing::NotExecutable))
+    Err(denied.unwrap_or_else(not_found))
 }
 
-fn executable(file: &Path) -> Result<(), Missing> {
-    let about = match fs::metadata(file) {
-        Ok(about) => about,
+fn executable(file: &Path) -> Result<(), Failure> {
+    let failed = |status, why| Err(Failure::new(status, format!("{}: {why}", file.display())));
+    match fs::metadata(file) {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(Missing::NotExecutable(format!("{}: permission denied", file.display())));
+            failed(NOT_EXECUTABLE, "permission denied")
         }
-        Err(_) => return Err(Missing::NotFound(format!("{}: not found", file.display()))),
-    };
-    if about.is_dir() {
-        return Err(Missing::NotExecutable(format!("{}: is a directory", file.display())));
-    }
-    let may = about.is_file()
-        && faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok();
-    if may {
-        Ok(())
-    } else {
-        Err(Missing::NotExecutable(format!("{}: not executable", file.display())))
+        Err(_) => failed(NOT_FOUND, "not found"),
+        Ok(about) if about.is_dir() => failed(NOT_EXECUTABLE, "is a directory"),
+        Ok(about) => {
+            let may = faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok();
+            if about.is_file() && may { Ok(()) } else { failed(NOT_EXECUTABLE, "not executable") }
+        }
     }
 }
 

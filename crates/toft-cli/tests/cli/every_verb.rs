@@ -5,10 +5,8 @@
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::common::*;
-use serde_json::Value;
 
 /// The verbs, as the help of the whole lists them.
 fn verbs() -> Vec<String> {
@@ -48,10 +46,7 @@ fn every_help_has_examples_and_says_how_it_ends() {
     assert!(whole.contains("Examples:\n  toft run -- "), "{whole}");
     for verb in verbs() {
         let help = help_of(&verb);
-        assert!(
-            help.contains("Examples:\n") && help.contains(&format!("\n  toft {verb} ")),
-            "{help}"
-        );
+        assert_contains(&help, &["Examples:\n", &format!("\n  toft {verb} ")]);
         assert!(help.to_lowercase().contains("exit status"), "{verb}: {help}");
         // An example may be as long as it is.
         let wide = help.lines().find(|line| line.chars().count() > 110);
@@ -86,8 +81,7 @@ fn warnings(page: &std::path::Path) -> String {
 #[test]
 fn manual_pages_are_well_formed() {
     let folder = directory();
-    let written = toft().args(["man", "-o"]).arg(folder.path()).output().unwrap();
-    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    succeeds(&["man", "-o", text(folder.path())]);
     let mut pages = 0;
     if Command::new("mandoc").output().is_ok() {
         for entry in std::fs::read_dir(folder.path()).unwrap() {
@@ -120,8 +114,7 @@ fn the_page_of_the_command_is_what_its_help_says() {
 #[test]
 fn the_manual_and_the_completions_have_every_option() {
     let folder = directory();
-    let written = toft().args(["man", "-o"]).arg(folder.path()).output().unwrap();
-    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    succeeds(&["man", "-o", text(folder.path())]);
     let shells: Vec<(&str, String)> = ["bash", "zsh", "fish"]
         .map(|shell| (shell, stdout(&toft().args(["completions", shell]).output().unwrap())))
         .into();
@@ -146,7 +139,7 @@ fn the_manual_and_the_completions_have_every_option() {
     assert!(seen > 60, "{seen}");
     // Each subcommand of a verb has a page as well, and what does not exist has none.
     assert!(folder.path().join("toft-bench-report.1").is_file());
-    assert_eq!(toft().args(["man", "no-such-verb"]).output().unwrap().status.code(), Some(2));
+    toft_ends_with(2, &["man", "no-such-verb"]);
     assert_eq!(options("  -o, --output <FILE>\n      --json\n  text --not"), {
         ["--json".to_owned(), "--output".to_owned()].into()
     });
@@ -163,12 +156,12 @@ const ALONE: [&[&str]; 6] = [
 ];
 
 #[test]
-fn a_full_disk_is_told_and_a_reader_that_goes_is_no_error() {
+fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
     for words in ALONE {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = toft().args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-        assert!(said(&output).contains("cannot write"), "{words:?}");
+        assert!(message(&output).contains("cannot write"), "{words:?}");
         // Closed before the first byte.
         let mut child = toft();
         let mut child =
@@ -181,29 +174,21 @@ fn a_full_disk_is_told_and_a_reader_that_goes_is_no_error() {
 
 /// Of a process: large enough to have a thread that can be asked to purge.
 #[test]
-fn a_full_disk_is_told_by_looks_at_a_process() {
+fn a_full_disk_is_an_error_of_verbs_that_read_a_process() {
     let place = directory();
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(void) {\n\
-                  for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\npause(); }\n";
+                  for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\n\
+                  write(1, \"\\n\", 1); pause(); }\n";
     let program = compile(place.path(), "large", source, &["-fno-builtin"]);
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let target =
-        Running(Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap());
-    let pid = target.0.id().to_string();
-    let end = Instant::now() + Duration::from_secs(300);
-    while !toft().args(["purge", &pid]).output().unwrap().status.success() {
-        assert!(
-            Instant::now() < end,
-            "{}",
-            stderr(&toft().args(["purge", &pid]).output().unwrap())
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let target = Target::start(&program);
+    let pid = target.pid.clone();
+    let purged = || toft().args(["purge", &pid]).output().unwrap().status.success().then_some(());
+    until("it can be purged", purged);
     for words in [["purge", &pid], ["rss", &pid], ["heap", &pid], ["metrics", &pid]] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = toft().args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-        assert!(said(&output).contains("cannot write"), "{words:?}: {}", stderr(&output));
+        assert!(message(&output).contains("cannot write"), "{words:?}: {}", stderr(&output));
     }
 }
 
@@ -213,15 +198,15 @@ fn of_a_bad_command_line(verb: &str) -> Option<i32> {
 }
 
 #[test]
-fn an_option_that_nobody_knows_ends_every_verb_alike() {
+fn an_unknown_option_ends_every_verb_alike() {
     for verb in verbs() {
         let output = toft().args([&verb, "--no-such-option"]).output().unwrap();
         assert_eq!(output.status.code(), of_a_bad_command_line(&verb), "{verb}");
         assert!(stderr(&output).contains("--no-such-option"), "{verb}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{verb}");
     }
-    assert_eq!(toft().arg("no-such-verb").output().unwrap().status.code(), Some(2));
-    assert_eq!(toft().output().unwrap().status.code(), Some(2));
+    ends_with(2, toft().arg("no-such-verb").output().unwrap());
+    ends_with(2, toft().output().unwrap());
 }
 
 /// Verbs with a process as argument, as their help tells: all have one answer for what is no
@@ -249,7 +234,7 @@ fn a_process_that_is_none_ends_every_verb_alike() {
             let lines: &[&str] = if verb == "top" { &["--json"] } else { &[] };
             let output = toft().arg(verb).args(lines).arg(pid).output().unwrap();
             assert_eq!(output.status.code(), Some(125), "{verb} {pid}: {}", stderr(&output));
-            assert!(said(&output).contains(why), "{verb} {pid}: {}", stderr(&output));
+            assert!(message(&output).contains(why), "{verb} {pid}: {}", stderr(&output));
         }
     }
 }
@@ -267,7 +252,7 @@ fn a_file_that_is_none_ends_every_verb_alike() {
             let output = command.output().unwrap();
             assert_eq!(output.status.code(), Some(125), "{words:?} {path}: {}", stderr(&output));
             assert_eq!(stdout(&output), "", "{words:?} {path}");
-            let _ = said(&output);
+            let _ = message(&output);
         }
     }
 }
@@ -293,8 +278,7 @@ fn a_bad_value_is_refused_before_the_program_starts() {
     refused(&["--env", "TOFT_QUITE_ANOTHER_NAME=1"], &[], "unknown option");
     refused(&["--output", "/no/such/folder/stats"], &[], "no such folder");
     refused(&["--output", "/"], &[], "it is a folder");
-    let all = toft().args(["options", "--json"]).output().unwrap();
-    let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    let all = object(&["options", "--json"]);
     let mut seen = 0;
     for option in all["options"].as_array().unwrap() {
         let (name, expected) = (option["name"].as_str().unwrap(), &option["expected"]);

@@ -10,19 +10,7 @@ use crate::common::*;
 use serde_json::Value;
 
 /// A function with a long name has all that is live; a line on standard input ends the program.
-const TARGET: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *volatile sink;
-__attribute__((noinline)) void NAME(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
-int main(void) {
-    char c;
-    NAME();
-    if (write(1, "ready\n", 6) != 6) return 1;
-    return read(0, &c, 1) < 0;
-}
-"#;
+const PROGRAM: &str = include_str!("programs/files.c");
 
 fn name() -> String {
     format!("a_function_{}_of_a_long_name", "x".repeat(150))
@@ -30,7 +18,7 @@ fn name() -> String {
 
 fn program(place: &Path) -> PathBuf {
     let name = format!("-DNAME={}", name());
-    compile(place, "named", TARGET, &["-fno-builtin", &name])
+    compile(place, "named", PROGRAM, &["-fno-builtin", &name])
 }
 
 /// The command in a folder, with something on its standard input.
@@ -62,7 +50,7 @@ fn only_regular_files_are_read_and_within_bounds() {
     let place = directory();
     recorded(place.path(), &program(place.path()));
     let fifo = place.path().join("fifo");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    tool(Command::new("mkfifo").arg(&fifo));
     let hole = place.path().join("hole");
     File::create(&hole).unwrap().set_len(1 << 42).unwrap();
     for words in READING {
@@ -77,7 +65,7 @@ fn only_regular_files_are_read_and_within_bounds() {
             // A core file is read in its parts, however long it is.
             let why =
                 if words == ["heap"] && path == text(&hole) { "not a core file" } else { why };
-            assert!(said(&output).contains(why), "{words:?} {path}: {}", stderr(&output));
+            assert!(message(&output).contains(why), "{words:?} {path}: {}", stderr(&output));
         }
     }
     // What is written over is looked at first.
@@ -85,7 +73,7 @@ fn only_regular_files_are_read_and_within_bounds() {
     {
         let output = fed(place.path(), words, b"");
         assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-        assert!(said(&output).contains("regular file"), "{words:?}: {}", stderr(&output));
+        assert!(message(&output).contains("regular file"), "{words:?}: {}", stderr(&output));
     }
 }
 
@@ -123,9 +111,9 @@ fn a_dash_is_standard_output() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Running::on_toft(&program);
-    let pid = &*target.pid();
-    let verbs: [&[&str]; 8] = [
+    let target = Target::start(&program);
+    let pid = &*target.pid;
+    let verbs: [&[&str]; 7] = [
         &["heap", pid],
         &["heap", pid, "--json"],
         &["heap", pid, "--format", "folded"],
@@ -133,7 +121,6 @@ fn a_dash_is_standard_output() {
         &["report", "own.toft"],
         &["report", "own.toft", "--json"],
         &["hints", "--own-from", "1k", "own.toft"],
-        &["hints", "--own-from", "1k", "--json", "own.toft"],
     ];
     for words in verbs {
         let output = fed(place.path(), &[words, &["-o", "-"]].concat(), b"");
@@ -147,13 +134,12 @@ fn a_dash_is_standard_output() {
     let stats = fed(place.path(), &["run", "--stats", "--json", "--output", "-", "true"], b"");
     assert_clean(&stats);
     assert_eq!(serde_json::from_slice::<Value>(&stats.stdout).unwrap()["exit_status"], 0);
-    let record = fed(place.path(), &["record", "-o", "-", "--", "true"], b"");
-    assert_eq!(record.status.code(), Some(125));
-    assert!(said(&record).contains("standard output is PROGRAM's"), "{}", stderr(&record));
+    let record = ends_with(125, fed(place.path(), &["record", "-o", "-", "--", "true"], b""));
+    assert!(message(&record).contains("standard output is PROGRAM's"), "{}", stderr(&record));
     let bench = ["bench", "--quick", "--runs", "1", "--workload", "pair-64", "--set", "ops=10k"];
     for more in [["--json"].as_slice(), &["-o", "-"]] {
-        let output = fed(place.path(), &[&bench, more, &["--peers", "glibc"]].concat(), b"");
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output =
+            ends_with(0, fed(place.path(), &[&bench, more, &["--peers", "glibc"]].concat(), b""));
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(record["cases"][0]["peers"]["glibc"][0]["ops"], 10_000, "{record}");
     }
@@ -165,14 +151,13 @@ fn a_form_and_the_name_of_another_are_refused() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Running::on_toft(&program);
-    let pid = &*target.pid();
-    let refused: [(&[&str], i32); 8] = [
+    let target = Target::start(&program);
+    let pid = &*target.pid;
+    let refused: [(&[&str], i32); 7] = [
         (&["heap", pid, "--json", "-o", "x.html"], 2),
         (&["heap", pid, "--format", "pprof", "-o", "x.html"], 2),
         (&["report", "own.toft", "--json", "-o", "x.html"], 2),
         (&["report", "own.toft", "-o", "x.unknown"], 2),
-        (&["hints", "own.toft", "--json", "-o", "x.html"], 2),
         (&["metrics", pid, "--json", "-o", "x.html"], 2),
         (&["bench", "--quick", "-o", "x.html"], 2),
         (&["run", "--stats", "--json", "--output", "x.html", "touch", "started"], 125),
@@ -200,8 +185,8 @@ fn names_are_cut_on_terminals_only() {
     let place = directory();
     let program = program(place.path());
     recorded(place.path(), &program);
-    let target = Running::on_toft(&program);
-    let pid = &*target.pid();
+    let target = Target::start(&program);
+    let pid = &*target.pid;
     let verbs: [&[&str]; 2] = [&["heap", pid], &["report", "own.toft"]];
     for words in verbs {
         for columns in ["80", "40", ""] {
@@ -214,11 +199,10 @@ fn names_are_cut_on_terminals_only() {
         assert!(shown.contains("a_function_x") && !shown.contains(&name()), "{words:?}: {shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 90), "{words:?}: {shown}");
     }
-    let output = fed(place.path(), &["heap", pid, "-o", "x.txt"], b"");
-    assert_eq!(output.status.code(), Some(0));
+    ends_with(0, fed(place.path(), &["heap", pid, "-o", "x.txt"], b""));
     assert!(fs::read_to_string(place.path().join("x.txt")).unwrap().contains(&name()));
     let words = ["run", "--stats", "--output", "stats.txt", "--", text(&program)];
-    assert_eq!(fed(place.path(), &words, b"").status.code(), Some(0));
+    ends_with(0, fed(place.path(), &words, b""));
     let stats = fs::read_to_string(place.path().join("stats.txt")).unwrap();
     assert!(stats.contains(&name()) && !stats.contains('\x1b'), "{stats}");
 }

@@ -11,44 +11,7 @@ use serde_json::Value;
 /// Installs a filter that kills (`k`), refuses (`e`) or allows (`a`) one call. Then executes itself
 /// as a program with 32 MiB and a second thread, which says when the library has its own; or else
 /// executes the rest of its arguments.
-const UNDER: &str = r#"#define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <pthread.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-static void *idle(void *p) { pause(); return p; }
-static void *block[40000];
-int main(int n, char **v) {
-    pthread_t thread;
-    if (n > 3) {
-        unsigned result = *v[1] == 'k' ? SECCOMP_RET_KILL_PROCESS : *v[1] == 'e' ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW;
-        struct sock_filter f[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, atoi(v[2]), 0, 1),
-            BPF_STMT(BPF_RET | BPF_K, result),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-        struct sock_fprog p = { 4, f };
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 1;
-        if (!strcmp(v[3], "itself")) execl("/proc/self/exe", "itself", (char *)0);
-        else execv(v[3], v + 3);
-        return 1;
-    }
-    pthread_create(&thread, 0, idle, 0);
-    for (int i = 0; i < 40000; i++) memset(block[i] = malloc(900), 1, 900);
-    for (int i = 0; i < 40000; i++) if (i % 3) free(block[i]);
-    for (int i = 0; i < 40000; i++) if (i % 3) memset(block[i] = malloc(500), 1, 500);
-    printf("%d\n", getpid());
-    fflush(stdout);
-    pause();
-}
-"#;
+const UNDER: &str = include_str!("programs/filtered-under.c");
 
 struct Target {
     child: Child,
@@ -78,16 +41,14 @@ fn target(filter: Option<(&str, i64)>) -> Target {
     Target { child, pid: line.trim().parse().expect("the program says its number") }
 }
 
-/// What `toft rss` says of filters; asked until the process has looked.
+/// What `toft rss` says of filters, once the process has probed them.
 fn seccomp(target: &Target) -> Value {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let output = toft().args(["rss", "--json", &target.pid.to_string()]).output().unwrap();
-        let all: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-        let said = all["seccomp"].clone();
-        let looked = said.as_str().is_none_or(|text| !text.contains("not probed yet"));
-        if looked || Instant::now() > end {
-            return said;
+        let line = object(&["rss", "--json", &target.pid.to_string()])["seccomp"].clone();
+        let probed = line.as_str().is_none_or(|text| !text.contains("not probed yet"));
+        if probed || Instant::now() > end {
+            return line;
         }
     }
 }
@@ -98,7 +59,7 @@ fn status(field: &str) -> Option<String> {
 }
 
 #[test]
-fn without_a_filter_nothing_is_said() {
+fn without_a_filter_nothing_is_printed() {
     if status("Seccomp:").as_deref() == Some("0") {
         assert_eq!(seccomp(&target(None)), Value::Null);
     }
@@ -108,26 +69,23 @@ fn without_a_filter_nothing_is_said() {
 fn what_is_off_is_named_with_its_cost_and_its_variable() {
     for how in ["k", "e"] {
         let target = target(Some((how, libc::SYS_mincore)));
-        let said = seccomp(&target);
-        let text = said.as_str().unwrap();
+        let line = seccomp(&target);
+        let text = line.as_str().unwrap();
         assert!(text.starts_with("inherited filter; off: "), "{text}");
-        assert!(
-            text.contains("release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"),
-            "{text}"
+        assert_contains(
+            text,
+            &["release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"],
         );
         assert!(!text.contains("reclaimer thread") && !text.contains("not probed"), "{text}");
-        let page = stdout(&toft().args(["rss", &target.pid.to_string()]).output().unwrap());
+        let page = stdout(&succeeds(&["rss", &target.pid.to_string()]));
         let lines: Vec<&str> =
             page.lines().filter(|line| line.contains("inherited filter")).collect();
         assert!(lines.len() == 1 && lines[0].contains(text), "{page}");
     }
-    let said = seccomp(&target(Some(("k", libc::SYS_clone))));
-    assert!(
-        said.as_str().unwrap().contains("reclaimer thread (idle memory stays resident"),
-        "{said}"
-    );
-    let said = seccomp(&target(Some(("a", 0))));
-    assert!(!said.as_str().unwrap().contains("reclaimer thread"), "{said}");
+    let line = seccomp(&target(Some(("k", libc::SYS_clone))));
+    assert_contains(line.as_str().unwrap(), &["reclaimer thread (idle memory stays resident"]);
+    let line = seccomp(&target(Some(("a", 0))));
+    assert!(!line.as_str().unwrap().contains("reclaimer thread"), "{line}");
 }
 
 #[test]
@@ -137,8 +95,7 @@ fn the_doctor_tries_what_the_filter_allows() {
     let row = |how: &str, call: i64| {
         let mut command = std::process::Command::new(&under);
         command.args([how, &call.to_string(), env!("CARGO_BIN_EXE_toft"), "doctor", "--json"]);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = ends_with(0, command.output().unwrap());
         let all: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let rows = all["rows"].as_array().unwrap();
         for row in rows {

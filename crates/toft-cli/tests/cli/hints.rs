@@ -1,9 +1,8 @@
 //! `toft hints` and `toft run --hints`: from a profile to the next run, and what that is worth.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use crate::common::*;
 use serde_json::Value;
@@ -42,16 +41,10 @@ fn hints(words: &[&str]) -> Output {
 /// A profile of the program, and hints made of it.
 fn made(directory: &Path, program: &Path) -> PathBuf {
     let (profile, file) = (directory.join("heap.toft"), directory.join("program.hints"));
-    let output = run(&["--profile", text(&profile)], &[text(program)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let output = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let line = said(&output);
-    assert!(
-        line.contains("1 call sites with their own partition")
-            && line.contains("next: toft run --hints"),
-        "{line}"
-    );
+    ends_with(0, run(&["--profile", text(&profile)], &[text(program)]));
+    let output = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
+    let line = message(&output);
+    assert_contains(&line, &["1 call sites with their own partition", "next: toft run --hints"]);
     file
 }
 
@@ -93,9 +86,8 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
     let file = made(directory.path(), &old);
     assert_eq!(stderr(&run(&["--hints", text(&file)], &[text(&old)])), "");
     let new = program(directory.path(), "rebuilt", &["-Wl,--build-id=0x2222"]);
-    let output = run(&["--hints", text(&file)], &[text(&new)]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(said(&output).contains("rebuilt is not the build that the hints are of"));
+    let output = ends_with(0, run(&["--hints", text(&file)], &[text(&new)]));
+    assert!(message(&output).contains("rebuilt is not the build that the hints are of"));
     // A file under another name is the same.
     let moved = directory.path().join("renamed");
     copy(text(&new), &moved);
@@ -104,16 +96,14 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
 }
 
 #[test]
-fn what_is_no_profile_and_what_are_no_hints_is_told() {
+fn files_that_are_no_profile_or_no_hints_are_refused() {
     let directory = directory();
     let refuse = |output: Output, why: &str| {
         assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
-        assert!(said(&output).contains(why), "{}", stderr(&output));
+        assert!(message(&output).contains(why), "{}", stderr(&output));
     };
     let garbage = file(directory.path(), "garbage", b"own 0x12\n", 0o644);
     let missing = directory.path().join("missing");
-    refuse(hints(&[text(&garbage)]), "no profile of Toft's");
-    refuse(hints(&[text(&missing)]), "No such file");
     refuse(run(&["--hints", text(&garbage)], &["true"]), "its first line is not `toft-hints 1`");
     refuse(run(&["--hints", text(&missing)], &["true"]), "No such file");
     refuse(run(&["--hints", text(directory.path())], &["true"]), "it is not a regular file");
@@ -122,24 +112,26 @@ fn what_is_no_profile_and_what_are_no_hints_is_told() {
     refuse(run(&["--hints", text(&long)], &["true"]), "its name is too long");
 
     let empty = directory.path().join("empty.toft");
-    let output = run(
-        &["--profile", text(&empty)],
-        &[text(&compile(directory.path(), "none", "int main(void) { return 0; }", &[]))],
+    ends_with(
+        0,
+        run(
+            &["--profile", text(&empty)],
+            &[text(&compile(directory.path(), "none", "int main(void) { return 0; }", &[]))],
+        ),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let profile = fs::read_to_string(&empty).unwrap();
     if profile.contains("\"rows\":[]") {
         refuse(hints(&[text(&empty)]), "nothing was live");
     }
     for words in [["--profile", "a.toft"], ["--leaks", "--stats"]] {
-        let output = run(&[&["--hints", text(&garbage)][..], &words].concat(), &["true"]);
-        assert_eq!(output.status.code(), Some(125));
+        let output =
+            ends_with(125, run(&[&["--hints", text(&garbage)][..], &words].concat(), &["true"]));
         assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
     }
 }
 
 #[test]
-fn it_is_printed_as_text_or_as_json() {
+fn it_is_printed() {
     let directory = directory();
     let program = program(directory.path(), "printed", &["-Wl,--build-id=0xabcd"]);
     let _ = made(directory.path(), &program);
@@ -148,16 +140,7 @@ fn it_is_printed_as_text_or_as_json() {
     assert_clean(&page);
     // 40 + 104 + ... + 488 bytes are more than 2 KB in slots.
     assert!(stdout(&page).matches(" at printed.c:").count() == 301, "{}", stdout(&page));
-    let object = hints(&[text(&profile), "--json"]);
-    assert_clean(&object);
-    let object: Value = serde_json::from_slice(&object.stdout).unwrap();
-    assert_eq!((&object["toft_hints"], &object["others"]), (&1.into(), &"together".into()));
-    let module = &object["modules"][0];
-    assert_eq!((&module["build_id"], &module["module"]), (&"abcd".into(), &text(&program).into()));
-    assert_eq!(module["own"].as_array().unwrap().len(), 1, "{object}");
-    assert!(object["together"]["sites"].as_u64().unwrap() >= 300, "{object}");
-    let bad = hints(&[text(&profile), "--own-from", "much"]);
-    assert_eq!(bad.status.code(), Some(2));
+    let bad = ends_with(2, hints(&[text(&profile), "--own-from", "much"]));
     assert!(stderr(&bad).contains("not a size such as"));
 }
 
@@ -171,26 +154,20 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     let profile = directory.path().join("heap.toft");
     let backup = PathBuf::from(format!("{}~", text(&file)));
     // Writing the same hints again changes nothing.
-    let same = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
+    let same = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
     assert!(
-        !backup.exists() && !said(&same).contains("the earlier hints are in"),
+        !backup.exists() && !message(&same).contains("the earlier hints are in"),
         "{}",
         stderr(&same)
     );
-    let other = hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]);
-    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
-    assert!(said(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
+    let other = ends_with(0, hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]));
+    assert!(message(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
     assert_eq!(fs::read_to_string(&backup).unwrap(), first);
     assert_ne!(fs::read_to_string(&file).unwrap(), first);
-    let json = hints(&[text(&profile), "--json", "-o", text(&file)]);
-    assert_eq!(json.status.code(), Some(0), "{}", stderr(&json));
-    assert_eq!(hints(&[text(&profile), "-o", text(&file)]).status.code(), Some(0));
     // The profile itself, by a slip of the hand.
     let before = fs::read(&profile).unwrap();
-    let refused = hints(&[text(&profile), "-o", text(&profile)]);
-    assert_eq!(refused.status.code(), Some(125), "{}", stderr(&refused));
-    assert!(said(&refused).contains("exists and does not contain hints"), "{}", stderr(&refused));
+    let refused = ends_with(125, hints(&[text(&profile), "-o", text(&profile)]));
+    assert_contains(&message(&refused), &["exists and does not contain hints"]);
     assert_eq!(fs::read(&profile).unwrap(), before);
 }
 
@@ -201,18 +178,10 @@ fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
     let program = program(directory.path(), "doubtful", &[]);
     let (profile, file) = (directory.path().join("a.toft"), directory.path().join("a.hints"));
     // A run without a request for a profile: 300 sites share 64 partitions.
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut running = Command::new(&program);
-    running.env("LD_PRELOAD", stdout(&shown).trim()).env("WAIT", "1");
-    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(running.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let output = toft().args(["heap", &running.id().to_string(), "-o", text(&profile)]).output();
-    drop(running.stdin.take());
-    assert!(running.wait().unwrap().success());
-    assert_eq!(output.as_ref().unwrap().status.code(), Some(0), "{output:?}");
-    let output = hints(&[text(&profile), "-o", text(&file)]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let target = Target::with(&program, &[("WAIT", "1")]);
+    succeeds(&["heap", &target.pid, "-o", text(&profile)]);
+    target.end();
+    let output = ends_with(0, hints(&[text(&profile), "-o", text(&file)]));
     assert!(stderr(&output).contains("their figures are not certain"), "{}", stderr(&output));
     let lines = fs::read_to_string(&file).unwrap();
     assert!(lines.contains("\n# Not certain: "), "{lines}");

@@ -1,10 +1,9 @@
 //! The labels of call sites in C++ and Rust: functions of the program, not those of containers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::common::*;
 use serde_json::Value;
@@ -44,45 +43,26 @@ fn main() {
 }
 "#;
 
-/// Compiles a program by another compiler than that of C.
+/// Builds `program` from a source of this name.
 fn built(directory: &Path, source: &str, name: &str, compiler: &[&str]) -> PathBuf {
-    let (file, program) = (directory.join(name), directory.join("program"));
-    std::fs::write(&file, source).unwrap();
-    let mut command = Command::new(compiler[0]);
-    let output = command.args(&compiler[1..]).arg("-o").arg(&program).arg(&file).output();
-    let output = output.unwrap_or_else(|error| panic!("the tests need {}: {error}", compiler[0]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    program
+    build(&file(directory, name, source.as_bytes(), 0o644), "program", compiler)
 }
 
-impl Running {
-    /// Runs a program until it is ready, without the command in between: its number is then known.
-    fn start(options: &[(&str, &str)], program: &Path) -> Running {
-        let mut command = Command::new(program);
-        command
-            .env("LD_PRELOAD", library())
-            .env("TOFT_PARTITIONS", "exact")
-            .envs(options.iter().copied());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Running(child)
-    }
+/// Starts a program that gives each call site its own partition.
+fn start(variables: &[(&str, &str)], program: &Path) -> Target {
+    Target::with(program, &[&[("TOFT_PARTITIONS", "exact")], variables].concat())
+}
 
-    /// `toft heap` of it.
-    fn heap(&self, options: &[&str]) -> String {
-        self.heap_with(&[], options)
-    }
+/// What `toft heap` prints of a program.
+fn heap(target: &Target, options: &[&str]) -> String {
+    heap_with(target, &[], options)
+}
 
-    fn heap_with(&self, variables: &[(&str, &str)], options: &[&str]) -> String {
-        let mut command = toft();
-        command.env_remove("DEBUGINFOD_URLS").envs(variables.iter().copied());
-        let output =
-            command.arg("heap").args(options).arg(self.0.id().to_string()).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        stdout(&output)
-    }
+fn heap_with(target: &Target, variables: &[(&str, &str)], options: &[&str]) -> String {
+    let mut command = toft();
+    command.env_remove("DEBUGINFOD_URLS").envs(variables.iter().copied());
+    let output = ends_with(0, command.arg("heap").args(options).arg(&target.pid).output().unwrap());
+    stdout(&output)
 }
 
 /// The line of a table that has this in it.
@@ -95,37 +75,37 @@ fn line<'a>(table: &'a str, part: &str) -> &'a str {
 fn a_site_with_inlined_containers_is_named_by_the_function_of_the_program() {
     let directory = directory();
     let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O2"]);
-    let running = Running::start(&[], &program);
-    let table = running.heap(&[]);
+    let running = start(&[], &program);
+    let table = heap(&running, &[]);
     assert!(line(&table, "keep_numbers").contains("keep_numbers at program.cc:"), "{table}");
     assert!(!table.contains("allocator"), "{table}");
 
-    let table = running.heap(&["--full"]);
+    let table = heap(&running, &["--full"]);
     let at = table.find("keep_numbers at program.cc:").unwrap();
     let all: Vec<_> = table[at..].lines().skip(1).take_while(|line| line.contains(" < ")).collect();
     assert!(all.len() > 2 && all[0].contains("allocate"), "{table}");
     assert!(all.last().unwrap().contains("keep_numbers()"), "{table}");
 
-    let profile: Value = serde_json::from_str(&running.heap(&["--json"])).unwrap();
+    let profile: Value = serde_json::from_str(&heap(&running, &["--json"])).unwrap();
     let rows = profile["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["label"]["function"] == "keep_numbers");
     assert!(row.unwrap()["frames"].as_array().unwrap().len() > 2, "{profile}");
 }
 
 #[test]
-fn callers_that_share_the_code_of_a_library_are_told_apart_by_samples() {
+fn samples_distinguish_callers_that_share_code_of_a_library() {
     let directory = directory();
     // Without optimization every function has a frame pointer, and nothing is inlined.
     let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
-    let running = Running::start(&[], &program);
-    let table = running.heap(&[]);
+    let running = start(&[], &program);
+    let table = heap(&running, &[]);
     let note = line(&table, "come from functions of libraries");
     assert!(note.contains("--sample 512k"), "{table}");
     assert!(!table.contains("read_lines") && !table.contains("about "), "{table}");
     drop(running);
 
-    let running = Running::start(&[("TOFT_SAMPLE", "4k")], &program);
-    let table = running.heap(&[]);
+    let running = start(&[("TOFT_SAMPLE", "4k")], &program);
+    let table = heap(&running, &[]);
     let of = |caller: &str| {
         let line = line(&table, &format!("% from {caller} at program.cc:"));
         let (_, share) = line.split_once("about ").unwrap();
@@ -138,16 +118,16 @@ fn callers_that_share_the_code_of_a_library_are_told_apart_by_samples() {
 }
 
 #[test]
-fn callers_in_rust_are_told_apart_by_samples() {
+fn samples_distinguish_callers_in_rust() {
     let directory = directory();
     let rust = ["rustc", "-g", "-O", "--edition", "2021"];
     let program = built(directory.path(), RUST, "program.rs", &rust);
-    let running = Running::start(&[], &program);
-    line(&running.heap(&[]), "come from functions of libraries");
+    let running = start(&[], &program);
+    line(&heap(&running, &[]), "come from functions of libraries");
     drop(running);
 
-    let running = Running::start(&[("TOFT_SAMPLE", "4k")], &program);
-    let table = running.heap(&[]);
+    let running = start(&[("TOFT_SAMPLE", "4k")], &program);
+    let table = heap(&running, &[]);
     // The compiler has made the call to the allocator the last one there.
     line(&table, "program::read_lines at program.rs:");
     line(&table, "% from program::read_names at program.rs:");
@@ -162,10 +142,8 @@ fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &s
     let table = |options: &[&str]| {
         let mut run = toft();
         run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(program);
-        succeeds(&mut run);
-        let report = toft().arg("report").arg(&profile).output().unwrap();
-        assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
-        stdout(&report)
+        tool(&mut run);
+        stdout(&succeeds(&["report", text(&profile)]))
     };
     let own = table(&[]);
     assert!(own.contains(names) && own.contains(lines) && !own.contains(library), "{own}");
@@ -198,87 +176,42 @@ fn a_cxx_program_that_is_run_for_a_profile_shows_its_own_functions() {
 
 /// Calls malloc from a page of machine code, which it has written, and names it as a language
 /// runtime does.
-const GENERATED: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(void) {
-    /* push rbp; mov rbp, rsp; mov rax, malloc; call rax; pop rbp; ret */
-    unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0x5d, 0xc3};
-    void *(*target)(size_t) = malloc;
-    memcpy(code + 6, &target, sizeof target);
-    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(page, code, sizeof code);
-    void *(*generated)(size_t) = (void *(*)(size_t))page;
-    for (int i = 0; i < 1000; i++) memset(generated(1000), 1, 1000);
-    char name[100];
-    snprintf(name, sizeof name, "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(name, "w");
-    fprintf(map, "%lx %zx JS:*handle /srv/app.js:3:18\n", (unsigned long)page, sizeof code);
-    fclose(map);
-    puts("ready"); fflush(stdout); pause();
-}
-"#;
+const GENERATED: &str = include_str!("programs/labels-generated.c");
 
 #[test]
 fn generated_code_is_named_by_the_map_of_its_runtime() {
     let directory = directory();
     let program = compile(directory.path(), "program", GENERATED, &[]);
-    let running = Running::start(&[], &program);
-    let table = running.heap(&[]);
-    let map = format!("/tmp/perf-{}.map", running.0.id());
+    let running = start(&[], &program);
+    let table = heap(&running, &[]);
+    let map = format!("/tmp/perf-{}.map", running.pid);
     assert!(line(&table, "handle at app.js:3").contains("1 000"), "{table}");
     std::fs::remove_file(map).unwrap();
-    let table = running.heap(&[]);
+    let table = heap(&running, &[]);
     assert!(!table.contains("handle"), "{table}");
 }
 
 /// Keeps blocks of a token, which is no place in code, and others.
-const TOKENS: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-void *toft_malloc_at(size_t, unsigned long) __attribute__((weak));
-static void *volatile kept;
-int main(void) {
-    for (int i = 0; i < 1000; i++) { kept = toft_malloc_at(100, 17); kept = malloc(200); }
-    puts("ready"); fflush(stdout); pause();
-}
-"#;
+const TOKENS: &str = include_str!("programs/labels-tokens.c");
 
 #[test]
 fn a_token_of_the_program_is_named_as_one() {
     let directory = directory();
     let program = compile(directory.path(), "program", TOKENS, &[]);
-    let table = Running::start(&[], &program).heap(&[]);
+    let table = heap(&start(&[], &program), &[]);
     assert!(line(&table, "token 17").contains("1 000"), "{table}");
     assert!(line(&table, "main at program.c").contains("1 000"), "{table}");
     assert_eq!(table.matches("token").count(), 1, "{table}");
 }
 
 /// Keeps blocks of one function, which only debug information names once the program is stripped.
-const KEEPER: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *volatile kept;
-static __attribute__((noinline)) void keep_blocks(void) { for (int i = 0; i < 1000; i++) kept = malloc(100); }
-int main(void) { keep_blocks(); puts("ready"); fflush(stdout); pause(); }
-"#;
-
-#[track_caller]
-fn succeeds(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|e| panic!("the tests need {command:?}: {e}"));
-    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
-}
+const KEEPER: &str = include_str!("programs/labels-keeper.c");
 
 /// A stripped program, and its debug information in a file.
 fn stripped(directory: &Path, debug: &Path) -> PathBuf {
     let program = compile(directory, "keeper", KEEPER, &[]);
-    succeeds(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug));
-    succeeds(Command::new("strip").arg(&program));
+    tool(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug));
+    tool(Command::new("strip").arg(&program));
     program
 }
 
@@ -287,16 +220,16 @@ fn debug_information_is_found_by_the_link_to_it() {
     let directory = directory();
     let debug = directory.path().join("keeper.debug");
     let program = stripped(directory.path(), &debug);
-    let running = Running::start(&[], &program);
-    assert!(!running.heap(&[]).contains("keep_blocks"), "it has no name yet");
+    let running = start(&[], &program);
+    assert!(!heap(&running, &[]).contains("keep_blocks"), "it has no name yet");
     drop(running);
     let link = format!("--add-gnu-debuglink={}", text(&debug));
-    succeeds(Command::new("objcopy").arg(link).arg(&program));
-    let running = Running::start(&[], &program);
-    line(&running.heap(&[]), "keep_blocks at keeper.c:6");
+    tool(Command::new("objcopy").arg(link).arg(&program));
+    let running = start(&[], &program);
+    line(&heap(&running, &[]), "keep_blocks at keeper.c:5");
     // Another file of that name says nothing.
     std::fs::OpenOptions::new().append(true).open(&debug).unwrap().write_all(b"x").unwrap();
-    assert!(!running.heap(&[]).contains("keep_blocks"));
+    assert!(!heap(&running, &[]).contains("keep_blocks"));
 }
 
 #[test]
@@ -305,13 +238,13 @@ fn debug_information_that_files_share_is_found() {
     let programs = ["one", "two"].map(|name| compile(directory.path(), name, KEEPER, &[]));
     // Without its symbol only debug information names the function.
     for program in &programs {
-        succeeds(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
+        tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
     }
     let shared = directory.path().join("shared.debug");
-    succeeds(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
+    tool(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
     assert!(shared.is_file());
-    let running = Running::start(&[], &programs[0]);
-    line(&running.heap(&[]), "keep_blocks at one.c:6");
+    let running = start(&[], &programs[0]);
+    line(&heap(&running, &[]), "keep_blocks at one.c:5");
 }
 
 /// Split debug information is in a file for each object, or in one package beside the program.
@@ -320,22 +253,19 @@ fn debug_information_that_is_split_is_found() {
     let directory = directory();
     // The packager of binutils 2.40 crashes on the fifth version.
     let program = compile(directory.path(), "keeper", KEEPER, &["-gdwarf-4", "-gsplit-dwarf"]);
-    succeeds(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
+    tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
     let split: Vec<_> = std::fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ending| ending == "dwo"))
         .collect();
     assert_eq!(split.len(), 1, "{split:?}");
-    let named = || {
-        let running = Running::start(&[], &program);
-        running.heap(&[])
-    };
-    line(&named(), "keep_blocks at keeper.c:6");
+    let named = || heap(&start(&[], &program), &[]);
+    line(&named(), "keep_blocks at keeper.c:5");
     let package = directory.path().join("keeper.dwp");
-    succeeds(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
+    tool(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
     std::fs::remove_file(&split[0]).unwrap();
-    line(&named(), "keep_blocks at keeper.c:6");
+    line(&named(), "keep_blocks at keeper.c:5");
     std::fs::remove_file(&package).unwrap();
     assert!(!named().contains("keep_blocks"), "neither is there");
 }
@@ -346,9 +276,7 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
     let files = directory.path().join("files");
     std::fs::create_dir(&files).unwrap();
     let program = stripped(directory.path(), &files.join("keeper.debug"));
-    let notes =
-        Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C").output().unwrap();
-    let notes = stdout(&notes);
+    let notes = tool(Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C"));
     let id = notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = Command::new("debuginfod");
@@ -364,15 +292,11 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
         peer.read_to_end(&mut answer).ok()?;
         answer.windows(7).take(20).any(|bytes| bytes == b" 200 OK").then_some(())
     };
-    let begin = Instant::now();
-    while has_it().is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(120), "the server does not find the file");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let running = Running::start(&[], &program);
+    until("the server finds the file", has_it);
+    let running = start(&[], &program);
     let url = format!("http://127.0.0.1:{port}");
     let cache = directory.path().join("cache");
     let variables = [("DEBUGINFOD_URLS", url.as_str()), ("DEBUGINFOD_CACHE_PATH", text(&cache))];
-    assert!(!running.heap(&[]).contains("keep_blocks"), "no server is asked unless it is named");
-    line(&running.heap_with(&variables, &[]), "keep_blocks at keeper.c:6");
+    assert!(!heap(&running, &[]).contains("keep_blocks"), "no server is asked unless it is named");
+    line(&heap_with(&running, &variables, &[]), "keep_blocks at keeper.c:5");
 }

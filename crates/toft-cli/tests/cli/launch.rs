@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,16 +27,6 @@ fn state(pid: i32) -> char {
     text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
 }
 
-/// Waits until the condition holds, or fails.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(300), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn exit_status_and_streams_are_the_programs() {
     let mut child = toft()
@@ -48,8 +37,7 @@ fn exit_status_and_streams_are_the_programs() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(37));
+    let output = ends_with(37, child.wait_with_output().unwrap());
     assert_eq!((stdout(&output), stderr(&output)), ("through".into(), "to-stderr\n".into()));
 }
 
@@ -71,16 +59,10 @@ fn signals_are_passed_on() {
         );
         let mut command = toft();
         command.args(["run", "--", "sh", "-c", &script]).stdout(Stdio::piped());
-        let signal = name_to_signal(name);
-        // SAFETY: one call that is allowed after a fork. A shell cannot trap what is ignored when
-        // it starts, as interrupts are in a background job.
-        unsafe {
-            command.pre_exec(move || {
-                libc::signal(signal as i32, libc::SIG_DFL);
-                Ok(())
-            });
-        }
-        let mut child = command.spawn().unwrap();
+        let signal: Signal = format!("SIG{name}").parse().unwrap();
+        // A shell cannot trap what is ignored when it starts, as interrupts are in a background
+        // job.
+        let mut child = with_signal(&mut command, signal, false).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         send(&child, signal);
@@ -89,8 +71,16 @@ fn signals_are_passed_on() {
     }
 }
 
-fn name_to_signal(name: &str) -> Signal {
-    format!("SIG{name}").parse().unwrap()
+/// Starts a command with a signal's default action, or with the signal ignored.
+fn with_signal(command: &mut Command, signal: Signal, ignored: bool) -> &mut Command {
+    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: signal is async-signal-safe and installs no handler.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal as i32, action);
+            Ok(())
+        })
+    }
 }
 
 #[test]
@@ -105,7 +95,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let program: i32 = lines.next().unwrap().unwrap().parse().unwrap();
     let launcher = child.id().cast_signed();
-    until("both stop", || state(program) == 'T' && state(launcher) == 'T');
+    until("both stop", || (state(program) == 'T' && state(launcher) == 'T').then_some(()));
     send(&child, Signal::SIGCONT);
     assert_eq!(lines.next().unwrap().unwrap(), "on");
     drop(child.stdin.take());
@@ -113,20 +103,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
 }
 
 /// Ends with the number of interrupts it got within half a second or so.
-const COUNTER: &str = r#"
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
-static volatile sig_atomic_t count;
-static void got(int n) { (void)n; count++; }
-int main(void) {
-    struct timespec moment = {0, 1000000};
-    signal(SIGINT, got);
-    if (write(1, "ready\n", 6) != 6) return 99;
-    for (int i = 0; i < 600; i++) nanosleep(&moment, 0);
-    return count;
-}
-"#;
+const COUNTER: &str = include_str!("programs/launch-counter.c");
 
 /// How often Ctrl-C is pressed.
 const PRESSED: i32 = 20;
@@ -135,50 +112,23 @@ const PRESSED: i32 = 20;
 /// it twice.
 #[test]
 fn interrupts_from_the_terminal_arrive_once() {
-    let (mut master, mut slave) = (0, 0);
-    // SAFETY: two integers to fill; no name, no settings.
-    let opened = unsafe {
-        libc::openpty(
-            &mut master,
-            &mut slave,
-            std::ptr::null_mut(),
-            std::ptr::null(),
-            std::ptr::null(),
-        )
-    };
-    assert_eq!(opened, 0);
-    // SAFETY: openpty just made both, and nothing else owns them.
-    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let directory = directory();
     let program = compile(directory.path(), "counter", COUNTER, &[]);
-    let mut command = toft();
-    command.args(["run", "--", text(&program)]);
-    command
-        .stdin(slave.try_clone().unwrap())
-        .stdout(slave.try_clone().unwrap())
-        .stderr(slave.try_clone().unwrap());
-    let terminal = slave.as_raw_fd();
-    // SAFETY: both calls are async-signal-safe and take integers.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::setsid() == -1 || libc::ioctl(terminal, libc::TIOCSCTTY, 0) == -1 {
-                return Err(std::io::Error::last_os_error());
-            }
-            Ok(())
-        });
-    }
-    let mut child = command.spawn().unwrap();
-    let mut terminal = fs::File::from(master);
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"ready\r\n") {
-        let mut byte = [0];
-        terminal.read_exact(&mut byte).unwrap();
-        seen.push(byte[0]);
+    let line = format!("exec {} run -- {}", env!("CARGO_BIN_EXE_toft"), text(&program));
+    // `script` makes a terminal, and ends as the command does.
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh");
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let mut screen = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains("ready") {
+        assert!(screen.read_line(&mut seen).unwrap() > 0, "{seen}");
     }
     // Twice the same signal at almost the same time may count as one, so a single one would show
     // nothing.
     for _ in 0..PRESSED {
-        terminal.write_all(b"\x03").unwrap();
+        keys.write_all(b"\x03").unwrap();
         std::thread::sleep(Duration::from_millis(10));
     }
     let arrived = child.wait().unwrap().code().unwrap();
@@ -190,14 +140,7 @@ fn signal_settings_of_the_caller_reach_the_program() {
     for (ignored, expected) in [(false, "0"), (true, "1")] {
         let mut command = toft();
         command.args(["run", "--", "grep", "Sig", "/proc/self/status"]);
-        // SAFETY: signal is async-signal-safe and installs no handler.
-        unsafe {
-            command.pre_exec(move || {
-                libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
-                Ok(())
-            });
-        }
-        let output = command.output().unwrap();
+        let output = with_signal(&mut command, Signal::SIGPIPE, ignored).output().unwrap();
         let text = stdout(&output);
         let mask = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();
@@ -212,14 +155,8 @@ fn signal_settings_of_the_caller_reach_the_program() {
 fn a_caller_that_ignores_its_children_still_gets_the_status() {
     let mut command = toft();
     command.args(["run", "--", "sh", "-c", "exit 6"]);
-    // SAFETY: signal is async-signal-safe and installs no handler.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-            Ok(())
-        });
-    }
-    assert_eq!(command.status().unwrap().code(), Some(6));
+    let status = with_signal(&mut command, Signal::SIGCHLD, true).status().unwrap();
+    assert_eq!(status.code(), Some(6));
 }
 
 #[test]
@@ -235,11 +172,11 @@ fn another_library_is_not_taken_for_ours() {
     let library = another_library(directory.path());
     let output = run(&["--library", &library], &["sh", "-c", "exit 4"]);
     assert_eq!(output.status.code(), Some(4), "without --strict the status is the program's");
-    let line = said(&output);
+    let line = message(&output);
     assert!(line.starts_with("toft: the library did not load into "), "{line}");
     assert!(line.ends_with(&format!("({library} is not Toft's library)")), "{line}");
-    assert_eq!(run(&["--library", &library, "--strict"], &["true"]).status.code(), Some(124));
-    assert_eq!(run(&["--library", "/no/such/library.so"], &["true"]).status.code(), Some(125));
+    ends_with(124, run(&["--library", &library, "--strict"], &["true"]));
+    ends_with(125, run(&["--library", "/no/such/library.so"], &["true"]));
 }
 
 /// Writes one byte behind its block, or none, and frees it.
@@ -272,8 +209,7 @@ fn the_secure_builds_are_carried_too() {
     // The default build says nothing.
     let output = run(&[], &[program, "one"]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
-    let unknown = run(&["--secure=much"], &["true"]);
-    assert_eq!(unknown.status.code(), Some(125));
+    let unknown = ends_with(125, run(&["--secure=much"], &["true"]));
     assert!(stderr(&unknown).contains("[possible values: full, light]"), "{}", stderr(&unknown));
     for other in ["--library=/lib.so", "--sample=512k", "--hints=/hints"] {
         let output = run(&["--secure", other], &["true"]);
@@ -283,7 +219,7 @@ fn the_secure_builds_are_carried_too() {
 }
 
 #[test]
-fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
+fn the_secure_build_verifies_at_exit_by_default() {
     const WRITES_AFTER: &str = "#include <stdlib.h>\n\
         int main(void) { char *volatile p = malloc(100); free(p); p[3] = 7; return 3; }";
     let directory = directory();
@@ -300,7 +236,7 @@ fn the_secure_build_verifies_at_exit_unless_told_otherwise() {
 }
 
 #[test]
-fn a_program_that_runs_on_without_the_library_is_told_in_time() {
+fn a_program_that_runs_on_without_the_library_is_named_in_time() {
     let directory = directory();
     let library = another_library(directory.path());
     let started = Instant::now();
@@ -348,8 +284,8 @@ fn the_environment_is_as_asked() {
         &["sh", "-c", "echo \"$A|$EMPTY|${EMPTY-unset}\""],
     );
     assert_eq!(stdout(&output), "b=c||\n");
-    assert_eq!(run(&["--env", "novalue"], &["true"]).status.code(), Some(125));
-    assert_eq!(run(&["--no-such-option"], &["true"]).status.code(), Some(125));
+    ends_with(125, run(&["--env", "novalue"], &["true"]));
+    ends_with(125, run(&["--no-such-option"], &["true"]));
 }
 
 #[test]
@@ -408,7 +344,7 @@ fn go_programs_that_call_c_run_in_every_scope() {
     for options in [&["--env=OTHER=kept"][..], &["--env=OTHER=kept", "--children"]] {
         let output = run(options, &[text(&program)]);
         assert_eq!(stdout(&output), expected, "{}", stderr(&output));
-        assert!(said(&output).contains("is a Go program"), "{}", stderr(&output));
+        assert!(message(&output).contains("is a Go program"), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0));
     }
 }
@@ -439,7 +375,7 @@ fn the_report_descriptor_is_out_of_the_way() {
     assert!(new.len() <= 1 && new.iter().all(|fd| **fd >= 198), "{new:?}");
     // With few descriptors allowed, it is lower and works all the same.
     let script = format!("ulimit -n 32; exec {} run --strict true", env!("CARGO_BIN_EXE_toft"));
-    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    tool(Command::new("sh").args(["-c", &script]));
 }
 
 #[test]
@@ -468,14 +404,10 @@ fn a_program_started_after_the_end_is_not_harmed() {
     let status = directory.path().join("status");
     let script =
         format!("(sleep 0.5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :", status.display());
-    assert!(
-        toft().args(["run", "--children", "--", "sh", "-c", &script]).status().unwrap().success()
-    );
+    succeeds(&["run", "--children", "--", "sh", "-c", &script]);
     assert!(!status.exists());
-    until("the late program", || {
-        fs::read_to_string(&status).is_ok_and(|text| text.ends_with('\n'))
-    });
-    assert_eq!(fs::read_to_string(&status).unwrap(), "0\n");
+    let written = || fs::read_to_string(&status).ok().filter(|text| text.ends_with('\n'));
+    assert_eq!(until("the late program", written), "0\n");
 }
 
 #[test]
@@ -489,13 +421,13 @@ fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
         assert_eq!(stdout(&output), "100000\n", "{}", stderr(&output));
         let stats: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-        let said = stderr(&output).contains("--python shows each object");
-        (stats["heap"]["allocations"].as_u64().unwrap_or_else(|| panic!("{stats}")), said)
+        let advised = stderr(&output).contains("--python shows each object");
+        (stats["heap"]["allocations"].as_u64().unwrap_or_else(|| panic!("{stats}")), advised)
     };
-    let (pooled, said) = blocks(&[]);
-    assert!(pooled < 50_000 && said, "{pooled}");
-    let (each, said) = blocks(&["--python"]);
-    assert!(each > 100_000 && !said, "{each}");
-    let (each, said) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
-    assert!(each > 100_000 && !said, "{each}");
+    let (pooled, advised) = blocks(&[]);
+    assert!(pooled < 50_000 && advised, "{pooled}");
+    let (each, advised) = blocks(&["--python"]);
+    assert!(each > 100_000 && !advised, "{each}");
+    let (each, advised) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
+    assert!(each > 100_000 && !advised, "{each}");
 }

@@ -3,43 +3,12 @@
 
 use std::path::Path;
 
-use crate::common::{compile, directory, run, stderr, stdout, text, toft};
+use crate::common::*;
 use serde_json::Value;
 
 /// Lost: 10 x 100 in `lose`, 1 x 50000 in `lose_more`, 1 x 300000 in `lose_much`. Kept: 7 x 200 in
 /// a list, and what the C library keeps for stdout. `TWIN` frees all of it.
-const LEAKY: &str = r#"#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-struct node { struct node *next; char text[184]; };
-static struct node *list;
-static void *table[12];
-__attribute__((noinline)) static void *lose(void) { return malloc(100); }
-__attribute__((noinline)) static void *lose_more(void) { return malloc(50000); }
-__attribute__((noinline)) static void *lose_much(void) { return malloc(300000); }
-__attribute__((noinline)) static void *keep(void) { return malloc(sizeof(struct node)); }
-__attribute__((noinline)) static void all(void) {
-    for (int i = 0; i < 10; i++) table[i] = lose();
-    table[10] = lose_more();
-    table[11] = lose_much();
-    for (int i = 0; i < 7; i++) { struct node *n = keep(); n->next = list; list = n; }
-    for (int i = 0; i < 12; i++) {
-#ifdef TWIN
-        free(table[i]);
-#endif
-        table[i] = NULL;
-    }
-}
-/* What calls have left on the stack. */
-__attribute__((noinline)) static void wipe(void) { volatile char room[65536]; memset((void *)room, 0, sizeof room); }
-int main(int argc, char **argv) {
-    (void)argv;
-    printf("begins\n");
-    all();
-    wipe();
-    return argc > 1 ? 7 : 0;
-}
-"#;
+const LEAKY: &str = include_str!("programs/leaks-leaky.c");
 
 fn build(directory: &Path, name: &str, flags: &[&str]) -> String {
     let flags: Vec<&str> = ["-fno-builtin"].iter().chain(flags).copied().collect();
@@ -63,8 +32,7 @@ fn last_json(text: &str) -> Value {
 fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks", "--json"], &[&program]);
-    assert_eq!(output.status.code(), Some(123), "{}", stderr(&output));
+    let output = ends_with(123, run(&["--leaks", "--json"], &[&program]));
     let report = last_json(&stderr(&output));
     // The usable bytes of 300000, 50000 and 100.
     let found = sites(&report);
@@ -91,8 +59,7 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
 fn the_twin_has_none_and_ends_with_zero() {
     let directory = directory();
     let program = build(directory.path(), "clean", &["-DTWIN"]);
-    let output = run(&["--leaks"], &[&program]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, run(&["--leaks"], &[&program]));
     assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
 }
 
@@ -100,19 +67,17 @@ fn the_twin_has_none_and_ends_with_zero() {
 fn a_program_s_own_failure_comes_first() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks"], &[&program, "fail"]);
-    assert_eq!(output.status.code(), Some(7));
+    let output = ends_with(7, run(&["--leaks"], &[&program, "fail"]));
     assert!(stderr(&output).contains("leaked in 12 blocks"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_program_that_leaves_without_a_report_is_told() {
+fn a_program_that_exits_without_a_report_is_named() {
     let source =
         "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { malloc(9); _exit(0); }\n";
     let directory = directory();
     let program = compile(directory.path(), "quick", source, &["-fno-builtin"]);
-    let output = run(&["--leaks"], &[text(&program)]);
-    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    let output = ends_with(124, run(&["--leaks"], &[text(&program)]));
     assert!(stderr(&output).contains("no report of leaks"), "{}", stderr(&output));
 }
 
@@ -120,8 +85,8 @@ fn a_program_that_leaves_without_a_report_is_told() {
 fn all_that_was_not_freed_is_what_a_recording_says() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let output = run(&["--leaks", "--json", "--env", "TOFT_LEAKS=all"], &[&program]);
-    assert_eq!(output.status.code(), Some(123), "{}", stderr(&output));
+    let output =
+        ends_with(123, run(&["--leaks", "--json", "--env", "TOFT_LEAKS=all"], &[&program]));
     let report = last_json(&stderr(&output));
     let keep = sites(&report).into_iter().find(|(name, ..)| name == "keep").unwrap();
     assert_eq!(keep.2, 7);
@@ -136,10 +101,8 @@ fn all_that_was_not_freed_is_what_a_recording_says() {
     };
     let recorded = |program: &str| {
         let trace = directory.path().join("trace");
-        let output = toft().args(["record", "-o", text(&trace), "--", program]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let shown = toft().args(["trace", "--json", text(&trace)]).output().unwrap();
-        let summary: Value = serde_json::from_str(&stdout(&shown)).unwrap();
+        succeeds(&["record", "-o", text(&trace), "--", program]);
+        let summary = object(&["trace", "--json", text(&trace)]);
         [summary["left_blocks"].as_u64().unwrap(), summary["left_bytes"].as_u64().unwrap()]
     };
     // The twin keeps its list as well.
@@ -160,35 +123,19 @@ fn all_that_was_not_freed_is_what_a_recording_says() {
 fn without_the_command_the_library_writes_lines_that_can_be_explained() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    // The library that the command carries, without the command beside it.
-    let path = run(&[], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let library = stdout(&path).trim().to_owned();
-    if library.is_empty() {
-        // It leaves the environment of children as it was.
-        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-        return preloaded(stdout(&shown).trim(), &program);
-    }
-    preloaded(&library, &program);
-}
-
-fn preloaded(library: &str, program: &str) {
-    assert!(!library.is_empty());
-    let mut command = std::process::Command::new(program);
+    let mut command = std::process::Command::new(&program);
     // Nothing of the caller's settings.
     command.env_clear();
-    let output = command.env("LD_PRELOAD", library).env("TOFT_LEAKS", "1").output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let said = stderr(&output);
+    let output =
+        ends_with(0, command.env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1").output().unwrap());
+    let report = stderr(&output);
     assert!(
-        said.starts_with("toft: leaks: ") && said.contains(" in 12 blocks, of 3 call sites"),
-        "{said}"
+        report.starts_with("toft: leaks: ") && report.contains(" in 12 blocks, of 3 call sites"),
+        "{report}"
     );
-    let directory = directory();
     let file = directory.path().join("report");
-    std::fs::write(&file, &said).unwrap();
-    let page = toft().args(["explain", text(&file)]).output().unwrap();
-    assert_eq!(page.status.code(), Some(0), "{}", stderr(&page));
-    let page = stdout(&page);
+    std::fs::write(&file, &report).unwrap();
+    let page = stdout(&succeeds(&["explain", text(&file)]));
     assert!(page.contains("1120 bytes in 10 blocks, from lose at leaky.c:7"), "{page}");
 }
 

@@ -3,25 +3,15 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::common::*;
 
 /// A Rust program with this global allocator.
 fn rust(directory: &Path, name: &str, allocator: &str, flags: &[&str]) -> PathBuf {
-    let source = directory.join(format!("{name}.rs"));
     let body = "fn main() { let v: Vec<u32> = (0..1000).collect(); println!(\"{}\", v.len()); }";
-    std::fs::write(&source, format!("{allocator}\n{body}\n")).unwrap();
-    let program = directory.join(name);
-    let output = Command::new("rustc")
-        .args(["--edition=2021", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .args(flags)
-        .output()
-        .expect("the tests need rustc");
-    assert!(output.status.success(), "{}", stderr(&output));
-    program
+    let source = format!("{allocator}\n{body}\n");
+    let source = file(directory, &format!("{name}.rs"), source.as_bytes(), 0o644);
+    build(&source, name, &[&["rustc", "--edition=2021"], flags].concat())
 }
 
 /// Hands out what a mapping has, as an allocator that is linked in does.
@@ -74,8 +64,7 @@ fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
         assert!(!page.contains("no leaks"), "{options:?}: {page}");
     }
     // Without them it is a warning.
-    let output = run(&[], &[program]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ends_with(0, run(&[], &[program]));
     let page = stderr(&output);
     assert!(page.contains(&format!("toft: {file} brings its own malloc (")), "{page}");
     assert!(!page.contains("were not checked"), "{page}");
@@ -161,7 +150,7 @@ fn a_stripped_program_is_known_by_what_its_allocator_says() {
 
 /// A browser's wrapper: the shell script ends as the binary, which brings its own malloc.
 #[test]
-fn a_script_that_ends_as_such_a_program_is_told_and_gets_no_all_clear() {
+fn a_script_that_ends_as_such_a_program_gets_no_all_clear() {
     let directory = directory();
     let source = "void *mi_malloc(unsigned long n) { return (void *)n; }\n\
         void mi_free(void *p) { (void)p; }\nint main(void) { return 0; }";
@@ -176,7 +165,7 @@ fn a_script_that_ends_as_such_a_program_is_told_and_gets_no_all_clear() {
 
 /// The real one; it is not started.
 #[test]
-fn the_browser_is_told_through_its_wrapper() {
+fn the_browser_is_named_through_its_wrapper() {
     let output = run(&["--dry-run"], &["chromium"]);
     let page = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{page}");
@@ -189,7 +178,7 @@ fn the_browser_is_told_through_its_wrapper() {
 /// A virtual machine's heap is no malloc: the answer is about what came from malloc, and says of
 /// how much it is not.
 #[test]
-fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_looked_at() {
+fn memory_that_was_not_scanned_for_leaks_is_reported() {
     let directory = directory();
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n\
         int main(int n, char **v) { (void)v; size_t bytes = (n > 1 ? 200 : 1) << 20;\n\
@@ -203,9 +192,8 @@ fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_look
     assert!(page.starts_with("toft: no leaks"), "{page}");
     assert!(page.contains("MiB of other anonymous memory were not scanned"), "{page}");
     // That is no proof.
-    let output = run(&["--leaks", "--strict"], &[text(&program), "much"]);
-    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
-    let line = said(&output);
+    let output = ends_with(124, run(&["--leaks", "--strict"], &[text(&program), "much"]));
+    let line = message(&output);
     assert!(
         line.ends_with("MiB of anonymous memory are not Toft's and were not scanned"),
         "{line}"
@@ -231,7 +219,7 @@ fn a_block_that_another_namespaces_libc_frees_is_explained() {
     let page = stderr(&output);
     assert!(ends.contains(&output.status.signal()), "{page}");
     assert!(page.contains(" calls dlmopen: if free() ended it"), "{page}");
-    // A program that aborts, and has no second C library, is not told anything.
+    // A program that aborts, and has no second C library, gets no message.
     let source = "#include <stdlib.h>\nint main(void) { abort(); }";
     let output = run(&[], &[text(&compile(directory.path(), "aborts", source, &[]))]);
     assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(6), ""));
@@ -240,7 +228,7 @@ fn a_block_that_another_namespaces_libc_frees_is_explained() {
 /// With TOFT_DEEPBIND=0 a library that is opened with RTLD_DEEPBIND frees by libc what libc's
 /// `strdup` has from Toft.
 #[test]
-fn a_block_that_a_deeply_bound_library_frees_is_explained_where_toft_is_told_to_leave_it() {
+fn a_block_that_a_deeply_bound_library_frees_is_explained_if_toft_leaves_it() {
     let directory = directory();
     let library = "#include <stdlib.h>\n#include <string.h>\n\
         void own(void) { free(strdup(\"a string of some length\")); }";

@@ -11,36 +11,14 @@ use crate::common::*;
 use serde_json::Value;
 
 /// Keeps 1000 blocks, raises a signal, gives half of them back, and ends with status 7.
-const HOLDER: &str = r#"
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static void *kept[1000], *volatile other;
-__attribute__((noinline)) void fill(void) { for (int i = 0; i < 1000; i++) kept[i] = malloc(100000); }
-__attribute__((noinline)) void childs(void) { other = malloc(77777); }
-int main(int argc, char **argv) {
-    const char *how = argc > 1 ? argv[1] : "";
-    fill();
-    if (strstr(how, "signal")) raise(SIGUSR2);
-    for (int i = 0; i < 500; i++) free(kept[i]);
-    if (strstr(how, "fork") && !fork()) { childs(); exit(0); }
-    while (wait(NULL) > 0) {}
-    if (strstr(how, "leave")) _exit(0);
-    return strstr(how, "well") ? 0 : 7;
-}
-"#;
+const HOLDER: &str = include_str!("programs/profile-holder.c");
 
 fn holder(directory: &Path) -> PathBuf {
     compile(directory, "holder", HOLDER, &["-fno-builtin"])
 }
 
 fn profile(path: &Path) -> Value {
-    let output = toft().args(["report", "--json"]).arg(path).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    object(&["report", "--json", text(path)])
 }
 
 /// Objects of a function's rows.
@@ -64,7 +42,7 @@ fn at_exit_the_profile_is_written_in_the_form_of_its_name() {
     fs::write(&file, "an old one").unwrap();
     let output = profiled(&[], &file, &[text(&program)]);
     assert_eq!(output.status.code(), Some(7), "the program's own status");
-    assert!(said(&output).contains("next: toft report"), "{}", stderr(&output));
+    assert!(message(&output).contains("next: toft report"), "{}", stderr(&output));
     let at_exit = profile(&file);
     assert_eq!((objects_of(&at_exit, "fill"), at_exit["source"].as_str()), (500, Some("exit")));
     assert_eq!(
@@ -81,7 +59,7 @@ fn at_exit_the_profile_is_written_in_the_form_of_its_name() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_or_after() {
+fn a_profile_that_cannot_be_written_is_reported_before_or_after() {
     let directory = directory();
     let program = holder(directory.path());
     for (name, why) in [
@@ -90,13 +68,12 @@ fn what_cannot_be_written_is_told_before_or_after() {
     ] {
         let output = profiled(&[], &directory.path().join(name), &[text(&program)]);
         assert_eq!(output.status.code(), Some(125), "{name}");
-        assert!(said(&output).contains(why), "{}", stderr(&output));
+        assert!(message(&output).contains(why), "{}", stderr(&output));
     }
     let file = directory.path().join("heap.toft");
-    let output = profiled(&[], &file, &[text(&program), "leave"]);
-    assert_eq!(output.status.code(), Some(124));
-    assert!(said(&output).contains("no profile: the program was killed, or called _exit"));
-    // Without the option nothing is written, and nothing is said.
+    let output = ends_with(124, profiled(&[], &file, &[text(&program), "leave"]));
+    assert!(message(&output).contains("no profile: the program was killed, or called _exit"));
+    // Without the option nothing is written, and nothing is printed.
     assert_clean(&run(&[], &[text(&program), "well"]));
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -121,8 +98,7 @@ fn a_signal_and_growth_write_numbered_ones() {
 
     // 100 MB are five times 20 MiB, less what fits in no more.
     let grown = directory.path().join("grown.toft");
-    let output = profiled(&["--env", "TOFT_PROFILE_AT=growth:20m"], &grown, &[text(&program)]);
-    assert_eq!(output.status.code(), Some(7));
+    ends_with(7, profiled(&["--env", "TOFT_PROFILE_AT=growth:20m"], &grown, &[text(&program)]));
     let count = |number| {
         let path = directory.path().join(format!("grown.toft.{number}"));
         path.exists()
@@ -136,12 +112,8 @@ fn a_signal_and_growth_write_numbered_ones() {
     let killed = profiled(&[], &file, &[text(&program), "signal"]);
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
     // A signal that no process can handle is reported.
-    let told = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
-    assert!(
-        stderr(&told).contains("TOFT_PROFILE_AT: the kernel does not allow"),
-        "{}",
-        stderr(&told)
-    );
+    let refused_signal = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
+    assert_contains(&stderr(&refused_signal), &["TOFT_PROFILE_AT: the kernel does not allow"]);
 }
 
 #[test]
@@ -168,13 +140,12 @@ fn children_write_files_of_their_own() {
     profiled(&["--children"], &many, &["sh", "-c", &words]);
     assert_eq!(others("many.toft").len(), 2);
 
-    // Where the name has a place for the number it is there and nowhere else, and what is said to
-    // be written is there.
+    // With %p in the name each process writes one file, and the message names the right one.
     for options in [&[][..], &["--children"]] {
         let output = profiled(options, &directory.path().join("of-%p.toft"), &[text(&program)]);
-        let said = said(&output);
+        let line = message(&output);
         let name =
-            said.split_once("toft: wrote ").and_then(|(_, rest)| rest.split_once("; next: "));
+            line.split_once("toft: wrote ").and_then(|(_, rest)| rest.split_once("; next: "));
         let written = name.unwrap_or_else(|| panic!("{}", stderr(&output))).0;
         assert_eq!(objects_of(&profile(Path::new(written)), "fill"), 500);
         let number = written.rsplit_once("/of-").unwrap().1.trim_end_matches(".toft");
@@ -186,140 +157,19 @@ fn children_write_files_of_their_own() {
 /// what `malloc_usable_size` says of them; and how many there ever were, and their bytes. A block
 /// that `realloc` has moved is another one; one that has grown in place is the same, with more
 /// bytes.
-const TALLY: &str = r#"
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#define PLACES (1u << 24)
-static uintptr_t *table;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char early[1 << 16];
-static size_t early_used;
-static void *(*next_malloc)(size_t), *(*next_realloc)(void *, size_t), *(*next_memalign)(size_t, size_t);
-static void (*next_free)(void *);
-static size_t (*next_usable)(void *);
-static int starting;
-static size_t ever_blocks, ever_bytes;
-static int is_early(void *p) { return (char *)p >= early && (char *)p < early + sizeof early; }
-static int start(void) {
-    if (next_free) return 1;
-    if (starting) return 0;
-    starting = 1;
-    table = mmap(0, PLACES * sizeof *table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    next_malloc = dlsym(RTLD_NEXT, "malloc"); next_realloc = dlsym(RTLD_NEXT, "realloc");
-    next_memalign = dlsym(RTLD_NEXT, "memalign"); next_usable = dlsym(RTLD_NEXT, "malloc_usable_size");
-    next_free = dlsym(RTLD_NEXT, "free");
-    return 1;
-}
-static unsigned place(uintptr_t p) { return (p * 0x9e3779b97f4a7c15u) >> 40; }
-static void *had(void *p, size_t before) {
-    if (!p) return p;
-    size_t bytes = next_usable(p);
-    pthread_mutex_lock(&lock);
-    if (before == 0) ever_blocks++;
-    if (bytes > before) ever_bytes += bytes - before;
-    unsigned i = place((uintptr_t)p);
-    while (table[i] > 1) i = (i + 1) % PLACES;
-    table[i] = (uintptr_t)p;
-    pthread_mutex_unlock(&lock);
-    return p;
-}
-static void gone(void *p) {
-    pthread_mutex_lock(&lock);
-    for (unsigned i = place((uintptr_t)p); table[i]; i = (i + 1) % PLACES)
-        if (table[i] == (uintptr_t)p) { table[i] = 1; break; }
-    pthread_mutex_unlock(&lock);
-}
-void *malloc(size_t n) {
-    if (start()) return had(next_malloc(n), 0);
-    void *p = early + early_used;
-    early_used += (n + 31) / 16 * 16;
-    return p;
-}
-void *calloc(size_t a, size_t b) {
-    size_t n;
-    if (__builtin_mul_overflow(a, b, &n)) { errno = ENOMEM; return NULL; }
-    void *p = malloc(n);
-    return p ? memset(p, 0, n) : p;
-}
-void free(void *p) {
-    if (!p || is_early(p) || !start()) return;
-    gone(p);
-    int e = errno;
-    next_free(p);
-    errno = e;
-}
-void *realloc(void *p, size_t n) {
-    if (!p) return malloc(n);
-    if (is_early(p)) return memcpy(malloc(n), p, n);
-    start();
-    size_t before = next_usable(p);
-    gone(p);
-    void *q = next_realloc(p, n);
-    if (!q && n) had(p, before);
-    return had(q, q == p ? before : 0);
-}
-void *reallocarray(void *p, size_t a, size_t b) {
-    size_t n;
-    if (__builtin_mul_overflow(a, b, &n)) { errno = ENOMEM; return NULL; }
-    return realloc(p, n);
-}
-void *memalign(size_t a, size_t n) { start(); return had(next_memalign(a, n), 0); }
-void *aligned_alloc(size_t a, size_t n) { return memalign(a, n); }
-void *valloc(size_t n) { return memalign(4096, n); }
-int posix_memalign(void **out, size_t a, size_t n) {
-    void *p = memalign(a, n);
-    if (!p) return ENOMEM;
-    *out = p;
-    return 0;
-}
-void *_Znwm(size_t n) { return malloc(n ? n : 1); }
-void *_Znam(size_t n) { return malloc(n ? n : 1); }
-void _ZdlPv(void *p) { free(p); }
-void _ZdaPv(void *p) { free(p); }
-void _ZdlPvm(void *p, size_t n) { (void)n; free(p); }
-void _ZdaPvm(void *p, size_t n) { (void)n; free(p); }
-__attribute__((destructor)) static void ended(void) {
-    if (!start()) return;
-    size_t bytes = 0, blocks = 0;
-    for (unsigned i = 0; i < PLACES; i++)
-        if (table[i] > 1) { bytes += next_usable((void *)table[i]); blocks++; }
-    char line[300];
-    snprintf(line, sizeof line, "%s.%d", getenv("TALLY"), getpid());
-    int file = open(line, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int n = snprintf(line, sizeof line, "%zu %zu %zu %zu", bytes, blocks, ever_bytes, ever_blocks);
-    if (write(file, line, n) != n) _exit(99);
-    close(file);
-}
-"#;
+const TALLY: &str = include_str!("programs/profile-tally.c");
 
 /// What a run of it left, by process: what was counted, and what the profile says: bytes and blocks
 /// that live, and bytes and blocks that there ever were.
 fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [[u64; 4]; 2]> {
     let tally =
         compile(directory, "tally.so", TALLY, &["-shared", "-fPIC", "-O2", "-fno-builtin", "-ldl"]);
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let library = stdout(&shown).trim().to_owned();
     let mut command = Command::new(program);
-    command
-        .args(words)
-        .current_dir(directory)
-        .env("PYTHONMALLOC", "malloc")
-        .env("PYTHONHASHSEED", "0");
-    command.env("LD_PRELOAD", format!("{}:{library}", text(&tally)));
+    command.args(words).current_dir(directory);
+    command.env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0");
+    command.env("LD_PRELOAD", format!("{}:{}", text(&tally), library().display()));
     command.env("TALLY", directory.join("tally")).env("TOFT_PROFILE", directory.join("heap.%p"));
-    let output =
-        command.output().unwrap_or_else(|error| panic!("the tests need {program}: {error}"));
-    assert!(output.status.success(), "{program}: {}", stderr(&output));
+    tool(&mut command);
     let mut runs = HashMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

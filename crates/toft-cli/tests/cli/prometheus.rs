@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::common::*;
 use serde_json::Value;
@@ -77,38 +76,14 @@ fn asked(port: u16, path: &str) -> Option<Value> {
     serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
 }
 
-#[track_caller]
-fn soon<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(answer) = question() {
-            return answer;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(180), "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-const TARGET: &str = r#"
-#include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *volatile kept;
-__attribute__((noinline)) void keep_blocks(void) { for (int i = 0; i < 1000; i++) kept = malloc(1000); }
-int main(void) { keep_blocks(); write(1, "ready\n", 6); pause(); }
-"#;
+const PROGRAM: &str = include_str!("programs/prometheus.c");
 
 #[test]
 fn prometheus_scrapes_queries_and_alerts() {
     let place = directory();
     let name = format!("scraped-{}", std::process::id());
-    let program = compile(place.path(), &name, TARGET, &[]);
-    let mut child = Command::new(program);
-    let child = child.env("LD_PRELOAD", library()).stdout(Stdio::piped()).spawn();
-    let mut target = Running(child.unwrap());
-    let mut line = String::new();
-    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let program = compile(place.path(), &name, PROGRAM, &[]);
+    let target = Target::start(&program);
 
     let mut metrics = toft();
     metrics.args(["metrics", "--name", &name, "--listen", "127.0.0.1:0"]);
@@ -134,19 +109,19 @@ fn prometheus_scrapes_queries_and_alerts() {
     let _server = Running(server.expect("the tests need prometheus"));
 
     let query = "/api/v1/query?query=toft_site_live_blocks%7Bsite%3D~%22keep_blocks.*%22%7D";
-    let found = soon("no figure is scraped", || {
+    let found = until("figures are scraped", || {
         let answer = asked(port, query)?;
         let results = answer["data"]["result"].as_array()?.clone();
         (!results.is_empty()).then_some(results)
     });
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["value"][1], "1000", "{found:?}");
-    assert_eq!(found[0]["metric"]["pid"], target.0.id().to_string());
+    assert_eq!(found[0]["metric"]["pid"], target.pid);
     let alerts = || {
         let answer = asked(port, "/api/v1/alerts")?;
         Some(answer["data"]["alerts"].as_array()?.len())
     };
-    assert_eq!(soon("no answer about alerts", alerts), 0);
+    assert_eq!(until("an answer about alerts", alerts), 0);
     drop(target);
-    soon("the alert does not fire", || alerts().filter(|&count| count == 1));
+    until("the alert fires", || alerts().filter(|&count| count == 1));
 }

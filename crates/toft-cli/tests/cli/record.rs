@@ -12,68 +12,14 @@ use toft_bench::heap::Probe;
 use toft_bench::params::Params;
 use toft_bench::workloads::{On, trace};
 
-const PLAIN: &str = r#"
-#include <stdlib.h>
-int main(void) {
-    void *kept[100];
-    for (int i = 0; i < 100; i++) kept[i] = i % 2 ? malloc(1000 + i) : calloc(1, 2000);
-    for (int i = 0; i < 50; i++) kept[i] = realloc(kept[i], 5000);
-    for (int i = 0; i < 90; i++) free(kept[i]);
-    free(0);
-    void *aligned;
-    return posix_memalign(&aligned, 4096, 3) || malloc(-1ul >> 1);
-}"#;
+const PLAIN: &str = include_str!("programs/record-plain.c");
 
-const HANDS: &str = r#"
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-enum { COUNT = 20000, SLOTS = 64 };
-static _Atomic(char *) ring[SLOTS];
-static void *make(void *unused) {
-    for (int i = 0; i < COUNT; i++) {
-        char *block = malloc(1 + i % 700), *none = 0;
-        while (!atomic_compare_exchange_weak(&ring[i % SLOTS], &none, block)) { none = 0; sched_yield(); }
-    }
-    return unused;
-}
-static void *take(void *unused) {
-    for (int i = 0; i < COUNT; i++) {
-        char *block;
-        while (!(block = atomic_exchange(&ring[i % SLOTS], 0))) sched_yield();
-        free(i % 3 ? block : realloc(block, 900));
-    }
-    return unused;
-}
-int main(void) {
-    for (int round = 0; round < 2; round++) {
-        pthread_t a, b;
-        pthread_create(&a, 0, make, 0);
-        pthread_create(&b, 0, take, 0);
-        pthread_join(a, 0);
-        pthread_join(b, 0);
-    }
-    return 0;
-}"#;
+const HANDS: &str = include_str!("programs/record-hands.c");
 
-const FORKS: &str = r#"
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-int main(void) {
-    void *inherited = malloc(3000);
-    int child = fork();
-    if (child == 0) { free(inherited); for (int i = 0; i < 7; i++) malloc(4321); _exit(0); }
-    waitpid(child, 0, 0);
-    free(inherited);
-    return 0;
-}"#;
+const FORKS: &str = include_str!("programs/record-forks.c");
 
 fn summary(file: &Path) -> Value {
-    let output = toft().args(["trace", "--json", text(file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    object(&["trace", "--json", text(file)])
 }
 
 #[track_caller]
@@ -185,17 +131,12 @@ fn a_trace_is_shown_on_one_screen_and_replaces_only_a_trace() {
     assert_eq!(page.lines().filter(|line| line.contains("plain+0x")).count(), 1, "{page}");
 
     fs::write(&file, &fs::read(&file).unwrap()[..300]).unwrap();
-    let output = toft().args(["trace", text(&file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(said(&output).contains("cut off"));
+    let output = succeeds(&["trace", text(&file)]);
+    assert!(message(&output).contains("cut off"));
 
     fs::write(&file, "a letter").unwrap();
-    let output = toft().args(["trace", text(&file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(said(&output).contains("not a trace"));
-    let output = toft().args(["record", "-o", text(&file), "--", "true"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(said(&output).contains("not replaced"));
+    assert!(refused(&["trace", text(&file)]).contains("not a trace"));
+    assert!(refused(&["record", "-o", text(&file), "--", "true"]).contains("not replaced"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "a letter");
 }
 
@@ -206,48 +147,16 @@ fn children_are_recorded_when_that_is_asked_for() {
         let file = directory.path().join(format!("{more}.trace"));
         let mut command = toft();
         command.arg("record").args(options).args(["-o", text(&file), "--"]);
-        let output = command.args(["bash", "-c", "perl -e 1; exit 3"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        ends_with(3, command.args(["bash", "-c", "perl -e 1; exit 3"]).output().unwrap());
         let files = fs::read_dir(directory.path()).unwrap();
         let mine = |path: &Path| text(path).contains(&format!("{more}.trace."));
         assert_eq!(files.filter(|entry| mine(&entry.as_ref().unwrap().path())).count() > 0, more);
     }
-    let output = toft().args(["record", "--", "/nowhere/at-all"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(127));
+    toft_ends_with(127, &["record", "--", "/nowhere/at-all"]);
 }
 
 /// Ends after 10 allocations: by what is named, in a program that has written nothing yet.
-const ENDS: &str = r#"
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-extern char **environ;
-static void late(void) { malloc(77); }
-int main(int count, char **words) {
-    char *none[] = {"true", 0};
-    const char *how = words[1], *path = "/bin/true";
-    for (int i = 0; i < 10; i++) malloc(100 + i);
-    if (!strcmp(how, "_exit")) _exit(0);
-    if (!strcmp(how, "_Exit")) _Exit(0);
-    if (!strcmp(how, "exit")) exit(0);
-    if (!strcmp(how, "quick_exit")) { at_quick_exit(late); quick_exit(0); }
-    if (!strcmp(how, "execve")) execve(path, none, environ);
-    if (!strcmp(how, "execv")) execv(path, none);
-    if (!strcmp(how, "execvp")) execvp("true", none);
-    if (!strcmp(how, "execvpe")) execvpe("true", none, environ);
-    if (!strcmp(how, "fexecve")) fexecve(open(path, O_RDONLY), none, environ);
-    if (!strcmp(how, "execveat")) execveat(AT_FDCWD, path, none, environ, 0);
-    char *many[] = {"/bin/sh", "-c", "test $# = 9", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-    #define MANY many[0], many[1], many[2], many[3], many[4], many[5], many[6], many[7], many[8], \
-        many[9], many[10], many[11], many[12], (char *)0
-    if (!strcmp(how, "execl")) execl("/bin/sh", MANY);
-    if (!strcmp(how, "execlp")) execlp("sh", MANY);
-    char *own[] = {"GIVEN=7", 0};
-    if (!strcmp(how, "execle")) execle("/bin/sh", "sh", "-c", "test $GIVEN = 7", (char *)0, own);
-    return 9;
-}"#;
+const ENDS: &str = include_str!("programs/record-ends.c");
 
 /// A list of arguments arrives whole, and what was gathered is in the file.
 #[test]
@@ -298,13 +207,8 @@ int main() {
 #[test]
 fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
     let directory = directory();
-    let source = directory.path().join("names.cc");
-    fs::write(&source, NAMES).unwrap();
-    let program = directory.path().join("names");
-    let words = ["-std=c++17", "-O0", "-g", "-o"];
-    let made = std::process::Command::new("g++").args(words).arg(&program).arg(&source).output();
-    let made = made.expect("the tests need g++");
-    assert!(made.status.success(), "{}", stderr(&made));
+    let source = file(directory.path(), "names.cc", NAMES.as_bytes(), 0o644);
+    let program = build(&source, "names", &["g++", "-std=c++17", "-O0", "-g"]);
     let file = directory.path().join("names.trace");
     let all = record(&file, &program);
     // The C++ library has one block for the time when memory is out, and an exception is another.
@@ -314,8 +218,7 @@ fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
     assert_eq!((&all["aligned"], &all["unknown_frees"]), (&7.into(), &0.into()), "{all}");
     assert_eq!(all["stray_events"], 0);
     // Each call site is the program's, and not one inside of the C++ library.
-    let output = toft().args(["trace", "--json", "--sites", "40", text(&file)]).output().unwrap();
-    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let all = object(&["trace", "--json", "--sites", "40", text(&file)]);
     let own = all["top_sites"]
         .as_array()
         .unwrap()
@@ -326,30 +229,12 @@ fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
 
 /// Calls `malloc` once from each of `places` places, which it writes itself.
 #[cfg(target_arch = "x86_64")]
-const PLACES: &str = r#"
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-int main(int count, char **words) {
-    long places = atol(words[1]);
-    unsigned char *code = mmap(0, places * 32, PROT_READ | PROT_WRITE | PROT_EXEC,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *here = code;
-    void *(*function)(size_t) = malloc;
-    for (long i = 0; i < places; i++, here += 32) {
-        /* sub rsp, 8; mov edi, 8; mov rax, function; call rax; add rsp, 8; ret */
-        memcpy(here, "\x48\x83\xec\x08\xbf\x08\0\0\0\x48\xb8", 11);
-        memcpy(here + 11, &function, 8);
-        memcpy(here + 19, "\xff\xd0\x48\x83\xc4\x08\xc3", 7);
-        free(((void *(*)(void))here)());
-    }
-    return 0;
-}"#;
+const PLACES: &str = include_str!("programs/record-places.c");
 
-/// A hundred thousand call sites keep their numbers, and of more it is said how many do not.
+/// A hundred thousand call sites keep their numbers, and the rest are counted.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn many_call_sites_are_told_apart_and_too_many_are_counted() {
+fn many_call_sites_are_distinguished_and_too_many_are_counted() {
     let directory = directory();
     let program = compile(directory.path(), "places", PLACES, &["-fno-builtin"]);
     for (places, without) in [(100_000u64, 0), (140_000, 140_000 - (1 << 17))] {

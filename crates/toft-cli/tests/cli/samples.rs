@@ -1,109 +1,14 @@
 //! Sampled stacks, from the program to every output: `toft run --sample`, TOFT_SAMPLE.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::common::*;
 use serde_json::Value;
 
 /// Known chains of calls, each with separate blocks, by what the first argument says.
-const CHAINS: &str = r#"
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#define NOINLINE __attribute__((noinline))
-#define STAY __asm__ volatile("" ::: "memory")
-static void *kept[100000];
-NOINLINE void *leaf(size_t n) { void *p = malloc(n); STAY; return p; }
-NOINLINE void *middle(size_t n) { void *p = leaf(n); STAY; return p; }
-NOINLINE void *other(size_t n) { void *p = leaf(n); STAY; return p; }
-NOINLINE void *zeroed(size_t n) { void *p = calloc(1, n); STAY; return p; }
-NOINLINE void *aligned(size_t n) { void *p = aligned_alloc(64, n); STAY; return p; }
-NOINLINE void *moved(void *q, size_t n) { void *p = realloc(q, n); STAY; return p; }
-NOINLINE void *deep(int depth, size_t n) { void *p = depth ? deep(depth - 1, n) : malloc(n); STAY; return p; }
-static void *thread(void *unused) { for (int i = 0; i < 300; i++) kept[5000 + i] = middle(96); return unused; }
-/* malloc, with anything for a frame pointer. */
-void *broken(size_t n, uintptr_t frame);
-__asm__(".text\n.globl broken\n.type broken, @function\nbroken: push %rbp\nmov %rsi, %rbp\ncall malloc@plt\n"
-        "pop %rbp\nret\n.size broken, . - broken\n");
-static char *wall;
-static void *walled(void *unused) {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    uintptr_t frames[] = {here - 64, here + 3, 0xdeadbeefdeadbee8, UINTPTR_MAX - 7, (uintptr_t)wall,
-                          (uintptr_t)wall - 8, here + (1 << 21), (uintptr_t)kept};
-    for (int i = 0; i < 80; i++) kept[6000 + i] = broken(48, frames[i % 8]);
-    return unused;
-}
-static void join(void *(*body)(void *), pthread_attr_t *how) {
-    pthread_t t;
-    if (pthread_create(&t, how, body, NULL) || pthread_join(t, NULL)) exit(3);
-}
-int main(int argc, char **argv) {
-    const char *how = argv[1];
-    if (!strcmp(how, "exact")) {
-        for (int i = 0; i < 1000; i++) kept[i] = middle(48);
-        for (int i = 1000; i < 1100; i++) kept[i] = other(48);
-        for (int i = 1100; i < 1200; i++) kept[i] = zeroed(64);
-        for (int i = 1200; i < 1300; i++) kept[i] = aligned(256);
-        for (int i = 1300; i < 1310; i++) kept[i] = middle(300000);
-        for (int i = 1310; i < 1360; i++) kept[i] = deep(9, 128);
-        for (int i = 0; i < 400; i++) free(kept[i]);
-        free(kept[1300]);
-        /* 48 is a slot of its own: it stays. The large ones are freed there, and had here. */
-        for (int i = 400; i < 500; i++) if (moved(kept[i], 40) != kept[i]) return 4;
-        for (int i = 1305; i < 1310; i++) kept[i] = moved(kept[i], 3000000);
-        join(thread, NULL);
-        for (int i = 5000; i < 5100; i++) free(kept[i]);
-    } else if (!strcmp(how, "gone")) {
-        for (int i = 0; i < 5000; i++) kept[i] = middle(16 << i % 8);
-        for (int i = 0; i < 20; i++) kept[7000 + i] = other(200000);
-        join(thread, NULL);
-        for (int i = 0; i < 100000; i++) free(kept[i]);
-    } else if (!strcmp(how, "many")) {
-        static const size_t sizes[] = {16, 80, 512, 3000, 20000};
-        for (int i = 0; i < 100000; i++) {
-            kept[i] = i % 2 ? middle(sizes[i % 5]) : other(sizes[i % 5]);
-            if (i % 4 == 1) { free(kept[i]); kept[i] = NULL; }
-        }
-    } else if (!strcmp(how, "beside")) {
-        for (int i = 0; i < 40000; i++)
-            for (int j = 0, place = i * 37 % 64; j < 64; j++) {
-                free(middle(1000));
-                if (j == place) free(other(64000));
-            }
-    } else if (!strcmp(how, "broken")) {
-        size_t half = 256 << 10;
-        char *stack = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        wall = stack + half;
-        if (mprotect(wall, half, PROT_NONE)) return 5;
-        pthread_attr_t attr;
-        pthread_attr_init(&attr);
-        if (pthread_attr_setstack(&attr, stack, half)) return 6;
-        join(walled, &attr);
-        for (int i = 0; i < 10; i++) kept[i] = deep(80, 128);
-    } else if (!strcmp(how, "fork")) {
-        for (int i = 0; i < 200; i++) kept[i] = middle(48);
-        if (!fork()) {
-            for (int i = 0; i < 150; i++) free(kept[i]);
-            for (int i = 200; i < 230; i++) kept[i] = other(48);
-            exit(0);
-        }
-        while (wait(NULL) > 0) {}
-    } else if (!strcmp(how, "wait")) {
-        for (int i = 0; i < 1000; i++) kept[i] = middle(48);
-        for (int i = 0; i < 10; i++) kept[1000 + i] = other(300000);
-        printf("ready\n"); fflush(stdout); pause();
-    }
-    return 0;
-}
-"#;
+const CHAINS: &str = include_str!("programs/samples-chains.c");
 
 fn chains(directory: &Path) -> PathBuf {
     let flags =
@@ -112,18 +17,14 @@ fn chains(directory: &Path) -> PathBuf {
 }
 
 fn report(file: &Path) -> Value {
-    let output = toft().args(["report", "--json"]).arg(file).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    object(&["report", "--json", text(file)])
 }
 
 /// What `toft run --sample` writes of one of the program's ways.
 fn sampled(directory: &Path, interval: &str, how: &str) -> Value {
     let (program, file) = (chains(directory), directory.join("heap.toft"));
-    let mut toft = toft();
-    toft.args(["run", "--sample", interval, "--profile"]).arg(&file);
-    let output = toft.arg("--").arg(&program).arg(how).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let options = ["run", "--sample", interval, "--profile", text(&file)];
+    succeeds(&[&options[..], &["--", text(&program), how]].concat());
     report(&file)
 }
 
@@ -218,7 +119,7 @@ fn estimates_are_within_their_scatter() {
 /// What a claim was cut for is not taken by another site of the thread, which asks before: each has
 /// its share.
 #[test]
-fn what_two_sites_allocate_in_turn_is_told_of_both_alike() {
+fn two_sites_that_allocate_in_turn_are_sampled_alike() {
     let directory = directory();
     let profile = sampled(directory.path(), "128k", "beside");
     for (stack, slot) in [("leaf<middle<main", 1024.0), ("leaf<other<main", 65536.0)] {
@@ -248,7 +149,7 @@ fn what_is_freed_is_subtracted_to_nothing() {
 }
 
 #[test]
-fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
+fn frame_pointers_that_lead_nowhere_are_marked_and_not_followed() {
     let directory = directory();
     let profile = sampled(directory.path(), "1", "broken");
     let stacks = profile["sampled"]["stacks"].as_array().unwrap();
@@ -268,9 +169,10 @@ fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
     // And it is said: of the loader's own, too, which may have no frame pointers.
     let cut = stacks.iter().filter(|s| s["truncated"] == true);
     let cut: u64 = cut.map(|s| s["samples"].as_u64().unwrap()).sum();
-    let text = toft().arg("report").arg(directory.path().join("heap.toft")).output().unwrap();
-    let said = format!("\n{cut} of the samples have a truncated stack\n");
-    assert!(cut >= 90 && stdout(&text).contains(&said), "{}", stdout(&text));
+    let file = directory.path().join("heap.toft");
+    let page = stdout(&succeeds(&["report", text(&file)]));
+    let cut_off = format!("\n{cut} of the samples have a truncated stack\n");
+    assert!(cut >= 90 && page.contains(&cut_off), "{page}");
 }
 
 #[test]
@@ -278,10 +180,8 @@ fn a_child_goes_on_from_what_its_parent_had() {
     let directory = directory();
     let program = chains(directory.path());
     let file = directory.path().join("fork.toft");
-    let mut toft = toft();
-    toft.args(["run", "--sample", "1", "--env"]).arg(format!("TOFT_PROFILE={}.%p", file.display()));
-    let output = toft.arg("--").arg(&program).arg("fork").output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let variable = format!("TOFT_PROFILE={}.%p", file.display());
+    succeeds(&["run", "--sample", "1", "--env", &variable, "--", text(&program), "fork"]);
     let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| text(path).contains("fork.toft."));
     let figures = |profile: &Value, stack: &str| {
@@ -299,42 +199,25 @@ fn a_child_goes_on_from_what_its_parent_had() {
 fn without_the_option_there_is_nothing_of_it() {
     let directory = directory();
     let (program, file) = (chains(directory.path()), directory.path().join("heap.toft"));
-    let output =
-        toft().args(["run", "--profile"]).arg(&file).arg("--").arg(&program).arg("exact").output();
-    assert_eq!(output.unwrap().status.code(), Some(0));
+    succeeds(&["run", "--profile", text(&file), "--", text(&program), "exact"]);
     assert!(!fs::read_to_string(&file).unwrap().contains("sampled"));
-    let output = toft().args(["report", "--stacks", "--format", "folded"]).arg(&file).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(said(&output).contains("keeps no stacks: start it with TOFT_SAMPLE=512k"));
+    let why = refused(&["report", "--stacks", "--format", "folded", text(&file)]);
+    assert!(why.contains("keeps no stacks: start it with TOFT_SAMPLE=512k"), "{why}");
 }
 
 #[test]
 fn from_outside_every_form_has_the_stacks_apart() {
     let directory = directory();
     let program = chains(directory.path());
-    let mut toft_run = toft();
-    toft_run.args(["run", "--sample", "1", "--"]).arg(&program).arg("wait");
-    let mut child = toft_run.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    let pid = Command::new("pgrep").arg("-P").arg(child.id().to_string()).output().unwrap();
-    let pid = stdout(&pid).trim().to_owned();
+    let target = Target::of(Command::new(program).arg("wait").env("TOFT_SAMPLE", "1"));
     let file = directory.path().join("heap.toft");
-    let taken = toft().args(["heap", &pid, "-o"]).arg(&file).output().unwrap();
-    assert_eq!(taken.status.code(), Some(0), "{}", stderr(&taken));
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    child.wait().unwrap();
+    succeeds(&["heap", &target.pid, "-o", text(&file)]);
+    drop(target);
 
     let profile = report(&file);
     assert_eq!(sum(&profile, "leaf<middle<main", "objects"), 1000, "{profile:#}");
     assert_eq!(sum(&profile, "leaf<other<main", "objects"), 10);
-    let form = |words: &[&str]| {
-        let output = toft().arg("report").arg(&file).args(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        stdout(&output)
-    };
+    let form = |words: &[&str]| stdout(&succeeds(&[&["report", text(&file)], words].concat()));
     let folded = form(&["--stacks", "--format", "folded"]);
     let middle = folded.lines().find(|line| line.contains("middle")).unwrap();
     let frames: Vec<&str> = middle.split(';').map(|f| f.split(" at ").next().unwrap()).collect();
@@ -345,21 +228,16 @@ fn from_outside_every_form_has_the_stacks_apart() {
     assert!(
         form(&["--stacks", "--format", "flame"]).contains("sampled stacks: about 2.9 MiB live")
     );
-    let text = form(&[]);
-    let (table, stacks) = text.split_once("sampled stacks: estimates from ").expect(&text);
-    assert!(!table.contains("middle") && stacks.contains("< middle at chains.c:"), "{text}");
+    let page = form(&[]);
+    let (table, stacks) = page.split_once("sampled stacks: estimates from ").expect(&page);
+    assert!(!table.contains("middle") && stacks.contains("< middle at chains.c:"), "{page}");
     assert!(form(&["--format", "html"]).contains("id=\"sampled\""));
 
     // In pprof's own hands.
     let proto = directory.path().join("heap.pb.gz");
-    let saved = toft().arg("report").arg(&file).arg("-o").arg(&proto).output().unwrap();
-    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
-    let go = |words: &[&str]| {
-        let output = Command::new("go").args(["tool", "pprof"]).args(words).arg(&proto).output();
-        let output = output.expect("the tests need go");
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output)
-    };
+    succeeds(&["report", text(&file), "-o", text(&proto)]);
+    let go =
+        |words: &[&str]| tool(Command::new("go").args(["tool", "pprof"]).args(words).arg(&proto));
     let traces = go(&["-traces", "-sample_index=sampled_inuse_objects"]);
     let words = traces.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("1000 leaf middle main"), "{traces}");

@@ -9,17 +9,7 @@ use serde_json::Value;
 
 /// A program whose allocations are known: one function takes a million bytes in a thousand blocks
 /// and keeps them.
-const HOARDER: &str = r#"#include <stdlib.h>
-#include <string.h>
-static void *kept[1000];
-__attribute__((noinline)) void hoard(void) {
-    for (int i = 0; i < 1000; i++) {
-        kept[i] = malloc(1000);
-        memset(kept[i], 1, 1000);
-    }
-}
-int main(int n, char **v) { hoard(); if (n > 1) abort(); return 3; }
-"#;
+const HOARDER: &str = include_str!("programs/stats-hoarder.c");
 
 fn json(options: &[&str], words: &[&str]) -> Value {
     let output = run(&[&["--stats", "--json"], options].concat(), words);
@@ -69,14 +59,7 @@ fn the_top_call_site_is_named_with_file_and_line() {
 
     // Without debug information the symbol is left, and without symbols the place in the file.
     let strip = |flags: &[&str]| {
-        assert!(
-            std::process::Command::new("strip")
-                .args(flags)
-                .arg(&program)
-                .status()
-                .unwrap()
-                .success()
-        );
+        tool(Command::new("strip").args(flags).arg(&program));
     };
     strip(&["--strip-debug"]);
     let stats = json(&[], &[text(&program)]);
@@ -92,8 +75,7 @@ fn the_top_call_site_is_named_with_file_and_line() {
 fn the_page_for_people_has_the_same_figures() {
     let directory = directory();
     let program = compile(directory.path(), "hoarder", HOARDER, &[]);
-    let output = run(&["--stats"], &[text(&program)]);
-    assert_eq!(output.status.code(), Some(3));
+    let output = ends_with(3, run(&["--stats"], &[text(&program)]));
     assert_eq!(stdout(&output), "");
     let page = stderr(&output);
     for expected in [
@@ -113,20 +95,7 @@ fn the_page_for_people_has_the_same_figures() {
 
 /// Twenty-four large blocks, two of them freed; the program says what the kernel counts a moment
 /// before its end.
-const LARGE: &str = r#"#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static char *kept[24], text[4096];
-int main(void) {
-    for (int i = 0; i < 24; i++) memset(kept[i] = malloc(1 << 20), 1, 1 << 20);
-    free(kept[3]);
-    free(kept[7]);
-    int file = open("/proc/self/smaps_rollup", O_RDONLY);
-    int length = read(file, text, sizeof text);
-    return write(1, text, length) != length;
-}
-"#;
+const LARGE: &str = include_str!("programs/stats-large.c");
 
 #[test]
 fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
@@ -139,8 +108,8 @@ fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
     let terms = ["slabs", "large", "metadata", "files", "stack", "brk", "other"];
     assert_eq!(terms.map(resident).iter().sum::<u64>(), resident("rss"));
     let kernels = |name: &str| {
-        let said = stdout(&output);
-        let value = said.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+        let page = stdout(&output);
+        let value = page.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
         value.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024
     };
     // Between the two looks the program has only ended.
@@ -170,13 +139,7 @@ fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
 #[test]
 fn slots_at_the_end_are_live_free_or_claimed() {
     let directory = directory();
-    let source = r#"#include <stdlib.h>
-static void *kept[1000];
-int main(void) {
-    for (int i = 0; i < 1000; i++) kept[i] = malloc(1000);
-    for (int i = 0; i < 1000; i += 2) free(kept[i]);
-}
-"#;
+    let source = include_str!("programs/stats-halves.c");
     let program = compile(directory.path(), "halves", source, &[]);
     let heap = &json(&[], &[text(&program)])["heap"];
     let number = |name: &str| heap[name].as_u64().unwrap();
@@ -185,25 +148,16 @@ int main(void) {
     // Four slots to a page, every second one live: all that is free is pinned, but for the ends.
     assert!((490 * 1024..=number("free_bytes")).contains(&number("pinned_bytes")), "{heap}");
     let page = stderr(&run(&["--stats"], &[text(&program)]));
-    assert!(page.contains("pinned by a block of") && page.contains("main at halves.c:4"), "{page}");
+    assert_contains(&page, &["pinned by a block of", "main at halves.c:4"]);
     assert!(number("claimed_bytes") <= 64 * 1024 && number("uncollected_bytes") == 0, "{heap}");
 }
 
 /// What slabs share is a row of the page, and figures of the object; of a program that shares
 /// nothing it is not.
 #[test]
-fn what_compaction_saves_is_told() {
+fn the_savings_of_compaction_are_shown() {
     let directory = directory();
-    let source = r#"#include <stdlib.h>
-#define N 20000
-size_t toft_compact(void) __attribute__((weak));
-static void *kept[N];
-int main(void) {
-    for (int i = 0; i < N; i++) kept[i] = malloc(250);
-    for (int i = 0; i < N; i++) if (i % 21) free(kept[i]);
-    if (toft_compact) toft_compact();
-}
-"#;
+    let source = include_str!("programs/stats-sparse.c");
     let program = compile(directory.path(), "sparse", source, &[]);
     let page = |compact: &str| {
         let mut toft = toft();
@@ -251,10 +205,7 @@ fn a_killed_program_has_the_kernels_figures() {
     assert_eq!(stats["heap"], Value::Null);
     assert!(stats["max_rss_bytes"].as_u64().unwrap() > 0);
     let page = stderr(&run(&["--stats"], &[text(&program), "abort"]));
-    assert!(
-        page.contains("killed by SIGABRT") && page.contains("before it could write them"),
-        "{page}"
-    );
+    assert_contains(&page, &["killed by SIGABRT", "before it could write them"]);
 }
 
 #[test]
@@ -267,7 +218,7 @@ fn figures_can_go_to_a_file() {
     assert_eq!(stats["exit_status"], 0);
     let output = run(&["--stats", "--output", "/no/such/place"], &["true"]);
     assert_eq!(output.status.code(), Some(125), "before the program starts");
-    assert!(said(&output).contains("cannot write to /no/such/place: no such folder"));
+    assert!(message(&output).contains("cannot write to /no/such/place: no such folder"));
 }
 
 #[test]

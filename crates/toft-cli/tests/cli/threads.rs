@@ -8,47 +8,10 @@ use serde_json::Value;
 
 /// A thread `keeper` has 500 blocks of 1000 bytes, of which the first thread frees 100; one `gone`
 /// has 300 of 2000 bytes and ends; and the first has one large block.
-const TARGET: &str = r#"
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static void *kept[500], *left[300], *volatile large;
-static long keeper_number;
-static pthread_barrier_t ready;
-static void *keep(void *arg) {
-    pthread_setname_np(pthread_self(), "keeper");
-    keeper_number = syscall(SYS_gettid);
-    for (int i = 0; i < 500; i++) kept[i] = malloc(1000);
-    pthread_barrier_wait(&ready);
-    pause();
-    return arg;
-}
-static void *leave(void *arg) {
-    for (int i = 0; i < 300; i++) left[i] = malloc(2000);
-    return arg;
-}
-int main(void) {
-    pthread_t keeper, leaver;
-    pthread_barrier_init(&ready, NULL, 2);
-    pthread_create(&keeper, NULL, keep, NULL);
-    pthread_barrier_wait(&ready);
-    pthread_create(&leaver, NULL, leave, NULL);
-    pthread_join(leaver, NULL);
-    for (int i = 0; i < 100; i++) free(kept[i]);
-    large = malloc(3 << 20);
-    printf("%ld\n", keeper_number);
-    fflush(stdout);
-    char c;
-    // Not by stdio, which would allocate between two looks.
-    if (read(0, &c, 1) == 1) _exit(0);
-}
-"#;
+const TARGET: &str = include_str!("programs/threads.c");
 
 #[test]
-fn whose_the_memory_is_is_told_by_thread() {
+fn memory_is_listed_by_owner_thread() {
     let place = directory();
     let program = compile(place.path(), "target", TARGET, &["-pthread", "-fno-builtin"]);
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
@@ -90,27 +53,13 @@ fn whose_the_memory_is_is_told_by_thread() {
 
     let page = in_terminal(place.path(), &["heap", "--threads", &pid], 80);
     assert!(page.contains(&format!("{keeper} (keeper), sleeps")), "{page}");
-    assert!(page.contains("of an ended thread") && page.contains("free (RSS)"), "{page}");
+    assert_contains(&page, &["of an exited thread", "free (RSS)"]);
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    let both = toft().args(["heap", "--threads", "--top", "3", &pid]).output().unwrap();
-    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+    toft_ends_with(2, &["heap", "--threads", "--top", "3", &pid]);
 }
 
 /// 240 MB of blocks that are freed and were never touched.
-const UNTOUCHED: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *block[4000];
-int main(void) {
-    for (int i = 0; i < 4000; i++) block[i] = malloc(60000);
-    for (int i = 0; i < 4000; i++) if (i % 10) free(block[i]);
-    puts("ready");
-    fflush(stdout);
-    char c;
-    return read(0, &c, 1) != 1;
-}
-"#;
+const UNTOUCHED: &str = include_str!("programs/threads-untouched.c");
 
 #[test]
 fn what_is_free_is_shown_as_far_as_it_is_resident() {
@@ -140,32 +89,7 @@ fn what_is_free_is_shown_as_far_as_it_is_resident() {
 
 /// Eight threads that each allocate once, one after the other: a thread that finds a shared heap
 /// in use goes another way.
-const SHARERS: &str = r#"
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static pthread_barrier_t ready;
-static void *volatile block[8];
-static void *sleeper(void *arg) {
-    block[(long)arg] = malloc(700);
-    pthread_barrier_wait(&ready);
-    pause();
-    return arg;
-}
-int main(void) {
-    pthread_t thread;
-    pthread_barrier_init(&ready, NULL, 2);
-    for (long i = 0; i < 8; i++) {
-        pthread_create(&thread, NULL, sleeper, (void *)i);
-        pthread_barrier_wait(&ready);
-    }
-    puts("ready");
-    fflush(stdout);
-    char c;
-    return read(0, &c, 1) != 1;
-}
-"#;
+const SHARERS: &str = include_str!("programs/threads-sharers.c");
 
 #[test]
 fn a_shared_heap_is_told_from_that_of_an_ended_thread() {

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::common::*;
 use serde_json::Value;
@@ -16,56 +15,14 @@ const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
 
 /// Has two sites at rest, one that grows by 100 blocks at each line that it reads, and one that has
 /// 1000 blocks one after another at each line that begins with c.
-const TARGET: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-static void *volatile sink;
-__attribute__((noinline)) void resting(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
-__attribute__((noinline)) void small(void) { for (int i = 0; i < 5000; i++) sink = malloc(50); }
-__attribute__((noinline)) void growing(void) { for (int i = 0; i < 100; i++) sink = malloc(1000); }
-__attribute__((noinline)) void churning(void) { for (int i = 0; i < 1000; i++) free(sink = malloc(3000)); }
-int main(void) {
-    // Or the first read allocates, between two looks.
-    static char buffer[4096];
-    setvbuf(stdin, buffer, _IOFBF, sizeof buffer);
-    char line[10];
-    resting(); small(); growing();
-    puts("ready"); fflush(stdout);
-    while (fgets(line, sizeof line, stdin)) { if (*line == 'c') churning(); else growing(); puts("grown"); fflush(stdout); }
-}
-"#;
+const PROGRAM: &str = include_str!("programs/top.c");
 
-struct Target {
-    child: Running,
-    pid: i32,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+fn start(directory: &Path) -> Target {
+    start_with(directory, &[])
 }
 
-impl Target {
-    fn start(directory: &Path) -> Target {
-        Target::with(directory, &[])
-    }
-
-    fn with(directory: &Path, options: &[(&str, &str)]) -> Target {
-        let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
-        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-        let mut command = Command::new(program);
-        let command =
-            command.env("LD_PRELOAD", stdout(&shown).trim()).envs(options.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        Target { pid: child.id() as i32, child: Running(child), lines }
-    }
-
-    fn grow(&mut self) {
-        self.tell(b"g\n");
-    }
-
-    fn tell(&mut self, line: &[u8]) {
-        self.child.stdin.as_mut().unwrap().write_all(line).unwrap();
-        assert_eq!(self.lines.next().unwrap().unwrap(), "grown");
-    }
+fn start_with(directory: &Path, variables: &[(&str, &str)]) -> Target {
+    Target::with(&compile(directory, "target", PROGRAM, &["-fno-builtin"]), variables)
 }
 
 /// The command in a separate terminal, which `script` makes.
@@ -76,11 +33,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(pid: i32) -> Terminal {
+    fn start(pid: &str) -> Terminal {
         Terminal::of_width(pid, 80)
     }
 
-    fn of_width(pid: i32, columns: u16) -> Terminal {
+    fn of_width(pid: &str, columns: u16) -> Terminal {
         let words = format!(
             "stty rows 24 cols {columns}; exec {} top --interval 0.1 {pid}",
             env!("CARGO_BIN_EXE_toft")
@@ -113,18 +70,10 @@ impl Terminal {
         self.picture.lock().unwrap().screen().contents()
     }
 
-    /// The picture, once it is as asked.
+    /// The picture, once it is as expected.
     #[track_caller]
     fn wait(&self, what: &str, ok: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + Duration::from_secs(300);
-        loop {
-            let contents = self.contents();
-            if ok(&contents) {
-                return contents;
-            }
-            assert!(Instant::now() < deadline, "{what}:\n{contents}");
-            thread::sleep(Duration::from_millis(20));
-        }
+        until(what, || Some(self.contents()).filter(|contents| ok(contents)))
     }
 
     fn end(mut self) -> Option<i32> {
@@ -150,15 +99,12 @@ fn begins(contents: &str, names: [&str; 3]) -> bool {
 }
 
 #[test]
-fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
+fn sites_are_sorted_filtered_and_opened_and_growth_is_seen() {
     let directory = directory();
-    let mut target = Target::start(directory.path());
-    let mut terminal = Terminal::start(target.pid);
+    let mut target = start(directory.path());
+    let mut terminal = Terminal::start(&target.pid);
     let first = terminal.wait("live first", |text| begins(text, ["resting", "small", "growing"]));
-    assert!(
-        first.contains(&format!("{} (target)", target.pid)) && first.contains("RSS "),
-        "{first}"
-    );
+    assert_contains(&first, &[&format!("{} (target)", target.pid), "RSS "]);
     assert!(
         first.contains("x live)") && first.contains("1 threads") || first.contains("2 threads"),
         "{first}"
@@ -166,7 +112,7 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     assert!(first.lines().all(|line| line.chars().count() <= 80), "{first}");
     assert_eq!(first.lines().count(), 24, "the last line says which keys there are: {first}");
 
-    target.grow();
+    target.ask("g\n");
     let line =
         |text: &str| text.lines().find(|line| line.contains("growing at")).unwrap_or("").to_owned();
     // 100 blocks of 1008 bytes or a little more.
@@ -191,7 +137,7 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
         .wait("filtered", |text| sites(text) == ["resting"] && text.contains("/rest (Esc: all)"));
     terminal.press("\r");
     let inside = terminal.wait("inside", |text| text.contains("partition"));
-    assert!(inside.contains("target+0x") && inside.contains("1 000"), "{inside}");
+    assert_contains(&inside, &["target+0x", "1 000"]);
     terminal.press("\x1b");
     terminal.wait("back", |text| !text.contains("partition") && sites(text) == ["resting"]);
     terminal.press("\x1b");
@@ -203,14 +149,14 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
 
     // Beside it another one goes on, and says when there has been something to see: two looks,
     // however long they take.
-    let beside = Terminal::start(target.pid);
+    let beside = Terminal::start(&target.pid);
     terminal.press(" ");
     terminal.wait("held", |text| text.contains("HELD"));
     let before = line(&terminal.contents());
     let mut seen = beside.wait("beside", |text| line(text).contains("growing"));
     for _ in 0..2 {
         let old = line(&seen);
-        target.grow();
+        target.ask("g\n");
         seen = beside
             .wait("growth beside", |text| line(text).contains("growing") && line(text) != old);
     }
@@ -225,8 +171,8 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
 fn call_sites_that_share_a_partition_are_marked() {
     let directory = directory();
     let marked = |options: &[(&str, &str)]| {
-        let target = Target::with(directory.path(), options);
-        let terminal = Terminal::start(target.pid);
+        let target = start_with(directory.path(), options);
+        let terminal = Terminal::start(&target.pid);
         let text = terminal.wait("there", |text| sites(text).len() >= 3);
         assert_eq!(terminal.end(), Some(0));
         ["resting", "small", "growing"].map(|name| text.contains(&format!(" ~{name} at ")))
@@ -238,8 +184,8 @@ fn call_sites_that_share_a_partition_are_marked() {
 #[test]
 fn threads_are_shown_in_place_of_call_sites() {
     let directory = directory();
-    let mut target = Target::start(directory.path());
-    let mut terminal = Terminal::start(target.pid);
+    let mut target = start(directory.path());
+    let mut terminal = Terminal::start(&target.pid);
     let first = terminal.wait("there", |text| sites(text).len() >= 3);
     assert!(first.contains("t threads"), "{first}");
     terminal.press("t");
@@ -253,7 +199,7 @@ fn threads_are_shown_in_place_of_call_sites() {
     assert!(owns.lines().all(|line| line.chars().count() <= 80), "{owns}");
     // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
     assert!(line(&owns).unwrap().contains(" 6 10"), "{owns}");
-    target.grow();
+    target.ask("g\n");
     // 100 blocks of 1008 bytes or a little more.
     terminal.wait("growth", |text| {
         line(text).is_some_and(|line| line.contains("+98.4 KiB") || line.contains("+100.0 KiB"))
@@ -266,12 +212,12 @@ fn threads_are_shown_in_place_of_call_sites() {
 }
 
 #[test]
-fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
+fn the_end_of_the_process_is_printed_and_the_terminal_is_restored() {
     let directory = directory();
-    let target = Target::start(directory.path());
-    let mut terminal = Terminal::start(target.pid);
+    let target = start(directory.path());
+    let mut terminal = Terminal::start(&target.pid);
     terminal.wait("there", |text| sites(text).len() >= 3);
-    let pid = target.pid;
+    let pid = target.pid.clone();
     drop(target);
     terminal.wait("told", |text| text.contains(&format!("toft: process {pid} has ended")));
     assert!(!terminal.picture.lock().unwrap().screen().alternate_screen());
@@ -282,9 +228,9 @@ fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
 #[test]
 fn a_narrow_terminal_has_fewer_columns() {
     let directory = directory();
-    let target = Target::start(directory.path());
+    let target = start(directory.path());
     for columns in [79, 70, 60, 50, 40, 32] {
-        let mut terminal = Terminal::of_width(target.pid, columns);
+        let mut terminal = Terminal::of_width(&target.pid, columns);
         let whole = |text: &str| {
             let line = text.lines().find(|line| line.contains("resting at"));
             line.is_some_and(|line| {
@@ -312,22 +258,14 @@ fn a_narrow_terminal_has_fewer_columns() {
 #[test]
 fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
     let directory = directory();
-    let target = Target::start(directory.path());
-    let pid = target.pid.to_string();
-    let output = toft()
-        .args(["top", "--json", "--count", "3", "--interval", "0.05", &pid])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let target = start(directory.path());
+    let pid = target.pid.clone();
+    let output = succeeds(&["top", "--json", "--count", "3", "--interval", "0.05", &pid]);
     let lines: Vec<Value> =
         stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     assert!(lines[0]["bytes"].as_u64().unwrap() > 2_000_000 && lines[0]["growth_bytes"] == 0);
-    let refused = toft().args(["top", &pid]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(125));
-    assert!(said(&refused).contains("a terminal is needed"));
-    let nobody = toft().args(["top", "--json", "2147483647"]).output().unwrap();
-    assert!(said(&nobody).contains("there is no process"));
+    assert!(refused(&["top", &pid]).contains("a terminal is needed"));
     assert_eq!(
         toft().args(["top", "--interval", "0", &pid]).output().unwrap().status.code(),
         Some(2)
@@ -336,16 +274,15 @@ fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
 
 /// A site of which nothing is ever live at a reading.
 #[test]
-fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
+fn blocks_that_come_and_go_between_two_readings_are_counted() {
     let directory = directory();
-    let mut target = Target::start(directory.path());
+    let mut target = start(directory.path());
     let mut looking = toft();
     let words = ["top", "--json", "--count", "30", "--interval", "0.05"];
-    let mut child =
-        looking.args(words).arg(target.pid.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = looking.args(words).arg(&target.pid).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut all = lines.next().unwrap() + "\n";
-    target.tell(b"c\n");
+    target.ask("c\n");
     all.extend(lines.map(|line| line + "\n"));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (mut blocks, mut bytes, mut lives) = (0, 0, Vec::new());
@@ -368,9 +305,8 @@ fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
     assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
     assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
 
-    // Likewise by two looks of `toft heap`, in which nothing comes; and of a single one it is not
-    // said.
-    let pid = target.pid.to_string();
+    // `toft heap` shows lifetimes only after two readings.
+    let pid = target.pid.clone();
     let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
     assert_clean(&looks);
     let resting =
@@ -379,8 +315,7 @@ fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
     let once = toft().args(["heap", &pid]).output().unwrap();
     assert!(!stdout(&once).contains("lives") && stdout(&once).contains("slot"));
 
-    let output = toft().args(["heap", "--json", &target.pid.to_string()]).output().unwrap();
-    let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let profile = object(&["heap", "--json", &target.pid]);
     let rows = profile["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["frames"][0]["function"] == "churning").unwrap();
     assert_eq!((row["objects"].as_u64(), row["allocations"].as_u64()), (Some(0), Some(1000)));

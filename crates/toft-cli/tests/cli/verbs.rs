@@ -60,10 +60,7 @@ fn bad_values_and_unknown_names_are_flagged() {
     assert_eq!(all["unknown"][0]["name"], "TOFT_PARTITION");
     assert_eq!(all["unknown"][0]["nearest"], "TOFT_PARTITIONS");
     let page = stdout(&toft().env("TOFT_PARTITION", "4").arg("options").output().unwrap());
-    assert!(
-        page.contains("unknown option TOFT_PARTITION; did you mean TOFT_PARTITIONS?"),
-        "{page}"
-    );
+    assert_contains(&page, &["unknown option TOFT_PARTITION; did you mean TOFT_PARTITIONS?"]);
 }
 
 #[test]
@@ -91,10 +88,9 @@ fn the_doctor_finds_this_machine_fit() {
         "process_madvise",
         "protection keys",
         "userfaultfd",
-        "io_uring",
         "getrandom",
         "seccomp",
-        "limit: control group",
+        "limit: memory",
         "limit: address space",
         "processor",
     ] {
@@ -111,6 +107,8 @@ fn the_doctor_finds_this_machine_fit() {
     );
     assert_eq!(row("self-test")["level"], "ok");
     assert!(row("self-test")["found"].as_str().unwrap().contains("ran on Toft"));
+    let page = stdout(&succeeds(&["doctor"]));
+    assert!(page.contains("Toft can run here"), "{page}");
 }
 
 #[test]
@@ -125,29 +123,10 @@ fn the_doctor_sees_a_limit_that_is_set() {
 }
 
 #[test]
-fn the_doctor_reads_well() {
-    let output = toft().arg("doctor").output().unwrap();
-    let page = stdout(&output);
-    assert!(page.contains("Toft can run here"), "{page}");
-    assert!(!page.contains('\x1b'));
-}
-
-#[test]
-fn the_texts_are_there() {
-    let version = stdout(&toft().arg("--version").output().unwrap());
-    assert!(
-        version.starts_with(&format!("toft {}\nlibrary ", env!("CARGO_PKG_VERSION"))),
-        "{version}"
-    );
-    let help = stdout(&toft().args(["run", "--help"]).output().unwrap());
-    for status in ["124", "125", "126", "127"] {
-        assert!(help.contains(status), "{help}");
-    }
-    let man = stdout(&toft().arg("man").output().unwrap());
-    assert!(man.contains(".TH toft 1") && man.contains("toft\\-run(1)"), "{man}");
-    for shell in ["bash", "zsh", "fish"] {
-        assert!(stdout(&toft().args(["completions", shell]).output().unwrap()).contains("doctor"));
-    }
+fn the_version_names_the_library_inside() {
+    let version = stdout(&succeeds(&["--version"]));
+    let expected = format!("toft {}\nlibrary ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(&expected), "{version}");
 }
 
 /// The executable carries everything: copied away, with no home and nowhere known to write, it runs
@@ -190,46 +169,6 @@ fn the_executable_works_alone() {
     let spaced = place.path().join("a home");
     fs::create_dir(&spaced).unwrap();
     assert!(!alone(&[("HOME", text(&spaced))]).contains("a home"));
-}
-
-#[test]
-fn a_cached_library_that_was_tampered_with_is_replaced() {
-    let cache = directory();
-    fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let once = || {
-        let output = toft()
-            .env("XDG_CACHE_HOME", cache.path())
-            .args(["run", "--strict", "--", "cat", "/proc/self/maps"])
-            .output()
-            .unwrap();
-        assert_clean(&output);
-        assert!(
-            stdout(&output).contains(text(cache.path())),
-            "not from the cache: {}",
-            stdout(&output)
-        );
-        fs::read_dir(cache.path().join("toft")).unwrap().next().unwrap().unwrap().path()
-    };
-    let library = once();
-    let genuine = fs::read(&library).unwrap();
-    assert_eq!(fs::metadata(&library).unwrap().mode() & 0o777, 0o644);
-    let mut changed = genuine.clone();
-    let last = changed.len() - 1;
-    changed[last] ^= 1;
-    fs::write(&library, &changed).unwrap();
-    assert_eq!(once(), library);
-    assert_eq!(fs::read(&library).unwrap(), genuine);
-    // Writable by others: another user may be about to exchange it.
-    fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
-    once();
-    assert_eq!(fs::metadata(&library).unwrap().mode() & 0o777, 0o644);
-    // A link in its place is not followed.
-    let aside = cache.path().join("aside");
-    fs::write(&aside, &genuine).unwrap();
-    fs::remove_file(&library).unwrap();
-    std::os::unix::fs::symlink(&aside, &library).unwrap();
-    once();
-    assert!(fs::symlink_metadata(&library).unwrap().is_file());
 }
 
 #[test]

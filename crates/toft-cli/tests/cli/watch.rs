@@ -8,48 +8,29 @@ use std::process::Stdio;
 
 use crate::common::*;
 
-const TARGET: &str = r#"
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(void) {
-    char c;
-    // Enough for a reclaimer, and some tables to read.
-    for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);
-    if (write(1, "ready\n", 6) != 6) return 1;
-    return read(0, &c, 1) < 0;
+const PROGRAM: &str = include_str!("programs/watch.c");
+
+fn start(place: &Path) -> Target {
+    let program = place.join("target");
+    if !program.exists() {
+        compile(place, "target", PROGRAM, &["-fno-builtin"]);
+    }
+    Target::start(&program)
 }
-"#;
 
-struct Target(Running);
-
-impl Target {
-    fn start(place: &Path) -> Target {
-        let program = place.join("target");
-        if !program.exists() {
-            compile(place, "target", TARGET, &["-fno-builtin"]);
-        }
-        Target(Running::on_toft(&program))
-    }
-
-    fn pid(&self) -> String {
-        self.0.pid()
-    }
-
-    /// Kills it; without `reaped` it stays as a zombie.
-    fn kill(&mut self, reaped: bool) {
-        self.0.kill().unwrap();
-        if reaped {
-            self.0.wait().unwrap();
-        }
+/// Kills a process; without `reaped` it stays as a zombie.
+fn kill(target: &mut Target, reaped: bool) {
+    target.child.kill().unwrap();
+    if reaped {
+        target.child.wait().unwrap();
     }
 }
 
 /// Starts a verb, waits until it has shown something, ends the process, and waits for the verb.
 fn watched(words: &[&str], shows: &str, reaped: bool) -> (Option<i32>, String) {
     let place = directory();
-    let mut target = Target::start(place.path());
-    let pid = target.pid();
+    let mut target = start(place.path());
+    let pid = target.pid.clone();
     let mut command = toft();
     command.current_dir(place.path()).args(words).arg(&pid);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -63,13 +44,13 @@ fn watched(words: &[&str], shows: &str, reaped: bool) -> (Option<i32>, String) {
     };
     let shown = if shows == "stdout" { first(&mut out) } else { first(&mut err) };
     assert!(!shown.is_empty(), "{words:?}");
-    target.kill(reaped);
+    kill(&mut target, reaped);
     let (mut rest, mut more) = (String::new(), String::new());
     out.read_to_string(&mut rest).unwrap();
     err.read_to_string(&mut more).unwrap();
     let status = child.wait().unwrap().code();
-    let told = more.replace(&format!("process {pid} has ended"), "process PID has ended");
-    (status, told)
+    let printed = more.replace(&format!("process {pid} has ended"), "process PID has ended");
+    (status, printed)
 }
 
 #[test]
@@ -81,21 +62,21 @@ fn the_end_of_a_process_is_the_end_of_the_watch() {
             (&["metrics", "--every", "0.05", "-o", "a.prom"], "stderr"),
             (&["metrics", "--listen", "./a.sock"], "stderr"),
         ] {
-            let (status, told) = watched(words, shows, reaped);
-            assert_eq!(status, Some(0), "{words:?}: {told}");
-            let lines: Vec<&str> = told.lines().filter(|line| line.contains("ended")).collect();
-            assert_eq!(lines.len(), 1, "{words:?}: {told}");
-            assert!(lines[0].starts_with("toft: process PID has ended"), "{words:?}: {told}");
+            let (status, printed) = watched(words, shows, reaped);
+            assert_eq!(status, Some(0), "{words:?}: {printed}");
+            let lines: Vec<&str> = printed.lines().filter(|line| line.contains("ended")).collect();
+            assert_eq!(lines.len(), 1, "{words:?}: {printed}");
+            assert!(lines[0].starts_with("toft: process PID has ended"), "{words:?}: {printed}");
         }
     }
 }
 
 /// Two looks make one answer: without the second there is none.
 #[test]
-fn what_ends_between_two_looks_of_one_answer_is_told() {
+fn an_end_between_two_readings_of_one_answer_is_reported() {
     let place = directory();
-    let mut target = Target::start(place.path());
-    let pid = target.pid();
+    let mut target = start(place.path());
+    let pid = target.pid.clone();
     let mut command = toft();
     command.args(["heap", "--over", "3", &pid]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -108,10 +89,9 @@ fn what_ends_between_two_looks_of_one_answer_is_told() {
     while !asleep() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    target.kill(true);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
-    assert_eq!(said(&output), format!("toft: process {pid} has ended"));
+    kill(&mut target, true);
+    let output = ends_with(125, child.wait_with_output().unwrap());
+    assert_eq!(message(&output), format!("toft: process {pid} has ended"));
 }
 
 /// A single look, begun at any moment of the end: an answer, or one line that says why there is
@@ -121,20 +101,20 @@ fn a_single_look_may_be_cut_short() {
     let place = directory();
     for verb in ["rss", "heap", "metrics", "purge"] {
         for pause in [0, 1, 5, 20] {
-            let mut target = Target::start(place.path());
-            let pid = target.pid();
+            let mut target = start(place.path());
+            let pid = target.pid.clone();
             let mut command = toft();
             command.args([verb, &pid]);
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(pause));
-            target.kill(pause % 2 == 0);
+            kill(&mut target, pause % 2 == 0);
             let output = child.wait_with_output().unwrap();
             let told = stderr(&output);
             match output.status.code() {
                 Some(0) => assert_eq!(told, "", "{verb}"),
                 Some(125) => {
                     let why = ["has ended", "there is no process"];
-                    assert!(why.iter().any(|why| said(&output).contains(why)), "{verb}: {told}");
+                    assert!(why.iter().any(|why| message(&output).contains(why)), "{verb}: {told}");
                 }
                 status => panic!("{verb}: {status:?} {told}"),
             }

@@ -28,7 +28,7 @@ pub mod userfault;
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
 
-pub use cgroup::Group;
+pub use cgroup::{Group, memory_there_is};
 use core::ops::Range;
 use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};

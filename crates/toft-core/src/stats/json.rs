@@ -121,7 +121,8 @@ pub fn write_json<O: Os>(
     w.field("empty_slab_bytes", s.empty_slab_bytes as u64);
     w.field("large_kept_bytes", s.large_kept_bytes as u64);
     w.field("guard_bytes", s.guard_bytes as u64);
-    w.field("gone_blocks", s.gone_blocks as u64).field("gone_bytes", s.gone_bytes as u64);
+    w.field("permanently_freed_blocks", s.gone_blocks as u64)
+        .field("permanently_freed_bytes", s.gone_bytes as u64);
     write_shared(&mut w, &allocator.keeper().shared(), &s);
     if let Some(resident) = resident {
         write_resident(&mut w, resident);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::{Core, Mapped, Segment, read_at};
 use crate::Error;
+use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::module::Notes;
 use crate::regular;
 
@@ -37,16 +38,16 @@ impl Core {
             }
             _ => return Err(bad("not a core file")),
         }
-        if half(&header, 16) != 4 {
+        if u16_at(&header, 16) != 4 {
             return Err(bad("a program or a library, and not a core file"));
         }
-        let (place, size) = (word(&header, 32), u64::from(half(&header, 54)));
-        let mut count = u64::from(half(&header, 56));
+        let (place, size) = (u64_at(&header, 32), u64::from(u16_at(&header, 54)));
+        let mut count = u64::from(u16_at(&header, 56));
         if count == 0xffff {
             // More than fit there: then the first section has the number.
             let mut section = [0; 64];
-            read_at(&file, word(&header, 40), &mut section);
-            count = u64::from(quarter(&section, 44));
+            read_at(&file, u64_at(&header, 40), &mut section);
+            count = u64::from(u32_at(&section, 44));
         }
         let table = count.checked_mul(size).filter(|&bytes| size >= 56 && bytes <= TABLE_MOST);
         let mut headers = vec![0; table.ok_or_else(|| bad("its tables make no sense"))? as usize];
@@ -67,15 +68,15 @@ impl Core {
         // Headers may all name the same bytes.
         let mut left = TABLE_MOST;
         for header in headers.chunks_exact(size as usize) {
-            let (offset, start) = (word(header, 8), word(header, 16));
-            let (kept, bytes) = (word(header, 32), word(header, 40));
-            match quarter(header, 0) {
+            let (offset, start) = (u64_at(header, 8), u64_at(header, 16));
+            let (kept, bytes) = (u64_at(header, 32), u64_at(header, 40));
+            match u32_at(header, 0) {
                 PT_LOAD => core.segments.push(Segment {
                     start,
                     end: start.saturating_add(bytes),
                     kept: kept.min(bytes),
                     place: offset,
-                    flags: quarter(header, 4),
+                    flags: u32_at(header, 4),
                 }),
                 PT_NOTE => {
                     let there = about.len().saturating_sub(offset);
@@ -98,12 +99,12 @@ impl Core {
                 (b"CORE", NT_PRSTATUS) => {
                     self.threads += 1;
                     if self.pid == 0 {
-                        self.pid = quarter(note.contents, 32) as i32;
+                        self.pid = u32_at(note.contents, 32) as i32;
                     }
                 }
                 (b"CORE", NT_PRPSINFO) => {
                     // Of the whole process, where the status is of the thread that ended it.
-                    self.pid = quarter(note.contents, 24) as i32;
+                    self.pid = u32_at(note.contents, 24) as i32;
                     let name = note.contents.get(40..56).unwrap_or(&[]);
                     let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
                     self.program = String::from_utf8_lossy(name).into_owned();
@@ -115,7 +116,7 @@ impl Core {
     }
 
     fn add_files(&mut self, note: &[u8]) {
-        let (count, unit) = (word(note, 0), word(note, 8));
+        let (count, unit) = (u64_at(note, 0), u64_at(note, 8));
         let Some(names) = count.checked_mul(24).and_then(|bytes| bytes.checked_add(16)) else {
             return;
         };
@@ -126,28 +127,13 @@ impl Core {
         let most = FILES_MOST.saturating_sub(self.files.len()).min(count as usize);
         for (place, name) in places.zip(names.split(|&byte| byte == 0)).take(most) {
             self.files.push(Mapped {
-                start: word(place, 0),
-                end: word(place, 8),
-                offset: word(place, 16).saturating_mul(unit),
+                start: u64_at(place, 0),
+                end: u64_at(place, 8),
+                offset: u64_at(place, 16).saturating_mul(unit),
                 path: String::from_utf8_lossy(name).into_owned(),
             });
         }
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-    word.map_or(0, u64::from_le_bytes)
-}
-
-fn quarter(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-    word.map_or(0, u32::from_le_bytes)
-}
-
-fn half(bytes: &[u8], at: usize) -> u16 {
-    let word = bytes.get(at..at + 2).and_then(|word| word.try_into().ok());
-    word.map_or(0, u16::from_le_bytes)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn a_line_each_with_all_its_bytes() {
         let mut inlined = row("in;ner", 2, 32, 2);
-        inlined.frames.push(Frame { function: "outer".into(), file: None, line: None });
+        inlined.location.frames.push(Frame { function: "outer".into(), file: None, line: None });
         let text = write(&profile(vec![row("f", 1, 16, 3), row("f", 1, 32, 1), inlined]), false);
         assert_eq!(text, "sample;f at sample.c:1 80\nsample;outer;in:ner at sample.c:2 64\n");
     }

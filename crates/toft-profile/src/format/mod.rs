@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `text.rs` | a table for a terminal, with `units.rs` |
+//! | `text.rs` | a table for a terminal, with `table.rs` and `units.rs` |
 //! | `pprof.rs` | compressed `profile.proto`: pprof, Speedscope, Pyroscope, Parca, Grafana |
 //! | `folded.rs` | a stack a line, for every flame graph program |
 //! | `flame.rs` | a flame graph: one SVG file |
@@ -16,13 +16,15 @@ mod folded;
 mod html;
 mod pprof;
 mod prometheus;
+mod table;
 mod text;
 pub mod units;
 
 use crate::Profile;
 
 pub use prometheus::{CONTENT_TYPE, OfProcess, Scrape, prometheus, together};
-pub use text::{Shown, diff_text, text};
+pub use table::Table;
+pub use text::{Shown, diff_text, share, text};
 
 /// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +100,7 @@ impl Format {
 
 fn without_names(profile: &Profile) -> Profile {
     let mut plain = profile.clone();
-    plain.rows.iter_mut().for_each(|row| row.frames.clear());
-    let stacks = plain.sampled.iter_mut().flat_map(|sampled| &mut sampled.stacks);
-    stacks.flat_map(|stack| &mut stack.calls).for_each(|call| call.frames.clear());
+    plain.locations_mut().for_each(|location| location.frames.clear());
     plain
 }
 
@@ -163,7 +163,7 @@ mod tests {
         let named = Profile::from_json(&Format::Json.write(&profile)).unwrap();
         assert_eq!(named, profile);
         let plain = Profile::from_json(&Format::Toft.write(&profile)).unwrap();
-        assert!(plain.rows[0].frames.is_empty() && plain.bytes == 48);
+        assert!(plain.rows[0].location.frames.is_empty() && plain.bytes == 48);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::{Caller, Profile, Row};
+use crate::{Location as Site, Profile};
 
 #[derive(Clone, PartialEq, Message)]
 struct Proto {
@@ -164,7 +164,7 @@ impl Builder {
     }
 
     /// The mapping of a row's file, made as large as the row needs.
-    fn mapping(&mut self, row: &Caller) -> u64 {
+    fn mapping(&mut self, row: &Site) -> u64 {
         const PAGE: u64 = 4096;
         let (Some(path), Some(offset)) = (&row.module, row.offset) else { return 0 };
         let start = row.site.wrapping_sub(offset);
@@ -198,7 +198,7 @@ impl Builder {
         id
     }
 
-    fn location(&mut self, row: &Caller) -> u64 {
+    fn location(&mut self, row: &Site) -> u64 {
         let mapping_id = self.mapping(row);
         if let Some(&id) = self.locations.get(&row.site) {
             return id;
@@ -232,16 +232,6 @@ const SAMPLED: [(&str, &str); 4] = [
     ("sampled_inuse_objects", "count"),
     ("sampled_inuse_space", "bytes"),
 ];
-
-fn caller(row: &Row) -> Caller {
-    Caller {
-        site: row.site,
-        module: row.module.clone(),
-        build_id: row.build_id.clone(),
-        offset: row.offset,
-        frames: row.frames.clone(),
-    }
-}
 
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
@@ -285,7 +275,7 @@ fn build(profile: &Profile, stacks: bool) -> Proto {
         builder.proto.comment.push(number);
     }
     for row in &profile.rows {
-        let location = builder.location(&caller(row));
+        let location = builder.location(&row.location);
         let (key, num_unit) = (builder.string("bytes"), builder.string("bytes"));
         let average = match row.objects {
             0 => row.allocated / row.allocations.max(1),
@@ -330,10 +320,9 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read_and_has_every_byte() {
         let mut inlined = row("inner", 2, 32, 2);
-        inlined.frames.push(Frame { function: "outer".into(), file: None, line: Some(9) });
+        inlined.location.frames.push(Frame { function: "outer".into(), file: None, line: Some(9) });
         let mut nowhere = row("", 5, 64, 1);
-        (nowhere.module, nowhere.offset) = (None, None);
-        nowhere.frames.clear();
+        nowhere.location = Site { site: nowhere.location.site, ..Site::default() };
         let profile = profile(vec![row("f", 1, 16, 3), row("f", 1, 48, 1), inlined, nowhere]);
         let mut bytes = Vec::new();
         let file = write(&profile, false);

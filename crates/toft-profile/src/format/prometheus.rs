@@ -12,16 +12,16 @@ use toft_core::stats::metrics::{
 
 use crate::{Figures, Profile};
 
-/// What one look came to.
+/// The result of one reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Scrape<'a> {
-    /// Who has what; call sites have names here, where they have any.
+    /// Live memory by call site, with names where they are known.
     pub profile: &'a Profile,
-    /// As of the same look.
+    /// Of the same reading.
     pub figures: &'a Figures,
-    /// How many call sites are told apart.
+    /// Number of distinct call sites.
     pub top: usize,
-    /// How long the look took.
+    /// Duration of the reading.
     pub seconds: f64,
 }
 
@@ -54,10 +54,10 @@ pub fn prometheus(scrape: &Scrape<'_>) -> String {
         slab_live_blocks: profile.objects - figures.large_blocks,
         large_live_blocks: figures.large_blocks,
         slot_bytes: figures.slot_bytes,
-        empty_slab_bytes: figures.pooled_bytes,
+        empty_slab_bytes: figures.empty_slab_bytes,
         large_free_bytes: figures.large_kept_bytes,
         slabs: figures.slabs,
-        empty_slabs: figures.pooled_slabs,
+        empty_slabs: figures.empty_slabs,
         threads: figures.threads,
         ended_threads: figures.ended_threads,
         resident: profile.resident,
@@ -140,7 +140,7 @@ fn sites(page: &mut Text, scrape: &Scrape<'_>) {
     let mut sites: Vec<Site> = top
         .iter()
         .map(|row| {
-            let (file, name) = row.key();
+            let (file, name) = row.location.key();
             Site { name, file, bytes: row.bytes, blocks: row.objects }
         })
         .collect();
@@ -219,15 +219,15 @@ mod tests {
         assert_eq!(together(&[]).lines().count(), 3);
     }
 
-    /// Of one name, at different places that cannot be told apart, there is one series.
+    /// Call sites with one name are one series.
     #[test]
     fn a_series_is_there_once() {
         let mut same = profile(vec![row("a", 1, 16, 1), row("a", 2, 16, 2)]);
         for row in &mut same.rows {
-            row.frames[0].line = Some(7);
-            row.frames.push(row.frames[0].clone());
+            row.location.frames[0].line = Some(7);
+            row.location.frames.push(row.location.frames[0].clone());
         }
-        same.rows[1].frames.truncate(1);
+        same.rows[1].location.frames.truncate(1);
         let figures = Figures::default();
         let text = prometheus(&Scrape { profile: &same, figures: &figures, top: 9, seconds: 0.0 });
         let count = text.matches("toft_site_live_bytes{site=\"a at sample.c:7\"").count();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::Table;
 use super::units::{bytes, count, duration, fit, plain};
 use crate::{Change, Diff, Profile, Row, Sampled, Share};
 
@@ -19,32 +20,26 @@ pub struct Shown {
     pub full: bool,
 }
 
+impl Shown {
+    /// Returns how many of `all` rows are shown.
+    fn most(&self, all: usize) -> usize {
+        if self.top == 0 { all } else { self.top.min(all) }
+    }
+}
+
 impl Default for Shown {
     fn default() -> Shown {
         Shown { width: usize::MAX, top: 0, full: false }
     }
 }
 
-/// The page. Its first line and the head of its table are the ones to be painted.
+/// Returns the page of a profile.
 pub fn text(profile: &Profile, shown: &Shown) -> String {
     let mut page = String::new();
     let resident = profile
         .resident
         .map_or_else(String::new, |bytes| format!(", {} resident", self::bytes(bytes)));
-    let _ = writeln!(
-        page,
-        "{}",
-        fit(
-            &format!(
-                "process {} ({})  Toft {}, {}{resident}",
-                profile.pid,
-                profile.name,
-                profile.toft,
-                profile.source.words()
-            ),
-            shown.width
-        )
-    );
+    let _ = writeln!(page, "{}", fit(&format!("{}{resident}", profile.title()), shown.width));
     let mut rows = profile.by_place();
     rows.retain(|row| row.bytes > 0);
     let _ = writeln!(
@@ -55,29 +50,37 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
         count(rows.len() as u64),
         ever(profile)
     );
+    // If the process was read twice, lifetimes take the place of the sizes of slots.
+    let twice = profile.rows.iter().any(|row| row.recent.is_some());
+    let last = if twice { "lives" } else { "slot" };
+    let columns = [("live", 10), ("share", 6), ("blocks", 11), ("ever", 11), (last, 8)];
+    let table = Table::new(&columns, shown.width);
     if !rows.is_empty() {
-        let head = format!(
-            "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   call site",
-            "live",
-            "share",
-            "blocks",
-            "ever",
-            if looked_on(profile) { "lives" } else { "slot" }
-        );
-        let _ = writeln!(page, "{}", fit(&head, shown.width));
+        let _ = writeln!(page, "{}", table.head(" call site"));
     }
-    let top = if shown.top == 0 { rows.len() } else { shown.top.min(rows.len()) };
-    for row in &rows[..top] {
-        line(&mut page, profile, row, shown);
+    let (listed, others) = rows.split_at(shown.most(rows.len()));
+    for row in listed {
+        let last = match row.size {
+            _ if twice => row.lifetime().map_or_else(|| "unknown".to_owned(), duration),
+            0 => "-".to_owned(),
+            size => bytes(size),
+        };
+        let ever = if profile.allocations > 0 { count(row.allocations) } else { "-".to_owned() };
+        let share = share(row.bytes, profile.bytes);
+        let figures = [bytes(row.bytes), share, count(row.objects), ever, last];
+        let mark = if row.share == Share::Shared { '~' } else { ' ' };
+        let place = row.location.place();
+        let _ = writeln!(page, "{}", table.line(&figures, &format!("{mark}{place}")));
+        below(&mut page, &table, profile, row, shown);
     }
-    if top < rows.len() {
-        let rest: u64 = rows[top..].iter().map(|row| row.bytes).sum();
+    if !others.is_empty() {
+        let rest: u64 = others.iter().map(|row| row.bytes).sum();
         let _ = writeln!(
             page,
             "  {:>10}  {:>6}  and {} more call sites: --top 0 shows all",
             bytes(rest),
             share(rest, profile.bytes),
-            count((rows.len() - top) as u64)
+            count(others.len() as u64)
         );
     }
     if let Some(sampled) = &profile.sampled {
@@ -89,6 +92,18 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
     page
 }
 
+/// The functions of a call site, if all are shown, and the callers of library code.
+fn below(page: &mut String, table: &Table, profile: &Profile, row: &Row, shown: &Shown) {
+    let frames = row.location.frames.iter().filter(|_| shown.full);
+    let frames = frames.map(|frame| format!("< {}", frame.words()));
+    let callers = profile.callers(row).into_iter().take(CALLERS);
+    let callers =
+        callers.map(|(caller, part)| format!("about {} from {caller}", share(part, row.bytes)));
+    for text in frames.chain(callers) {
+        let _ = writeln!(page, "{}", table.below(&format!(" {text}")));
+    }
+}
+
 /// The sampled stacks, each with its callers below it.
 fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
     let all = sampled.sum(|stack| stack.bytes);
@@ -98,42 +113,33 @@ fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
     if live.is_empty() {
         return;
     }
-    let head = format!(
-        "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   stack",
-        "about", "share", "blocks", "ever", "samples"
-    );
-    let _ = writeln!(page, "\n{}", fit(&head, shown.width));
-    let top = if shown.top == 0 { live.len() } else { shown.top.min(live.len()) };
-    for stack in &live[..top] {
-        let figures = format!(
-            "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   ",
+    let columns = [("about", 10), ("share", 6), ("blocks", 11), ("ever", 11), ("samples", 8)];
+    let table = Table::new(&columns, shown.width);
+    let _ = writeln!(page, "\n{}", table.head(" stack"));
+    let (listed, others) = live.split_at(shown.most(live.len()));
+    for stack in listed {
+        let figures = [
             bytes(stack.bytes),
             share(stack.bytes, all),
             count(stack.objects),
             count(stack.allocations),
-            count(stack.live_samples)
-        );
-        let indent = figures.chars().count();
-        let room = shown.width.saturating_sub(indent).max(24);
+            count(stack.live_samples),
+        ];
         let mut words = stack.words();
-        if stack.truncated {
-            words.push("(truncated)".into());
-        }
-        for (number, word) in words.iter().enumerate() {
-            match number {
-                0 => _ = writeln!(page, "{figures}{}", fit(&plain(word), room)),
-                _ => {
-                    _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {}", plain(word)), room))
-                }
-            }
+        words.extend(stack.truncated.then(|| "(truncated)".into()));
+        let first = words.first().map_or("", String::as_str);
+        let _ = writeln!(page, "{}", table.line(&figures, &format!(" {first}")));
+        for word in words.iter().skip(1) {
+            let _ = writeln!(page, "{}", table.below(&format!(" < {word}")));
         }
     }
-    if top < live.len() {
-        let _ = writeln!(
-            page,
-            "  and {} more stacks: --top 0 shows all",
-            count((live.len() - top) as u64)
-        );
+    more(page, others.len(), "stacks");
+}
+
+fn more(page: &mut String, others: usize, what: &str) {
+    if others > 0 {
+        let others = count(others as u64);
+        let _ = writeln!(page, "  and {others} more {what}: --top 0 shows all");
     }
 }
 
@@ -167,41 +173,8 @@ fn notes(profile: &Profile) -> Vec<String> {
     notes
 }
 
-/// Whether how long blocks live is worth a column: that of slots gives way to it.
-fn looked_on(profile: &Profile) -> bool {
-    profile.rows.iter().any(|row| row.recent.is_some())
-}
-
-fn line(page: &mut String, profile: &Profile, row: &Row, shown: &Shown) {
-    let slot = match (looked_on(profile), row.size) {
-        (true, _) => row.lifetime().map_or_else(|| "unknown".to_owned(), duration),
-        (false, 0) => "-".to_owned(),
-        (false, size) => bytes(size),
-    };
-    let mark = if row.share == Share::Shared { '~' } else { ' ' };
-    let figures = format!(
-        "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}  {mark}",
-        bytes(row.bytes),
-        share(row.bytes, profile.bytes),
-        count(row.objects),
-        if profile.allocations > 0 { count(row.allocations) } else { "-".to_owned() },
-        slot
-    );
-    let indent = figures.chars().count();
-    let room = shown.width.saturating_sub(indent).max(24);
-    let _ = writeln!(page, "{figures}{}", fit(&row.place(), room));
-    if shown.full {
-        for frame in row.in_full() {
-            let _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {frame}"), room));
-        }
-    }
-    for (caller, part) in profile.callers(row).into_iter().take(CALLERS) {
-        let words = format!("about {} from {}", share(part, row.bytes), plain(&caller));
-        let _ = writeln!(page, "{:indent$}{}", "", fit(&words, room));
-    }
-}
-
-fn share(part: u64, whole: u64) -> String {
+/// Returns a part in percent: `12.3%`.
+pub fn share(part: u64, whole: u64) -> String {
     format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
@@ -222,32 +195,22 @@ pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
                 format!("; {} blocks of {} allocated meanwhile", count(had), bytes(size)),
         }
     );
+    let columns = [("growth", 11), ("before", 10), ("after", 10), ("blocks", 11)];
+    let table = Table::new(&columns, shown.width);
     if sites > 0 {
-        let head = format!(
-            "  {:>11}  {:>10}  {:>10}  {:>11}  call site",
-            "growth", "before", "after", "blocks"
-        );
-        let _ = writeln!(page, "{}", fit(&head, shown.width));
+        let _ = writeln!(page, "{}", table.head("call site"));
     }
-    let top = if shown.top == 0 { sites } else { shown.top.min(sites) };
-    for change in &changes[..top] {
-        let figures = format!(
-            "  {:>11}  {:>10}  {:>10}  {:>11}  ",
+    let (listed, others) = changes.split_at(shown.most(sites));
+    for change in listed {
+        let figures = [
             signed_bytes(change.bytes()),
             bytes(change.before.0),
             bytes(change.after.0),
-            signed_count(change.objects())
-        );
-        let room = shown.width.saturating_sub(figures.chars().count()).max(24);
-        let _ = writeln!(page, "{figures}{}", fit(&change.row.place(), room));
+            signed_count(change.objects()),
+        ];
+        let _ = writeln!(page, "{}", table.line(&figures, &change.row.location.place()));
     }
-    if top < sites {
-        let _ = writeln!(
-            page,
-            "  and {} more call sites: --top 0 shows all",
-            count((sites - top) as u64)
-        );
-    }
+    more(&mut page, others.len(), "call sites");
     page
 }
 
@@ -301,10 +264,10 @@ mod tests {
     fn no_name_steers_the_terminal() {
         let mut strange = row("f\x1b[2J\ng", 2, 32, 2000);
         let frame = Frame { function: "h\x1b]0;t\x07".into(), file: None, line: None };
-        strange.frames.push(frame);
+        strange.location.frames.push(frame);
         let mut nameless = row("", 3, 16, 1);
-        nameless.frames.clear();
-        nameless.module = Some("/bin/\x1b[1m".into());
+        nameless.location.frames.clear();
+        nameless.location.module = Some("/bin/\x1b[1m".into());
         let mut profile = profile(vec![strange, nameless]);
         profile.name = "n\x1b[31m\n".into();
         profile.toft = "\r0".into();

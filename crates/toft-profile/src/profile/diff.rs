@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::row::mean_lifetime;
 use super::{Profile, Row};
 
 /// A call site then and now.
@@ -34,15 +35,10 @@ impl Change {
         self.before != self.after
     }
 
-    /// How long its blocks live on average, by Little's law: as many as live on average, over as
-    /// many as come in a second. Of live blocks then and now the mean is taken; nothing, where none
-    /// has come.
-    ///
-    /// It is of the blocks that came and went meanwhile if the number that live is steady. Where it
-    /// grows, those that stay make it longer the longer one looks.
+    /// Returns the mean lifetime of its blocks in seconds, if any were allocated meanwhile. See
+    /// [`mean_lifetime`].
     pub fn lifetime(&self, seconds: f64) -> Option<f64> {
-        let live = (self.before.1 as f64 + self.after.1 as f64) / 2.0;
-        (self.had.0 > 0).then(|| live * seconds / self.had.0 as f64)
+        mean_lifetime([self.before.1, self.after.1], self.had.0, seconds)
     }
 }
 
@@ -69,17 +65,13 @@ impl Diff {
         let same = (before.pid, &before.name) == (after.pid, &after.name) && before.allocations > 0;
         let mut changes: HashMap<(String, String), Change> = HashMap::new();
         for row in before.by_place() {
-            let change = Change {
-                before: (row.bytes, row.objects),
-                after: (0, 0),
-                had: (0, 0),
-                row: row.clone(),
-            };
-            changes.insert(row.key(), change);
+            let before = (row.bytes, row.objects);
+            let change = Change { before, after: (0, 0), had: (0, 0), row: row.clone() };
+            changes.insert(row.location.key(), change);
         }
         for row in after.by_place() {
             let now = (row.bytes, row.objects);
-            let change = changes.entry(row.key()).or_insert_with(|| Change {
+            let change = changes.entry(row.location.key()).or_insert_with(|| Change {
                 row: Row { allocations: 0, allocated: 0, ..row.clone() },
                 before: (0, 0),
                 after: (0, 0),
@@ -99,8 +91,9 @@ impl Diff {
             .into_values()
             .filter(|change| change.is_growth() || change.had != (0, 0))
             .collect();
-        changes
-            .sort_by(|a, b| b.bytes().cmp(&a.bytes()).then_with(|| a.row.key().cmp(&b.row.key())));
+        changes.sort_by(|a, b| {
+            b.bytes().cmp(&a.bytes()).then_with(|| a.row.location.key().cmp(&b.row.location.key()))
+        });
         let had = changes.iter().fold((0, 0), |sum: (u64, u64), change| {
             (sum.0.saturating_add(change.had.0), sum.1.saturating_add(change.had.1))
         });
@@ -125,12 +118,15 @@ mod tests {
         let before =
             profile(vec![row("same", 1, 16, 3), row("gone", 2, 32, 2), row("grows", 3, 16, 1)]);
         let mut moved = row("grows", 3, 16, 5);
-        moved.site += 0x1000_0000;
-        moved.module = Some("/elsewhere/sample".into());
+        moved.location.site += 0x1000_0000;
+        moved.location.module = Some("/elsewhere/sample".into());
         let after = profile(vec![row("same", 1, 16, 3), row("new", 4, 48, 1), moved]);
         let diff = Diff::of(&before, &after);
-        let seen: Vec<_> =
-            diff.changes.iter().map(|c| (c.row.function(), c.bytes(), c.objects())).collect();
+        let seen: Vec<_> = diff
+            .changes
+            .iter()
+            .map(|c| (c.row.location.function(), c.bytes(), c.objects()))
+            .collect();
         assert_eq!(
             seen,
             [("grows".into(), 64, 4), ("new".into(), 48, 1), ("gone".into(), -64, -2)]
@@ -140,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_had_between_two_looks_at_one_process_is_counted() {
+    fn allocations_between_two_readings_of_one_process_are_counted() {
         let mut before = profile(vec![row("churn", 1, 16, 10), row("still", 2, 16, 5)]);
         let mut churn = row("churn", 1, 16, 20);
         (churn.allocations, churn.allocated) = (1020, 16 * 1020);

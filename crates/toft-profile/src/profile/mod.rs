@@ -1,4 +1,4 @@
-//! The profile: who has how much live memory, by call site.
+//! The profile: live memory by call site.
 //!
 //! | file | what |
 //! |---|---|
@@ -26,21 +26,25 @@ mod row;
 mod sampled;
 mod take;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Location;
+
 pub use diff::{Change, Diff};
 pub use file::{FileError, VERSION};
-pub use row::{Frame, Recent, Row, Share};
-pub use sampled::{Caller, Sampled, SampledStack};
+pub use row::{Recent, Row, Share};
+pub use sampled::{Sampled, SampledStack};
 pub use take::{take, take_with_figures};
 
 /// Where a profile is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// A process that ran, looked at from outside.
+    /// A running process, read from outside.
+    #[default]
     Process,
     /// A core file.
     Core,
@@ -55,7 +59,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// As it is said.
+    /// For the heading of a report.
     pub fn words(self) -> &'static str {
         match self {
             Source::Process => "running",
@@ -68,43 +72,59 @@ impl Source {
     }
 }
 
-/// Who has how much live memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The live memory of a process, by call site. The order of the fields is that of the saved form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
+    /// The version of the saved form.
+    #[serde(rename = "toft_profile")]
+    pub version: u32,
     /// The version of Toft that the process ran on.
     pub toft: String,
     /// Where it is from.
     pub source: Source,
     /// When, in seconds since 1970; of a core file, when that was written.
     pub time: u64,
-    /// The process.
+    /// The process's number.
     pub pid: i32,
-    /// Its name.
+    /// The process's name.
     pub name: String,
     /// Number of partitions.
     pub partitions: u64,
-    /// Resident bytes of the whole process, where they are known.
+    /// Resident bytes of the whole process, if known.
+    #[serde(default)]
     pub resident: Option<u64>,
-    /// Live blocks.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Blocks that there ever were; zero where the profile is of a version that did not count them.
-    pub allocations: u64,
-    /// Their bytes.
-    pub allocated: u64,
     /// Descriptors that made no sense, or changed while they were read.
+    #[serde(default)]
     pub doubts: u64,
-    /// What is to be known before it is believed.
+    /// Caveats.
+    #[serde(default)]
     pub notes: Vec<String>,
-    /// What each site has, most first.
+    /// The memory of each site, most bytes first.
+    #[serde(serialize_with = "file::with_labels")]
     pub rows: Vec<Row>,
-    /// Estimates by whole stacks, where the process keeps those.
+    /// Estimates by whole stacks, if the process keeps those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
+    /// Live blocks. They come after the rows, so that a file that was cut off has none.
+    pub objects: u64,
+    /// Bytes of the live blocks.
+    pub bytes: u64,
+    /// Blocks that were ever allocated; zero if the version of the profile did not count them.
+    #[serde(skip)]
+    pub allocations: u64,
+    /// Bytes that were ever allocated.
+    #[serde(skip)]
+    pub allocated: u64,
 }
 
 impl Profile {
-    /// Whether every site is told from every other.
+    /// Formats the process and the source in one line.
+    pub fn title(&self) -> String {
+        let source = self.source.words();
+        format!("process {} ({})  Toft {}, {source}", self.pid, self.name, self.toft)
+    }
+
+    /// True if every site has a separate partition.
     pub fn exact(&self) -> bool {
         self.rows.iter().all(|row| row.share == Share::Exact)
     }
@@ -117,14 +137,14 @@ impl Profile {
     /// Live bytes of call sites at which all functions belong to libraries: several callers may
     /// share them.
     pub fn library_bytes(&self) -> u64 {
-        self.rows.iter().filter(|row| row.is_library_code()).map(|row| row.bytes).sum()
+        self.rows.iter().filter(|row| row.location.is_library_code()).map(|row| row.bytes).sum()
     }
 
     /// The callers of the library code that a row names, each with its part of the row's bytes,
     /// most first. Estimated from the sampled stacks; empty without them, and if a function of the
     /// program names the row.
     pub fn callers(&self, row: &Row) -> Vec<(String, u64)> {
-        let Some(sampled) = self.sampled.as_ref().filter(|_| row.is_library_code()) else {
+        let Some(sampled) = self.sampled.as_ref().filter(|_| row.location.is_library_code()) else {
             return Vec::new();
         };
         let mut parts: HashMap<String, u64> = HashMap::new();
@@ -181,7 +201,7 @@ impl Profile {
         let mut places: HashMap<(String, String), usize> = HashMap::new();
         let mut joined: Vec<Row> = Vec::new();
         for row in &self.rows {
-            match places.get(&row.key()) {
+            match places.get(&row.location.key()) {
                 Some(&at) => {
                     let known = &mut joined[at];
                     known.size = if known.size == row.size { row.size } else { 0 };
@@ -196,18 +216,20 @@ impl Profile {
                     known.share = known.share.max(row.share);
                 }
                 None => {
-                    places.insert(row.key(), joined.len());
+                    places.insert(row.location.key(), joined.len());
                     joined.push(row.clone());
                 }
             }
         }
-        joined.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.site.cmp(&b.site)));
+        joined.sort_by(|a, b| {
+            b.bytes.cmp(&a.bytes).then_with(|| a.location.site.cmp(&b.location.site))
+        });
         joined
     }
 
     /// Adds to each row what was allocated there since an earlier reading of the same process.
     pub fn since(&mut self, before: &Profile, milliseconds: u64) {
-        let key = |row: &Row| (row.site, row.size, row.partition);
+        let key = |row: &Row| (row.location.site, row.size, row.partition);
         let had: HashMap<_, (u64, u64)> =
             before.rows.iter().map(|row| (key(row), (row.objects, row.allocations))).collect();
         for row in &mut self.rows {
@@ -218,13 +240,24 @@ impl Profile {
         }
     }
 
+    /// Returns the location of each row and of each call of the sampled stacks.
+    pub fn locations(&self) -> impl Iterator<Item = &Location> {
+        let stacks = self.sampled.iter().flat_map(|sampled| &sampled.stacks);
+        let rows = self.rows.iter().map(|row| &row.location);
+        rows.chain(stacks.flat_map(|stack| &stack.calls))
+    }
+
+    /// Returns the same locations, to give them names.
+    pub fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+        let stacks = self.sampled.iter_mut().flat_map(|sampled| &mut sampled.stacks);
+        let rows = self.rows.iter_mut().map(|row| &mut row.location);
+        rows.chain(stacks.flat_map(|stack| &mut stack.calls))
+    }
+
     /// Puts the rows in order, and counts them.
     fn finish(&mut self) {
-        self.rows.sort_by(|a, b| {
-            b.bytes
-                .cmp(&a.bytes)
-                .then_with(|| (a.site, a.size, a.partition).cmp(&(b.site, b.size, b.partition)))
-        });
+        self.rows
+            .sort_by_key(|row| (Reverse(row.bytes), row.location.site, row.size, row.partition));
         if let Some(sampled) = &mut self.sampled {
             sampled.finish();
         }
@@ -269,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_blocks_live_is_known_of_two_looks_alone() {
+    fn lifetimes_are_known_from_two_readings_only() {
         let before = profile(vec![row("a", 1, 16, 10), row("b", 2, 16, 10)]);
         let mut after = before.clone();
         assert_eq!(after.rows[0].lifetime(), None);
@@ -283,7 +316,8 @@ mod tests {
         assert_eq!(after.rows[0].lifetime(), Some(0.4));
         assert_eq!(after.rows[1].lifetime(), None, "nothing came");
         assert_eq!(after.rows[2].lifetime(), Some(0.5));
-        let joined = after.by_place().into_iter().find(|row| row.function() == "a").unwrap();
+        let joined =
+            after.by_place().into_iter().find(|row| row.location.function() == "a").unwrap();
         assert_eq!(joined.lifetime(), Some((10.0 + 35.0) / 2.0 * 2.0 / 110.0));
         // And it is kept.
         after.finish();
@@ -292,18 +326,5 @@ mod tests {
         let again = Profile::from_json(after.to_json().as_bytes()).unwrap();
         let kept = again.rows.iter().find(|row| row.lifetime() == Some(0.4));
         assert!(kept.is_some(), "{}", after.to_json());
-    }
-
-    #[test]
-    fn places_say_as_much_as_is_known() {
-        let mut row = row("push", 18, 16, 1);
-        row.frames.push(Frame { function: "main".into(), file: None, line: None });
-        assert_eq!(row.place(), "push at sample.c:18");
-        assert_eq!(row.stack(), ["sample", "main", "push at sample.c:18"]);
-        row.frames.clear();
-        assert_eq!(row.place(), "sample+0x12");
-        row.module = None;
-        assert_eq!(row.place(), "0x55550012");
-        assert_eq!(row.stack(), ["no file", "0x55550012"]);
     }
 }

@@ -5,48 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::row::file_name;
-use super::{Frame, Row, file};
-use crate::label;
-
-/// A call on a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caller {
-    /// The address that it returns to.
-    #[serde(with = "file::hex")]
-    pub site: u64,
-    /// The file that it is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub module: Option<String>,
-    /// Its build-id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build_id: Option<String>,
-    /// The site as the file's own tables count.
-    #[serde(default, with = "file::hex_or_none", skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
-    /// The functions that it is in, innermost first: those behind the first have it inlined.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub frames: Vec<Frame>,
-}
-
-impl Caller {
-    /// The functions, innermost first, or as much as is known of the place.
-    pub fn words(&self) -> Vec<String> {
-        if !self.frames.is_empty() {
-            return self.frames.iter().map(Frame::words).collect();
-        }
-        vec![match (&self.module, self.offset) {
-            (Some(module), Some(offset)) => format!("{}+{offset:#x}", file_name(module)),
-            _ => format!("{:#x}", self.site),
-        }]
-    }
-}
+use super::Row;
+use crate::{Frame, Location, label};
 
 /// What was sampled of one stack. All but the numbers of samples are estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledStack {
     /// The calls, innermost first.
-    pub calls: Vec<Caller>,
+    pub calls: Vec<Location>,
     /// Whether there is more of the stack that could not be had.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -67,15 +33,15 @@ pub struct SampledStack {
 impl SampledStack {
     /// The functions, innermost first.
     pub fn words(&self) -> Vec<String> {
-        self.calls.iter().flat_map(Caller::words).collect()
+        self.calls.iter().flat_map(Location::words).collect()
     }
 
     /// The first function outside libraries that called the code of a row, if the stack has that
     /// code.
     pub(super) fn caller_of(&self, row: &Row) -> Option<String> {
-        let code = row.label()?;
+        let code = row.location.label()?;
         // The line first: it is quick to compare, and there are many stacks.
-        let is_code = |call: &Caller| {
+        let is_code = |call: &Location| {
             call.frames.iter().any(|frame| frame.line == code.line)
                 && label::label(&call.frames).is_some_and(|frame| {
                     frame.line == code.line && label::short(&frame.function) == code.function
@@ -88,8 +54,8 @@ impl SampledStack {
         Some(Frame { function: label::short(&own.function), ..own.clone() }.words())
     }
 
-    /// The functions, outermost first, below the program's name; where the rest is not known, that
-    /// is said.
+    /// The functions, outermost first, below the program's name. A mark says that a stack was
+    /// cut off.
     pub fn stack(&self, program: &str) -> Vec<String> {
         let mut stack = vec![program.to_owned()];
         if self.truncated {

@@ -1,14 +1,27 @@
 //! Profiles that are made up, for the tests of all that reads and writes profiles.
 
 use super::*;
+use crate::Frame;
 
-/// A row of that function at that place of `/bin/sample`.
-pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
-    Row {
+/// A call of that function at that place of `/bin/sample`, in a line of the same number.
+pub fn location(function: &str, file: &str, offset: u64) -> Location {
+    Location {
         site: 0x5555_0000 + offset,
         module: Some("/bin/sample".into()),
         build_id: Some("abcd".into()),
         offset: Some(offset),
+        frames: vec![Frame {
+            function: function.into(),
+            file: Some(file.into()),
+            line: Some(offset as u32),
+        }],
+    }
+}
+
+/// A row of that function at that place of `/bin/sample`.
+pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
+    Row {
+        location: location(function, "/src/sample.c", offset),
         partition: 3,
         size,
         objects,
@@ -17,28 +30,13 @@ pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
         allocated: 2 * size * objects,
         recent: None,
         share: Share::Alone,
-        frames: vec![Frame {
-            function: function.into(),
-            file: Some("/src/sample.c".into()),
-            line: Some(offset as u32),
-        }],
     }
 }
 
 /// A profile with two stacks: one whole, one truncated.
 pub fn sampled_profile() -> Profile {
-    let call = |function: &str, line: u32| Caller {
-        site: 0x5555_0000 + u64::from(line),
-        module: Some("/bin/sample".into()),
-        build_id: Some("abcd".into()),
-        offset: Some(line.into()),
-        frames: vec![Frame {
-            function: function.into(),
-            file: Some("/src/s.c".into()),
-            line: Some(line),
-        }],
-    };
-    let stack = |calls: Vec<Caller>, bytes: u64| SampledStack {
+    let call = |function: &str, line| location(function, "/src/s.c", line);
+    let stack = |calls: Vec<Location>, bytes: u64| SampledStack {
         truncated: calls.len() == 1,
         calls,
         samples: 4,
@@ -57,21 +55,15 @@ pub fn sampled_profile() -> Profile {
 /// A profile of these rows.
 pub fn profile(rows: Vec<Row>) -> Profile {
     let mut profile = Profile {
+        version: VERSION,
         toft: "0.1.0".into(),
-        source: Source::Process,
         time: 1_700_000_000,
         pid: 7,
         name: "sample".into(),
         partitions: 64,
         resident: Some(1 << 20),
-        objects: 0,
-        bytes: 0,
-        allocations: 0,
-        allocated: 0,
-        doubts: 0,
-        notes: Vec::new(),
         rows,
-        sampled: None,
+        ..Profile::default()
     };
     profile.finish();
     profile

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::format::units;
 use crate::module::Modules;
-use crate::profile::{Caller, Profile, Row, Sampled, SampledStack, Share, Source};
+use crate::profile::{Profile, Row, Sampled, SampledStack, Share, Source, VERSION};
 use crate::{Error, Figures, Memory, Tables, find};
 
 /// A site, the bytes of its slots, or zero for large blocks, and the partition.
@@ -78,24 +78,17 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     }
 
     let modules = Modules::of(memory, &mappings);
-    let row = |&(site, size, partition): &Key, counts: &Counts, share| {
-        let module = modules.of_return(site);
-        Row {
-            site,
-            module: module.map(|module| module.path.clone()),
-            build_id: module.and_then(|module| module.build_id.clone()),
-            offset: module.map(|module| site.wrapping_sub(module.bias)),
-            partition,
-            size,
-            objects: counts.objects,
-            bytes: counts.bytes,
-            // A large block counts before it lives; where that was missed, it lives all the same.
-            allocations: counts.allocations.max(counts.objects),
-            allocated: counts.allocated.max(counts.bytes),
-            recent: None,
-            share,
-            frames: Vec::new(),
-        }
+    let row = |&(site, size, partition): &Key, counts: &Counts, share| Row {
+        location: modules.location(site),
+        partition,
+        size,
+        objects: counts.objects,
+        bytes: counts.bytes,
+        // A large block counts before it lives; where that was missed, it lives all the same.
+        allocations: counts.allocations.max(counts.objects),
+        allocated: counts.allocated.max(counts.bytes),
+        recent: None,
+        share,
     };
     // A core file that was cut off may have the slabs, and not these: what is there is worth
     // showing.
@@ -120,10 +113,10 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     let rows = counts.iter().filter(|(_, counts)| any(counts));
     let rows: Vec<Row> = rows.map(|(key, counts)| row(key, counts, share(key.1, &key.2))).collect();
     let early: u64 =
-        rows.iter().filter(|row| wrappers.contains(&row.site)).map(|row| row.bytes).sum();
+        rows.iter().filter(|row| wrappers.contains(&row.location.site)).map(|row| row.bytes).sum();
     if early > 0 {
         notes.push(format!(
-            "{} are told as of wrappers of malloc: they were allocated before these were found to be such",
+            "{} are listed under wrappers of malloc: they were allocated before the wrappers were detected",
             units::bytes(early)
         ));
     }
@@ -133,21 +126,17 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     });
     memory.still_there()?;
     let mut profile = Profile {
+        version: VERSION,
         toft: found.version,
         source: Source::Process,
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         pid: memory.pid(),
-        name: String::new(),
         partitions: found.root.partitions,
-        resident: None,
-        objects: 0,
-        bytes: 0,
-        allocations: 0,
-        allocated: 0,
         doubts: slabs.senseless + more.senseless,
         notes,
         rows,
         sampled,
+        ..Profile::default()
     };
     profile.finish();
     Ok((profile, figures))
@@ -161,16 +150,6 @@ fn sampled(
 ) -> Result<Option<Sampled>, Error> {
     let Some(interval) = tables.sample_interval() else { return Ok(None) };
     let (missed, samples) = tables.samples(memory)?;
-    let call = |&site: &u64| {
-        let module = modules.of_return(site);
-        Caller {
-            site,
-            module: module.map(|module| module.path.clone()),
-            build_id: module.and_then(|module| module.build_id.clone()),
-            offset: module.map(|module| site.wrapping_sub(module.bias)),
-            frames: Vec::new(),
-        }
-    };
     let bits = tables.root.sample_object_bits;
     let blocks = |count: u64| (count >> bits) + (count >> bits.saturating_sub(1) & 1);
     let stacks = samples.iter().map(|one| {
@@ -179,7 +158,7 @@ fn sampled(
         let [live_samples, live, bytes] =
             [0, 1, 2].map(|i: usize| one.had[i].saturating_sub(freed[i]));
         SampledStack {
-            calls: one.frames.iter().map(call).collect(),
+            calls: one.frames.iter().map(|&site| modules.location(site)).collect(),
             truncated: one.truncated,
             samples,
             live_samples,

@@ -1,4 +1,4 @@
-//! How [`Screen`] looks: its table, the site that is looked into, and the lines above and below. Of
+//! How [`Screen`] looks: its table, the details of a site, and the lines above and below. Of
 //! terminals it knows nothing but their size.
 
 use ratatui::Frame;
@@ -20,10 +20,10 @@ impl Screen {
             0 => String::new(),
             live => format!(" ({:.2} x live)", resident as f64 / live as f64),
         };
-        let held = if self.held { "  HELD" } else { "" };
+        let paused = if self.paused { "  HELD" } else { "" };
         [
             format!(
-                "{} ({})  {} threads  Toft {}{held}",
+                "{} ({})  {} threads  Toft {}{paused}",
                 now.pid,
                 plain(&now.name),
                 self.threads,
@@ -51,7 +51,7 @@ impl Screen {
             None if self.owned.is_some() => {
                 "Esc call sites  z growth from now  space hold  q quit".into()
             }
-            None if self.inside.is_some() => "Esc back  q quit".into(),
+            None if self.opened.is_some() => "Esc back  q quit".into(),
             None => {
                 let filter = match self.filter.as_str() {
                     "" => "/ filter".to_owned(),
@@ -105,7 +105,6 @@ pub(in crate::profile) fn fitting(
 /// Columns in the order in which they give way.
 const GIVE_WAY: [usize; 4] = [2, 4, 1, 3];
 
-/// Paints everything.
 pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(4), Constraint::Min(1), Constraint::Length(1)])
@@ -119,8 +118,8 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     if let Some(owned) = &screen.owned {
         return owned.draw(frame, body);
     }
-    if let Some(name) = &screen.inside {
-        frame.render_widget(Paragraph::new(inside(screen, name, body.width.into())), body);
+    if let Some(name) = &screen.opened {
+        frame.render_widget(Paragraph::new(details(screen, name, body.width.into())), body);
         return;
     }
     let shown = screen.shown();
@@ -137,7 +136,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         cells(figures, &columns, fit(&format!("{mark}{}", item.name), room))
     });
     let title = |sort: Sort, text: &str| {
-        let sorted = if sort == screen.sort { if screen.turned { "^" } else { "v" } } else { "" };
+        let sorted = if sort == screen.sort { if screen.reversed { "^" } else { "v" } } else { "" };
         if sorted.is_empty() { text.to_owned() } else { format!("{sorted} {text}") }
     };
     let heads = [
@@ -149,7 +148,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     ];
     let heads = cells(heads, &columns, title(Sort::Name, "call site"));
     let table = table(heads, lines, columns.iter().map(|&column| WIDTHS[column]));
-    let mut state = TableState::new().with_selected(Some(screen.place()));
+    let mut state = TableState::new().with_selected(Some(screen.selected_line()));
     frame.render_stateful_widget(table, body, &mut state);
 }
 
@@ -176,9 +175,10 @@ pub(in crate::profile) fn table<'a>(
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// A site: where it is, its rates, and its slots.
-fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
-    let rows: Vec<&Row> = screen.now.rows.iter().filter(|row| row.place() == name).collect();
+/// The details of a site: where it is, its rates, and its slots.
+fn details(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
+    let rows: Vec<&Row> =
+        screen.now.rows.iter().filter(|row| row.location.place() == name).collect();
     let Some(row) = rows.first() else {
         return vec![
             Line::from(fit(name, width)).bold(),
@@ -186,11 +186,12 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
         ];
     };
     let mut lines = vec![Line::from(fit(name, width)).bold()];
-    lines.extend(row.in_full().map(|frame| Line::from(fit(&format!("  < {frame}"), width))));
-    let module = row.module.as_deref().unwrap_or("no file");
-    let offset = row.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
+    let frames = row.location.frames.iter().map(|frame| format!("  < {}", frame.words()));
+    lines.extend(frames.map(|frame| Line::from(fit(&frame, width))));
+    let module = row.location.module.as_deref().unwrap_or("no file");
+    let offset = row.location.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
     lines.push(Line::from(fit(&format!("  {module}{offset}"), width)).dim());
-    let label = row.label();
+    let label = row.location.label();
     if let Some((file, line)) = label.and_then(|label| Some((label.file?, label.line?))) {
         lines.push(Line::from(fit(&format!("  {file}:{line}"), width)).dim());
     }

@@ -1,13 +1,15 @@
-//! What the tests of the command share: the command itself in a clean environment, and C programs
-//! made on the spot.
+//! What the tests of the command share: the command itself in a clean environment, C programs that
+//! are compiled for a test, and processes on Toft.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The command, with nothing of the caller's settings.
@@ -47,13 +49,72 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The one line that the command itself said.
+/// The only message of the command itself.
 #[track_caller]
-pub fn said(output: &Output) -> String {
+pub fn message(output: &Output) -> String {
     let text = stderr(output);
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("toft: ")).collect();
     assert_eq!(lines.len(), 1, "one line expected: {text}");
     lines[0].to_owned()
+}
+
+/// What a command printed, which must have ended with this status.
+#[track_caller]
+pub fn ends_with(status: i32, output: Output) -> Output {
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+    output
+}
+
+/// `toft WORDS`, which must end with this status.
+#[track_caller]
+pub fn toft_ends_with(status: i32, words: &[&str]) -> Output {
+    let output = toft().args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+    output
+}
+
+/// `toft WORDS`, which must succeed.
+#[track_caller]
+pub fn succeeds(words: &[&str]) -> Output {
+    toft_ends_with(0, words)
+}
+
+/// The object that `toft WORDS` prints.
+#[track_caller]
+pub fn object(words: &[&str]) -> Value {
+    serde_json::from_slice(&succeeds(words).stdout).unwrap()
+}
+
+/// The only message of `toft WORDS`, which must end with status 125.
+#[track_caller]
+pub fn refused(words: &[&str]) -> String {
+    message(&toft_ends_with(125, words))
+}
+
+/// That a text has all of these in it.
+#[track_caller]
+pub fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+#[track_caller]
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Waits until there is a result.
+#[track_caller]
+pub fn until<T>(what: &str, mut result: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(300);
+    loop {
+        if let Some(result) = result() {
+            return result;
+        }
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// That the program ran as if the command were not there.
@@ -67,16 +128,6 @@ pub fn assert_clean(output: &Output) {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Starts a program on Toft, and waits until it has said something.
-    pub fn on_toft(program: &Path) -> Running {
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", library());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = Running(command.spawn().unwrap());
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-        child
-    }
-
     pub fn pid(&self) -> String {
         self.id().to_string()
     }
@@ -102,6 +153,56 @@ impl Drop for Running {
     }
 }
 
+/// A program on Toft that prints a line when it is ready, and one for each that it reads.
+pub struct Target {
+    pub child: Running,
+    pub pid: String,
+    /// The last line that it printed.
+    pub line: String,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Target {
+    /// Starts a program with the library preloaded, without the command in between.
+    pub fn start(program: &Path) -> Target {
+        Target::with(program, &[])
+    }
+
+    pub fn with(program: &Path, variables: &[(&str, &str)]) -> Target {
+        Target::of(Command::new(program).envs(variables.iter().copied()))
+    }
+
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Target {
+        let command = command.env("LD_PRELOAD", library());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        Target { pid: child.id().to_string(), child: Running(child), line, lines }
+    }
+
+    pub fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a text, and waits for the line that answers.
+    pub fn ask(&mut self, text: &str) {
+        self.send(text);
+        self.line = self.lines.next().unwrap().unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Closes its standard input, which ends it.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 /// A process that does not run on Toft. The test's own would not do: parts of Toft are in it.
 pub fn stranger() -> Running {
     Running(Command::new("sleep").arg("1000").spawn().unwrap())
@@ -114,14 +215,25 @@ pub fn directory() -> TempDir {
 /// Compiles a C program in `directory`.
 #[track_caller]
 pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let file = directory.join(format!("{name}.c"));
-    let program = directory.join(name);
-    fs::write(&file, source).unwrap();
-    let compiler =
-        Command::new("gcc").args(["-O0", "-g", "-o"]).arg(&program).arg(&file).args(flags).output();
-    let compiler = compiler.expect("the tests need gcc");
-    assert!(compiler.status.success(), "{}", stderr(&compiler));
+    let source = file(directory, &format!("{name}.c"), source.as_bytes(), 0o644);
+    build(&source, name, &[&["gcc", "-O0", "-g"], flags].concat())
+}
+
+/// Builds a program beside its source with a compiler and its flags.
+#[track_caller]
+pub fn build(source: &Path, name: &str, compiler: &[&str]) -> PathBuf {
+    let program = source.with_file_name(name);
+    let mut command = Command::new(compiler[0]);
+    tool(command.arg("-o").arg(&program).arg(source).args(&compiler[1..]));
     program
+}
+
+/// What a tool that the tests need printed. It must succeed.
+#[track_caller]
+pub fn tool(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("the tests need {command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+    stdout(&output)
 }
 
 /// A file with these contents and permissions. Another process writes it: while a test beside this
@@ -139,7 +251,7 @@ pub fn file(directory: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf
 
 /// A copy of an executable, made by another process for the same reason.
 pub fn copy(from: &str, to: &Path) {
-    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+    tool(Command::new("cp").arg(from).arg(to));
 }
 
 pub fn text(path: &Path) -> &str {
@@ -156,7 +268,6 @@ pub fn in_terminal(place: &Path, words: &[&str], columns: u16) -> String {
     script.args(["-qec", &line, "/dev/null"]).current_dir(place);
     script.env("SHELL", "/bin/sh").env("TERM", "dumb").env_remove("COLUMNS");
     script.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    let output =
-        script.stdin(Stdio::null()).output().expect("the tests need script, of util-linux");
-    stdout(&output).replace('\r', "")
+    let output = script.stdin(Stdio::null()).output();
+    stdout(&output.expect("the tests need script, of util-linux")).replace('\r', "")
 }

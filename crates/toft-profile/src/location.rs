@@ -1,0 +1,167 @@
+//! A place in code: the return address of a call, the file that contains it, and its functions.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::label;
+
+/// A function that a call site is in, or is inlined into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// Its demangled name.
+    pub function: String,
+    /// The source file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in the source file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    /// Formats it as `function at file.c:12`.
+    pub fn words(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => {
+                format!("{} at {}:{line}", self.function, file_name(file))
+            }
+            _ => self.function.clone(),
+        }
+    }
+}
+
+/// A call site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The address that the call returns to.
+    #[serde(with = "address")]
+    pub site: u64,
+    /// The mapped file that contains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// The file's build-id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The site as an address of the file's own tables.
+    #[serde(default, with = "address_or_none", skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The functions at the site, innermost first. All but the first have it inlined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
+}
+
+impl Location {
+    /// Returns the file's name without its folders.
+    pub fn module_name(&self) -> &str {
+        self.module.as_deref().map_or("no file", file_name)
+    }
+
+    /// Returns the function that names the site, as [`label`] chooses and shortens it.
+    pub fn label(&self) -> Option<Frame> {
+        let frame = label::label(&self.frames)?;
+        Some(Frame { function: label::short(&frame.function), ..frame.clone() })
+    }
+
+    /// Returns true if all functions at the site belong to libraries, so that several callers may
+    /// share it.
+    pub fn is_library_code(&self) -> bool {
+        !self.frames.is_empty() && label::first_own(&self.frames).is_none()
+    }
+
+    /// Returns the function that names the site, or else the file and the offset.
+    pub fn function(&self) -> String {
+        self.label().map_or_else(|| self.address(), |label| label.function)
+    }
+
+    /// Formats the site in one line: `function at file.c:12`, or less where less is known.
+    pub fn place(&self) -> String {
+        match self.label() {
+            Some(label) if label.line.is_some() => label.words(),
+            Some(label) => format!("{} in {}", label.words(), self.module_name()),
+            None => self.address(),
+        }
+    }
+
+    /// Returns all functions at the site in full, innermost first, or else the file and the offset.
+    pub fn words(&self) -> Vec<String> {
+        match self.frames.as_slice() {
+            [] => vec![self.address()],
+            frames => frames.iter().map(Frame::words).collect(),
+        }
+    }
+
+    /// Returns the file and the place, which identify a site in another run.
+    pub fn key(&self) -> (String, String) {
+        (self.module_name().to_owned(), self.place())
+    }
+
+    fn address(&self) -> String {
+        match self.offset.filter(|_| self.module.is_some()) {
+            Some(offset) => format!("{}+{offset:#x}", self.module_name()),
+            None => format!("{:#x}", self.site),
+        }
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Addresses as hexadecimal text: they do not fit into the numbers of JSON.
+mod address {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{value:#x}"))
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").unwrap_or("");
+        u64::from_str_radix(digits, 16).map_err(|_| serde::de::Error::custom("no address"))
+    }
+}
+
+/// Addresses that may be absent, in the form of [`address`].
+mod address_or_none {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => address::serialize(value, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        address::deserialize(deserializer).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_as_much_as_is_known() {
+        let frame = |function: &str, line| Frame {
+            function: function.into(),
+            file: Some("/src/sample.c".into()),
+            line,
+        };
+        let mut location = Location {
+            site: 0x5555_0012,
+            module: Some("/bin/sample".into()),
+            offset: Some(0x12),
+            frames: vec![frame("push", Some(18)), frame("main", None)],
+            ..Location::default()
+        };
+        assert_eq!(location.place(), "push at sample.c:18");
+        assert_eq!(location.words(), ["push at sample.c:18", "main"]);
+        location.frames.remove(0);
+        assert_eq!(location.place(), "main in sample");
+        location.frames.clear();
+        assert_eq!(location.place(), "sample+0x12");
+        location.module = None;
+        assert_eq!((location.place().as_str(), location.words().len()), ("0x55550012", 1));
+    }
+}
