@@ -1,12 +1,12 @@
 //! `cargo xtask experiment arena`: the arena against other allocators for memory that the program
 //! hands over, and the tables of the page from what was measured, which is kept beside it.
 
-use super::markdown::{self, short, table};
 use crate::{place, step};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
 use toft_bench::machine::Machine;
+use toft_bench::marks;
 
 /// The page: prose by hand, and between marks what was measured.
 const PAGE: &str = "docs/experiments/arena.md";
@@ -51,14 +51,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
-        let head = markdown::head(&Machine::here(), runs, arguments.quick);
+        let head = head(runs, arguments.quick);
         let mut figures = read(&raw)?;
         figures["size"] = sizes()?;
         let seconds = begin.elapsed().as_secs();
         let all = json!({ "head": head, "seconds": seconds, "figures": figures });
         keep(&kept, &all)?;
     }
-    markdown::fill(PAGE, &sections(&read(&kept)?))?;
+    fill(&sections(&read(&kept)?))?;
     println!("{PAGE}");
     Ok(ExitCode::SUCCESS)
 }
@@ -66,6 +66,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn keep(path: &std::path::Path, all: &Value) -> Result<(), String> {
     let text = serde_json::to_string(all).map_err(|error| error.to_string())? + "\n";
     std::fs::write(path, text).map_err(|error| format!("{KEPT}: {error}"))
+}
+
+/// Where and how it was measured.
+fn head(runs: usize, quick: bool) -> String {
+    format!(
+        "{}; {runs} interleaved rounds, the best of them (of shares the mean){}.",
+        marks::machine(&Machine::here()),
+        if quick { "; a quick run, **too short for claims**" } else { "" }
+    )
+}
+
+/// Writes each section between its marks on the page.
+fn fill(sections: &[(&str, String)]) -> Result<(), String> {
+    let path = place::root().join(PAGE);
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{PAGE}: {e}"))?;
+    let text = sections.iter().try_fold(text, |text, (name, section)| {
+        marks::replaced(&text, PAGE, name, &format!("\n{}\n\n", section.trim()))
+    })?;
+    std::fs::write(&path, text).map_err(|e| format!("{PAGE}: {e}"))
 }
 
 /// What each allocator adds to a WebAssembly module, in bytes.
@@ -140,11 +159,8 @@ const ORDER: &[&str] = &[
 ];
 
 fn sections(kept: &Value) -> Vec<(&'static str, String)> {
-    let head = kept["head"].as_str().unwrap_or_default().trim_end();
-    let head = format!("{head} {} s in all.\n", kept["seconds"]).replace(
-        "medians ± half of the distance between the extremes",
-        "the best of them (of shares the mean)",
-    );
+    let head = kept["head"].as_str().unwrap_or_default();
+    let head = format!("{head} {} s in all.", kept["seconds"]);
     let one = |&(mark, workload, base): &(&'static str, &str, Option<&str>)| {
         (mark, rows(&kept["figures"][workload], base))
     };
@@ -184,10 +200,26 @@ fn rows(workload: &Value, base: Option<&str>) -> String {
     table(&head, &names.iter().map(row).collect::<Vec<Vec<String>>>())
 }
 
+/// A table with a row for each of `rows`.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rule = "---|".repeat(head.len());
+    let rows = rows.iter().map(|row| format!("| {} |\n", row.join(" | ")));
+    format!("| {} |\n|{rule}\n{}", head.join(" | "), rows.collect::<String>())
+}
+
+/// Three figures that say something.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use toft_bench::marks;
 
     #[test]
     fn the_page_has_every_section_and_no_other() {
