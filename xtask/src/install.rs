@@ -15,7 +15,8 @@
 
 mod build_systems;
 
-use crate::{place, secure};
+use crate::step::text;
+use crate::{files, place, secure};
 use build_systems::{cmake, cmake_version, pkg_config};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -73,16 +74,10 @@ impl Place {
 
 /// Builds all and puts it there.
 pub fn main(to: &Place) -> Result<ExitCode, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["build", "--release", "--package", "toft-preload", "--package", "toft-checked"]);
-    if !to.libs_only {
-        cargo.args(["--package", "toft-cli"]);
-    }
-    if !cargo.status().is_ok_and(|status| status.success()) {
-        return Err("it does not build".into());
-    }
+    let packages = ["toft-preload", "toft-checked", "toft-cli"];
+    let release = place::build(if to.libs_only { &packages[..2] } else { &packages })?;
     secure::build_all()?;
-    for path in install(&place::target_dir().join("release"), to)? {
+    for path in install(&release, to)? {
         println!("{}", path.display());
     }
     print!("{}", next_steps(to, std::env::var("PATH").ok().as_deref().unwrap_or_default()));
@@ -168,19 +163,10 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         (&["completions", "zsh"], "zsh/site-functions/_toft"),
         (&["completions", "fish"], "fish/vendor_completions.d/toft.fish"),
     ] {
-        there.write(&said(&page_writer, words)?, &format!("share/{file}"), 0o644)?;
+        let said = text(Command::new(&page_writer).args(words))?;
+        there.write(said.as_bytes(), &format!("share/{file}"), 0o644)?;
     }
     Ok(there.written)
-}
-
-/// What the command prints.
-fn said(toft: &Path, words: &[&str]) -> Result<Vec<u8>, String> {
-    let output = Command::new(toft).args(words).output();
-    let output = output.map_err(|error| format!("{}: {error}", toft.display()))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("toft {}: {}", words.join(" "), output.status)),
-    }
 }
 
 /// A folder that is filled.
@@ -206,20 +192,13 @@ impl Files {
     /// The manual pages, which the command writes into a folder.
     fn pages(&mut self, toft: &Path) -> Result<(), String> {
         let folder = std::env::temp_dir().join(format!("toft-pages-{}", std::process::id()));
-        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(wrong)?;
-        let name = folder.to_string_lossy().into_owned();
-        let done = said(toft, &["man", "-o", &name]).and_then(|_| {
-            let mut files: Vec<PathBuf> = fs::read_dir(&folder)
-                .and_then(|files| files.map(|file| file.map(|file| file.path())).collect())
-                .map_err(wrong)?;
-            files.sort();
-            files.iter().try_for_each(|file| {
-                let name = file.file_name().unwrap_or_default().to_string_lossy();
-                self.copy(file, &format!("share/man/man1/{name}"), 0o644)
+        files::emptied(&folder)?;
+        let done = text(Command::new(toft).args(["man", "-o"]).arg(&folder)).and_then(|_| {
+            files::in_folder(&folder)?.iter().try_for_each(|file| {
+                self.copy(file, &format!("share/man/man1/{}", files::name(file)), 0o644)
             })
         });
-        fs::remove_dir_all(&folder).map_err(wrong)?;
+        let _ = fs::remove_dir_all(&folder);
         done
     }
 

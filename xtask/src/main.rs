@@ -15,6 +15,7 @@
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `place.rs` | where things are |
+//! | `files.rs` | reading and writing files |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tools.rs` | programs of crates.io that are built once |
 //! | `figures.rs` | how old the README's figures are |
@@ -32,6 +33,7 @@ mod crates;
 mod dist;
 mod experiment;
 mod figures;
+mod files;
 mod gates;
 mod golden;
 mod install;
@@ -220,8 +222,8 @@ fn measured(shapes: bool) -> Result<PathBuf, String> {
     let workloads = if shapes { "own" } else { "headline" };
     let mut bench = bench();
     bench.args(["--workloads", workloads, "--peers", PEERS, "--output"]).arg(&run);
-    let done = bench.status();
-    done.is_ok_and(|status| status.success()).then_some(run).ok_or_else(|| "not measured".into())
+    step::succeed(&mut bench)?;
+    Ok(run)
 }
 
 fn published(arguments: &[String]) -> Result<ExitCode, String> {
@@ -233,20 +235,9 @@ fn published(arguments: &[String]) -> Result<ExitCode, String> {
 /// Debian.
 fn built() -> Result<(), String> {
     packages::prepare(packages::TESTS, true)?;
-    library()?;
+    place::build(&["toft-preload"])?;
     let crates = PEERS.split(',').filter(|peer| !["toft", "glibc", "tcmalloc"].contains(peer));
-    let done = bench().arg("build-peers").args(crates).status();
-    done.is_ok_and(|status| status.success())
-        .then_some(())
-        .ok_or_else(|| "peers are missing".into())
-}
-
-/// Builds the library of the tree.
-fn library() -> Result<(), String> {
-    let mut library = place::cargo();
-    library.args(["build", "--release", "--package", "toft-preload"]);
-    let built = library.status().is_ok_and(|status| status.success());
-    built.then_some(()).ok_or_else(|| "the library does not build".into())
+    step::succeed(bench().arg("build-peers").args(crates))
 }
 
 fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
@@ -255,7 +246,7 @@ fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     if page {
         // The table of the page is of what is in the tree, and of all builds.
         secure::build_all()?;
-        library()?;
+        place::build(&["toft-preload"])?;
         command.arg("--page").arg(place::root().join("docs/misuse.md"));
     }
     step::passed_on(&mut command)

@@ -24,13 +24,7 @@ const TIMES: u32 = 2;
 /// page.
 pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
     crate::secure::build(crate::secure::Strength::Full)?;
-    let built = place::cargo()
-        .args(["build", "--release", "--package", "toft-preload"])
-        .status()
-        .map_err(|error| format!("cargo: {error}"))?;
-    if !built.success() {
-        return Err("the library does not build".into());
-    }
+    place::build(&["toft-preload"])?;
     let mut names = vec!["toft".to_owned(), "toft-secure".to_owned()];
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--test", "real", "--no-fail-fast"]);
@@ -69,9 +63,7 @@ pub fn run(install: bool) -> Result<Tally, String> {
     packages::prepare(packages::REAL, install)?;
     let mut command = command(false, Some(place::root().join(PAGE)))?;
     let mut tally = Tally::default();
-    for suite in step::run("real", &mut command, Duration::from_secs(6 * 3600)) {
-        tally.push(suite);
-    }
+    tally.add(step::run("real", &mut command, Duration::from_secs(6 * 3600)));
     println!("{PAGE}");
     Ok(tally)
 }

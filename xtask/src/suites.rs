@@ -248,8 +248,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     for plan in chosen {
         let began = Instant::now();
         if let Some(missing) = plan.missing() {
-            println!("\n==> {}: left out, there is no {missing}", plan.name);
-            tally.push(Suite { name: plan.name.into(), ignored: 1, ..Suite::default() });
+            tally.push(Suite::left_out(plan.name, missing));
             continue;
         }
         let mut command = match (plan.command)() {
@@ -271,9 +270,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
             command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
         }
         let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
-        for suite in named(plan.name, suites) {
-            tally.push(suite);
-        }
+        tally.add(named(plan.name, suites));
         times.push((plan.name, began.elapsed()));
     }
     println!("\n==> wall time: {}", slowest_first(times));

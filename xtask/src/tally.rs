@@ -22,6 +22,23 @@ impl Suite {
     pub fn broken(name: &str, why: String) -> Suite {
         Suite { name: name.into(), failed: 1, failures: vec![why], ..Suite::default() }
     }
+
+    /// A suite that is left out because something is missing; says so.
+    pub fn left_out(name: &str, missing: &str) -> Suite {
+        println!("\n==> {name}: left out, there is no {missing}");
+        Suite { name: name.into(), ignored: 1, ..Suite::default() }
+    }
+
+    /// A check that counts as a number of tests; says what is wrong.
+    pub fn checked(name: &str, tests: usize, done: Result<(), String>) -> Suite {
+        match done {
+            Ok(()) => Suite { name: name.into(), passed: tests, ..Suite::default() },
+            Err(why) => {
+                println!("==> {name}: {why}");
+                Suite::broken(name, why)
+            }
+        }
+    }
 }
 
 /// All suites so far.
@@ -36,9 +53,9 @@ impl Tally {
         self.suites.push(suite);
     }
 
-    /// Takes all of another tally in.
-    pub fn add(&mut self, other: Tally) {
-        self.suites.extend(other.suites);
+    /// Takes several suites in, or all of another tally.
+    pub fn add(&mut self, suites: impl IntoIterator<Item = Suite>) {
+        self.suites.extend(suites);
     }
 
     /// Tests that failed.
@@ -73,6 +90,15 @@ impl Tally {
     pub fn closing_line(&self) -> String {
         let passed: usize = self.suites.iter().map(|suite| suite.passed).sum();
         format!("{passed} passed, {} failed", self.failed())
+    }
+}
+
+impl IntoIterator for Tally {
+    type Item = Suite;
+    type IntoIter = std::vec::IntoIter<Suite>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.suites.into_iter()
     }
 }
 

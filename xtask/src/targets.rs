@@ -18,21 +18,13 @@ pub fn run() -> Tally {
     let mut tally = Tally::default();
     for target in REFUSED {
         let title = format!("refused: {target}");
-        println!("\n==> {title}");
         let need = Need::Target(target);
-        let suite = if !had(need) {
-            println!("==> {title}: left out, there is no {}", name(need));
-            Suite { name: title, ignored: 1, ..Suite::default() }
+        tally.push(if had(need) {
+            println!("\n==> {title}");
+            Suite::checked(&title, 1, refused(target))
         } else {
-            match refused(target) {
-                Ok(()) => Suite { name: title, passed: 1, ..Suite::default() },
-                Err(why) => {
-                    println!("==> {title}: {why}");
-                    Suite::broken(&title, why)
-                }
-            }
-        };
-        tally.push(suite);
+            Suite::left_out(&title, &name(need))
+        });
     }
     tally
 }

@@ -1,7 +1,8 @@
 //! What each crate says of itself to a registry, and which files it has there.
 
-use super::{PUBLISHED, output};
-use crate::place;
+use super::PUBLISHED;
+use crate::step::text;
+use crate::{files, place};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +31,7 @@ pub fn check() -> Result<(), String> {
     for name in PUBLISHED {
         let mut cargo = place::cargo();
         cargo.args(["package", "--list", "--quiet", "--allow-dirty", "--package", name]);
-        let list = output(&mut cargo)?;
+        let list = text(&mut cargo)?;
         wrong.extend(wrong_files(name, &list));
         wrong.extend(too_large(name, &list));
         wrong.extend(outside(name, &list));
@@ -42,7 +43,7 @@ pub fn check() -> Result<(), String> {
 fn metadata() -> Result<Value, String> {
     let mut cargo = place::cargo();
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    serde_json::from_str(&output(&mut cargo)?).map_err(|e| format!("cargo metadata: {e}"))
+    serde_json::from_str(&text(&mut cargo)?).map_err(|e| format!("cargo metadata: {e}"))
 }
 
 fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
@@ -247,8 +248,7 @@ fn closure(metadata: &Value, roots: [&str; 2]) -> BTreeSet<String> {
 }
 
 fn names(folder: &Path) -> Result<BTreeSet<String>, String> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    Ok(files::in_folder(folder)?.iter().map(|path| files::name(path)).collect())
 }
 
 #[cfg(test)]

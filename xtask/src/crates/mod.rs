@@ -13,8 +13,8 @@
 mod metadata;
 mod user;
 
-use crate::place;
-use std::fs;
+use crate::step::{succeed as run, text};
+use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -54,16 +54,15 @@ fn fill(source: &Path) -> Result<(), String> {
     for name in PUBLISHED {
         let packed = place::target_dir().join(format!("package/{name}-{VERSION}.crate"));
         let folder = source.join(name);
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        files::make_folder(&folder)?;
         let mut tar = Command::new("tar");
         tar.arg("-xzf").arg(&packed).arg("-C").arg(&folder).arg("--strip-components=1");
         run(&mut tar)?;
-        let digest = output(Command::new("sha256sum").arg(&packed))?;
+        let digest = text(Command::new("sha256sum").arg(&packed))?;
         let digest = digest.split_whitespace().next().unwrap_or_default();
         // Of no single file: what is in the folder is not checked against it.
         let checksum = format!("{{\"files\":{{}},\"package\":\"{digest}\"}}");
-        let file = folder.join(".cargo-checksum.json");
-        fs::write(&file, checksum).map_err(|e| format!("{}: {e}", file.display()))?;
+        files::write(&folder.join(".cargo-checksum.json"), checksum)?;
     }
     Ok(())
 }
@@ -74,29 +73,13 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch, String> {
         let folder = std::env::temp_dir().join(format!("toft-crates-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        files::make_folder(&folder)?;
         Ok(Scratch(folder))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Runs a command; an error if it fails.
-fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|e| format!("{:?}: {e}", command.get_program()))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
-}
-
-/// Runs a command and returns its standard output.
-fn output(command: &mut Command) -> Result<String, String> {
-    let out = command.stderr(Stdio::inherit()).output();
-    let out = out.map_err(|e| format!("{:?}: {e}", command.get_program()))?;
-    if !out.status.success() {
-        return Err(format!("{command:?}: {}", out.status));
-    }
-    String::from_utf8(out.stdout).map_err(|e| format!("{command:?}: {e}"))
 }

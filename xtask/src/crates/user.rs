@@ -1,6 +1,7 @@
 //! A user's machine: an empty home folder, and a directory source in place of crates.io.
 
-use super::{output, run};
+use crate::files;
+use crate::step::{succeed as run, text};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -59,9 +60,7 @@ impl User {
              [net]\noffline = true\n",
             source.display()
         );
-        let cargo = home.join(".cargo");
-        fs::create_dir_all(&cargo).map_err(|e| format!("{}: {e}", cargo.display()))?;
-        fs::write(cargo.join("config.toml"), config).map_err(|e| e.to_string())?;
+        files::write(&home.join(".cargo/config.toml"), config)?;
         Ok(User { home: home.to_owned() })
     }
 
@@ -91,10 +90,10 @@ impl User {
     fn program(&self) -> Result<PathBuf, String> {
         run(self.cargo().args(["new", "--quiet", "--vcs", "none", "program"]))?;
         let folder = self.home.join("program");
-        fs::write(folder.join("src/main.rs"), PROGRAM).map_err(|e| e.to_string())?;
+        files::write(&folder.join("src/main.rs"), PROGRAM)?;
         run(self.cargo().args(["add", "--quiet", "toft"]).current_dir(&folder))?;
         run(self.cargo().args(["build", "--quiet"]).current_dir(&folder))?;
-        let lock = fs::read_to_string(folder.join("Cargo.lock")).map_err(|e| e.to_string())?;
+        let lock = files::read(&folder.join("Cargo.lock"))?;
         let names: Vec<_> = lock.lines().filter(|line| line.starts_with("name = ")).collect();
         let lean = names == ["name = \"libc\"", "name = \"program\"", "name = \"toft\""];
         expect(lean, "toft brings more than libc into a lock file", &lock)?;
@@ -110,7 +109,7 @@ impl User {
         let out = running.0.stdout.take().ok_or("the program has no output")?;
         BufReader::new(out).read_line(&mut line).map_err(|e| e.to_string())?;
         expect(line == "ready\n", "the program is not ready; it says", &line)?;
-        let heap = output(self.command(toft).arg("heap").arg(running.0.id().to_string()))?;
+        let heap = text(self.command(toft).arg("heap").arg(running.0.id().to_string()))?;
         println!("{heap}");
         drop(running.0.stdin.take());
         let status = running.0.wait().map_err(|e| e.to_string())?;
@@ -161,9 +160,7 @@ mod tests {
     fn what_is_left_is_found() {
         let home = std::env::temp_dir().join(format!("xtask-crates-left-{}", std::process::id()));
         let put = |file: &str, text: &str| {
-            let path = home.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            files::write(&home.join(file), text).unwrap();
         };
         put(".cargo/config.toml", "[net]");
         put(".cargo/.crates.toml", "[v1]\n");

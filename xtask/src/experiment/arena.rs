@@ -1,7 +1,7 @@
 //! `cargo xtask experiment arena`: the arena against other allocators for memory that the program
 //! hands over, and the tables of the page from what was measured, which is kept beside it.
 
-use crate::{place, step};
+use crate::{files, place, step};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -64,8 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 fn keep(path: &std::path::Path, all: &Value) -> Result<(), String> {
-    let text = serde_json::to_string(all).map_err(|error| error.to_string())? + "\n";
-    std::fs::write(path, text).map_err(|error| format!("{KEPT}: {error}"))
+    files::write(path, format!("{all}\n"))
 }
 
 /// Where and how it was measured.
@@ -80,11 +79,10 @@ fn head(runs: usize, quick: bool) -> String {
 /// Writes each section between its marks on the page.
 fn fill(sections: &[(&str, String)]) -> Result<(), String> {
     let path = place::root().join(PAGE);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{PAGE}: {e}"))?;
-    let text = sections.iter().try_fold(text, |text, (name, section)| {
+    let text = sections.iter().try_fold(files::read(&path)?, |text, (name, section)| {
         marks::replaced(&text, PAGE, name, &format!("\n{}\n\n", section.trim()))
     })?;
-    std::fs::write(&path, text).map_err(|e| format!("{PAGE}: {e}"))
+    files::write(&path, text)
 }
 
 /// What each allocator adds to a WebAssembly module, in bytes.
@@ -116,9 +114,7 @@ fn sizes() -> Result<Value, String> {
 }
 
 fn read(path: &std::path::Path) -> Result<Value, String> {
-    let name = || path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", name()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", name()))
+    serde_json::from_str(&files::read(path)?).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The tables: the mark on the page, the workload, and the peer that each allocator's figures are
@@ -223,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_section_and_no_other() {
-        let text = std::fs::read_to_string(place::root().join(PAGE)).unwrap();
+        let text = files::kept(PAGE);
         let mut names = vec!["machine"];
         names.extend(TABLES.iter().map(|table| table.0));
         for name in &names {

@@ -31,8 +31,7 @@ mod tests {
 
     #[test]
     fn the_page_is_what_the_table_says() {
-        let kept = crate::pages::read(&crate::place::root().join(PAGE));
-        assert_eq!(kept, page(), "run: cargo xtask docs");
+        assert_eq!(crate::files::kept(PAGE), page(), "run: cargo xtask docs");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 mod terminal;
 
-use crate::place;
-use std::fs;
+use crate::step::succeed;
+use crate::{files, place};
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -26,16 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Writes docs/figures/top.svg and docs/figures/heap.png.
 pub fn main() -> Result<ExitCode, String> {
     let root = place::root();
-    let mut cargo = place::cargo();
-    cargo.args(["build", "--release", "--package", "toft-cli"]);
-    succeeds(&mut cargo, "toft does not build")?;
-    let toft = place::target_dir().join("release/toft");
+    let toft = place::build(&["toft-cli"])?.join("toft");
     let folder = place::target_dir().join("pictures");
-    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    fs::write(folder.join("server.c"), PROGRAM).map_err(|e| e.to_string())?;
+    files::write(&folder.join("server.c"), PROGRAM)?;
     let mut cc = Command::new("cc");
     cc.args(["-g", "-O1", "-fno-inline", "-o", "server", "server.c"]).current_dir(&folder);
-    succeeds(&mut cc, "the program does not compile")?;
+    succeed(&mut cc)?;
     let server = Command::new(&toft)
         .args(["run", "--", "./server"])
         .current_dir(&folder)
@@ -48,14 +44,13 @@ pub fn main() -> Result<ExitCode, String> {
 
     let figures = root.join("docs/figures");
     let screen = top(&toft, pid)?;
-    let svg = terminal::svg(&screen, "toft top");
-    fs::write(figures.join("top.svg"), svg).map_err(|e| e.to_string())?;
+    files::write(&figures.join("top.svg"), terminal::svg(&screen, "toft top"))?;
     println!("docs/figures/top.svg");
 
     let page = folder.join("heap.html");
     let mut heap = Command::new(&toft);
     heap.args(["heap", &pid.to_string(), "-o"]).arg(&page);
-    succeeds(&mut heap, "toft heap fails")?;
+    succeed(&mut heap)?;
     photographed(&page, &figures.join("heap.png"))?;
     println!("docs/figures/heap.png");
     Ok(ExitCode::SUCCESS)
@@ -68,14 +63,6 @@ impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn succeeds(command: &mut Command, otherwise: &str) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{otherwise}: {status}")),
-        Err(error) => Err(format!("{otherwise}: {error}")),
     }
 }
 
@@ -144,5 +131,5 @@ fn photographed(page: &Path, picture: &Path) -> Result<(), String> {
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}#by=site", page.display()))
         .stderr(Stdio::null());
-    succeeds(&mut chromium, "chromium, of Debian's package of that name")
+    succeed(&mut chromium)
 }

@@ -1,7 +1,7 @@
 //! The walks name functions, as `Slab::pop` or `fork::repair_slab`. Each must exist and be called,
 //! and nearly all from another function of their walk, directly or by a few others between.
 
-use super::{files, read};
+use crate::files::{below, read};
 use crate::place;
 use std::collections::{HashMap, HashSet};
 
@@ -32,9 +32,9 @@ fn sources() -> Vec<Source> {
                 let inside = path.strip_prefix(&folder).unwrap_or(path).with_extension("");
                 inside.iter().map(|part| part.to_string_lossy().into_owned()).collect()
             };
-            let all = files(&folder, "rs");
+            let all = below(&folder, "rs").unwrap();
             all.iter()
-                .map(|path| Source { modules: modules(path), text: read(path) })
+                .map(|path| Source { modules: modules(path), text: read(path).unwrap() })
                 .collect::<Vec<_>>()
         })
         .collect()
@@ -142,8 +142,8 @@ fn not_called<'a>(
 #[test]
 fn a_walk_follows_the_calls() {
     let calls = calls(&sources());
-    for path in files(&place::root().join("docs/walks"), "md") {
-        let walk = named(&read(&path));
+    for path in below(&place::root().join("docs/walks"), "md").unwrap() {
+        let walk = named(&read(&path).unwrap());
         let begin = not_called(&walk, &calls);
         assert!(begin.len() <= BEGINNINGS, "{}: nothing leads to {begin:?}", path.display());
         for name in begin {
@@ -169,10 +169,10 @@ fn a_function_that_nothing_calls_is_found_out() {
 #[test]
 fn every_function_that_a_walk_names_exists() {
     let sources = sources();
-    let walks = files(&place::root().join("docs/walks"), "md");
+    let walks = below(&place::root().join("docs/walks"), "md").unwrap();
     assert!(walks.len() >= 6);
     for path in walks {
-        let functions = named(&read(&path));
+        let functions = named(&read(&path).unwrap());
         assert!(functions.len() >= 5, "{} names few functions", path.display());
         for (of, name) in functions {
             assert!(exists(&sources, &of, &name), "{}: `{of}::{name}`", path.display());
@@ -183,10 +183,10 @@ fn every_function_that_a_walk_names_exists() {
 #[test]
 fn other_pages_name_functions_that_exist() {
     let sources = sources();
-    let mut pages = files(&place::root().join("docs"), "md");
+    let mut pages = below(&place::root().join("docs"), "md").unwrap();
     pages.push(place::root().join("ARCHITECTURE.md"));
     for path in pages {
-        for (of, name) in named(&read(&path)) {
+        for (of, name) in named(&read(&path).unwrap()) {
             // The standard library is not ours to check.
             if !["std", "core", "alloc", "toft"].contains(&of.as_str()) {
                 assert!(exists(&sources, &of, &name), "{}: `{of}::{name}`", path.display());
