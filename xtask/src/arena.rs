@@ -110,7 +110,7 @@ const CHECKS: &[Check] = &[
     Check {
         title: "arena: address sanitizer, inside of a heap",
         arguments: "test -p toft-arena --features all,sanitizer \
-                    --target x86_64-unknown-linux-gnu --test sanitizer --test properties",
+                    --target x86_64-unknown-linux-gnu --test properties",
         ..SANITIZER
     },
     Check {

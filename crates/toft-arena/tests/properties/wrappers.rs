@@ -2,6 +2,7 @@
 //! locks exclude. An arena in parts is in `stripes.rs`.
 
 use crate::common::contract::{conforms, layout};
+use crate::common::words::{is_full_of, memory, once};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -11,12 +12,6 @@ use toft_arena::{
     Anywhere, Checked, Exclusive, Fast, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
     Shared, SpanError, Spin, Ticket, Unlocked,
 };
-
-fn once(size: usize) -> Once {
-    let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { Once::new(memory.as_mut_ptr(), size) }
-}
 
 fn clean<S: Shape, F: Source<S>, L: Exclusive>(shared: &Shared<S, F, L>) {
     conforms(shared);
@@ -136,9 +131,8 @@ fn collections_of_an_arena() {
 fn memory_is_claimed_by_hand() {
     let mut shared: Shared<Packed, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
     assert_eq!(shared.allocate(layout(1, 1)), Err(NoMemory));
-    let memory = Box::leak(vec![0_u8; 4096].into_boxed_slice());
     // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.get_mut().heap_mut().claim(memory.as_mut_ptr(), 4096) }.unwrap();
+    unsafe { shared.get_mut().heap_mut().claim(memory(4096), 4096) }.unwrap();
     assert!(shared.allocate(layout(1, 1)).is_ok());
     assert!(format!("{shared:?}").contains("live_blocks: 1"));
 }
@@ -156,7 +150,7 @@ fn a_large_block_grows_downwards_where_there_is_no_other_room() {
         shared.deallocate(below);
         let grown = shared.reallocate(block, layout(20_000, 8), 38_000).unwrap();
         assert_eq!(grown, below);
-        assert!((0..20_000).all(|place| grown.add(place).read() == 7));
+        assert!(is_full_of(7, grown, 20_000));
         shared.deallocate(rest);
     }
     shared.check().unwrap().unwrap();
@@ -276,7 +270,8 @@ fn a_hook_is_called_with_the_faults_of_any_shape() {
             first.cast::<usize>().sub(1).write(16);
         }
         let _ = shared.allocate(layout(5000, 8));
-        assert!(matches!(SEEN.take(), Some(Fault::BrokenLink(_))));
+        let seen = SEEN.take().unwrap();
+        assert!(seen.to_string().starts_with("a freed block that was overwritten: 0x"), "{seen}");
     }
     sees::<Packed>();
     sees::<Standard>();
