@@ -4,13 +4,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `peers.rs` | the allocators, each over one region of memory, without a lock |
+//! | `adapters.rs` | the allocators behind one trait, without a lock |
+//! | `peers.rs` | each over one region of memory |
 //! | `workloads.rs` | the workloads of one thread, from their descriptions |
 //! | `threads.rs` | several threads on one allocator |
 //!
 //! Allocators take turns. Of times the best round counts, of rates too; of shares, which differ
 //! with the seed and not with the machine, the mean.
 
+mod adapters;
 mod peers;
 #[cfg(feature = "lock_api")]
 mod threads;

@@ -1,9 +1,12 @@
 //! A module that allocates, frees and resizes with one allocator, and does nothing else.
 #![no_std]
 
-use core::alloc::Layout;
-use core::ptr::NonNull;
-#[allow(unused_imports, reason = "some peers want it")]
+#[allow(dead_code, reason = "one of them is used, or none")]
+#[path = "../../benches/versus/adapters.rs"]
+mod adapters;
+
+use adapters::{Peer, Start};
+use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
 
 #[panic_handler]
@@ -11,274 +14,88 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     core::arch::wasm32::unreachable()
 }
 
-#[allow(dead_code, reason = "dlmalloc takes memory itself")]
-const SIZE: usize = 1 << 20;
-#[allow(dead_code, reason = "dlmalloc takes memory itself")]
-static mut MEMORY: [u64; SIZE / 8] = [0; SIZE / 8];
+/// talc links `alloc`, which wants one; nothing is ever asked of it.
+struct Unused;
 
-/// An allocator over the memory.
-trait Heap {
-    fn begin(&mut self);
-    unsafe fn allocate(&mut self, layout: Layout) -> *mut u8;
-    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
-    unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: two live blocks, neither shorter than what is copied.
-        unsafe {
-            let new = self.allocate(Layout::from_size_align_unchecked(size, layout.align()));
-            if !new.is_null() {
-                new.copy_from_nonoverlapping(block.as_ptr(), layout.size().min(size));
-                self.free(block, layout);
-            }
-            new
-        }
+// SAFETY: it has no blocks.
+unsafe impl GlobalAlloc for Unused {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        null_mut()
     }
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-macro_rules! toft {
-    ($feature:literal, $shape:ident) => {
-        #[cfg(feature = $feature)]
-        mod heap {
-            use super::*;
-            pub type Own = toft_arena::Heap<toft_arena::shape::$shape>;
-            pub const NEW: Own = Own::new(toft_arena::Anywhere);
-            impl Heap for Own {
-                fn begin(&mut self) {
-                    let _ = unsafe { self.claim((&raw mut MEMORY).cast(), SIZE) };
-                }
-                unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-                    Own::allocate(self, layout).map_or(null_mut(), NonNull::as_ptr)
-                }
-                unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-                    unsafe { self.deallocate_sized(block, layout) };
-                }
-                unsafe fn resize(
-                    &mut self,
-                    block: NonNull<u8>,
-                    layout: Layout,
-                    size: usize,
-                ) -> *mut u8 {
-                    unsafe { self.reallocate(block, layout, size) }
-                        .map_or(null_mut(), NonNull::as_ptr)
-                }
-            }
-        }
+#[global_allocator]
+static UNUSED: Unused = Unused;
+
+const SIZE: usize = 1 << 20;
+static mut MEMORY: [u64; SIZE / 8] = [0; SIZE / 8];
+
+macro_rules! own {
+    ($($feature:literal: $type:ty,)*) => {
+        $(#[cfg(feature = $feature)] type Own = $type;)*
+
+        /// What all are compared with.
+        #[cfg(not(any($(feature = $feature),*)))]
+        type Own = Nothing;
     };
 }
 
-toft!("small", Small);
-toft!("packed", Packed);
-toft!("standard", Standard);
-toft!("fast", Fast);
-toft!("bare", Bare);
-toft!("checked", Checked);
-
-#[cfg(feature = "talc")]
-mod heap {
-    use super::*;
-    pub type Own = talc::base::Talc<talc::source::Manual, talc::base::binning::DefaultBinning>;
-    pub const NEW: Own = Own::new(talc::source::Manual);
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.claim((&raw mut MEMORY).cast(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            unsafe { Own::allocate(self, layout) }.map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.deallocate(block.as_ptr(), layout) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe {
-                if self.try_realloc_in_place(block.as_ptr(), layout, size) {
-                    return block.as_ptr();
-                }
-                let new =
-                    Heap::allocate(self, Layout::from_size_align_unchecked(size, layout.align()));
-                if !new.is_null() {
-                    new.copy_from_nonoverlapping(block.as_ptr(), layout.size().min(size));
-                    Heap::free(self, block, layout);
-                }
-                new
-            }
-        }
-    }
+own! {
+    "small": toft_arena::Heap<toft_arena::Small>,
+    "packed": toft_arena::Heap<toft_arena::shape::Packed>,
+    "standard": toft_arena::Heap<toft_arena::shape::Standard>,
+    "fast": toft_arena::Heap<toft_arena::Fast>,
+    "bare": toft_arena::Heap<toft_arena::shape::Bare>,
+    "checked": toft_arena::Heap<toft_arena::Checked>,
+    "talc": adapters::Talc,
+    "rlsf": adapters::Rlsf,
+    "dlmalloc": adapters::Dlmalloc,
+    "good_memory_allocator": adapters::Good,
+    "buddy_system_allocator": adapters::Buddy,
+    "linked_list_allocator": adapters::List,
 }
 
-/// talc links `alloc`, which wants one; nothing is ever asked of it.
-#[cfg(feature = "talc")]
-mod none {
-    use core::alloc::{GlobalAlloc, Layout};
+#[allow(dead_code, reason = "only where there is no other")]
+struct Nothing;
 
-    struct None;
-
-    // SAFETY: it has no blocks.
-    unsafe impl GlobalAlloc for None {
-        unsafe fn alloc(&self, _: Layout) -> *mut u8 {
-            core::ptr::null_mut()
-        }
-        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+impl Peer for Nothing {
+    fn allocate(&mut self, _: Layout) -> *mut u8 {
+        (&raw mut MEMORY).cast()
     }
-
-    #[global_allocator]
-    static NONE: None = None;
+    fn free(&mut self, _: *mut u8, _: Layout) {}
 }
 
-#[cfg(feature = "rlsf")]
-mod heap {
-    use super::*;
-    pub type Own = rlsf::Tlsf<'static, u32, u32, 24, 32>;
-    pub const NEW: Own = Own::new();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            let all = core::ptr::slice_from_raw_parts_mut((&raw mut MEMORY).cast(), SIZE);
-            unsafe { self.insert_free_block_ptr(NonNull::new_unchecked(all)) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            Own::allocate(self, layout).map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.deallocate(block, layout.align()) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe {
-                self.reallocate(block, Layout::from_size_align_unchecked(size, layout.align()))
-            }
-            .map_or(null_mut(), NonNull::as_ptr)
-        }
-    }
+impl Start for Nothing {
+    const NEW: Self = Nothing;
+    unsafe fn start(&mut self, _: *mut u8, _: usize) {}
 }
 
-#[cfg(feature = "dlmalloc")]
-mod heap {
-    use super::*;
-    pub type Own = dlmalloc::Dlmalloc;
-    pub const NEW: Own = Own::new();
-    impl Heap for Own {
-        fn begin(&mut self) {}
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            unsafe { self.malloc(layout.size(), layout.align()) }
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { Own::free(self, block.as_ptr(), layout.size(), layout.align()) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe { self.realloc(block.as_ptr(), layout.size(), layout.align(), size) }
-        }
-    }
-}
+static mut HEAP: Own = Own::NEW;
 
-#[cfg(feature = "good_memory_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = good_memory_allocator::Allocator;
-    pub const NEW: Own = Own::empty();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).expose_provenance(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            unsafe { self.alloc(layout) }
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
-            unsafe { self.dealloc(block.as_ptr()) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe { self.realloc(block.as_ptr(), layout, size) }
-        }
-    }
-}
-
-#[cfg(feature = "buddy_system_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = buddy_system_allocator::Heap<32>;
-    pub const NEW: Own = Own::new();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).expose_provenance(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            self.alloc(layout).map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.dealloc(block, layout) };
-        }
-    }
-}
-
-#[cfg(feature = "linked_list_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = linked_list_allocator::Heap;
-    pub const NEW: Own = Own::empty();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).cast(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            self.allocate_first_fit(layout).map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.deallocate(block, layout) };
-        }
-    }
-}
-
-#[cfg(not(any(
-    feature = "small",
-    feature = "packed",
-    feature = "standard",
-    feature = "fast",
-    feature = "bare",
-    feature = "checked",
-    feature = "talc",
-    feature = "rlsf",
-    feature = "dlmalloc",
-    feature = "good_memory_allocator",
-    feature = "buddy_system_allocator",
-    feature = "linked_list_allocator"
-)))]
-mod heap {
-    use super::*;
-    pub struct Own;
-    pub const NEW: Own = Own;
-    impl Heap for Own {
-        fn begin(&mut self) {}
-        unsafe fn allocate(&mut self, _: Layout) -> *mut u8 {
-            (&raw mut MEMORY).cast()
-        }
-        unsafe fn free(&mut self, _: NonNull<u8>, _: Layout) {}
-    }
-}
-
-static mut HEAP: heap::Own = heap::NEW;
-
-fn heap() -> &'static mut heap::Own {
+fn heap() -> &'static mut Own {
     // SAFETY: a module has one thread, and nothing here calls back.
     unsafe { &mut *(&raw mut HEAP) }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn begin() {
-    heap().begin();
+    // SAFETY: only the allocator uses the memory.
+    unsafe { heap().start((&raw mut MEMORY).cast(), SIZE) };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn allocate(size: usize, align: usize) -> *mut u8 {
-    unsafe { Heap::allocate(heap(), Layout::from_size_align_unchecked(size, align)) }
+    Peer::allocate(heap(), unsafe { Layout::from_size_align_unchecked(size, align) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free(block: NonNull<u8>, size: usize, align: usize) {
-    unsafe { Heap::free(heap(), block, Layout::from_size_align_unchecked(size, align)) };
+pub unsafe extern "C" fn free(block: *mut u8, size: usize, align: usize) {
+    Peer::free(heap(), block, unsafe { Layout::from_size_align_unchecked(size, align) });
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resize(
-    block: NonNull<u8>,
-    size: usize,
-    align: usize,
-    new: usize,
-) -> *mut u8 {
-    unsafe { Heap::resize(heap(), block, Layout::from_size_align_unchecked(size, align), new) }
+pub unsafe extern "C" fn resize(block: *mut u8, size: usize, align: usize, new: usize) -> *mut u8 {
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    Peer::resize(heap(), block, layout, new)
 }
