@@ -11,15 +11,14 @@ use std::process::ExitCode;
 pub enum Experiment {
     /// The arena against other allocators for memory that the program hands over
     Arena(arena::Arguments),
-    // Their help is in their table.
     #[command(flatten)]
-    Past(past::Asked),
+    Past(past::Past),
 }
 
 /// Answers it.
 pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
         Experiment::Arena(arguments) => arena::run(arguments),
-        Experiment::Past(asked) => past::run(asked),
+        Experiment::Past(past) => past::run(past),
     }
 }

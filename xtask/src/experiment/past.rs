@@ -6,9 +6,9 @@
 //! its revision and not the one of this tree.
 
 use crate::{place, step};
-use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand};
+use clap::{Args, Subcommand};
 use std::path::Path;
-use std::process::{Command as Process, ExitCode};
+use std::process::{Command, ExitCode};
 
 /// The last revision that has `cost`, `parallel`, `release` and `smallbin`.
 const FIRST: &str = "eb573c01b822fbd612a3a6b5fdbad282bdc75565";
@@ -16,135 +16,61 @@ const FIRST: &str = "eb573c01b822fbd612a3a6b5fdbad282bdc75565";
 const SECOND: &str = "657b0ec8df071b900be0f75b1fcdc85cd871bbd6";
 
 /// A past experiment.
-#[derive(Debug)]
-struct Past {
-    /// The subcommand, here and in the revision.
-    name: &'static str,
-    /// The full hash.
-    revision: &'static str,
-    /// The page that the revision's command writes.
-    page: &'static str,
-    /// The question.
-    asks: &'static str,
+#[derive(Debug, Subcommand)]
+pub enum Past {
+    /// What each idea costs; at revision eb573c0
+    Cost(Arguments),
+    /// Arenas against threads, kinds of locks, thread caches; at revision eb573c0
+    Parallel(Arguments),
+    /// Giving memory back: madvise, process_madvise, io_uring; at revision eb573c0
+    Release(Arguments),
+    /// What it is worth to send freed small chunks straight to their bins; at revision eb573c0
+    Smallbin(Arguments),
+    /// What a process notices of `toft heap`, and how long that takes on a large heap; at revision
+    /// 657b0ec
+    Look(Arguments),
+    /// Static Rust programs with musl, on its own malloc, Toft, mimalloc and jemalloc; at revision
+    /// 657b0ec
+    Musl(Arguments),
+    /// How many call sites each rung of the ladder tells apart in real programs, and what it costs;
+    /// at revision 657b0ec
+    Sites(Arguments),
 }
 
-impl Past {
-    const fn new(
-        name: &'static str,
-        revision: &'static str,
-        page: &'static str,
-        asks: &'static str,
-    ) -> Past {
-        Past { name, revision, page, asks }
-    }
-}
-
-static TABLE: [Past; 7] = [
-    Past::new("cost", FIRST, "cost.md", "What each idea costs"),
-    Past::new(
-        "parallel",
-        FIRST,
-        "parallel.md",
-        "Arenas against threads, kinds of locks, thread caches",
-    ),
-    Past::new(
-        "release",
-        FIRST,
-        "release.md",
-        "Giving memory back: madvise, process_madvise, io_uring",
-    ),
-    Past::new(
-        "smallbin",
-        FIRST,
-        "small-bins.md",
-        "What it is worth to send freed small chunks straight to their bins",
-    ),
-    Past::new(
-        "look",
-        SECOND,
-        "look.md",
-        "What a process notices of `toft heap`, and how long that takes on a large heap",
-    ),
-    Past::new(
-        "musl",
-        SECOND,
-        "musl.md",
-        "Static Rust programs with musl, on its own malloc, Toft, mimalloc and jemalloc",
-    ),
-    Past::new(
-        "sites",
-        SECOND,
-        "sites.md",
-        "How many call sites each rung of the ladder tells apart in real programs, and what it costs",
-    ),
-];
-
-/// A past experiment, and the arguments for its command.
-#[derive(Debug)]
-pub struct Asked {
-    past: &'static Past,
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Passed on to the command of that revision, for example --quick, --runs N
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-const ARGUMENTS: &str = "arguments";
-
 impl Past {
-    fn find(name: &str) -> Option<&'static Past> {
-        TABLE.iter().find(|past| past.name == name)
-    }
-
-    fn command(&self) -> Command {
-        let arguments = Arg::new(ARGUMENTS)
-            .value_name("ARGUMENTS")
-            .num_args(0..)
-            .trailing_var_arg(true)
-            .allow_hyphen_values(true)
-            .help("Passed on to the command of that revision, for example --quick, --runs N");
-        let about = format!("{}; at revision {}", self.asks, &self.revision[..7]);
-        Command::new(self.name).about(about).arg(arguments)
-    }
-}
-
-impl Subcommand for Asked {
-    fn augment_subcommands(command: Command) -> Command {
-        command.subcommands(TABLE.iter().map(Past::command))
-    }
-
-    fn augment_subcommands_for_update(command: Command) -> Command {
-        Self::augment_subcommands(command)
-    }
-
-    fn has_subcommand(name: &str) -> bool {
-        Past::find(name).is_some()
-    }
-}
-
-impl FromArgMatches for Asked {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let named = matches.subcommand().and_then(|(name, rest)| Some((Past::find(name)?, rest)));
-        let Some((past, rest)) = named else {
-            return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
+    /// The name, here and in the revision; the revision; the page that its command writes; and the
+    /// arguments.
+    fn parts(&self) -> (&'static str, &'static str, &'static str, &[String]) {
+        let (name, revision, page, asked) = match self {
+            Past::Cost(asked) => ("cost", FIRST, "cost.md", asked),
+            Past::Parallel(asked) => ("parallel", FIRST, "parallel.md", asked),
+            Past::Release(asked) => ("release", FIRST, "release.md", asked),
+            Past::Smallbin(asked) => ("smallbin", FIRST, "small-bins.md", asked),
+            Past::Look(asked) => ("look", SECOND, "look.md", asked),
+            Past::Musl(asked) => ("musl", SECOND, "musl.md", asked),
+            Past::Sites(asked) => ("sites", SECOND, "sites.md", asked),
         };
-        let arguments = rest.get_many::<String>(ARGUMENTS).into_iter().flatten().cloned();
-        Ok(Asked { past, arguments: arguments.collect() })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
+        (name, revision, page, &asked.arguments)
     }
 }
 
 /// Copies the revision, unless the copy is there, and runs its command.
-pub fn run(asked: &Asked) -> Result<ExitCode, String> {
-    let Past { name, revision, page, .. } = asked.past;
+pub fn run(past: &Past) -> Result<ExitCode, String> {
+    let (name, revision, page, arguments) = past.parts();
     let copy = place::target_dir().join("experiments").join(revision);
     if !copy.is_dir() {
         println!("revision {revision} into {}", copy.display());
         check_out(place::root(), revision, &copy).map_err(|e| format!("experiment {name}: {e}"))?;
     }
     let mut cargo = place::cargo();
-    cargo.args(["xtask", "experiment", name]).args(&asked.arguments).current_dir(&copy);
+    cargo.args(["xtask", "experiment", name]).args(arguments).current_dir(&copy);
     // The copy has its own target directory, and is deleted with it.
     let status = step::passed_on(cargo.env_remove("CARGO_TARGET_DIR"))?;
     if status == ExitCode::SUCCESS {
@@ -162,10 +88,10 @@ fn check_out(root: &Path, revision: &str, copy: &Path) -> Result<(), String> {
     if part.exists() {
         std::fs::remove_dir_all(&part).map_err(failed)?;
     }
-    let mut clone = Process::new("git");
+    let mut clone = Command::new("git");
     clone.args(["clone", "--quiet", "--shared", "--no-checkout"]).arg(root).arg(&part);
     step::succeed(&mut clone)?;
-    let mut check_out = Process::new("git");
+    let mut check_out = Command::new("git");
     check_out.arg("-C").arg(&part).args(["checkout", "--quiet", "--detach", revision]);
     step::succeed(&mut check_out)?;
     std::fs::rename(&part, copy).map_err(failed)
@@ -174,18 +100,17 @@ fn check_out(root: &Path, revision: &str, copy: &Path) -> Result<(), String> {
 /// Fails if git does not have the revision.
 fn present(root: &Path, revision: &str) -> Result<(), String> {
     let commit = format!("{revision}^{{commit}}");
-    let answer = Process::new("git").arg("-C").arg(root).args(["cat-file", "-e", &commit]).output();
-    let answer = answer.map_err(|error| format!("git: {error}"))?;
-    if answer.status.success() {
-        return Ok(());
-    }
-    Err(format!(
-        "revision {revision} is not in {}\n  {}\n  \
-         in a shallow clone, fetch the history: git fetch --unshallow\n  \
-         in an unpacked archive there is no history: run this in a clone of the repository",
-        root.display(),
-        String::from_utf8_lossy(&answer.stderr).trim()
-    ))
+    step::text(Command::new("git").arg("-C").arg(root).args(["cat-file", "-e", &commit]))
+        .map(drop)
+        .map_err(|why| {
+            format!(
+                "revision {revision} is not in {}\n  {}\n  \
+                 in a shallow clone, fetch the history: git fetch --unshallow\n  \
+                 in an unpacked archive there is no history: run this in a clone of the repository",
+                root.display(),
+                why.trim()
+            )
+        })
 }
 
 #[cfg(test)]
@@ -204,14 +129,20 @@ mod tests {
         ("sites", "xtask/src/experiment/sites.rs"),
     ];
 
-    fn git(words: &[&str]) -> std::process::Output {
-        Process::new("git").arg("-C").arg(place::root()).args(words).output().expect("git")
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(subcommand)]
+        experiment: Past,
+    }
+
+    fn git(root: &Path, words: &[&str]) -> Result<String, String> {
+        step::text(Command::new("git").arg("-C").arg(root).args(words))
     }
 
     /// A shallow clone does not have the revisions.
     fn shallow() -> bool {
-        let answer = git(&["rev-parse", "--is-shallow-repository"]);
-        let shallow = answer.stdout.starts_with(b"true");
+        let shallow = git(place::root(), &["rev-parse", "--is-shallow-repository"]);
+        let shallow = shallow.unwrap().starts_with("true");
         if shallow {
             eprintln!("left out: this clone is shallow; git fetch --unshallow completes it");
         }
@@ -220,16 +151,18 @@ mod tests {
 
     #[test]
     fn each_revision_has_its_experiment() {
-        assert_eq!(SOURCES.map(|(name, _)| name), TABLE.each_ref().map(|past| past.name));
         if shallow() {
             return;
         }
-        for (past, (_, source)) in TABLE.iter().zip(SOURCES) {
-            present(place::root(), past.revision).unwrap();
-            for path in [source, &format!("docs/experiments/{}", past.page)] {
-                let object = format!("{}:{path}", past.revision);
-                assert!(git(&["cat-file", "-e", &object]).status.success(), "{object}");
+        for (name, source) in SOURCES {
+            let past = Cli::parse_from(["xtask", name, "--quick", "--runs", "3"]).experiment;
+            let (known, revision, page, arguments) = past.parts();
+            assert_eq!((known, arguments.join(" ").as_str()), (name, "--quick --runs 3"));
+            for path in [source, &format!("docs/experiments/{page}")] {
+                git(place::root(), &["cat-file", "-e", &format!("{revision}:{path}")]).unwrap();
             }
+            let help = Cli::try_parse_from(["xtask", name, "--help"]).unwrap_err().to_string();
+            assert!(help.contains(&revision[..7]) && help.contains("Passed on"), "{help}");
         }
     }
 
@@ -253,37 +186,10 @@ mod tests {
         }
         let copy = std::env::temp_dir().join(format!("toft-past-{}", std::process::id()));
         check_out(place::root(), FIRST, &copy).unwrap();
-        let head = Process::new("git").arg("-C").arg(&copy).args(["rev-parse", "HEAD"]).output();
+        let head = git(&copy, &["rev-parse", "HEAD"]);
         let has_files = copy.join(SOURCES[0].1).is_file();
         std::fs::remove_dir_all(&copy).unwrap();
-        assert_eq!(String::from_utf8_lossy(&head.unwrap().stdout).trim(), FIRST);
+        assert_eq!(head.unwrap().trim(), FIRST);
         assert!(has_files);
-    }
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(subcommand)]
-        experiment: super::super::Experiment,
-    }
-
-    #[test]
-    fn arguments_are_passed_on() {
-        let words = ["xtask", "smallbin", "--quick", "--runs", "3"];
-        let super::super::Experiment::Past(asked) = Cli::parse_from(words).experiment else {
-            panic!("another experiment");
-        };
-        assert_eq!((asked.past.name, asked.past.revision), ("smallbin", FIRST));
-        assert_eq!(asked.arguments, ["--quick", "--runs", "3"]);
-    }
-
-    #[test]
-    fn help_shows_the_arguments_and_the_revision() {
-        for past in &TABLE {
-            let help = Cli::try_parse_from(["xtask", past.name, "--help"]).err().unwrap();
-            let help = help.to_string();
-            for part in ["[ARGUMENTS]...", "Passed on", &past.revision[..7], past.asks] {
-                assert!(help.contains(part), "{part} is not in {help}");
-            }
-        }
     }
 }
