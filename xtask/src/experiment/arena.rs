@@ -1,6 +1,6 @@
 //! `cargo xtask experiment arena`: the arena against other allocators for memory that the program
-//! hands over. The benchmark measures and makes the tables; this puts them on the page, and measures
-//! code.
+//! hands over. The benchmark measures and makes the tables. This puts them on the page, and
+//! measures code.
 
 use crate::{files, place, step};
 use std::path::Path;

@@ -3,10 +3,11 @@
 
 use crate::common::words::{blocks, claim, heap, layout, peek, poke};
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::ptr::NonNull;
 #[cfg(target_pointer_width = "64")]
 use toft_arena::Invariant;
-use toft_arena::shape::{Packed, Shape};
+use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
 use toft_arena::{Anywhere, Checked, Fast, Fault, Heap, SpanError};
 
 /// The words are those of a machine of 64 bits.
@@ -311,4 +312,33 @@ fn nothing_behind_a_span_is_read() {
             libc::munmap(other.cast(), 3 * PAGE);
         }
     }
+}
+
+/// A hook of any shape is called with its faults, and with nothing else.
+#[test]
+fn a_hook_is_called_with_the_faults_of_any_shape() {
+    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
+    struct Note;
+    impl FaultHook for Note {
+        fn on_fault(fault: Fault) {
+            SEEN.set(Some(fault));
+        }
+    }
+    fn sees<S: Shape<Space = Anywhere>>() {
+        let mut heap = heap::<OnFault<S, Note>>();
+        let all = blocks(&mut heap, 2, 5000);
+        // SAFETY: freed once; then a link of the free chunk is written over.
+        unsafe {
+            heap.deallocate(all[0]);
+            assert_eq!(SEEN.take(), None);
+            poke(all[0], -1, 16);
+        }
+        let _ = heap.allocate(layout(5000));
+        let seen = SEEN.take().unwrap();
+        assert_eq!(heap.faults(), (1, Some(seen)));
+        assert!(seen.to_string().starts_with("a freed block that was overwritten: 0x"), "{seen}");
+    }
+    sees::<Packed>();
+    sees::<Standard>();
+    sees::<Checked>();
 }

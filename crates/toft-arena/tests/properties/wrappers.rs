@@ -6,10 +6,10 @@ use crate::common::words::{is_full_of, memory, once};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
+use toft_arena::shape::{Packed, Shape, Standard};
 use toft_arena::source::{Array, Manual, Once, Source};
 use toft_arena::{
-    Anywhere, Checked, Exclusive, Fast, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
+    Anywhere, Checked, Exclusive, Fast, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
     Shared, SpanError, Spin, Ticket, Unlocked,
 };
 
@@ -245,35 +245,4 @@ fn a_shared_arena_claims_memory() {
     let inside = shared.look(|_| shared.claim(leaked(4096)));
     assert_eq!(inside, Some(Err(SpanError::Locked)));
     shared.check().unwrap().unwrap();
-}
-
-/// A hook of any shape is called with its faults, and with nothing else.
-#[test]
-fn a_hook_is_called_with_the_faults_of_any_shape() {
-    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
-    struct Note;
-    impl FaultHook for Note {
-        fn on_fault(fault: Fault) {
-            SEEN.set(Some(fault));
-        }
-    }
-    fn sees<S: Shape<Space = Anywhere>>() {
-        let shared =
-            Shared::<OnFault<S, Note>, _, _>::new(Anywhere, once(1 << 20), OneThread::new());
-        conforms(&shared);
-        assert_eq!(SEEN.take(), None);
-        let (first, _after) =
-            (shared.allocate(layout(5000, 8)).unwrap(), shared.allocate(layout(5000, 8)).unwrap());
-        // SAFETY: freed once; then a link of the free chunk is written over.
-        unsafe {
-            shared.deallocate(first);
-            first.cast::<usize>().sub(1).write(16);
-        }
-        let _ = shared.allocate(layout(5000, 8));
-        let seen = SEEN.take().unwrap();
-        assert!(seen.to_string().starts_with("a freed block that was overwritten: 0x"), "{seen}");
-    }
-    sees::<Packed>();
-    sees::<Standard>();
-    sees::<Checked>();
 }

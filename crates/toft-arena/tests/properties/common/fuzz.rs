@@ -37,7 +37,7 @@ pub fn arena(bytes: &[u8]) {
 
 fn run<S: Shape>(bytes: &[u8], first: usize, heap: impl FnOnce(*mut u8, usize) -> Heap<S>) {
     let mut shadow = Shadow::new(MEMORY, heap);
-    shadow.claim(16 << 10, first, true);
+    shadow.claim(16 << 10, first.min(MEMORY - (16 << 10)), true);
     for bytes in bytes.chunks_exact(8).take(MOST) {
         shadow.step(&op(bytes.try_into().unwrap()));
     }

@@ -1,4 +1,4 @@
-//! A heap in memory of its own, blocks in it, and the words beside them, for the tests that break
+//! A heap in separate memory, blocks in it, and the words beside them, for the tests that break
 //! things.
 
 use std::alloc::Layout;
