@@ -5,13 +5,12 @@
 //!    what is packed.
 //! 2. A folder takes the place of crates.io: the packed crates, and their dependencies.
 //! 3. A user with an empty home folder, no network and no checkout installs the command from it,
-//!    inspects a heap, and uninstalls it (`user.rs`).
+//!    inspects a heap, and uninstalls it (`packaging/try/crates.sh`).
 //!
 //! `metadata.rs` has what is checked in every run of the tests: what each crate says of itself, and
 //! its files.
 
 mod metadata;
-mod user;
 
 use crate::step::{succeed as run, text};
 use crate::{files, place};
@@ -34,7 +33,7 @@ pub fn main() -> Result<ExitCode, String> {
     let scratch = Scratch::new()?;
     let source = scratch.0.join("source");
     fill(&source)?;
-    user::install_and_use(&source, &scratch.0.join("home"))?;
+    run(&mut user(&source, &scratch.0.join("user"))?)?;
     println!("\n==> all {} crates can be published, and the command installed", PUBLISHED.len());
     Ok(ExitCode::SUCCESS)
 }
@@ -65,6 +64,21 @@ fn fill(source: &Path) -> Result<(), String> {
         files::write(&folder.join(".cargo-checksum.json"), checksum)?;
     }
     Ok(())
+}
+
+/// The trial of a user who has a new folder, and nothing of our environment but the compiler.
+fn user(source: &Path, folder: &Path) -> Result<Command, String> {
+    files::make_folder(folder)?;
+    let mut shell = Command::new("sh");
+    shell.arg(place::root().join("packaging/try/crates.sh")).arg(source);
+    shell.current_dir(folder).env_clear();
+    for name in ["PATH", "RUSTUP_TOOLCHAIN", "RUSTUP_HOME", "LANG"] {
+        shell.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    if let (None, Some(home)) = (std::env::var_os("RUSTUP_HOME"), std::env::var_os("HOME")) {
+        shell.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
+    }
+    Ok(shell)
 }
 
 /// A folder outside of the checkout, removed at the end.

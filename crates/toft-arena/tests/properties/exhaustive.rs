@@ -129,14 +129,12 @@ impl Shape for Few {
 #[test]
 fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it() {
     fn usable<S: Shape<Space = Anywhere>>(size: usize, inside: bool) -> usize {
-        let mut memory = vec![0_u128; size / 16];
-        let (mut beside, own) = (Heap::new(Anywhere), size_of::<Heap<S>>());
-        let start = memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector outlives both heaps, and the one in it is not claimed by itself.
+        let (start, mut beside) = (memory(size), Heap::<S>::new(Anywhere));
+        // SAFETY: the memory is used by this heap only, and the heap in it does not claim itself.
         unsafe {
             let (heap, taken) = if inside {
                 start.cast::<Heap<S>>().write(Heap::new(Anywhere));
-                (&mut *start.cast::<Heap<S>>(), own)
+                (&mut *start.cast::<Heap<S>>(), size_of::<Heap<S>>())
             } else {
                 (&mut beside, 0)
             };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 /// Inputs of a shape, and the most bytes of one. Miri would take hours for more.
-const CASES: u32 = if cfg!(miri) { 1 } else { 1000 };
+const CASES: u32 = if cfg!(miri) { 1 } else { 500 };
 const MOST: usize = if cfg!(miri) { 8 * 20 } else { 8 * 200 };
 
 fn random(shape: u8) {

@@ -58,7 +58,7 @@ pub fn conforms(allocator: &impl GlobalAlloc) {
 pub fn threads_free_each_others_blocks(allocator: &(impl GlobalAlloc + Sync), threads: usize) {
     let (sender, receiver) = channel::<(usize, Layout, u8)>();
     let receiver = Mutex::new(receiver);
-    let turns = if cfg!(miri) { 20 } else { 5000 };
+    let turns = if cfg!(miri) { 20 } else { 2000 };
     let work = |thread: usize| {
         for turn in 0..turns {
             let (small, larger) = (layout(8 + turn * 37 % 700, 8), layout(800, 8));
