@@ -158,14 +158,11 @@ pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
         for _ in 0..10 {
             let layout = Layout::from_size_align(rng.within(10_000, 300_001), rng.align(4));
             let layout = layout.unwrap();
-            let used_now: usize = if live.len() > 500 { 1 } else { 0 };
-            let block = if used_now == 1 && beyond(&live, region) {
-                std::ptr::null_mut()
-            } else {
-                peer.allocate(layout)
-            };
+            // What has no end is refused where the region would be full.
+            let is_full = live.len() > 500 && sum(&live) > region.size;
+            let block = if is_full { std::ptr::null_mut() } else { peer.allocate(layout) };
             if block.is_null() {
-                used += live.iter().map(|Live(_, layout)| layout.size()).sum::<usize>();
+                used += sum(&live);
                 fillings += 1;
                 std::thread::sleep(Duration::from_millis(3));
                 clear(&mut *peer, &mut live);
@@ -180,9 +177,8 @@ pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
     vec![("k/s", rate), ("% used", 100.0 * used as f64 / fillings as f64 / region.size as f64)]
 }
 
-/// For what has no end: whether the region would be full.
-fn beyond(live: &[Live], region: &Region) -> bool {
-    live.iter().map(|Live(_, layout)| layout.size()).sum::<usize>() > region.size
+fn sum(live: &[Live]) -> usize {
+    live.iter().map(|Live(_, layout)| layout.size()).sum()
 }
 
 /// Five allocations, one free and four resizings of ten, up to 10 000 and 100 000 bytes, until one
