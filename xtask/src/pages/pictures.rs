@@ -3,9 +3,8 @@
 
 mod terminal;
 
-use crate::step::succeed;
+use crate::step::{succeed, text};
 use crate::{files, place};
-use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -80,46 +79,23 @@ fn await_sessions(toft: &Path, pid: u32) -> Result<(), String> {
     Err("the program does not come to its sessions".into())
 }
 
-/// The screen of `toft top`, in a terminal that `script` makes.
+/// The screen of `toft top` after some scans, in a terminal that `script` makes.
 fn top(toft: &Path, pid: u32) -> Result<vt100::Parser, String> {
-    let words = format!("stty rows {LINES} cols {COLUMNS}; exec {} top {pid}", toft.display());
-    let child = Command::new("script")
-        .args(["-qec", &words, "/dev/null"])
-        .env("TERM", "xterm-256color")
-        .env("SHELL", "/bin/sh")
-        .env_remove("NO_COLOR")
-        .env_remove("COLUMNS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("script, of util-linux: {error}"))?;
-    let mut child = Ended(child);
-    let mut output = child.0.stdout.take().ok_or("no output")?;
-    let mut keys = child.0.stdin.take().ok_or("no input")?;
-    let (send, receive) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            if send.send(bytes[..count].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
+    let toft = toft.display();
+    let words = format!("stty rows {LINES} cols {COLUMNS}; exec {toft} top --count 5 {pid}");
+    // An input that has ended would be keys.
+    let (keys, _open) = std::io::pipe().map_err(|error| error.to_string())?;
+    let mut script = Command::new("script");
+    script.args(["-qec", &words, "/dev/null"]).stdin(keys);
+    script.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    script.env_remove("NO_COLOR").env_remove("COLUMNS");
+    let output = text(&mut script).map_err(|why| format!("{why}\nscript is of util-linux"))?;
+    // It ends by returning to the screen that was there before.
+    let (shown, _) = output.rsplit_once("\x1b[?1049l").unwrap_or((&output, ""));
     let mut parser = vt100::Parser::new(LINES, COLUMNS, 0);
-    let until = Instant::now() + PATIENCE;
-    let mut shown = 0;
-    while shown < 4 {
-        let left = until.saturating_duration_since(Instant::now());
-        let bytes = receive.recv_timeout(left).map_err(|_| "toft top shows no call site")?;
-        parser.process(&bytes);
-        // The first pictures have no rates yet.
-        shown += u32::from(parser.screen().contents().contains(SHOWN));
-    }
-    while let Ok(bytes) = receive.recv_timeout(Duration::from_millis(300)) {
-        parser.process(&bytes);
-    }
-    let _ = keys.write_all(b"q");
-    Ok(parser)
+    parser.process(shown.as_bytes());
+    let is_there = parser.screen().contents().contains(SHOWN);
+    if is_there { Ok(parser) } else { Err("toft top shows no call site".into()) }
 }
 
 /// A page as a picture, by headless Chromium.
@@ -132,4 +108,5 @@ fn photographed(page: &Path, picture: &Path) -> Result<(), String> {
         .arg(format!("file://{}#by=site", page.display()))
         .stderr(Stdio::null());
     succeed(&mut chromium)
+        .map_err(|why| format!("{why}\nchromium is Debian's package of that name"))
 }
