@@ -111,19 +111,6 @@ fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
     holds(heap_within::<u32, Narrow>(1 << 20), 4);
 }
 
-/// Few bins: what a heap in a small arena has.
-#[cfg(target_pointer_width = "64")]
-struct Few;
-
-#[cfg(target_pointer_width = "64")]
-impl Shape for Few {
-    type Space = Anywhere;
-    type Bins = toft_arena::shape::Table<usize, 56, 1>;
-    const ALIGN: usize = 8;
-    const EXACT: usize = 256;
-    const STEPS: u32 = 2;
-}
-
 /// The largest block of a small arena, with the heap beside its memory or in front of it.
 #[cfg(target_pointer_width = "64")]
 #[test]
@@ -147,13 +134,13 @@ fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it
     }
     for size in [1024, 4096] {
         assert_eq!(usable::<Packed>(size, false), size - 16);
-        assert_eq!(usable::<Few>(size, false), size - 16);
-        assert_eq!(usable::<Few>(size, true), size - 16 - size_of::<Heap<Few>>());
+        assert_eq!(usable::<Small>(size, false), size - 16);
+        assert_eq!(usable::<Small>(size, true), size - 16 - size_of::<Heap<Small>>());
         // What is aligned to more begins later.
         assert_eq!(usable::<Standard>(size, false), size - 24);
         assert_eq!(usable::<Fast>(size, false), size - 40);
     }
-    assert!(size_of::<Heap<Few>>() < 800, "{}", size_of::<Heap<Few>>());
+    assert!(size_of::<Heap<Small>>() < 800, "{}", size_of::<Heap<Small>>());
 }
 
 /// The common path takes the first chunk that it checks.
