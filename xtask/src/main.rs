@@ -21,7 +21,7 @@
 //! | `figures.rs` | how old the README's figures are |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
-//! | `experiment/` | what takes many builds of Toft to answer |
+//! | `experiment.rs` | experiments about earlier revisions |
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `prose/` | the wording of comments and pages |
 //! | `pages/` | documentation that is generated, and tests of the rest |
@@ -152,7 +152,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Answer a question that takes many builds, and write the figures into docs/experiments
+    /// Repeat an experiment about an earlier revision, in a copy of it
     #[command(subcommand)]
     Experiment(experiment::Experiment),
     /// Measure what the bars ask for, and say which are met

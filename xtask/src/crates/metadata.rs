@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 /// Folders that are for the repository only.
-const NOT_PUBLISHED: [&str; 6] = ["golden", "tests", "benches", "corpus", "outside", "size"];
+const NOT_PUBLISHED: [&str; 5] = ["golden", "tests", "benches", "corpus", "outside"];
 
 /// The most that the files of a crate may have together.
 const MOST: u64 = 4 << 20;

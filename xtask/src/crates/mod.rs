@@ -8,8 +8,8 @@
 //!    inspects a heap, and uninstalls it (`packaging/try/crates.sh`).
 //!
 //! `metadata.rs` has what is checked in every run of the tests: what each crate says of itself, and
-//! its files. That dependencies can be had, and that files which are included are packed, only steps
-//! 1 and 3 find.
+//! its files. Only steps 1 and 3 find a dependency that cannot be had, or an included file that is
+//! not packed.
 
 mod metadata;
 

@@ -1,18 +1,16 @@
-//! The arena against other allocators for memory that the program hands over, on the benchmarks of
-//! Talloc and talc. `cargo bench -p toft-arena --features all -- --help` says what may be chosen,
-//! and `cargo xtask experiment arena` runs all and writes docs/experiments/arena.md.
+//! The arena against talc and rlsf, on the benchmarks of Talloc and talc. `cargo bench -p
+//! toft-arena --features all -- --help` says what may be chosen. `docs/experiments/arena.md` has
+//! more peers.
 //!
 //! | file | what |
 //! |---|---|
-//! | `adapters.rs` | the allocators behind one trait, without a lock |
-//! | `peers.rs` | each over one region of memory |
+//! | `peers.rs` | the allocators, each over one region of memory, without a lock |
 //! | `workloads.rs` | the workloads of one thread, from their descriptions |
 //! | `threads.rs` | several threads on one allocator |
 //!
 //! Allocators take turns. Of times the best round counts, of rates too; of shares, which differ
 //! with the seed and not with the machine, the mean.
 
-mod adapters;
 mod peers;
 #[cfg(feature = "lock_api")]
 mod threads;
@@ -20,7 +18,6 @@ mod workloads;
 
 use peers::{Peer, Region};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 /// What one workload says of one peer: names and figures.
 pub type Figures = Vec<(&'static str, f64)>;
@@ -35,7 +32,6 @@ const WORKLOADS: &[(&str, Run)] = &[
     ("spans", workloads::spans),
     ("octiles", workloads::octiles),
     ("aligned", workloads::aligned),
-    ("bursts", workloads::bursts),
 ];
 
 /// Those of several threads, which need the feature `lock_api`.
@@ -69,7 +65,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A table for the page: a row for each allocator, a column for each figure.
+/// A table as the page has it: a row for each allocator, a column for each figure.
 fn table(workload: &str, all: &[(&str, Rounds)]) -> String {
     let longest = all.iter().max_by_key(|(_, rounds)| rounds.len());
     let columns: Vec<_> = longest.iter().flat_map(|(_, all)| all).map(|(name, _)| *name).collect();
@@ -91,12 +87,11 @@ fn table(workload: &str, all: &[(&str, Rounds)]) -> String {
     format!("|  | {} |\n|{rule}\n{rows}", columns.join(" | "))
 }
 
-/// Measures a workload, prints its table, and writes it into a folder.
+/// Measures a workload, and prints its table.
 fn measure(
     workload: &str,
     names: &[&'static str],
     rounds: u64,
-    folder: Option<&str>,
     mut run: impl FnMut(&str, u64) -> Figures,
 ) {
     let mut all: Vec<_> = names.iter().map(|name| (*name, Rounds::new())).collect();
@@ -112,12 +107,7 @@ fn measure(
             }
         }
     }
-    let text = table(workload, &all);
-    println!("\n{workload}\n{text}");
-    if let Some(folder) = folder {
-        let path = Path::new(folder).join(workload).with_extension("md");
-        std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    }
+    println!("\n{workload}\n{}", table(workload, &all));
 }
 
 fn main() {
@@ -136,10 +126,9 @@ fn main() {
         println!("actions=N max=N: of random, how many thousands, and which size alone");
         println!("fills=N: of refills, how often the heap is filled again (299)");
         println!("region=N: MiB of memory (256)");
-        println!("tables=FOLDER: a file for the table of each workload");
         return;
     }
-    let (rounds, folder) = (number("rounds=", 5), text("tables="));
+    let rounds = number("rounds=", 5);
     let named = |name: &str, all: &[&str]| {
         let any = arguments.iter().any(|word| all.contains(&word.as_str()));
         !any || arguments.iter().any(|word| word == name)
@@ -148,7 +137,7 @@ fn main() {
     let region = Region::new((number("region=", 256) as usize) << 20);
     let chosen: Vec<_> = all_peers.iter().copied().filter(|name| named(name, &all_peers)).collect();
     for &(workload, run) in WORKLOADS.iter().filter(|(name, _)| named(name, &both)) {
-        measure(workload, &chosen, rounds, folder, |name, round| {
+        measure(workload, &chosen, rounds, |name, round| {
             let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name).unwrap();
             run(&mut |region| make(region), &region, round)
         });
@@ -157,7 +146,7 @@ fn main() {
     for &(workload, count) in THREADS.iter().filter(|(name, _)| named(name, &both)) {
         let own = |name: &&str| chosen.contains(&name.strip_prefix("striped ").unwrap_or(name));
         let chosen: Vec<_> = threads::NAMES.iter().copied().filter(own).collect();
-        measure(workload, &chosen, rounds, folder, |name, round| {
+        measure(workload, &chosen, rounds, |name, round| {
             threads::random(name, &region, round, count)
         });
     }

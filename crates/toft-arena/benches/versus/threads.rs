@@ -75,7 +75,7 @@ fn make(name: &str, region: &Region) -> Option<Box<Together>> {
             unsafe { talc.lock().claim(region.start, region.size) }.unwrap();
             Box::new(talc)
         }
-        "rlsf" | "dlmalloc" | "good_memory_allocator" | "buddy_system_allocator" => {
+        "rlsf" => {
             let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name)?;
             Box::new(Locked(Mutex::new(make(region))))
         }
@@ -84,15 +84,7 @@ fn make(name: &str, region: &Region) -> Option<Box<Together>> {
 }
 
 /// The names that `random` knows.
-pub const NAMES: &[&str] = &[
-    "fast",
-    "striped fast",
-    "talc",
-    "rlsf",
-    "dlmalloc",
-    "good_memory_allocator",
-    "buddy_system_allocator",
-];
+pub const NAMES: &[&str] = &["fast", "striped fast", "talc", "rlsf"];
 
 /// Talc's random actions by this many threads, each with around 300 blocks: millions of actions per
 /// second of all threads together, for each largest size.

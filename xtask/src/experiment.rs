@@ -12,12 +12,15 @@ use std::process::{Command, ExitCode};
 
 /// The last revision that has `cost`, `parallel`, `release` and `smallbin`.
 const FIRST: &str = "eb573c01b822fbd612a3a6b5fdbad282bdc75565";
-/// The last revision that has `look`, `musl` and `sites`.
+/// The last revision that has `arena`, `look`, `musl` and `sites`.
 const SECOND: &str = "657b0ec8df071b900be0f75b1fcdc85cd871bbd6";
 
-/// A past experiment.
+/// What is asked.
 #[derive(Debug, Subcommand)]
-pub enum Past {
+pub enum Experiment {
+    /// The arena against other allocators for memory that the program hands over; at revision
+    /// 657b0ec
+    Arena(Arguments),
     /// What each idea costs; at revision eb573c0
     Cost(Arguments),
     /// Arenas against threads, kinds of locks, thread caches; at revision eb573c0
@@ -44,26 +47,27 @@ pub struct Arguments {
     arguments: Vec<String>,
 }
 
-impl Past {
+impl Experiment {
     /// The name, here and in the revision; the revision; the page that its command writes; and the
     /// arguments.
     fn parts(&self) -> (&'static str, &'static str, &'static str, &[String]) {
         let (name, revision, page, asked) = match self {
-            Past::Cost(asked) => ("cost", FIRST, "cost.md", asked),
-            Past::Parallel(asked) => ("parallel", FIRST, "parallel.md", asked),
-            Past::Release(asked) => ("release", FIRST, "release.md", asked),
-            Past::Smallbin(asked) => ("smallbin", FIRST, "small-bins.md", asked),
-            Past::Look(asked) => ("look", SECOND, "look.md", asked),
-            Past::Musl(asked) => ("musl", SECOND, "musl.md", asked),
-            Past::Sites(asked) => ("sites", SECOND, "sites.md", asked),
+            Experiment::Arena(asked) => ("arena", SECOND, "arena.md", asked),
+            Experiment::Cost(asked) => ("cost", FIRST, "cost.md", asked),
+            Experiment::Parallel(asked) => ("parallel", FIRST, "parallel.md", asked),
+            Experiment::Release(asked) => ("release", FIRST, "release.md", asked),
+            Experiment::Smallbin(asked) => ("smallbin", FIRST, "small-bins.md", asked),
+            Experiment::Look(asked) => ("look", SECOND, "look.md", asked),
+            Experiment::Musl(asked) => ("musl", SECOND, "musl.md", asked),
+            Experiment::Sites(asked) => ("sites", SECOND, "sites.md", asked),
         };
         (name, revision, page, &asked.arguments)
     }
 }
 
 /// Copies the revision, unless the copy is there, and runs its command.
-pub fn run(past: &Past) -> Result<ExitCode, String> {
-    let (name, revision, page, arguments) = past.parts();
+pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
+    let (name, revision, page, arguments) = experiment.parts();
     let copy = place::target_dir().join("experiments").join(revision);
     if !copy.is_dir() {
         println!("revision {revision} into {}", copy.display());
@@ -119,7 +123,8 @@ mod tests {
     use clap::Parser;
 
     /// What each experiment is made of in its revision.
-    const SOURCES: [(&str, &str); 7] = [
+    const SOURCES: [(&str, &str); 8] = [
+        ("arena", "xtask/src/experiment/arena.rs"),
         ("cost", "crates/toft-bench/src/cost/mod.rs"),
         ("parallel", "xtask/src/experiment/parallel.rs"),
         ("release", "xtask/src/experiment/release.rs"),
@@ -132,7 +137,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Cli {
         #[command(subcommand)]
-        experiment: Past,
+        experiment: Experiment,
     }
 
     fn git(root: &Path, words: &[&str]) -> Result<String, String> {
@@ -155,8 +160,8 @@ mod tests {
             return;
         }
         for (name, source) in SOURCES {
-            let past = Cli::parse_from(["xtask", name, "--quick", "--runs", "3"]).experiment;
-            let (known, revision, page, arguments) = past.parts();
+            let asked = Cli::parse_from(["xtask", name, "--quick", "--runs", "3"]).experiment;
+            let (known, revision, page, arguments) = asked.parts();
             assert_eq!((known, arguments.join(" ").as_str()), (name, "--quick --runs 3"));
             for path in [source, &format!("docs/experiments/{page}")] {
                 git(place::root(), &["cat-file", "-e", &format!("{revision}:{path}")]).unwrap();
@@ -187,7 +192,7 @@ mod tests {
         let copy = std::env::temp_dir().join(format!("toft-past-{}", std::process::id()));
         check_out(place::root(), FIRST, &copy).unwrap();
         let head = git(&copy, &["rev-parse", "HEAD"]);
-        let has_files = copy.join(SOURCES[0].1).is_file();
+        let has_files = copy.join(SOURCES[1].1).is_file();
         std::fs::remove_dir_all(&copy).unwrap();
         assert_eq!(head.unwrap().trim(), FIRST);
         assert!(has_files);
