@@ -2,7 +2,7 @@
 //! it needs; what is not there is asked of rustup, and where that has no way to it the check is
 //! left out, and says so.
 
-use crate::tally::{Suite, Tally};
+use crate::tally::Suite;
 use crate::{place, step};
 use std::process::Command;
 use std::time::Duration;
@@ -140,16 +140,16 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Runs the checks: those of `ci`, or all.
-pub fn run(all: bool) -> Tally {
-    let mut tally = Tally::default();
+pub fn run(all: bool) -> Vec<Suite> {
+    let mut tally = Vec::new();
     for check in CHECKS.iter().filter(|check| all || check.quick) {
         if let Some(missing) = check.needs.iter().find(|need| !had(**need)) {
             tally.push(Suite::left_out(check.title, &name(*missing)));
             continue;
         }
-        tally.add(step::run(check.title, &mut command(check), Duration::from_secs(60 * 30)));
+        tally.extend(step::run(check.title, &mut command(check), Duration::from_secs(60 * 30)));
         if check.arguments.contains(WASM) {
-            tally.add(in_node());
+            tally.extend(in_node());
         }
     }
     tally

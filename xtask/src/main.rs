@@ -54,7 +54,7 @@ mod tools;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tally::Tally;
+use tally::Suite;
 
 /// What is done to this repository.
 #[derive(Parser)]
@@ -175,7 +175,7 @@ fn main() -> ExitCode {
         Task::Dist(what) => dist::main(&what),
         Task::Arena => {
             let mut tally = arena::run(true);
-            tally.add(targets::run());
+            tally.extend(targets::run());
             Ok(close(&tally))
         }
         Task::Containers => containers::main(),
@@ -258,34 +258,34 @@ fn bench() -> std::process::Command {
     cargo
 }
 
-fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Tally, String> {
-    let mut tally = Tally::default();
+fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Vec<Suite>, String> {
+    let mut tally = Vec::new();
     let named = suites.len();
     if !quick {
         suites.retain(|suite| suite != "real");
     }
     if suites.len() < named {
-        tally.add(real::run(install)?);
+        tally.extend(real::run(install)?);
     }
     if named == 0 || !suites.is_empty() {
-        tally.add(suites::run(&suites, install)?);
+        tally.extend(suites::run(&suites, install)?);
     }
     Ok(tally)
 }
 
-fn ci() -> Result<Tally, String> {
+fn ci() -> Result<Vec<Suite>, String> {
     let mut tally = gates::run()?;
-    tally.add(arena::run(false));
-    tally.add(targets::run());
-    tally.add(suites::run(&[], true)?);
-    tally.add(linking::run());
+    tally.extend(arena::run(false));
+    tally.extend(targets::run());
+    tally.extend(suites::run(&[], true)?);
+    tally.extend(linking::run());
     println!("==> {}", figures::line());
     Ok(tally)
 }
 
 /// Prints what failed and, last and alone on its line, how many.
-fn close(tally: &Tally) -> ExitCode {
-    print!("{}", tally.summary());
-    println!("{}", tally.closing_line());
-    if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+fn close(suites: &[Suite]) -> ExitCode {
+    print!("{}", tally::summary(suites));
+    println!("{}", tally::closing_line(suites));
+    if tally::failed(suites) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -2,7 +2,7 @@
 //! peers. The tests' own runner does the work; here is which allocators, how often, and the page.
 
 use crate::place;
-use crate::tally::Tally;
+use crate::tally::Suite;
 use crate::{packages, step};
 use std::path::PathBuf;
 use std::process::Command;
@@ -58,12 +58,12 @@ fn installed(names: &[&str]) -> Vec<String> {
 }
 
 /// A whole run: installs the packages that CI does without, too, and writes the page.
-pub fn run(install: bool) -> Result<Tally, String> {
+pub fn run(install: bool) -> Result<Vec<Suite>, String> {
     packages::prepare(packages::TESTS, install)?;
     packages::prepare(packages::REAL, install)?;
     let mut command = command(false, Some(place::root().join(PAGE)))?;
-    let mut tally = Tally::default();
-    tally.add(step::run("real", &mut command, Duration::from_secs(6 * 3600)));
+    let mut tally = Vec::new();
+    tally.extend(step::run("real", &mut command, Duration::from_secs(6 * 3600)));
     println!("{PAGE}");
     Ok(tally)
 }

@@ -1,7 +1,7 @@
 //! The test suites, in the order in which they run.
 
 use crate::secure::{self, Strength};
-use crate::tally::{Suite, Tally};
+use crate::tally::Suite;
 use crate::{arena, carried, packages, place, step};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -212,7 +212,7 @@ fn loom() -> Result<Command, String> {
 }
 
 /// Runs the suites of these names, or all.
-pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
+pub fn run(names: &[String], install: bool) -> Result<Vec<Suite>, String> {
     let known = |name: &String| PLANS.iter().any(|plan| plan.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
@@ -221,7 +221,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
     let complete = packages::prepare(packages::TESTS, install)?;
     let carried = if chosen.len() > 1 { carried::build()? } else { Vec::new() };
-    let (mut tally, mut times) = (Tally::default(), Vec::new());
+    let (mut tally, mut times) = (Vec::new(), Vec::new());
     for plan in chosen {
         let began = Instant::now();
         if let Some(missing) = plan.missing() {
@@ -247,7 +247,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
             command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
         }
         let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
-        tally.add(named(plan.name, suites));
+        tally.extend(named(plan.name, suites));
         times.push((plan.name, began.elapsed()));
     }
     println!("\n==> wall time: {}", slowest_first(times));

@@ -3,7 +3,7 @@
 
 use crate::arena::{Need, had, name};
 use crate::place;
-use crate::tally::{Suite, Tally};
+use crate::tally::Suite;
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
@@ -14,8 +14,8 @@ const REFUSED: [&str; 4] = [
 ];
 
 /// Builds for each of them, where rustup has it.
-pub fn run() -> Tally {
-    let mut tally = Tally::default();
+pub fn run() -> Vec<Suite> {
+    let mut tally = Vec::new();
     for target in REFUSED {
         let title = format!("refused: {target}");
         let need = Need::Target(target);

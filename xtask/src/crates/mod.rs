@@ -15,7 +15,7 @@ mod metadata;
 
 use crate::step::{succeed as run, text};
 use crate::{files, place};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published. Everything else has `publish = false`.
@@ -31,10 +31,12 @@ pub fn main() -> Result<ExitCode, String> {
     println!("\n==> cargo publish --dry-run");
     run(place::cargo().args(["publish", "--dry-run", "--workspace", "--locked", "--no-verify"]))?;
     println!("\n==> a folder with all crates");
-    let scratch = Scratch::new()?;
-    let source = scratch.0.join("source");
-    fill(&source)?;
-    run(&mut user(&source, &scratch.0.join("user"))?)?;
+    // Outside of the checkout, which cargo would find there.
+    let scratch = std::env::temp_dir().join(format!("toft-crates-{}", std::process::id()));
+    let source = scratch.join("source");
+    let tried = fill(&source).and_then(|()| run(&mut user(&source, &scratch.join("user"))?));
+    let _ = std::fs::remove_dir_all(&scratch);
+    tried?;
     println!("\n==> all {} crates can be published, and the command installed", PUBLISHED.len());
     Ok(ExitCode::SUCCESS)
 }
@@ -80,21 +82,4 @@ fn user(source: &Path, folder: &Path) -> Result<Command, String> {
         shell.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
     }
     Ok(shell)
-}
-
-/// A folder outside of the checkout, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch, String> {
-        let folder = std::env::temp_dir().join(format!("toft-crates-{}", std::process::id()));
-        files::make_folder(&folder)?;
-        Ok(Scratch(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

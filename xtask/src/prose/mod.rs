@@ -76,9 +76,4 @@ mod tests {
         assert!(files(&["Cargo.lock".into()]).unwrap_err().contains("Cargo.lock"));
         assert!(!files(&["xtask/src/prose".into()]).unwrap().is_empty());
     }
-
-    #[test]
-    fn data_is_left_out() {
-        assert!(is_data(Path::new("a/data/b.md")) && !is_data(Path::new("a/datum/b.md")));
-    }
 }
