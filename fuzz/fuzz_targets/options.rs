@@ -3,7 +3,7 @@
 //! `cargo +nightly fuzz run options`, in the folder above this one's.
 #![no_main]
 
-#[path = "../../crates/toft/tests/properties/common/mod.rs"]
+#[path = "../../crates/toft-core/tests/properties/common/mod.rs"]
 mod common;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| common::fuzz::options(bytes));

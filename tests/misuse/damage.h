@@ -16,7 +16,7 @@ struct damage {
     uint64_t remote, slots;
 };
 
-/* Words of the root, by their number (crates/toft/src/stats/root.rs). */
+/* Words of the root, by their number (crates/toft-core/src/stats/root.rs). */
 enum { DATA = 3, SMALL_SLABS = 7, SMALL_SLAB = 12, SLAB_BYTES = 20, SLAB_SLOTS = 22, SLAB_BASE = 23, SLAB_REMOTE = 29 };
 
 HELPER struct damage find_slab(void *block)

@@ -14,7 +14,7 @@ enum {
     PAGE = 4096,
     BYTES = 240,
     PAGES = SLAB / PAGE,
-    /* crates/toft/src/policy.rs: how far a sweep may come from the first block's end. */
+    /* crates/toft-core/src/policy.rs: how far a sweep may come from the first block's end. */
     REACH_LEAST = 24 << 10,
     REACH_MOST = 48 << 10,
     UNIT = 64 << 10,

@@ -11,9 +11,9 @@ use std::process::Command;
 const PAGE: &str = "docs/speed.md";
 /// The sources that the figures are about. The fake system and files of tests are in no library.
 const ALLOCATOR: [&str; 5] = [
-    "crates/toft/src",
+    "crates/toft-core/src",
     "crates/toft-preload/src",
-    ":(exclude)crates/toft/src/os/fake",
+    ":(exclude)crates/toft-core/src/os/fake",
     ":(exclude)*/tests.rs",
     ":(exclude)*/tests/*",
 ];
@@ -136,7 +136,7 @@ mod tests {
         let root = place.join("whole");
         fs::create_dir_all(&root).unwrap();
         git(&root, &["init", "--quiet"]);
-        let source = "crates/toft/src/lib.rs";
+        let source = "crates/toft-core/src/lib.rs";
         let before = commit(&root, source, "one");
         let measured = commit(&root, source, "two\n");
         commit(&root, "README.md", "figures");
@@ -155,7 +155,9 @@ mod tests {
         fs::write(root.join(source), "two\n\n// more about it\n").unwrap();
         assert_eq!(age(&root, &of(&measured)), known(&measured, 1, 0, false));
         // The first of these commits has the comment as well.
-        for left_out in ["crates/toft/src/os/fake/mod.rs", "crates/toft/src/slab/tests.rs"] {
+        for left_out in
+            ["crates/toft-core/src/os/fake/mod.rs", "crates/toft-core/src/slab/tests.rs"]
+        {
             commit(&root, left_out, "a change");
         }
         assert_eq!(age(&root, &of(&measured)), known(&measured, 3, 1, false));

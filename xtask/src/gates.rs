@@ -17,9 +17,9 @@ pub fn run() -> Result<Vec<Suite>, String> {
     for (title, package, features) in [
         ("lints", "--workspace", ""),
         // Apart, because the fake system brings std, which the preload library cannot have.
-        ("lints of the core's tests", "--package=toft", "fake-os"),
-        ("lints of the secure core", "--package=toft", "fake-os,secure"),
-        ("lints of the light secure core", "--package=toft", "fake-os,secure-light"),
+        ("lints of the core's tests", "--package=toft-core", "fake-os"),
+        ("lints of the secure core", "--package=toft-core", "fake-os,secure"),
+        ("lints of the light secure core", "--package=toft-core", "fake-os,secure-light"),
         ("lints of the arena's features", "--package=toft-arena", "all"),
     ] {
         let lints = ["--all-targets", "--features", features, "--", "-Dwarnings"];

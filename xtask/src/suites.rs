@@ -193,7 +193,7 @@ fn elsewhere(platform: &str, library: &Path, tests: &[&str]) -> Result<Command, 
 
 fn core_with(features: &str) -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", features]);
+    cargo.args(["test", "--package", "toft-core", "--no-fail-fast", "--features", features]);
     cargo.args(["--lib", "--test", "properties"]);
     // More tests at a time would wait for address space (`os/fake/host.rs`).
     cargo.env("RUST_TEST_THREADS", "3");
@@ -203,7 +203,7 @@ fn core_with(features: &str) -> Result<Command, String> {
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
 fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--features", "loom", "--release"]);
+    cargo.args(["test", "--package", "toft-core", "--features", "loom", "--release"]);
     cargo.args(["--test", "loom", "--test", "loom_hold"]);
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")

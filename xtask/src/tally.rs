@@ -15,7 +15,12 @@ pub struct Suite {
     pub ignored: usize,
     /// What failed, by name.
     pub failures: Vec<String>,
+    /// What the failed tests printed, the first lines of each.
+    pub printed: Vec<String>,
 }
+
+/// Lines that are kept of what one failed test printed.
+const KEPT: usize = 12;
 
 impl Suite {
     /// A suite that could not be built, or did not end as it should.
@@ -63,6 +68,9 @@ pub fn summary(suites: &[Suite]) -> String {
         for failure in &suite.failures {
             let _ = writeln!(text, "failed: {}: {failure}", suite.name);
         }
+        for line in &suite.printed {
+            let _ = writeln!(text, "    {line}");
+        }
     }
     text + "\n"
 }
@@ -80,6 +88,8 @@ pub struct Reader {
     done: Vec<Suite>,
     /// The binary that runs now: announced, and without a result so far.
     open: Option<Suite>,
+    /// Lines still kept of the failed test whose output is read.
+    keeps: usize,
     /// The first line that says what is wrong.
     error: Option<String>,
 }
@@ -87,7 +97,7 @@ pub struct Reader {
 impl Reader {
     /// A reader for a command of this title.
     pub fn new(title: &str) -> Reader {
-        Reader { title: title.into(), done: Vec::new(), open: None, error: None }
+        Reader { title: title.into(), done: Vec::new(), open: None, keeps: 0, error: None }
     }
 
     /// Takes a line.
@@ -109,6 +119,15 @@ impl Reader {
             && let Some(suite) = &mut self.open
         {
             suite.failures.push(name.into());
+        } else if line.starts_with("---- ") && line.ends_with(" ----") {
+            self.keeps = KEPT;
+        } else if line.starts_with("stack backtrace:") || line == "failures:" {
+            self.keeps = 0;
+        } else if self.keeps > 0 && !line.trim().is_empty() {
+            self.keeps -= 1;
+            if let Some(suite) = &mut self.open {
+                suite.printed.push(line.into());
+            }
         } else if self.error.is_none() && line.starts_with("error") {
             self.error = Some(line.into());
         }
@@ -119,6 +138,7 @@ impl Reader {
         if let Some(suite) = self.open.take() {
             let mut broken = Suite::broken(&suite.name, "ended without a result".into());
             broken.failures.extend(suite.failures);
+            broken.printed = suite.printed;
             self.done.push(broken);
         }
     }
@@ -182,6 +202,17 @@ test slab::tests::a ... ok
 test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s
      Running runners/misuse.rs (target/debug/deps/misuse-77)
 test [promise 4] double_free  ... FAILED
+
+failures:
+
+---- double_free ----
+the program said nothing
+stack backtrace:
+   0: a
+
+failures:
+    double_free
+
 test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s
    Doc-tests toft
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s

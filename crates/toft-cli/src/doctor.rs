@@ -15,9 +15,9 @@ use clap::Args;
 use nix::errno::Errno;
 use nix::sys::resource::Resource;
 use serde_json::json;
-use toft::os::seccomp::{self, Way};
-use toft::os::{Linux, Os};
-use toft::region::Windows;
+use toft_core::os::seccomp::{self, Way};
+use toft_core::os::{Linux, Memory};
+use toft_core::region::Windows;
 
 use crate::filtered;
 use crate::launch::{self, Launch};
@@ -139,7 +139,7 @@ fn about_memory(rows: &mut Vec<Row>) {
 /// What the library itself would choose, by its own code.
 fn window() -> Row {
     let system = Linux::detect();
-    match Windows::choose(&system, toft::options::Options::DEFAULT.partitions_there_are()) {
+    match Windows::choose(&system, toft_core::options::Options::DEFAULT.partitions_there_are()) {
         Ok(windows) => {
             let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {

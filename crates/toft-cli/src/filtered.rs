@@ -1,8 +1,8 @@
 //! What a filter of system calls (seccomp), as containers have, switches off: features, what that
 //! costs, and the variable that each is governed by. For `toft rss` and `toft doctor`.
 
-use toft::os::filter::{FilterState, Words};
-use toft::os::seccomp::{Answers, Calls};
+use toft_core::os::filter::{FilterState, Words};
+use toft_core::os::seccomp::{Answers, Calls};
 
 /// A feature: what it calls, what it is, what is lost without, and its variable, if it has one.
 type Feature = (Calls, &'static str, &'static str, &'static str);

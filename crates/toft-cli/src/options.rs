@@ -1,7 +1,7 @@
 //! `toft options`: every option of the library with its value and where that comes from.
 //!
-//! Table and parser are the library's own (`toft::options`), so that what is printed is what it
-//! goes by.
+//! Table and parser are the library's own (`toft_core::options`), so that what is printed is what
+//! it goes by.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft::options::{Options as Parsed, Removed, TABLE};
+use toft_core::options::{Options as Parsed, Removed, TABLE};
 
 use crate::style::{self, Style};
 use crate::words::printed;

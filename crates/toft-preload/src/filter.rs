@@ -1,5 +1,5 @@
 //! `prctl` and `syscall`, because a process installs a filter of system calls (seccomp) through
-//! them. The allocator must know before: see `toft::os::filter`.
+//! them. The allocator must know before: see `toft_core::os::filter`.
 //!
 //! They do what the C library's do and nothing else. `syscall` is its instructions, so that a call
 //! which returns twice, or on another stack, finds the stack as it would there. They go to the

@@ -1,7 +1,7 @@
 //! Toft as a drop-in malloc: the C and C++ names, and nothing else.
 //!
 //! Each name that allocates is a shim (`shim.rs`) that adds the address it will return to, the call
-//! site, to its arguments, and jumps to the function of the same meaning in `toft::process`;
+//! site, to its arguments, and jumps to the function of the same meaning in `toft_core::process`;
 //! `malloc`'s has two instructions. This is the only crate that exports `malloc`, and nothing
 //! depends on it.
 //!

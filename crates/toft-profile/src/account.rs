@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use toft::stats::Root;
+use toft_core::stats::Root;
 
 use crate::tables::{Doubts, Slot};
 use crate::{Block, Error, Mapping, Memory, Run, Slab, Tables};

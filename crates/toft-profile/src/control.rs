@@ -20,6 +20,8 @@ use crate::{Error, Process, find};
 
 /// How long the process may take. One that is stopped does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process whose reclaimer has ended is watched for its own end.
+const ENDING: Duration = Duration::from_secs(1);
 /// How often it is asked whether it is done.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -61,7 +63,9 @@ fn ask(process: &Process) -> Result<u64, Error> {
     // thread may have it.
     let own_number = read(root.control_thread)? as u32 as i32;
     let thread = tasks(pid).into_iter().find(|task| task.own_number == own_number);
-    let Some(Task { number: thread, .. }) = thread else { return Err(Error::NoReclaimer(pid)) };
+    let Some(Task { number: thread, .. }) = thread else {
+        return Err(without_reclaimer(process, own_number != 0));
+    };
     let asked = read(root.control_asked)? + 1;
     write(pid, at(root.control_asked), &asked.to_ne_bytes())?;
     write(pid, at(root.control_word), &1u32.to_ne_bytes())?;
@@ -77,6 +81,19 @@ fn ask(process: &Process) -> Result<u64, Error> {
         }
         sleep(PAUSE);
     }
+}
+
+/// Why the reclaimer's thread is not there. Where there was one, the process may be about to end:
+/// its threads end one by one.
+fn without_reclaimer(process: &Process, had_one: bool) -> Error {
+    let deadline = Instant::now() + ENDING;
+    while had_one && Instant::now() < deadline {
+        if let Err(error) = crate::Memory::mappings(process) {
+            return error;
+        }
+        sleep(PAUSE);
+    }
+    Error::NoReclaimer(crate::Memory::pid(process))
 }
 
 fn write(pid: i32, address: u64, bytes: &[u8]) -> Result<(), Error> {

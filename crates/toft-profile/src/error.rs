@@ -68,8 +68,8 @@ impl fmt::Display for Error {
                 f,
                 "process {pid} runs on Toft {version}, whose tables (version {root}) this toft {} \
                  (version {}) does not know: use the toft command of that version",
-                toft::VERSION,
-                toft::stats::VERSION
+                toft_core::VERSION,
+                toft_core::stats::VERSION
             ),
             Error::Nonsense(pid, what) => {
                 write!(f, "process {pid} runs on a Toft whose tables make no sense: {what}")

@@ -1,6 +1,6 @@
 //! What a process knows about filters of system calls (seccomp), as in a container.
 
-use toft::os::filter::Words;
+use toft_core::os::filter::Words;
 
 use crate::{Error, Memory, Tables};
 

@@ -120,7 +120,7 @@ fn add(runs: &mut Vec<Run>, run: Run) {
 
 /// Bytes in a page of this system.
 pub fn page_size() -> u64 {
-    toft::os::process::page_size() as u64
+    toft_core::os::process::page_size() as u64
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! searched is what a file's own headers, as mapped, say that can be written: a few hundred KiB in
 //! most processes.
 
-use toft::stats::{Anchor, MAGIC, Root, VERSION};
+use toft_core::stats::{Anchor, MAGIC, Root, VERSION};
 
 use crate::format::units::plain;
 use crate::memory::read_word;

@@ -1,7 +1,7 @@
 //! The whole of a process's resident memory, each byte named: ours by what it is, the rest by what
 //! it is mapped from.
 
-use toft::stats::Root;
+use toft_core::stats::Root;
 
 use crate::kernel::{self, Area, Counts, Kernel, Task};
 use crate::memory::read_word;
@@ -93,7 +93,7 @@ pub struct Rss {
     /// Of each heap, whose it is.
     pub holders: Vec<Option<i32>>,
     /// What it knows about filters of system calls.
-    pub filter: toft::os::filter::Words,
+    pub filter: toft_core::os::filter::Words,
     /// How calm the process was.
     pub reading: Reading,
     /// The lines of its mappings that can be executed, for naming call sites.

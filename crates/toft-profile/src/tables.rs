@@ -2,7 +2,7 @@
 //! is mapped and has pages, not by the allocator's own lists, so that nothing is missed that is
 //! just being moved from one to another.
 
-use toft::stats::Root;
+use toft_core::stats::Root;
 
 use crate::memory::read_word;
 use crate::{Error, Mapping, Memory, Run};

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use toft::stats::Root;
+use toft_core::stats::Root;
 use toft_profile::{Account, Error, Mapping, Memory, Run, Site, Split, Tables, account};
 
 const PAGE: u64 = 4096;

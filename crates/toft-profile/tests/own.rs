@@ -21,7 +21,7 @@ fn a_program_with_toft_built_in_explains_itself() {
             process.read_pages_one_by_one();
         }
         let rss = Rss::of(&process).unwrap();
-        assert_eq!(rss.version, toft::VERSION);
+        assert_eq!(rss.version, toft_core::VERSION);
         // Class 704. Nothing else here asks for that so often.
         let most = rss.account.pins.iter().map(|pin| pin.live_blocks).max().unwrap();
         assert!((BLOCKS..2 * BLOCKS).contains(&most), "{most}");

@@ -86,7 +86,7 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
         assert!(status.success());
         let process = Process::open(std::process::id() as i32).unwrap();
         let tables = Tables { root: find(&process).unwrap().root };
-        assert!(toft::policy::SECURE || !tables.sites_are_exact());
+        assert!(toft_core::policy::SECURE || !tables.sites_are_exact());
         return;
     }
     let kept = (hoard(100), hoard(5000), hoard(300_000));

@@ -22,13 +22,12 @@ fn main() {
     let indexes: Vec<_> =
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     let words: usize = indexes.iter().map(HashMap::len).sum();
-    let allocator = toft::process::instance().expect("the program has allocated");
-    let figures = toft::stats::snapshot(allocator);
+    let figures = toft::statistics();
     println!(
-        "{words} words; {} live blocks in {} KiB, {} slabs, {} heaps",
+        "{words} words; {} live blocks in {} KiB, {} KiB mapped, {} threads",
         figures.live_blocks,
-        figures.live_bytes() >> 10,
-        figures.slabs,
-        figures.heaps,
+        figures.live_bytes >> 10,
+        figures.mapped_bytes >> 10,
+        figures.threads,
     );
 }

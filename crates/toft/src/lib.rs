@@ -1,123 +1,185 @@
-//! Toft: a memory allocator in which every call site gets its own plot of memory.
+//! Toft as the allocator of a Rust program: every call site gets its own plot of memory, every free
+//! is checked, idle memory is returned to the operating system, and `toft heap PID` says at any
+//! moment who holds what.
 //!
-//! ```text
-//! malloc:  path -> site -> bin -> slab -> region -> os          (large: path -> large -> region -> os)
-//! free:    path -> region (owner) -> bin (mine) | remote (another thread's) | large
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: toft::Toft = toft::Toft;
+//!
+//! fn main() {
+//!     // A promise: this program installs no filter of system calls (seccomp).
+//!     toft::watch_filters();
+//!     let numbers: Vec<u32> = (0..1000).collect();
+//!     assert!(toft::statistics().live_bytes >= numbers.len() * 4);
+//! }
 //! ```
 //!
-//! The folders are layers, and a folder uses only those below it, and `options`, `stats`, `sync`
-//! (`tests/layers.rs` holds it):
+//! The environment says what is written when the program ends (`TOFT_STATS`, `TOFT_LEAKS`,
+//! `TOFT_PROFILE`), and how a misuse is treated (`TOFT_ON_MISUSE`). All variables are listed in
+//! [the options](https://github.com/toft-malloc/toft/blob/main/docs/options.md).
 //!
-//! | layer | folder | what |
-//! |---|---|---|
-//! | 10 | `process` | the process's own allocator, and the calls of C, C++ and Rust |
-//! | 9 | `path` | malloc, free, realloc, aligned, calloc, once for all callers |
-//! | 8 | `keeper`, `watch` | what returns memory; what observes |
-//! | 7 | `allocator` | all parts of an allocator in one value |
-//! | 6 | `thread` | the heap that a thread owns |
-//! | 5 | `site` | call site to partition |
-//! | 4 | `bin`, `remote`, `reclaim` | free slots of this thread; frees by others; returned pages |
-//! | 4 | `zone` | private zones, which a program makes for itself |
-//! | 3 | `slab`, `large`, `nothing` | slots in a run; one block to an extent; zero-size blocks |
-//! | 3 | `guarded` | sampled blocks between guard pages |
-//! | 3 | `sample` | sampled allocations with their stacks |
-//! | 2 | `region`, `harden` | which addresses are ours and whose; what hardening does to bytes |
-//! | 2 | `report` | what a report says of code: stacks, files, build-ids |
-//! | 1 | `os` | the only system calls |
-//! | 0 | `sync`, `options` | atomics; the table of options |
-//!
-//! `policy.rs` lists what the secure build does more, and `keyed.rs` makes unpredictable
-//! numbers for it and for the handles of zones.
-//!
-//! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
-//! What writes reports and statistics is kept out of line, so that the pages of code that every
-//! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another
-//! thread going on. If one is between a mapping and the word that publishes it, others spin for
-//! some microseconds (`sync::spin_until`), and then go another way.
+//! Linux only: glibc on x86-64 and aarch64, and static musl programs on x86-64. Elsewhere the crate
+//! `toft-arena` allocates from memory that the program hands over.
 
-#![cfg_attr(not(test), no_std)]
+#![no_std]
 
-/// Items for what Toft runs on, and an item for everything else. The name is the one under which
-/// rustfmt finds the files.
-macro_rules! cfg_if {
-    (if #[cfg($condition:meta)] { $($item:item)* } else { $($other:item)* }) => {
-        $(#[cfg($condition)] $item)*
-        $(#[cfg(not($condition))] $other)*
-    };
+mod global;
+mod zone;
+
+pub use global::Toft;
+pub use zone::{Zone, ZoneStatistics};
+
+use core::ffi::c_int;
+use toft_core::process;
+use toft_core::stats::snapshot;
+
+/// This library's version.
+///
+/// ```
+/// assert!(toft::VERSION.starts_with("0."));
+/// ```
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The figures of the whole process's heap, by [`statistics`]. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The number of live blocks.
+    pub live_blocks: usize,
+    /// The usable bytes of the live blocks.
+    pub live_bytes: usize,
+    /// The number of blocks that were ever allocated.
+    pub allocations: u64,
+    /// Free bytes in slots that were in use and belong to a thread. They are resident until the
+    /// pages are returned.
+    pub free_bytes: usize,
+    /// Bytes of free large blocks and empty slabs that may still be resident.
+    pub kept_bytes: usize,
+    /// Bytes of address space that is mapped for blocks. The part that was never touched is not
+    /// resident.
+    pub mapped_bytes: usize,
+    /// Bytes of address space that is mapped for tables.
+    pub metadata_bytes: usize,
+    /// The number of running threads that have allocated.
+    pub threads: usize,
+    /// The number of invalid calls that were reported and ignored (`TOFT_ON_MISUSE=warn`).
+    pub misuses: usize,
 }
 
-cfg_if! {
-    if #[cfg(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(
-            all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")),
-            all(target_env = "musl", target_arch = "x86_64")
-        )
-    ))] {
-        #[cfg(test)]
-        extern crate std;
-
-        pub mod policy;
-        pub mod sync;
-
-        #[cfg(not(loom))]
-        pub mod keyed;
-
-        pub mod large;
-        pub mod remote;
-        pub mod slab;
-
-        #[cfg(not(loom))]
-        pub mod bin;
-        #[cfg(not(loom))]
-        pub mod allocator;
-        #[cfg(not(loom))]
-        pub mod keeper;
-        #[cfg(not(loom))]
-        pub mod path;
-        #[cfg(not(loom))]
-        pub mod process;
-        #[cfg(not(loom))]
-        pub mod watch;
-        #[cfg(not(loom))]
-        pub mod guarded;
-        #[cfg(not(loom))]
-        pub mod harden;
-        #[cfg(not(loom))]
-        pub mod options;
-        #[cfg(not(loom))]
-        pub mod os;
-        #[cfg(not(loom))]
-        pub mod reclaim;
-        pub mod region;
-        #[cfg(not(loom))]
-        pub mod report;
-        #[cfg(not(loom))]
-        pub mod sample;
-        #[cfg(not(loom))]
-        pub mod site;
-        #[cfg(not(loom))]
-        pub mod stats;
-        #[cfg(not(loom))]
-        pub mod thread;
-        #[cfg(not(loom))]
-        pub mod zero_size;
-        #[cfg(not(loom))]
-        pub mod zone;
-
-        #[cfg(not(loom))]
-        pub use allocator::Allocator;
-        #[cfg(not(loom))]
-        pub use process::{Toft, Zone};
-
-        /// This library's version.
-        pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-    } else {
-        // Nothing else is compiled there, so that this is the only error.
-        compile_error! {
-            "Toft runs on Linux: x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, and x86_64-unknown-linux-musl. \
-             Elsewhere the crate toft-arena allocates from memory that the program hands over"
-        }
+/// Counts the whole heap. Reads the states of all slots: some milliseconds for a heap of 1 GiB, and
+/// nothing at any other time. While other threads allocate, each figure is exact for some moment
+/// during the call. All figures are zero before the first allocation.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// let before = toft::statistics().live_bytes;
+/// let block = vec![0u8; 1 << 20];
+/// assert!(toft::statistics().live_bytes >= before + block.len());
+/// ```
+pub fn statistics() -> Statistics {
+    let Some(allocator) = process::instance() else { return Statistics::default() };
+    let all = snapshot(allocator);
+    Statistics {
+        live_blocks: all.live_blocks,
+        live_bytes: all.live_bytes(),
+        allocations: all.allocations,
+        free_bytes: all.free_bytes,
+        kept_bytes: all.kept_bytes,
+        mapped_bytes: all.mapped_bytes,
+        metadata_bytes: all.metadata_bytes,
+        threads: all.threads,
+        misuses: all.misuses,
     }
+}
+
+/// Returns all memory that holds no live block to the operating system. Returns the number of bytes
+/// of pages that were released. Such pages are returned some hundred milliseconds after
+/// their last use anyway, if [`watch_filters`] was called.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// let blocks: Vec<_> = (0..10_000).map(|number| vec![number as u8; 1000]).collect();
+/// drop(blocks);
+/// assert!(toft::purge() > 0);
+/// ```
+pub fn purge() -> usize {
+    process::purge()
+}
+
+/// Verifies the whole heap and prints what is wrong with it on standard error. Returns true if
+/// nothing is. Reads every slab; the builds `secure` and `secure-light` also read canaries, and
+/// `secure` reads free memory.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// assert!(toft::verify());
+/// ```
+pub fn verify() -> bool {
+    process::verify()
+}
+
+/// Writes a profile of the heap to a file descriptor: the live blocks of each call site, exactly.
+/// `toft report FILE` reads it. Returns false if [`watch_filters`] was not called, because the
+/// calls that read the list of mappings might then end the process; if the descriptor cannot be
+/// written to; and if another thread is writing a profile.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// use std::os::fd::AsRawFd;
+/// # let path = std::env::temp_dir().join(format!("heap-{}.toft", std::process::id()));
+/// toft::watch_filters();
+/// let file = std::fs::File::create(&path)?;
+/// assert!(toft::write_profile(file.as_raw_fd()));
+/// # assert!(std::fs::read(&path)?.len() > 100);
+/// # std::fs::remove_file(&path)
+/// # ; Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_profile(descriptor: c_int) -> bool {
+    process::profile_to(descriptor)
+}
+
+/// Writes the figures of this process to a file descriptor, in Prometheus' text format. Returns
+/// false where [`write_profile`] does.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// use std::os::fd::AsRawFd;
+/// toft::watch_filters();
+/// assert!(toft::write_metrics(std::io::stdout().as_raw_fd()));
+/// ```
+pub fn write_metrics(descriptor: c_int) -> bool {
+    process::metrics_to(descriptor)
+}
+
+/// Promises that the program calls [`before_filter`] before it installs a filter of system calls
+/// (seccomp), or that it installs none. Only then may Toft make calls that such a filter might
+/// forbid: it starts the thread that returns idle memory, and it can be purged from outside.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// toft::watch_filters();
+/// ```
+pub fn watch_filters() {
+    process::watch_filters();
+}
+
+/// To be called before the program installs a filter of system calls (seccomp). From then on Toft
+/// makes only calls that every malloc makes, and finds out which others the filter allows.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// toft::watch_filters();
+/// toft::before_filter();
+/// // Here the program installs its filter.
+/// assert_eq!(vec![1; 1000].len(), 1000);
+/// ```
+pub fn before_filter() {
+    process::before_filter();
 }

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use toft::slab::Class;
+use toft_core::slab::Class;
 use toft_trace::{Action, Trace};
 
 /// Bytes that a slot's size may be a multiple of.

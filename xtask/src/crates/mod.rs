@@ -19,8 +19,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published. Everything else has `publish = false`.
-pub const PUBLISHED: [&str; 6] =
-    ["toft", "toft-arena", "toft-bench", "toft-cli", "toft-profile", "toft-trace"];
+pub const PUBLISHED: [&str; 7] =
+    ["toft", "toft-arena", "toft-bench", "toft-cli", "toft-core", "toft-profile", "toft-trace"];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

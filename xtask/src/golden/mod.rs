@@ -28,8 +28,8 @@ const FUNCTIONS: &[&str] = &["malloc", "free"];
 /// The listings of x86-64 are in the folder itself.
 fn recorded(machine: Machine, function: &str) -> PathBuf {
     let folder = match machine {
-        Machine::X86 => "crates/toft/golden",
-        Machine::Aarch64 => "crates/toft/golden/aarch64",
+        Machine::X86 => "crates/toft-core/golden",
+        Machine::Aarch64 => "crates/toft-core/golden/aarch64",
     };
     place::root().join(folder).join(format!("{function}.txt"))
 }

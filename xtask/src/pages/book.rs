@@ -163,11 +163,12 @@ mod tests {
         ] {
             assert_eq!(target(page, written), wanted);
         }
-        let source = target(page, "../../crates/toft/src/lib.rs");
+        let source = target(page, "../../crates/toft-core/src/lib.rs");
         assert!(
-            source.starts_with("https://") && source.ends_with("/blob/main/crates/toft/src/lib.rs")
+            source.starts_with("https://")
+                && source.ends_with("/blob/main/crates/toft-core/src/lib.rs")
         );
-        assert!(target(page, "../../crates/toft").contains("/tree/main/"));
+        assert!(target(page, "../../crates/toft-core").contains("/tree/main/"));
         let text = "see [a](sweep.md) and ![b](../figures/x.svg), [c](../../xtask)";
         let new = rewritten(page, text);
         assert!(

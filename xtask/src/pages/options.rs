@@ -1,7 +1,7 @@
 //! `docs/options.md`, from the table that the library itself reads.
 
 use std::fmt::Write;
-use toft::options::{Entry, TABLE};
+use toft_core::options::{Entry, TABLE};
 
 /// Where the page is.
 pub const PAGE: &str = "docs/options.md";
@@ -9,7 +9,7 @@ pub const PAGE: &str = "docs/options.md";
 /// The page's text.
 pub fn page() -> String {
     let mut text = String::from(
-        "<!-- Written by `cargo xtask docs` from crates/toft/src/options; a test compares. -->\n\
+        "<!-- Written by `cargo xtask docs` from crates/toft-core/src/options; a test compares. -->\n\
          # Options\n\n\
          For operators and developers: every option of the library. [Choose options](tune/options.md) says which to\n\
          set for what.\n\n\

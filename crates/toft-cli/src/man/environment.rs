@@ -1,7 +1,7 @@
 //! The ENVIRONMENT section of each manual page: variables that the command reads, and those that it
 //! hands to a program.
 
-use toft::options::TABLE;
+use toft_core::options::TABLE;
 
 /// How the command prints: of every verb that prints for people.
 const PRINTING: [(&str, &str); 4] = [

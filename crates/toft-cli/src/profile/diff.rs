@@ -54,7 +54,7 @@ pub struct Difference {
 
 fn size(text: &str) -> Result<u64, String> {
     // As the library reads its options.
-    let bytes = toft::options::parse_size(text.as_bytes());
+    let bytes = toft_core::options::parse_size(text.as_bytes());
     bytes
         .and_then(|bytes| u64::try_from(bytes).ok())
         .ok_or("not a size such as 512k, 10m or 1g".into())

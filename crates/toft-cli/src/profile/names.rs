@@ -22,7 +22,7 @@ pub struct Names {
 
 /// The name of a site that is no place in code, but a token of the program.
 fn token(site: u64) -> Option<Frame> {
-    let token = toft::site::token_of_site(site as usize)?;
+    let token = toft_core::site::token_of_site(site as usize)?;
     Some(Frame { function: format!("token {token}"), file: None, line: None })
 }
 

@@ -623,7 +623,7 @@ fn a_process_of_somebody_else_is_refused_with_the_way_out() {
 #[test]
 fn other_versions_and_nonsense_are_refused() {
     let directory = directory();
-    let words = toft::stats::Root::NAMES.len();
+    let words = toft_core::stats::Root::NAMES.len();
     let program = |name: &str, version: u64, words: usize, this: &str, fill: u32| {
         let source = format!(
             r#"#include <stdint.h>
@@ -636,7 +636,7 @@ struct anchor anchor __attribute__((aligned(64))) =
     {{{{{magic}}}, {version}, {words}, {this}, root, "9.8.7"}};
 int main(void) {{ memset(root, {fill}, sizeof root); puts("x"); fflush(stdout); pause(); }}
 "#,
-            magic = toft::stats::MAGIC.map(|byte| byte.to_string()).join(","),
+            magic = toft_core::stats::MAGIC.map(|byte| byte.to_string()).join(","),
         );
         bare(&compile(directory.path(), name, &source, &[]))
     };

@@ -138,7 +138,8 @@ fn what_is_free_is_shown_as_far_as_it_is_resident() {
     assert!(line[1] == "MiB" && line[3] != "MiB", "{page}");
 }
 
-/// Eight threads that each allocate once.
+/// Eight threads that each allocate once, one after the other: a thread that finds a shared heap
+/// in use goes another way.
 const SHARERS: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -154,9 +155,11 @@ static void *sleeper(void *arg) {
 }
 int main(void) {
     pthread_t thread;
-    pthread_barrier_init(&ready, NULL, 9);
-    for (long i = 0; i < 8; i++) pthread_create(&thread, NULL, sleeper, (void *)i);
-    pthread_barrier_wait(&ready);
+    pthread_barrier_init(&ready, NULL, 2);
+    for (long i = 0; i < 8; i++) {
+        pthread_create(&thread, NULL, sleeper, (void *)i);
+        pthread_barrier_wait(&ready);
+    }
     puts("ready");
     fflush(stdout);
     char c;

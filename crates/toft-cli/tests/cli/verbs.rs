@@ -23,8 +23,8 @@ fn every_option_is_listed_with_its_default() {
     assert_eq!(status, Some(0));
     let names: Vec<&str> =
         all["options"].as_array().unwrap().iter().map(|o| o["name"].as_str().unwrap()).collect();
-    assert_eq!(names, toft::options::TABLE.iter().map(|entry| entry.name).collect::<Vec<_>>());
-    for entry in toft::options::TABLE {
+    assert_eq!(names, toft_core::options::TABLE.iter().map(|entry| entry.name).collect::<Vec<_>>());
+    for entry in toft_core::options::TABLE {
         let shown = option(&all, entry.name);
         assert_eq!(
             (shown["value"].as_str(), shown["source"].as_str()),

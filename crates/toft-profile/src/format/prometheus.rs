@@ -2,11 +2,11 @@
 //! node_exporter, VictoriaMetrics, Telegraf, Vector and the OpenTelemetry collector read.
 //!
 //! Which metrics there are, and how they are written, is the library's own
-//! (`toft::stats::metrics`): from inside it writes the same.
+//! (`toft_core::stats::metrics`): from inside it writes the same.
 
 use std::fmt::Write as _;
 
-use toft::stats::metrics::{
+use toft_core::stats::metrics::{
     CALL_SITES, DURATION, Family, INFO, Metrics, Page, SITE_BLOCKS, SITE_BYTES, head, one, sample,
 };
 

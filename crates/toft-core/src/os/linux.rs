@@ -1,0 +1,99 @@
+//! Linux, by raw system calls.
+
+use super::filter::{ModeFinder, Permit};
+use super::keys::{self, KeyNumber};
+use super::seccomp::{self, Answers};
+use super::syscall::{result, syscall};
+use super::{Error, Group, Os, cgroup, process};
+use core::ops::Range;
+
+/// The running Linux kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux {
+    pub(super) page_size: usize,
+    /// The protection key of the allocator's tables, or zero if they have none.
+    key: KeyNumber,
+    /// The first address of the tables, and their end.
+    tables: (usize, usize),
+}
+
+impl Linux {
+    /// Returns the running kernel, with its page size read from the auxiliary vector.
+    pub fn detect() -> Linux {
+        Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
+    }
+
+    /// Gives the allocator's tables a protection key.
+    pub fn with_key(self, key: KeyNumber) -> Linux {
+        Linux { key, ..self }
+    }
+
+    /// Returns the protection key: zero if there is none, [`keys::UNKNOWN`] before detection.
+    #[inline(always)]
+    pub fn key(&self) -> KeyNumber {
+        self.key
+    }
+
+    /// Returns true if an address is in the allocator's tables.
+    pub fn is_in_tables(&self, address: usize) -> bool {
+        (self.tables.0..self.tables.1).contains(&address)
+    }
+
+    /// Returns a value for use before detection, for a static that is not used yet.
+    pub const fn undetected() -> Linux {
+        Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0) }
+    }
+}
+
+// SAFETY: (1) raw system calls do none of it.
+unsafe impl Os for Linux {
+    fn with_tables(self, tables: Range<usize>) -> Linux {
+        Linux { tables: (tables.start, tables.end), ..self }
+    }
+
+    fn is_filtered(&self) -> Option<bool> {
+        let mut finder = ModeFinder::default();
+        // The pieces are small, because a signal handler may call this on a stack of 8 KiB.
+        let pieces = &mut [0u8; 512];
+        let status = c"/proc/thread-self/status";
+        match process::read_file_with(status, pieces, |piece| finder.take(piece)) {
+            Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => None,
+            Ok(()) | Err(_) => Some(!finder.says_none()),
+        }
+    }
+
+    fn probe_filter(&self, cloned: bool) -> Option<Answers> {
+        seccomp::probe(self.page_size, cloned)
+    }
+
+    fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
+        cgroup::group(permit)
+    }
+
+    fn memory_there_is(&self) -> Option<usize> {
+        cgroup::memory_there_is()
+    }
+
+    fn random(&self) -> Result<u64, Error> {
+        let mut word = 0u64;
+        let mut filled = 0;
+        while filled < 8 {
+            let target = (&raw mut word as usize) + filled;
+            // SAFETY: (1) the kernel writes at most the rest of `word`.
+            let code = unsafe { syscall(libc::SYS_getrandom, [target, 8 - filled, 0, 0, 0, 0]) };
+            if code == -(libc::EINTR as isize) {
+                continue;
+            }
+            filled += result(code)?;
+        }
+        Ok(word)
+    }
+
+    fn report(&self, line: &[u8]) {
+        process::write_all(libc::STDERR_FILENO, line);
+    }
+
+    fn abort(&self) -> ! {
+        process::abort()
+    }
+}

@@ -1,0 +1,230 @@
+//! Threads of Toft's own, made without libc, and a memory barrier for all threads. Such a thread
+//! has no thread-local storage, receives no signal, and runs only the function that it is given.
+//! The barrier lets it read other threads' memory.
+//!
+//! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
+
+use super::syscall::syscall;
+use crate::sync::AtomicU32;
+
+/// The bytes of the thread's stack, and of the guard below it.
+const STACK: usize = 64 << 10;
+const GUARD: usize = 64 << 10;
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
+pub(super) const EXPEDITED: usize = 1 << 3;
+const REGISTER_EXPEDITED: usize = 1 << 4;
+
+/// Starts a thread that runs `run(argument)`. Returns its number, or `None` on failure.
+pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags =
+        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK) as usize;
+    // SAFETY: a new mapping, whose lower part is made inaccessible.
+    let stack = unsafe {
+        let args = [0, GUARD + STACK, protection, flags, usize::MAX, 0];
+        let stack = syscall(libc::SYS_mmap, args);
+        if (-4095..0).contains(&stack) {
+            return None;
+        }
+        syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
+        // The child of a fork has no such thread, and no use for its stack.
+        let dont_fork = libc::MADV_DONTFORK as usize;
+        syscall(libc::SYS_madvise, [stack as usize, GUARD + STACK, dont_fork, 0, 0, 0]);
+        stack as usize
+    };
+    let all = u64::MAX;
+    let mut before = 0u64;
+    let mask = |how: i32, new: *const u64, old: *mut u64| {
+        let args = [how as usize, new as usize, old as usize, 8, 0, 0];
+        // SAFETY: the kernel reads and writes one word each.
+        unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
+    };
+    // The thread begins with its maker's mask, so it receives none of the program's signals.
+    mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    // SAFETY: (1) only the thread uses the stack, which is never unmapped; (2) `clone` gets the
+    // stack's end.
+    let made = unsafe { create_thread(stack + GUARD + STACK, run, argument) };
+    mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+    if made <= 0 {
+        // SAFETY: the mapping was made above, and no thread uses it.
+        unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
+        return None;
+    }
+    Some(made as u32)
+}
+
+/// Ends the calling thread, which is one of Toft's. Its stack stays.
+pub fn end() -> ! {
+    loop {
+        // SAFETY: ends only this thread.
+        unsafe { syscall(libc::SYS_exit, [0; 6]) };
+    }
+}
+
+const CLONE_FLAGS: usize = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM) as usize;
+
+/// Starts a thread on a stack. Returns its number, or the negative error code.
+///
+/// # Safety
+/// 1. As for [`clone_onto`], duty 1.
+pub(super) unsafe fn create_thread(
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
+    // SAFETY: (1) the caller's duty; (2) `clone` gets the end of that stack.
+    unsafe { clone_onto(libc::SYS_clone, [CLONE_FLAGS, top], top, run, argument) }
+}
+
+/// Calls `clone` or `clone3`, and `run(argument)` in the new thread or process. A filter may answer
+/// zero and create nothing. The stack is then still the caller's, and the result is `-ENOSYS`.
+///
+/// # Safety
+/// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
+/// 2. The arguments fit that call, and make the new thread or process begin at `top`.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn clone_onto(
+    number: i64,
+    [first, second]: [usize; 2],
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
+    let made: isize;
+    // SAFETY: (1) (2) the caller's duties. In the new thread or process, whose result is zero,
+    // `run` is called and does not return. The caller goes on after it. The compiler may need rbx
+    // itself. The function and its argument are therefore in registers that the system call does
+    // not change.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "cmp rsp, r14",
+            "jne 3f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "ud2",
+            "3:",
+            "mov rax, {nothing}",
+            "2:",
+            nothing = const -(libc::ENOSYS as isize),
+            inlateout("rax") number as isize => made,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") run as usize,
+            in("r13") argument,
+            in("r14") top,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    made
+}
+
+/// Does the same as on x86-64. (Untested.)
+///
+/// # Safety
+/// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
+/// 2. The arguments fit that call, and make the new thread or process begin at `top`.
+#[cfg(target_arch = "aarch64")]
+pub(super) unsafe fn clone_onto(
+    number: i64,
+    [first, second]: [usize; 2],
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
+    let made: isize;
+    // SAFETY: (1) (2) the caller's duties, as on x86-64.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x12, sp",
+            "cmp x12, x11",
+            "b.ne 3f",
+            "mov x29, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "brk 1",
+            "3:",
+            "mov x0, {nothing}",
+            "2:",
+            nothing = const -(libc::ENOSYS as isize),
+            inlateout("x0") first as isize => made,
+            in("x1") second,
+            in("x2") 0usize,
+            in("x3") 0usize,
+            in("x4") 0usize,
+            in("x8") number,
+            in("x9") run as usize,
+            in("x10") argument,
+            in("x11") top,
+            lateout("x12") _,
+            lateout("x30") _,
+        );
+    }
+    made
+}
+
+/// Prepares a thread of Toft's, which calls this first. It takes a name, for a user who inspects
+/// the process. It drops its capabilities, and any way to get them back, because it needs none. It
+/// drops a real-time priority that it inherited from its maker.
+pub fn prepare_own_thread(name: &core::ffi::CStr) {
+    let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
+    /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
+    const HEADER: [u32; 2] = [0x2008_0522, 0];
+    const NONE: [u32; 6] = [0; 6];
+    let capabilities = [HEADER.as_ptr() as usize, NONE.as_ptr() as usize, 0, 0, 0, 0];
+    // The kernel's `sched_param`.
+    let priority = 0i32;
+    let usual = [0, libc::SCHED_OTHER as usize, &raw const priority as usize, 0, 0, 0];
+    // SAFETY: the kernel only reads the name, the priority, the header and the sets.
+    unsafe {
+        syscall(libc::SYS_prctl, name);
+        syscall(libc::SYS_sched_setscheduler, usual);
+        syscall(libc::SYS_capset, capabilities);
+        syscall(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0]);
+    }
+}
+
+/// Makes every running thread of the process pass a full memory barrier before this returns.
+/// Returns false if the system cannot do that.
+pub fn barrier() -> bool {
+    let call = |command| {
+        // SAFETY: no effect except the barrier, or the right to it.
+        unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) == 0 }
+    };
+    // A process must request the right once, and the child of a fork must request it again.
+    call(EXPEDITED) || call(REGISTER_EXPEDITED) && call(EXPEDITED)
+}
+
+/// Sleeps while the word is `value`, for at most the given number of milliseconds.
+pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
+    let time = libc::timespec {
+        tv_sec: i64::from(milliseconds / 1000),
+        tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
+    };
+    let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let args = [word.as_ptr() as usize, wait, value as usize, &raw const time as usize, 0, 0];
+    // SAFETY: the kernel only reads the word and the time.
+    unsafe { syscall(libc::SYS_futex, args) };
+}
+
+/// Wakes the thread that sleeps on the word.
+pub fn wake(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the kernel does not access the word.
+    unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
+}

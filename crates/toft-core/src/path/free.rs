@@ -1,0 +1,328 @@
+//! free: the fast path, and the steps after it.
+//!
+//! ```text
+//! free -> a small block of this thread                                        34 instructions
+//!   free_not_small -> a medium block of this thread
+//!     free_other -> a large, guarded or zero-size block, or an invalid free
+//! each slot -> free_flagged: another thread's slab, or a slab with a flag set
+//! ```
+//!
+//! The secure build has separate first steps before these (`secure/fast.rs`).
+
+use super::caller::Caller;
+use crate::allocator::{Allocator, Found, GLOBAL};
+use crate::large::{Block, BlockState};
+use crate::os::Os;
+use crate::os::seccomp::Calls;
+use crate::policy::SECURE;
+use crate::region::Plots;
+use crate::remote::{Marked, announce, mark_remote};
+use crate::report::Call;
+use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
+use crate::sync::Ordering::Relaxed;
+use crate::thread::{Heap, Seat};
+use core::ffi::c_void;
+
+/// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
+/// if `address` is zero. `call` names the function that the program called.
+#[inline(always)]
+pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
+    if SECURE {
+        if !caller.allocator().free_own_small(caller.heap(), address, call, |_| true) {
+            free_secure(caller, address, call);
+        }
+    } else if !caller.allocator().free_small(|| heap_to_free(&caller), address, call) {
+        free_not_small(caller, address, call);
+    }
+}
+
+/// Frees any block except an intact small block of this thread, which `free_own_small` frees.
+/// Secure build only.
+#[inline(never)]
+fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
+    if !caller.allocator().free_own_medium(caller.heap(), address, call, |_| true)
+        && !caller.allocator().free_small(|| heap_to_free(&caller), address, call)
+    {
+        free_not_small(caller, address, call);
+    }
+}
+
+/// Returns the heap that a free uses. The secure build creates it if the thread has none, because
+/// a thread that only frees needs a quarantine.
+#[inline(always)]
+fn heap_to_free<C: Caller>(caller: &C) -> &Heap {
+    if SECURE { caller.heap_or_start().unwrap_or_else(|| caller.heap()) } else { caller.heap() }
+}
+
+/// Frees any block except a small one.
+#[inline(never)]
+fn free_not_small<C: Caller>(caller: C, address: usize, call: Call) {
+    if !caller.allocator().free_medium(|| heap_to_free(&caller), address, call) {
+        free_not_a_slot(caller, address, call);
+    }
+}
+
+/// Frees any block except a slot. Does nothing if `address` is zero.
+#[cold]
+#[inline(never)]
+fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
+    if address != 0 {
+        // The first call of a process may be an invalid free. The options say how to treat it.
+        caller.start();
+        caller.allocator().free_other(address, call);
+    }
+}
+
+/// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the secure
+/// build checks both numbers.
+#[inline(always)]
+pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
+    if !SECURE {
+        return free(caller, address, call);
+    }
+    let fits = |requested| requested == size;
+    if !caller.allocator().free_own_small(caller.heap(), address, call, fits) {
+        free_sized_slow(caller, address, size, align, call);
+    }
+}
+
+/// Frees a block if `size` and `align` match it. Handles the blocks that the fast path refuses:
+/// those that are not small, not of this thread, or of another recorded size.
+#[inline(never)]
+fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
+    if address == 0 {
+        return;
+    }
+    caller.start();
+    if caller.allocator().size_fits(address, size, align, call) {
+        free(caller, address, call);
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Frees the small slot that begins at `address`, or reports the misuse. Returns false if no
+    /// small slot begins there.
+    ///
+    /// The fast path frees a block of this thread. It finds the slab by shifts and one comparison
+    /// with the plot's bounds. It finds the slot by one multiplication. One comparison verifies the
+    /// owner. One load and one store change the slot's state. `heap` is called only after the slot
+    /// is found.
+    #[inline(always)]
+    pub(crate) fn free_small<'h>(
+        &self,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        self.free_in(&self.small, heap, address, call)
+    }
+
+    /// Frees the medium slot that begins at `address`, or reports the misuse. Returns false if no
+    /// medium slot begins there.
+    ///
+    /// A medium slab has few slots, so a claim serves few calls. Malloc therefore hands out a freed
+    /// slot next, without a new claim. The slot's memory is also likely to be in the cache.
+    #[inline(always)]
+    pub(crate) fn free_medium<'h>(
+        &self,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        self.free_in(&self.medium, heap, address, call)
+    }
+
+    /// Frees the slot that begins at `address` in one of `plots`, or reports the misuse. Returns
+    /// false if no slot begins there.
+    #[inline(always)]
+    fn free_in<'h, const TIER: TierNumber>(
+        &self,
+        plots: &Plots<TIER, Slab>,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        let Some(slab) = plots.slab_at(address) else { return false };
+        let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
+            return false;
+        };
+        self.free_slot::<TIER>(heap(), slab, slot, address, call);
+        true
+    }
+
+    /// Frees a slot of either tier.
+    #[inline]
+    pub(crate) fn free_found(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
+        if slab.class().is_small() {
+            self.free_slot::<SMALL>(heap, slab, slot, address, call);
+        } else {
+            self.free_slot::<MEDIUM>(heap, slab, slot, address, call);
+        }
+    }
+
+    /// Frees a slot: here if this heap owns the slab and no flag is set, else in `free_flagged`.
+    #[inline(always)]
+    fn free_slot<const TIER: TierNumber>(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
+        if SECURE {
+            return self.take_back(heap, slab, slot, address, call);
+        }
+        if slab.owner.load(Relaxed) == heap.address() {
+            return match slab.put(slot) {
+                Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
+                Put::Done => {}
+                Put::Spent => self.credit_spent(heap, slab),
+                Put::NotLive => self.misused(call, address),
+            };
+        }
+        self.free_flagged(heap, slab, slot, address, call);
+    }
+
+    /// Frees a large, guarded or zero-size block, or reports the misuse.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn free_other(&self, address: usize, call: Call) {
+        match self.find(address) {
+            Found::Large(block) => self.free_large(block, address, call),
+            Found::Guarded(_) if self.free_guarded(address) => {}
+            Found::ZeroSize(place) => self.free_zero_size(place, address, call),
+            // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
+            Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
+            _ => self.misused(call, address),
+        }
+    }
+
+    /// Frees a slot if another heap owns the slab, or this heap owns it and a flag is set.
+    #[inline(never)]
+    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if heap.owns(slab) {
+            return self.free_flagged_own(heap, slab, slot, address, call);
+        }
+        // A wild pointer may point into a slab that its owner thread is opening. The slot number
+        // was then computed from incomplete metadata.
+        if !slab.has_slot_at(slot, address) {
+            return self.misused(call, address);
+        }
+        if !slab.is_plainly_live(slot) {
+            return self.free_not_live(slab, slot, address, call);
+        }
+        if self.watchful {
+            self.before_free(slab, slot);
+        }
+        match mark_remote(slab, slot) {
+            Marked::Done => {}
+            Marked::Twice => self.freed_twice(slab, slot, call),
+            Marked::Unannounced => {
+                // A fork between the setting of PENDING and the push must find that this heap is in
+                // the middle of a change.
+                let _seat = heap.sit();
+                announce(slab);
+                self.wake_reclaimer_for(slab);
+            }
+        }
+    }
+
+    /// Frees a slot of a slab that this heap owns and that has a flag set.
+    fn free_flagged_own(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if slab.is_remote(slot) {
+            return self.freed_twice(slab, slot, call);
+        }
+        match slab.put(slot) {
+            Put::Done => {}
+            Put::Spent => self.credit_spent(heap, slab),
+            Put::NotLive => self.free_not_live(slab, slot, address, call),
+        }
+    }
+
+    /// Frees a slot that was reported to a probe. Any other slot that is not live was freed
+    /// already, and the double free is reported.
+    #[cold]
+    #[inline(never)]
+    fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if !self.free_sampled(address, call) {
+            self.freed_twice(slab, slot, call);
+        }
+    }
+
+    /// Puts a slab whose credit is spent back on its bin's list, or parts with it if it is empty.
+    /// If this is a signal handler that interrupted a change of the lists, the next free does it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
+        // A signal handler may have run between the change of the state and that of the credit. It
+        // may have emptied the slab and given it up.
+        if !heap.owns(slab) {
+            return;
+        }
+        let Some(seat) = heap.sit() else { return slab.postpone() };
+        self.credit_follows(heap, &seat, slab);
+        self.maintain(heap, &seat);
+    }
+
+    /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
+    /// seat.
+    pub(crate) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
+        let pressure = self.pressure().is_on();
+        match slab.credit_spent(pressure) {
+            Spent::List(live) => heap.relist_counted(seat, slab, live),
+            Spent::Empty => self.detach(heap, seat, slab),
+            Spent::Nothing => {}
+        }
+    }
+
+    /// Frees a large block, or reports the misuse.
+    fn free_large(&self, block: &Block, address: usize, call: Call) {
+        self.record_large_free_if_sampled(block, address);
+        let missed = |damage| self.missed_large(call, block, damage);
+        if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
+            return self.misused(call, address);
+        }
+        self.maintain_large();
+    }
+
+    /// Returns the number of bytes that the program may use at `address`. Reports the misuse and
+    /// returns `None` if no live block begins there.
+    pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
+        match self.find(address) {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
+            Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
+            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
+            Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
+            _ => {
+                self.misused(call, address);
+                None
+            }
+        }
+    }
+}
+
+/// Passes a block that is not Toft's to the program's `operator delete`. Returns false if the
+/// program defines none.
+///
+/// # Safety
+/// 1. The program called `operator delete` with `address`, and the block was not freed since.
+unsafe fn delete_by_program(address: usize) -> bool {
+    let delete = GLOBAL.delete.load(Relaxed);
+    if delete.is_null() {
+        return false;
+    }
+    // SAFETY: stored by `program_deletes_by`.
+    let delete =
+        unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(delete) };
+    // SAFETY: duty 1.
+    unsafe { delete(core::ptr::with_exposed_provenance_mut(address)) };
+    true
+}

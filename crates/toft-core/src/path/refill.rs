@@ -1,0 +1,236 @@
+//! The sources of slots for an empty bin, in order of cost.
+
+use crate::allocator::Allocator;
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::keeper::limit::slot_bytes;
+use crate::os::{Os, probes};
+use crate::policy::QUARANTINE;
+use crate::report::Call;
+use crate::slab::{Class, MEDIUM, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::sync::Ordering::Relaxed;
+use crate::thread::{Heap, Seat};
+
+impl<O: Os> Allocator<O> {
+    /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
+    /// order of cost. Borrows a heap if this heap's seat is not available.
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        self.watch_sizes(heap, class, site);
+        let index = self.row(heap, site) + class * BIN_WORDS;
+        if let Some(seat) = heap.sit() {
+            let shares = self.should_use_shared_heap(heap, index);
+            return self.refill_and_arm(heap, &seat, (index, site), shares);
+        }
+        // The thread has no heap, or this is a signal handler that interrupted a change of the
+        // heap.
+        self.with_borrowed_heap(|heap| {
+            let seat = heap.sit()?;
+            self.refill_and_arm(heap, &seat, (index, site), false)
+        })?
+    }
+
+    /// Refills a bin, arms the reserved slots that the claim passed, and reports a new claim to the
+    /// probes. Returns the first slot. With `shares`, takes the slot from a shared heap if the bin
+    /// has none.
+    #[inline]
+    fn refill_and_arm(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        (index, site): (usize, usize),
+        shares: bool,
+    ) -> Option<usize> {
+        let claim_begins = heap.bins().current(index).claimed() == 0;
+        let address = self.refill(heap, seat, (index, site), shares)?;
+        self.arm_reserved(heap.bins().current(index));
+        if claim_begins && probes::wants_allocations() {
+            self.sample_claim(heap, seat, index, address, site);
+        }
+        Some(address)
+    }
+
+    /// Returns a slot from the cheapest source that has one for the bin.
+    fn refill(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        (index, site): (usize, usize),
+        shares: bool,
+    ) -> Option<usize> {
+        // A borrowed heap may have claimed slots already.
+        if let Some(address) = heap.bins().pop(index) {
+            return Some(address);
+        }
+        if !shares {
+            self.maintain(heap, seat);
+        }
+        // 1. free slots of this bin's slabs, and slots that other threads have freed
+        let slabs_filled = heap.bins().current(index).row_behind();
+        if let Some(address) = self.listed_or_freed(heap, seat, index) {
+            return Some(address);
+        }
+        // 2. a slot of a shared heap, for a bin that this thread rarely uses
+        if shares && let Some(address) = self.shared_slot(heap, index) {
+            return Some(address);
+        }
+        let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
+        if shares {
+            self.maintain(heap, seat);
+            self.share_slab(heap, seat, index);
+        }
+        Some(address)
+    }
+
+    /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
+    /// latter are collected first if there are many, and all others are fresh.
+    #[inline(never)]
+    pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
+        let bins = heap.bins();
+        let wake = |slab: &Slab| self.wake(slab);
+        let collected = bins.current(index).should_collect() && self.collect(heap, seat);
+        if bins.advance(index, wake)
+            || !collected && self.collect(heap, seat) && bins.advance(index, wake)
+        {
+            return bins.pop(index);
+        }
+        None
+    }
+
+    /// Returns a slot of a slab that the bin did not have before.
+    fn slot_of_another_slab(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        index: usize,
+        site: usize,
+        slabs_filled: u8,
+    ) -> Option<usize> {
+        let bins = heap.bins();
+        let wake = |slab: &Slab| self.wake(slab);
+        // 3. slots and slabs of orphans
+        let taken = self.heaps.search_orphans(|orphan| {
+            let orphan_seat = self.seat_left(orphan);
+            self.collect(orphan, &orphan_seat);
+            heap.take_over(seat, orphan, index)
+        });
+        if taken && bins.advance(index, wake) {
+            return bins.pop(index);
+        }
+        // 4. an empty slab with its pages, from the pool
+        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
+            return bins.pop(index);
+        }
+        // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
+        // if it does not, a slab that the limit has suspended may serve the request
+        let bytes = slot_bytes(class);
+        let mut promise = self.promise(bytes).ok();
+        if promise.is_none() {
+            let mut served = false;
+            promise = self.promise_hard(heap, Some(seat), bytes, Some(index), || {
+                served = bins.advance(index, wake);
+                served
+            });
+            if served {
+                return bins.pop(index);
+            }
+        }
+        let _promise = promise?;
+        let clean = self.pool.take_clean(&self.os, partition, class);
+        if self.adopt(heap, index, clean) && bins.advance(index, wake) {
+            return bins.pop(index);
+        }
+        // 6. a new slab, in address space that was never used
+        let slab = match self.new_slab(heap, index, site) {
+            Some(slab) => slab,
+            // 7. idle memory, returned to the OS before a second attempt
+            None => {
+                self.relieve(heap, Some(seat), bytes);
+                if QUARANTINE {
+                    // `relieve` may have freed slots of this bin from a quarantine.
+                    self.collect(heap, seat);
+                    self.list_bin(heap, seat, index);
+                    if bins.advance(index, wake) {
+                        return bins.pop(index);
+                    }
+                }
+                self.new_slab(heap, index, site)?
+            }
+        };
+        self.prefault(slab, slabs_filled);
+        bins.list(index, slab);
+        bins.advance(index, wake);
+        bins.pop(index)
+    }
+
+    /// Opens a slab for a bin in address space that was never used.
+    fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
+        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        let mapped = |address, len| self.slabs_were_mapped(address, len);
+        let take = || {
+            if class < SMALL_CLASSES {
+                self.small.take(&self.os, partition, mapped)
+            } else {
+                self.medium.take(&self.os, partition, mapped)
+            }
+        };
+        let (slab, base) = take().ok()?;
+        let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
+        let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        self.choose_guard_pages(slab, slots);
+        slab.publish(heap.address(), slots);
+        self.set_up_guard_pages(slab);
+        self.pool.grow(&self.os, slab);
+        self.note_growth();
+        self.system_has_granted();
+        Some(slab)
+    }
+
+    /// Collects the slots that other threads have freed in a heap that the caller holds.
+    pub(crate) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
+        let report_double_free = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
+        // The heap keeps a slab that other threads have emptied, because its thread will probably
+        // need it soon. Under memory pressure the slab is given up.
+        let pressure = self.pressure().is_on();
+        heap.collect(seat, report_double_free, |slab| {
+            if pressure {
+                self.detach(heap, seat, slab);
+            }
+        })
+    }
+
+    /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
+    pub(crate) fn detach(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
+        let pressure = self.pressure().is_on();
+        self.verify_reserved(slab, Call::Free);
+        if heap.detach(seat, slab) {
+            if slab.is_suspended() {
+                // With its pages in the pool the slab would count for more bytes than it does now.
+                self.pool.put_clean(&self.os, slab);
+            } else {
+                self.pool.put(slab);
+            }
+            if pressure {
+                self.pool.drop_some(&self.os, usize::MAX, true);
+            }
+        } else if pressure && slab.is_empty() && !slab.is_being_held() {
+            self.release_own(slab);
+        }
+    }
+
+    /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.
+    fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
+        let Some(slab) = slab else { return false };
+        slab.adopt(heap.address());
+        // The count is of slabs that another bin has filled in a row.
+        slab.row.store(0, Relaxed);
+        self.note_growth();
+        // Two threads that race to free the same slot may leave its remote bit set.
+        slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+        // No thread has verified the slab while it was unowned.
+        self.verify_reserved(slab, Call::Malloc);
+        heap.bins().list(index, slab);
+        true
+    }
+}

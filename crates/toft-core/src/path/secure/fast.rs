@@ -1,0 +1,250 @@
+//! The fast path of the secure build's malloc and free: a slot that this thread has at hand, and
+//! a block of this thread, in one piece of straight code for each. `mod.rs` does the same for
+//! everything else, and explains each step. Unusual cases go there, by a last call, so that the
+//! fast path saves no registers. A check here may raise false alarms, but misses nothing:
+//! `mod.rs` checks again.
+
+use crate::allocator::Allocator;
+use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
+use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
+use crate::os::Os;
+use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
+use crate::region::Plots;
+use crate::report::Call;
+use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
+use crate::thread::Heap;
+
+impl<O: Os> Allocator<O> {
+    /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
+    #[inline(always)]
+    pub(crate) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
+        // Zero-size blocks are not handed out here: zero wraps round.
+        if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
+            return None;
+        }
+        let taken = heap.take(heap.remembered_small_bin(size + SLACK_MIN, site)?)?;
+        Some(self.hand_over_in::<SMALL>(heap, taken, taken.bytes - size))
+    }
+
+    /// Takes a claimed slot of either tier.
+    #[inline]
+    pub(crate) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        let taken = heap.take(slot_bin(heap, size, site)?)?;
+        Some(self.hand_over(heap, taken, taken.bytes - size))
+    }
+
+    /// Takes a slot of either tier after claiming more.
+    #[inline]
+    pub(crate) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
+        Some(self.hand_over(heap, taken, taken.bytes - size))
+    }
+
+    /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
+    /// one.
+    #[inline]
+    pub(crate) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
+        let taken = heap.take_after_refill(index)?;
+        if let Some(_seat) = heap.sit() {
+            self.arm_reserved(taken.slab);
+        }
+        Some(taken)
+    }
+
+    /// Turns a taken slot of any class into a block with `slack` bytes less; returns its address.
+    #[inline]
+    pub(crate) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
+        self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
+    }
+
+    /// As [`Self::hand_over`], for classes up to `TIER`. Pointers, so that the slow path is a last
+    /// call.
+    #[inline(always)]
+    fn hand_over_in<const TIER: TierNumber>(
+        &self,
+        heap: &Heap,
+        taken: Taken<'_>,
+        slack: usize,
+    ) -> *mut u8 {
+        let Taken { slab, slot, address, bytes, .. } = taken;
+        if WIPE {
+            let long = self.long_vectors;
+            if TIER == MEDIUM && slab.may_be_non_resident(slot) {
+                return self.hand_over_checked(heap, slab, slot, slack);
+            }
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor
+            // was asked.
+            let look = || unsafe {
+                if TIER == SMALL {
+                    is_zero_small(address, bytes, long)
+                } else {
+                    is_zero(address, bytes, long)
+                }
+            };
+            // A slot that was never handed out may have no page yet, and a discarded one has none:
+            // such slots are checked in another way.
+            let zero = slab.is_there(slot)
+                && if bytes <= FETCHED_BY_LINES {
+                    look()
+                } else {
+                    taken.fetch_ahead();
+                    look()
+                };
+            if !zero {
+                return self.hand_over_checked(heap, slab, slot, slack);
+            }
+        }
+        self.set_slack_and_canary(slab, slot, address, (bytes, slack));
+        core::ptr::with_exposed_provenance_mut(address)
+    }
+
+    /// Hands over a slot that was never handed out, or is not zero.
+    #[inline(never)]
+    fn hand_over_checked(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
+        let address = slab.base() + slot * slab.bytes();
+        self.check_contents(heap, slab, slot, address);
+        self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
+        core::ptr::with_exposed_provenance_mut(address)
+    }
+
+    /// Remembers the requested size, and arms the canary.
+    #[inline(always)]
+    fn set_slack_and_canary(
+        &self,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        (bytes, slack): (usize, usize),
+    ) {
+        slab.set_slack(slot, slack);
+        if CANARY {
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet. Where blocks
+            // are cleared it is zero, and elsewhere its bytes do not matter.
+            unsafe { Canary::arm_zeroed(slab.word(slot), address + bytes, slack) };
+        }
+    }
+
+    /// Frees a small block of this thread if `fits` accepts its requested size. False: nothing was
+    /// done, and there is another way.
+    #[inline(always)]
+    pub(crate) fn free_own_small(
+        &self,
+        heap: &Heap,
+        address: usize,
+        call: Call,
+        fits: impl FnOnce(usize) -> bool,
+    ) -> bool {
+        self.free_own::<SMALL>(&self.small, heap, address, call, fits)
+    }
+
+    /// Frees a medium block of this thread under these conditions.
+    #[inline(always)]
+    pub(crate) fn free_own_medium(
+        &self,
+        heap: &Heap,
+        address: usize,
+        call: Call,
+        fits: impl FnOnce(usize) -> bool,
+    ) -> bool {
+        self.free_own::<MEDIUM>(&self.medium, heap, address, call, fits)
+    }
+
+    #[inline(always)]
+    fn free_own<const TIER: TierNumber>(
+        &self,
+        plots: &Plots<TIER, Slab>,
+        heap: &Heap,
+        address: usize,
+        call: Call,
+        fits: impl FnOnce(usize) -> bool,
+    ) -> bool {
+        if WIPE {
+            fetch_to_write(address);
+        }
+        let Some(slab) = plots.slab_at(address) else { return false };
+        let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
+            return false;
+        };
+        let (bytes, slack) = (slab.bytes(), slab.slack(slot));
+        // A slab that has a flag set takes the other way.
+        if !slab.is_owned_plainly(heap.address())
+            || !fits(bytes.wrapping_sub(slack))
+            || !slab.take_own(slot)
+        {
+            return false;
+        }
+        if CANARY {
+            // The byte before a page is checked only where it is known to be of a slot that was
+            // handed out.
+            let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
+            if at_page && (slot == 0 || !slab.was_handed_out(slot - 1)) {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
+            let word = slab.word(slot);
+            // SAFETY: (1) the byte before the slot of a live block that the program has given back.
+            // It is on the same page, or in a slot of a slab that has a live block. The pages of
+            // that slab are mapped but for guard pages, and for slots never handed out.
+            let before = unsafe { Canary::last_byte_differs(slab.word_before(word), address) };
+            if before | slab.may_be_beside_armed(slot) != 0 {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
+            let (end, slack) = (address + slab.bytes(), slab.own_slack(slot));
+            // SAFETY: (1) that slot.
+            if !unsafe { Canary::is_surely_whole(word, end, slack) } {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
+            if !WIPE {
+                // SAFETY: (1) that slot.
+                unsafe { Canary::erase(end, slack) };
+            }
+        }
+        if WIPE {
+            let bytes = slab.bytes();
+            // SAFETY: (1) as above; (2) the processor was asked.
+            unsafe {
+                if TIER == SMALL {
+                    wipe_small(address, bytes, self.long_vectors);
+                } else {
+                    wipe(address, bytes, self.long_vectors);
+                }
+            }
+        }
+        if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
+            self.release_owned(heap, None, slab, slot);
+        } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot) {
+            self.wait(heap, slab, slot);
+        }
+        true
+    }
+
+    /// Frees a block that was taken back and of which something may be wrong: with the bytes behind
+    /// it, or before it; or there is a reserved slot beside it. Each is looked at, and what is
+    /// wrong is named. Yes: it is done.
+    #[inline(never)]
+    fn free_closely(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        self.verify_at_free(slab, slot, address, call);
+        // SAFETY: (1) a block that the program has given back.
+        unsafe { self.erase_canary(slab, slot, address) };
+        self.wait(heap, slab, slot);
+        true
+    }
+}
+
+/// The bin that a request is met from, if it is of a byte or more and not large.
+#[inline(always)]
+fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
+        Some(heap.known_small_bin(size + SLACK_MIN, site))
+    } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {
+        Some(heap.known_bin(class_of_medium(size + SLACK_MIN), site))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,276 @@
+//! Private zones (`zone/`), as the program asks for them, and what is said of a call that is wrong.
+
+pub mod calls;
+
+use crate::allocator::Allocator;
+use crate::os::Os;
+use crate::os::seccomp::Calls;
+use crate::report::{Call, Line, head};
+use crate::thread::thread_block;
+use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, ZoneLocation};
+use core::ffi::CStr;
+
+/// What a zone is called in `/proc/PID/maps` begins with this.
+const SHOWN: &[u8] = b"toft zone ";
+
+impl<O: Os> Allocator<O> {
+    /// Makes a private zone.
+    pub fn zone_create(&self, terms: &Terms) -> Result<Handle, Refusal> {
+        self.zones.create(&self.os, thread_block(), terms)
+    }
+
+    /// A block of a zone, of `size` bytes at a multiple of `align`, a power of two; zero, if that
+    /// is asked for.
+    pub fn zone_allocate(
+        &self,
+        zone: Handle,
+        size: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> Result<usize, Refusal> {
+        let wanted = (size, align, zeroed);
+        let show = |address, bytes, name: &Name| self.show(address, bytes, name);
+        let result = self.zones.allocate(&self.os, thread_block(), zone, wanted, &show);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneMalloc, zone, 0))
+    }
+
+    /// Takes a block of a zone back.
+    pub fn zone_free(&self, zone: Handle, address: usize) -> Result<(), Refusal> {
+        let result = self.zones.free(&self.os, thread_block(), zone, address);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneFree, zone, address))
+    }
+
+    /// Usable bytes of a live block of a zone.
+    pub fn zone_usable_size(&self, zone: Handle, address: usize) -> Result<usize, Refusal> {
+        let result = self.zones.usable_size(&self.os, thread_block(), zone, address);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneUsableSize, zone, address))
+    }
+
+    /// Verifies a zone, and names what is wrong with it; returns true if nothing is.
+    pub fn zone_verify(&self, zone: Handle) -> Result<bool, Refusal> {
+        match self.zones.verify(&self.os, thread_block(), zone) {
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(damage)) => {
+                self.zone_is_damaged(damage);
+                Ok(false)
+            }
+            Err(refusal) => Err(self.refused(refusal, Call::ZoneVerify, zone, 0)),
+        }
+    }
+
+    /// Ends a zone and all blocks in it.
+    pub fn zone_destroy(&self, zone: Handle) -> Result<(), Refusal> {
+        let result = self.zones.destroy(&self.os, thread_block(), zone);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneDestroy, zone, 0))
+    }
+
+    /// Gives a zone another name.
+    pub fn zone_rename(&self, zone: Handle, name: &Name) -> Result<(), Refusal> {
+        let show = |address, bytes, name: &Name| self.show(address, bytes, name);
+        let result = self.zones.rename(&self.os, thread_block(), zone, name, &show);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneName, zone, 0))
+    }
+
+    /// A zone's name.
+    pub fn zone_name(&self, zone: Handle) -> Result<Name, Refusal> {
+        let result = self.zones.name(&self.os, thread_block(), zone);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
+    }
+
+    /// A zone's figures.
+    pub fn zone_figures(&self, zone: Handle) -> Result<Figures, Refusal> {
+        let result = self.zones.figures(&self.os, thread_block(), zone);
+        result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
+    }
+
+    /// The tagged word for a block of a tagged zone, or for an address within it.
+    pub fn zone_tag(&self, address: usize) -> Result<Tagged, Refusal> {
+        let result = self.zones.tagged(address);
+        result
+            .map_err(|refusal| self.refused(refusal, Call::ZoneTag, Handle::from_word(0), address))
+    }
+
+    /// The pointer of a tagged word, if its block is still the one that it was.
+    #[inline]
+    pub fn zone_resolve(&self, tagged: Tagged) -> Result<usize, Refusal> {
+        self.zones.resolve(tagged).inspect_err(|_| self.stale_tag(tagged))
+    }
+
+    /// Lets `/proc/PID/maps` show a zone's name; returns true if it does.
+    fn show(&self, address: usize, bytes: usize, name: &Name) -> bool {
+        if name.bytes().is_empty() {
+            return false;
+        }
+        // 10 bytes, at most 63, and a zero.
+        let mut text = [0u8; 80];
+        for (place, &byte) in text.iter_mut().zip(SHOWN.iter().chain(name.bytes())) {
+            *place = byte;
+        }
+        let Ok(text) = CStr::from_bytes_until_nul(&text) else { return false };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::NAMES, false) else {
+            return false;
+        };
+        self.os.name(address, bytes, text).is_ok()
+    }
+
+    /// Something was refused: names it, if it is the program's mistake.
+    #[cold]
+    #[inline(never)]
+    fn refused(&self, refusal: Refusal, call: Call, zone: Handle, address: usize) -> Refusal {
+        let mut line = Line::new(self.hide_addresses);
+        let handle = zone.word() as usize;
+        match refusal {
+            Refusal::NoMemory | Refusal::DoesNotFit | Refusal::Unsupported => return refusal,
+            // A request for memory returns it instead.
+            Refusal::InHandler if call == Call::ZoneMalloc => return refusal,
+            Refusal::InHandler => {
+                head(&mut line, "invalid zone", call, handle);
+                line.text(
+                    "a signal handler has interrupted a call about the same zone by its own thread",
+                );
+            }
+            Refusal::NoHandle => {
+                head(&mut line, "invalid zone", call, 0);
+                line.text("zero is the handle of no zone");
+            }
+            Refusal::Destroyed => {
+                head(&mut line, "invalid zone", call, handle);
+                line.text("the zone of this handle was destroyed");
+            }
+            Refusal::NeverWas => {
+                head(&mut line, "invalid zone", call, handle);
+                line.text("there never was a zone with this handle");
+            }
+            Refusal::NotABlock(_) if !self.zones.contains(address) => {
+                head(&mut line, "invalid free", call, address);
+                line.text("not a block of a private zone");
+                if self.may_be_block(address) {
+                    line.text(", but an address of malloc's");
+                }
+            }
+            Refusal::NotABlock(ZoneLocation::Block {
+                zone: place,
+                begin,
+                bytes,
+                live: true,
+                ..
+            }) if address == begin && zone.word() != 0 => {
+                head(&mut line, "invalid free", call, address);
+                line.text("this ").number(bytes as u64).text("-byte block is of zone ");
+                self.name_zone(&mut line, place);
+                line.text(", not of the one that was named");
+            }
+            Refusal::NotABlock(_) => self.describe_in_zone(&mut line, call, address),
+            Refusal::WrittenTo { begin, bytes, byte } => {
+                self.written_after_free(&mut line, call, (begin, bytes, byte));
+            }
+        }
+        self.conclude(&mut line);
+        refusal
+    }
+
+    fn written_after_free(
+        &self,
+        line: &mut Line,
+        call: Call,
+        (begin, bytes, byte): (usize, usize, usize),
+    ) {
+        head(line, "write after free", call, begin);
+        line.text("byte ").number(byte as u64).text(" of this freed ").number(bytes as u64);
+        line.text("-byte block was overwritten (zone ");
+        if let ZoneLocation::Block { zone, .. } = self.zones.at(begin) {
+            self.name_zone(line, zone);
+        }
+        line.text(")");
+    }
+
+    /// Says what an address of zones is that is not what a call needs.
+    pub(crate) fn describe_in_zone(&self, line: &mut Line, call: Call, address: usize) {
+        let (zone, begin, bytes, slot, live, fresh) = match self.zones.at(address) {
+            ZoneLocation::Block { zone, begin, bytes, slot, live, fresh } => {
+                (zone, begin, bytes, slot, live, fresh)
+            }
+            ZoneLocation::Bare { zone } => {
+                head(line, "invalid free", call, address);
+                line.text("not a block, though of zone ");
+                return self.name_zone(line, zone);
+            }
+            ZoneLocation::NoZone => {
+                head(line, "invalid free", call, address);
+                line.text("no private zone has this address any more, nor has anybody else");
+                return;
+            }
+        };
+        let inside = address - begin;
+        if inside != 0 {
+            head(line, "invalid free", call, address);
+            let beyond = inside >= bytes;
+            line.number(if beyond { inside - bytes } else { inside } as u64);
+            line.text(if beyond { " bytes behind the " } else { " bytes inside the " });
+            line.number(bytes as u64).text("-byte block at ").address(begin).text(" (");
+        } else if live {
+            head(line, "invalid free", call, address);
+            line.text("this ").number(bytes as u64).text("-byte block is not malloc's (");
+        } else if fresh {
+            head(line, "invalid free", call, address);
+            line.text("never handed out (").number(bytes as u64).text("-byte ");
+        } else {
+            head(line, "double free", call, address);
+            line.text("this ").number(bytes as u64).text("-byte block is already free (");
+        }
+        if let Some(slot) = slot {
+            line.text("slot ").number(slot as u64).text(" of ");
+        }
+        line.text("zone ");
+        self.name_zone(line, zone);
+        line.text(if live {
+            ", live)"
+        } else if fresh {
+            ", never handed out)"
+        } else {
+            ", free)"
+        });
+    }
+
+    fn name_zone(&self, line: &mut Line, place: usize) {
+        line.text("\"").raw(self.zones.name_at(place).bytes()).text("\"");
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stale_tag(&self, tagged: Tagged) {
+        let mut line = Line::new(self.hide_addresses);
+        let address = tagged.address();
+        match self.zones.at(address) {
+            ZoneLocation::Block { zone, begin, bytes, live, .. } => {
+                head(&mut line, "use after free", Call::ZoneResolve, address);
+                line.text("tag ").number(tagged.tag().into()).text(" is not that of the ");
+                line.number(bytes as u64).text("-byte block at ").address(begin).text(" (zone ");
+                self.name_zone(&mut line, zone);
+                line.text(if live { ", live again)" } else { ", free)" });
+            }
+            _ => {
+                head(&mut line, "use after free", Call::ZoneResolve, address);
+                line.text("no private zone has this address any more, nor has anybody else");
+            }
+        }
+        self.conclude(&mut line);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn zone_is_damaged(&self, damage: Damage) {
+        let mut line = Line::new(self.hide_addresses);
+        match damage.block {
+            (0, _) => {
+                head(&mut line, "damaged metadata", Call::ZoneVerify, damage.address);
+                line.text("not so: ").text(damage.what);
+            }
+            (bytes, byte) => {
+                let block = (damage.address, bytes, byte);
+                self.written_after_free(&mut line, Call::ZoneVerify, block);
+            }
+        }
+        self.conclude(&mut line);
+    }
+}

@@ -1,0 +1,88 @@
+//! A run of metadata address space that is mapped from its start on demand.
+
+use crate::os::{Error, Memory};
+use crate::sync::{AtomicUsize, Ordering, StoreChanged, spin_until};
+use Ordering::{AcqRel, Acquire, Release};
+
+/// The number of bytes that are usually mapped at a time, which is whole pages on every kernel.
+pub const STEP: usize = 64 << 10;
+
+/// Maps `[start, start + bytes)` piece by piece.
+///
+/// `mapped` only grows. A thread claims the next piece before it maps the piece. A mapping that is
+/// found there is therefore foreign, and no thread waits to find out.
+#[derive(Debug)]
+pub struct Carve {
+    /// The number of bytes mapped from the start. The thread that has claimed the last piece writes
+    /// it.
+    mapped: AtomicUsize,
+    /// The number of bytes mapped or claimed. It is more than `mapped` while a thread maps the
+    /// piece between the two. That thread has raised it, by compare and exchange, and makes both
+    /// equal again. In the child of a fork, the piece may be that of a thread that no longer
+    /// exists.
+    claimed: AtomicUsize,
+}
+
+impl Carve {
+    /// Returns the number of bytes mapped from the start.
+    pub fn mapped(&self) -> usize {
+        self.mapped.load(Acquire)
+    }
+
+    /// Returns the address of the number of bytes mapped, for readers outside the process.
+    pub fn mapped_at(&self) -> usize {
+        (&raw const self.mapped).addr()
+    }
+
+    /// Makes everything from `start` to `end` usable. If it maps anything, it maps a multiple of
+    /// `step` bytes, which is whole pages.
+    ///
+    /// All calls for one run pass the same `start`. Zeroed memory is a run with nothing mapped.
+    /// `Occupied` means that something foreign is there, or that another thread was stopped while
+    /// it maps the piece. The caller then does without the memory.
+    pub fn reach(
+        &self,
+        os: &impl Memory,
+        start: usize,
+        end: usize,
+        step: usize,
+    ) -> Result<(), Error> {
+        loop {
+            let mapped = self.mapped.load(Acquire);
+            if end <= start + mapped {
+                return Ok(());
+            }
+            let len = (end - start - mapped).next_multiple_of(step.max(1));
+            // claim piece: pairs with the stores that end a claim.
+            if self.claimed.compare_exchange(mapped, mapped + len, AcqRel, Acquire).is_ok() {
+                let done = os.map(start + mapped, len);
+                if done.is_ok() {
+                    // publish piece: pairs with the load above.
+                    self.mapped.store(mapped + len, Release);
+                } else {
+                    // What is after `mapped` is foreign, and a child must not take it for ours.
+                    self.claimed.store(mapped, Release);
+                }
+                return done;
+            }
+            let is_over = || self.claimed.load(Acquire) == self.mapped.load(Acquire);
+            if !spin_until(|| self.mapped.load(Acquire) != mapped || is_over()) {
+                return Err(Error::Occupied);
+            }
+        }
+    }
+
+    /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
+    pub fn repair(&self, os: &impl Memory, start: usize) {
+        let claimed = self.claimed.load(Acquire);
+        let mut mapped = self.mapped.load(Acquire);
+        while mapped < claimed {
+            match os.map(start + mapped, os.page_size()) {
+                Ok(()) | Err(Error::Occupied) => mapped += os.page_size(),
+                Err(_) => break,
+            }
+        }
+        self.mapped.store_changed(mapped, Release);
+        self.claimed.store_changed(mapped, Release);
+    }
+}

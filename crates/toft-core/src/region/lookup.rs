@@ -1,0 +1,122 @@
+//! Finds the descriptor of the slab that contains an address. The address may be any. A lookup
+//! takes a few loads from tables, and never faults.
+//!
+//! There are a few words for each *granule* of 4 GiB, and arithmetic for the rest. The entry
+//! `bounds[address >> 32]` is `(first, count, slabs)`. In that granule, the slab indices `first ..
+//! first + count` have descriptors, which begin at the address `slabs`. A slab index is an address
+//! shifted right; nothing is subtracted from it first. Any thread reads the table to recognise a
+//! pointer, by shifts, one subtraction and two comparisons.
+//!
+//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
+//!   writer.
+
+use crate::os::{Error, Memory};
+use crate::region::{Tier, TierNumber};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
+use Ordering::{Acquire, Relaxed, Release};
+use core::marker::PhantomData;
+
+/// log2 of the bytes in a granule.
+pub const GRANULE_SHIFT: u32 = 32;
+
+/// The number of granules in the largest user address space (48 bits).
+const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
+
+/// The slab indices of a granule that have descriptors, and the place of the descriptors. The
+/// thread whose mapping succeeded writes it, and every free reads it.
+#[repr(C, align(16))]
+#[derive(Debug)]
+struct Bounds {
+    first: AtomicU32,
+    count: AtomicU32,
+    /// The address of the descriptor of slab index `first`.
+    slabs: AtomicUsize,
+}
+
+/// The table of all granules.
+#[derive(Debug)]
+pub struct Lookup<const TIER: TierNumber, D> {
+    /// The number of granules, or zero if there is no table.
+    granules: usize,
+    bounds: *const Bounds,
+    descriptors: PhantomData<D>,
+}
+
+impl<const TIER: TierNumber, D> Lookup<TIER, D> {
+    const SHIFT: u32 = Tier::of(TIER).shift;
+
+    /// The number of zeroed bytes of table that `new` needs.
+    pub const TABLE_BYTES: usize = GRANULES * size_of::<Bounds>();
+
+    /// Returns the number of bytes of address space that `new` needs for a tier of `span` bytes.
+    pub const fn span_bytes(_span: usize) -> usize {
+        0
+    }
+
+    /// Returns a lookup that contains no address, for use before the allocator starts.
+    pub const fn none() -> Self {
+        Lookup { granules: 0, bounds: core::ptr::null(), descriptors: PhantomData }
+    }
+
+    /// Returns a table that has no descriptor yet.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object
+    ///    alone.
+    pub unsafe fn new(
+        _os: &impl Memory,
+        _tier: (usize, usize),
+        tables: usize,
+        _space: usize,
+    ) -> Result<Self, Error> {
+        let bounds = core::ptr::with_exposed_provenance(tables);
+        Ok(Lookup { granules: GRANULES, bounds, descriptors: PhantomData })
+    }
+
+    #[inline(always)]
+    fn bounds_at(&self, address: usize) -> Option<&Bounds> {
+        let granule = address >> GRANULE_SHIFT;
+        if granule >= self.granules {
+            return None;
+        }
+        // SAFETY: `new` duty 1: the table has `granules` entries.
+        Some(unsafe { &*self.bounds.add(granule) })
+    }
+
+    /// Returns the address of the descriptor of the slab that contains an address, if it is mapped.
+    ///
+    /// It has 5 loads, 4 shifts and 2 comparisons, and accesses only the table.
+    #[inline(always)]
+    pub fn descriptor_of(&self, address: usize) -> Option<usize> {
+        let bounds = self.bounds_at(address)?;
+        // publish slabs: pairs with `publish`; the other two are read after it.
+        let count = bounds.count.load(Acquire);
+        // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
+        // no block is here. Any value read then is refused, because no index is below zero.
+        let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
+        let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
+        if index >= count {
+            return None;
+        }
+        // SAFETY: (1) P1, like `first`.
+        Some(index as usize * size_of::<D>() + unsafe { slabs.settled() })
+    }
+
+    /// Makes the descriptors of the slab indices `first .. end` visible. They begin at the address
+    /// `slabs`. The indices are all of one granule. Every call for a granule passes the same
+    /// `first`.
+    pub fn publish(&self, first: usize, end: usize, slabs: usize) {
+        // publish slabs: pairs with `descriptor_of`. In an unshared granule, threads that have
+        // mapped different steps may get here in any order. In a shared one all write the same
+        // values.
+        if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
+            if bounds.count.load(Acquire) == 0 {
+                bounds.first.store(first as u32, Relaxed);
+                bounds.slabs.store(slabs, Relaxed);
+            }
+            bounds.count.fetch_max((end - first) as u32, Release);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Slabs of one (partition, class) that share pages: the memory that each of them may use.
+//!
+//! A slab is divided into [`UNITS`] units. A unit may share its pages with the same unit of other
+//! slabs, which form a *group*. At most one slab of a group uses the memory of a given slot. In all
+//! others the slot is LENT: it is free, and malloc cannot use it until the slab has the memory
+//! again. A slot that spans two units is lent if either of them requires it.
+//!
+//! The compacting thread first holds *all* free slots of a slab, so that the slab becomes no fuller
+//! meanwhile. It calls `hold_all`, passes a barrier and calls `settle`, as in `pinning.rs`. Only a
+//! held slot can be lent, and only the compacting thread changes which slots are lent. So no two
+//! threads can disagree about a lent slot. A slab that shares pages has SHARED set in its owner
+//! word. Such a slab never changes owner, and no sweep gives its pages back.
+
+use super::slab::{GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slots::{SlotState, valid_bits};
+use super::states::{
+    DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// A bit for each slot of a slab.
+pub type SlotSet = [u64; GROUPS];
+
+impl Slab {
+    /// Returns true if the slab shares pages with others.
+    pub fn is_shared(&self) -> bool {
+        self.owner.load(Relaxed) & SHARED != 0
+    }
+
+    /// Returns true if the reclaimer holds slots here, or the slab shares pages.
+    pub fn is_engaged(&self) -> bool {
+        self.owner.load(Relaxed) & (SHARED | HOLDING) != 0
+    }
+
+    /// Returns the number of bytes in a unit.
+    pub fn unit_bytes(&self, page: usize) -> usize {
+        (self.tier().slab_bytes() / UNITS).max(page)
+    }
+
+    /// Returns the number of units in the slab.
+    pub fn units(&self, page: usize) -> usize {
+        self.tier().slab_bytes() / self.unit_bytes(page).max(1)
+    }
+
+    /// Returns the group that a unit is in, or zero.
+    pub fn share(&self, unit: usize) -> u32 {
+        self.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
+    }
+
+    /// Puts a unit into a group, or into none if `group` is zero. Returns true if a unit of the
+    /// slab then shares pages, and sets or clears SHARED accordingly.
+    pub fn set_share(&self, unit: usize, group: u32) -> bool {
+        if let Some(share) = self.shares.get(unit) {
+            share.store(group as u16, Relaxed);
+        }
+        let any = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        if any {
+            self.set_owner_flag(SHARED);
+        } else {
+            self.clear_owner_flag(SHARED);
+            // No sweep has scanned the slab's pages while it shared some.
+            self.discarded_at.store(0, Relaxed);
+            self.is_not_counted();
+        }
+        any
+    }
+
+    /// Returns the first slot that has a byte within the bytes `start..stop`, and the slot after
+    /// the last one.
+    pub fn slots_within(&self, start: usize, stop: usize) -> (usize, usize) {
+        let size = self.size();
+        ((start / size).min(self.slots()), stop.div_ceil(size).min(self.slots()))
+    }
+
+    /// Takes all free slots out of malloc's reach, including those that other threads have freed.
+    /// Returns false if the slab cannot be held.
+    pub fn hold_all(&self) -> bool {
+        if self.is_dormant() || !self.set_holding() {
+            return false;
+        }
+        let claim = self.claim_and_group();
+        for slot in (0..self.slots()).filter(|&slot| self.is_spare(slot, claim).is_some()) {
+            self.hold_slot(slot);
+        }
+        true
+    }
+
+    /// Releases all slots that are still held after `settle`. Returns a slot that other threads
+    /// have freed twice, if there is one.
+    pub fn let_go_all(&self) -> Option<usize> {
+        let mut twice = None;
+        for slot in 0..self.slots() {
+            self.unhold_free(slot, false);
+            if self.unhold_remote(slot, false) == Some(false) {
+                twice = Some(slot);
+            }
+        }
+        twice
+    }
+
+    /// Returns the slots of `first..end` whose memory this slab uses, or may begin to use: all that
+    /// are neither held nor lent.
+    pub fn occupied(&self, (first, end): (usize, usize)) -> SlotSet {
+        core::array::from_fn(|group| {
+            let within = valid_bits(end, group) & !valid_bits(first, group);
+            within & !self.held_bits(group) & !self.lent_bits(group) & !self.remote_held_bits(group)
+        })
+    }
+
+    /// Returns the number of lent slots.
+    pub fn lent(&self) -> u32 {
+        (0..GROUPS).map(|group| self.lent_bits(group).count_ones()).sum()
+    }
+
+    /// Returns the number of lent slots, and of those that were ever handed out. For statistics.
+    #[inline(never)]
+    pub fn lent_slots(&self) -> (usize, usize) {
+        let lent = |slot: &usize| self.is_lent(*slot);
+        let touched = |slot: &usize| self.state(*slot) != SlotState::Fresh;
+        let lent = (0..self.slots()).filter(lent);
+        (lent.clone().count(), lent.filter(touched).count())
+    }
+
+    /// Returns true if another slab has the memory of the slot.
+    pub fn is_lent(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Acquire) & LENT == LENT
+    }
+
+    /// Returns true if the slot is held and may not be zero.
+    pub fn is_held_soiled(&self, slot: usize) -> bool {
+        let state = self.state_of(slot).load(Acquire);
+        state & HELD == HELD && state & SOILED != 0
+    }
+
+    /// Lends a held slot. Does nothing if the slot is not held.
+    pub fn lend(&self, slot: usize) {
+        let state = self.state_of(slot);
+        let held = state.load(Acquire);
+        if held & HELD == HELD {
+            state.store(held & !HELD | LENT, Release);
+        } else if held == REMOTE_HELD {
+            // The free by the other thread takes effect here, not when the owner collects. The
+            // owner counts the free slots again when the slab stops sharing.
+            state.store(DIRTY | LENT, Release);
+            self.absorbed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Gives a lent slot its memory again, which may not be zero. The slot is then held if `held`,
+    /// else free.
+    pub fn redeem(&self, slot: usize, held: bool) {
+        let state = self.state_of(slot);
+        let lent = state.load(Acquire);
+        if lent & LENT != LENT {
+            return;
+        }
+        let free = match lent & !LENT {
+            ZERO_FRESH | DIRTY_FRESH => DIRTY_FRESH,
+            _ => DIRTY,
+        };
+        state.store(if held { free | HELD } else { free }, Release);
+    }
+
+    /// Records that the memory of a held slot is zero again.
+    pub fn is_zero_again(&self, slot: usize) {
+        let state = self.state_of(slot);
+        match state.load(Acquire) {
+            held if held == DIRTY | HELD => state.store(ZERO_CLEAN | HELD, Release),
+            held if held == DIRTY_FRESH | HELD => state.store(ZERO_FRESH | HELD, Release),
+            _ => {}
+        }
+    }
+
+    /// Records that all lent slots have separate memory again, which is zero where nothing was
+    /// copied.
+    pub fn redeem_all(&self) {
+        for slot in 0..self.slots() {
+            let state = self.state_of(slot);
+            let lent = state.load(Acquire);
+            if lent & LENT == LENT {
+                // A slot that was zero when it was lent is zero again. A part of it may be in a
+                // unit that was never shared. If that part is dirty, the state says so.
+                state.store(lent & !LENT, Release);
+            }
+        }
+        self.is_private_again();
+    }
+
+    /// Marks slots that were never handed out as zero (I4), because the slab shares nothing any
+    /// more.
+    pub fn is_private_again(&self) {
+        for slot in (self.fresh.load(Relaxed) as usize)..self.slots() {
+            for flag in [0, HELD] {
+                let (from, to) = (DIRTY_FRESH | flag, ZERO_FRESH | flag);
+                // The exchange fails if malloc is handing the slot out.
+                let _ = self.state_of(slot).compare_exchange(from, to, AcqRel, Relaxed);
+            }
+        }
+    }
+
+    /// Records that slots may have become free without a free. The owner then counts again at its
+    /// next collection. The caller announces the slab, or calls
+    /// [`is_overlooked`](Slab::is_overlooked), which returns true if the slab is not announced yet.
+    pub fn disturb(&self) {
+        self.disturbed.store(1, Release);
+    }
+
+    /// Returns true if nothing has happened here since the last call.
+    pub fn is_calm(&self) -> bool {
+        let now = self.activity().wrapping_add(self.remote_slots() as u32).max(1);
+        let before = self.calm.load(Relaxed);
+        self.calm.store(now, Relaxed);
+        now == before
+    }
+
+    /// Returns true if the program has some slots, but at most one in `share`.
+    pub fn is_sparse(&self, share: u32) -> bool {
+        let held = self.held().saturating_sub(self.remote_slots() as u32);
+        held != 0 && held.saturating_mul(share) <= self.slots() as u32
+    }
+
+    /// Returns true if the slot's memory is needed: the slab has it, and the slot is not free. If
+    /// writers were stopped before, malloc may hand out a slot after the result false. No thread
+    /// has written to that slot yet.
+    pub fn needs(&self, slot: usize) -> bool {
+        let state = self.state_of(slot).load(Acquire);
+        state & TAKEN != 0 && state & LENT != LENT
+    }
+}
+
+/// Returns true if two sets have no slot in common.
+pub fn are_disjoint(a: &SlotSet, b: &SlotSet) -> bool {
+    a.iter().zip(b).all(|(a, b)| a & b == 0)
+}
+
+/// Returns the slots of either set.
+pub fn either(a: &SlotSet, b: &SlotSet) -> SlotSet {
+    core::array::from_fn(|group| {
+        a.get(group).copied().unwrap_or(0) | b.get(group).copied().unwrap_or(0)
+    })
+}
+
+/// Returns true if a slot is in the set.
+pub fn has_slot(set: &SlotSet, slot: usize) -> bool {
+    set.get(slot / GROUP_SLOTS).is_some_and(|bits| bits >> (slot % GROUP_SLOTS) & 1 != 0)
+}

@@ -1,0 +1,453 @@
+//! Gives back pages of free slots without help from their owner. The slots are *held*, out of
+//! malloc's reach, while their pages are given back.
+//!
+//! ```text
+//! hold      owner |= HOLDING;  free slot: state |= HELD;  remote slot: take its bit, REMOTE_HELD
+//!           a barrier that every thread passes
+//! settle    slots that the owner has claimed meanwhile are released; all, if the owner is busy
+//!           the pages of what is still held are discarded
+//! finish    states say what is zero now;  remote bits are set again
+//! a barrier
+//! leave     the owner is notified of what it has overlooked meanwhile;  owner &= !HOLDING
+//! ```
+//!
+//! Why no block is lost. The owner claims slots under its heap's seat, and reads their states after
+//! it has marked the seat `busy`. So when every thread has passed the barrier, there are three
+//! cases:
+//!
+//! - The owner will see HELD, which is odd like LIVE, and will skip the slot.
+//! - The owner is still `busy`, and all slots are released.
+//! - The owner is not `busy` any more, and its claim can be seen.
+//!
+//! Malloc writes LIVE before it takes the slot off the claim. So at every moment the state or the
+//! claim shows that the slot is not free. A slab whose owner word has a flag cannot change owner. A
+//! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
+//! the bit has the slot alone.
+
+use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
+use super::states::{
+    ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
+    REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+};
+use crate::policy::SECURE;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+impl Slab {
+    /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
+    /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
+    /// well (`keeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
+    /// time, without the owner's help.
+    pub fn hold(&self, page: usize, claimed: bool) -> bool {
+        self.discarded_at.store(self.freed_so_far(), Relaxed);
+        // Zero, because the pages of claimed slots are not given back this time.
+        self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
+        // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
+        // that writes nothing.
+        let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
+        let mut any = false;
+        if free as usize * self.size() >= page {
+            let claim = if claimed { (0, 0) } else { self.claim_and_group() };
+            self.spare_runs(page, claim, |_, _| any = true);
+        }
+        if !any {
+            return false;
+        }
+        if self.owner.load(Relaxed) & SHARED != 0 {
+            return false;
+        }
+        if !self.set_holding() {
+            self.discarded_at.store(0, Relaxed);
+            return false;
+        }
+        any = false;
+        if !self.is_dormant() {
+            self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
+                for slot in first..end {
+                    let begin = slot * self.size();
+                    if begin < stop && begin + self.size() > start {
+                        any |= self.hold_slot(slot);
+                    }
+                }
+            });
+        }
+        if claimed && self.claimed() != 0 {
+            any = true;
+            // Zero until the pages of the claimed slots are given back.
+            self.unused_at.store(0, Relaxed);
+        }
+        if !any {
+            self.clear_owner_flag(HOLDING);
+        }
+        any
+    }
+
+    /// Takes hold of the slab without holding a slot. If its owner is quiet after a barrier, and
+    /// the slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
+    /// cannot be held.
+    pub fn engage(&self) -> bool {
+        self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()
+    }
+
+    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
+    pub(super) fn set_holding(&self) -> bool {
+        let owner = self.owner.load(Relaxed);
+        let held = owner | HOLDING;
+        owner & !FLAGS != 0
+            && owner & HOLDING == 0
+            // pairs: tail.
+            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.
+    fn spare_runs(
+        &self,
+        page: usize,
+        claim: (usize, u64),
+        each: impl FnMut((usize, usize), (usize, usize)),
+    ) {
+        self.runs(page, |slot| self.is_spare(slot, claim), each);
+    }
+
+    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
+    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
+    /// busy, or finds what the holder has done.
+    pub fn is_being_held(&self) -> bool {
+        self.owner.load(Relaxed) & HOLDING != 0
+    }
+
+    /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
+    /// true if the slot may not be zero.
+    pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
+        match self.state_of(slot).load(Acquire) {
+            LEFT => self.is_remote(slot).then_some(true),
+            REMOTE_CLEAN => Some(false),
+            // A run may include guard pages, slots that were freed permanently, and reserved slots.
+            GUARD_PAGE | RESERVED if SECURE => Some(false),
+            ARMED if SECURE => Some(true),
+            PERMANENTLY_FREED => Some(false),
+            state if state & TAKEN == 0 => {
+                let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+                (!claimed).then_some(state & SOILED != 0)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn claim_and_group(&self) -> (usize, u64) {
+        // In this order. A claim that changes in between is not relied on, because its owner is
+        // busy or will be seen to have claimed.
+        let group = self.claimed_group();
+        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
+        // live.
+        (group, self.claim.load(Acquire))
+    }
+
+    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
+    /// if any slot is claimed.
+    pub(super) fn claim_mark(&self) -> u16 {
+        let (group, claim) = self.claim_and_group();
+        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
+        (mixed >> 48) as u16 | u16::from(claim != 0)
+    }
+
+    pub(super) fn hold_slot(&self, slot: usize) -> bool {
+        let state = self.state_of(slot);
+        let seen = state.load(Acquire);
+        if seen & TAKEN == 0 || SECURE && (seen == RESERVED || seen == ARMED) {
+            return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
+        }
+        if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
+            return false;
+        }
+        // Now only this thread has the slot, unless the program frees it a second time. Then its
+        // bit is set again, and the owner reports it.
+        let seen = state.load(Acquire);
+        let held = (seen == LEFT || seen == REMOTE_CLEAN)
+            && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
+        if !held {
+            self.set_remote(slot);
+        }
+        true
+    }
+
+    /// Releases the held slots that malloc may have seen free, after the barrier. If the owner is
+    /// not `quiet`, these are all held free slots.
+    pub fn settle(&self, quiet: bool) {
+        let keep = quiet && !self.is_dormant();
+        if !keep {
+            self.discarded_at.store(0, Relaxed);
+        }
+        let (group, claim) = self.claim_and_group();
+        for slot in 0..self.slots() {
+            let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+            if !keep || claimed {
+                self.unhold_free(slot, false);
+            }
+        }
+    }
+
+    /// Calls `each` with the address and length of each range of pages to discard.
+    pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
+        self.runs(
+            page,
+            |slot| self.is_held(slot),
+            |_, (start, stop)| {
+                each(self.base() + start, stop - start);
+            },
+        );
+    }
+
+    pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
+        match self.state_of(slot).load(Acquire) {
+            REMOTE_HELD => Some(true),
+            GUARD_PAGE if SECURE => Some(false),
+            PERMANENTLY_FREED => Some(false),
+            state if state & HELD == HELD => Some(state & SOILED != 0),
+            _ => None,
+        }
+    }
+
+    /// Releases all held slots. `gone` is true if the pages that `held_pages` named were discarded.
+    /// Returns a slot that other threads have freed twice, if there is one.
+    pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
+        let mut twice = None;
+        let mut let_go = |slot, zero| {
+            self.unhold_free(slot, zero);
+            if self.unhold_remote(slot, zero) == Some(false) {
+                twice = Some(slot);
+            }
+        };
+        if gone {
+            self.runs(
+                page,
+                |slot| self.is_held(slot),
+                |(first, end), (start, stop)| {
+                    for slot in first..end {
+                        let begin = slot * self.size();
+                        if begin >= start && begin + self.size() <= stop {
+                            let_go(slot, true);
+                        }
+                    }
+                },
+            );
+        }
+        (0..self.slots()).for_each(|slot| let_go(slot, false));
+        self.is_not_counted();
+        twice
+    }
+
+    pub(super) fn unhold_free(&self, slot: usize, zero: bool) {
+        let state = self.state_of(slot);
+        let held = state.load(Acquire);
+        if held & HELD != HELD {
+            return;
+        }
+        if SECURE && held & RESERVED == RESERVED {
+            // No other thread writes this state. A part of the slot's pages may have been
+            // discarded, so malloc arms the slot again when it next passes.
+            return state.store(RESERVED, Release);
+        }
+        let free = match held & !HELD {
+            DIRTY if zero => ZERO_CLEAN,
+            DIRTY_FRESH if zero => ZERO_FRESH,
+            free => free,
+        };
+        // The exchange fails if malloc hands out a slot that it had claimed before it could see
+        // HELD.
+        let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
+    }
+
+    /// Releases a held slot that another thread has freed. Returns true if no other thread has
+    /// freed it again meanwhile, and `None` if it was not held.
+    pub(super) fn unhold_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+        let state = self.state_of(slot);
+        if state.load(Acquire) != REMOTE_HELD {
+            return None;
+        }
+        // No other thread writes this state, because all others treat the slot as not live.
+        state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
+        Some(self.set_remote(slot))
+    }
+
+    /// Returns true if the owner must be notified to collect. Called after another barrier. There
+    /// are three cases:
+    ///
+    /// - The owner is `busy`, so it may have read states of held slots, and count too little room.
+    /// - The slab is on no list and has more room than its credit says, for the same reason.
+    /// - The slab has remote slots or is `disturbed`, and the owner was not notified since.
+    ///
+    /// In the first two cases the slab becomes `disturbed`.
+    pub fn is_overlooked(&self, busy: bool) -> bool {
+        if busy || self.is_behind() {
+            self.disturbed.store(1, Release);
+            return true;
+        }
+        self.owner.load(SeqCst) & PENDING == 0
+            && (self.disturbed.load(Relaxed) != 0 || self.remote_slots() != 0)
+    }
+
+    /// Lets the slab change owner again.
+    pub fn leave(&self) {
+        self.clear_owner_flag(HOLDING);
+    }
+
+    /// Releases all held slots in the child of a fork, which does not have the thread that held
+    /// them.
+    pub fn unhold_after_fork(&self) {
+        for slot in 0..self.slots() {
+            self.unhold_free(slot, false);
+            self.unhold_remote(slot, false);
+        }
+        self.disturbed.store(1, Relaxed);
+        self.discarded_at.store(0, Relaxed);
+        self.is_not_counted();
+        self.leave();
+    }
+
+    fn take_remote(&self, slot: usize) -> bool {
+        let bit = 1u64 << (slot % GROUP_SLOTS);
+        // pairs: remote bit.
+        self.remote_word(slot / GROUP_SLOTS).fetch_and(!bit, SeqCst) & bit != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use crate::slab::memory::slab_memory;
+    use crate::slab::states::LIVE;
+    use std::boxed::Box;
+    extern crate std;
+
+    const PAGE: usize = 4096;
+    /// The address of a heap.
+    const OWNER: usize = 1 << 20;
+
+    /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
+    fn slab() -> Box<Slab> {
+        let slab = Box::new(Slab::zeroed());
+        let class = Class::of(2048).unwrap();
+        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
+        slab.publish(OWNER, slots);
+        for slot in 0..slots {
+            slab.state_of(slot).store(if slot == 0 { LIVE } else { DIRTY }, Relaxed);
+        }
+        slab.fresh.store(slots as u16, Relaxed);
+        slab
+    }
+
+    fn named(slab: &Slab) -> usize {
+        let mut bytes = 0;
+        slab.held_pages(PAGE, |_, length| bytes += length);
+        bytes
+    }
+
+    /// The owner sees free slots, the reclaimer holds them, and then the owner claims them. The
+    /// owner is not busy any more when the reclaimer checks.
+    #[test]
+    fn what_was_claimed_before_the_barrier_is_let_go_of() {
+        let slab = slab();
+        assert!(slab.hold(PAGE, true));
+        let all = named(&slab);
+        assert_eq!(all, 255 / 2 * PAGE);
+        let states = slab.states.0.as_ptr().expose_provenance();
+        slab.claim_states.store(states + GROUP_SLOTS, Relaxed);
+        slab.claim.store(0xFF, Relaxed);
+        slab.settle(true);
+        assert_eq!(named(&slab), all - 4 * PAGE);
+        // The owner hands one out meanwhile.
+        slab.hand_out(slab.claimed());
+        assert_eq!(slab.finish(PAGE, true), None);
+        slab.leave();
+        for slot in GROUP_SLOTS..GROUP_SLOTS + 8 {
+            let expected = if slot == GROUP_SLOTS { LIVE } else { DIRTY };
+            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot}");
+        }
+        assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
+    }
+
+    /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
+    /// that is held is not claimed.
+    #[test]
+    fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
+        let slab = slab();
+        slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
+        slab.claim.store(1 << 40, Relaxed);
+        assert!(slab.hold(PAGE, true));
+        for held in [true, false] {
+            slab.state_of(7).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
+            slab.claim_freed(7, || panic!("the claim is being changed"));
+        }
+        assert_eq!(slab.claimed(), 1 << 40);
+        slab.finish(PAGE, false);
+        slab.leave();
+        // A signal handler has allocated the slot since it was freed.
+        slab.state_of(7).store(LIVE, Relaxed);
+        slab.claim_freed(7, || panic!("a live slot is claimed"));
+        slab.state_of(7).store(DIRTY, Relaxed);
+        slab.claim_freed(7, || {});
+        assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
+    }
+
+    /// A slab with so few slots that one free is enough to list it. Its owner reads the states
+    /// while all slots are held, and no live slot is left whose free would list the slab again.
+    #[test]
+    fn an_empty_slab_on_no_list_is_overlooked() {
+        let slab = Box::new(Slab::zeroed());
+        let class = Class::of(128 << 10).unwrap();
+        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
+        slab.publish(OWNER, slots);
+        (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.fresh.store(slots as u16, Relaxed);
+        slab.relist();
+        assert_eq!((slots, slab.threshold()), (4, 1));
+        assert!(slab.hold(PAGE, true) && !slab.refill(0, |_| {}));
+        slab.unlist();
+        slab.settle(true);
+        slab.finish(PAGE, true);
+        assert!(slab.is_overlooked(false));
+        slab.leave();
+        assert!(matches!(slab.collect(|_| {}), crate::slab::Spent::List(_)));
+        // A listed slab is not behind, and neither is a slab without room.
+        slab.relist();
+        assert!(!slab.is_behind());
+        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.unlist();
+        assert!(!slab.is_behind());
+    }
+
+    /// A sweep that finds nothing to discard has skipped the slots that were claimed then.
+    #[test]
+    fn a_slab_that_loses_its_claim_is_scanned_again() {
+        use crate::slab::SlabActivity;
+        let slab = slab();
+        slab.discard_pages(PAGE, |_, _| true);
+        slab.scan_activity(|| false);
+        slab.note_count();
+        assert!(slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted());
+        slab.unclaim();
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted(),
+            "it had none"
+        );
+        slab.claim.store(1 << 40, Relaxed);
+        slab.unclaim();
+        assert!(slab.scan_activity(|| false) == SlabActivity::Idle && !slab.is_counted());
+    }
+
+    /// A slab that holds slots cannot change owner. A slab that holds none can.
+    #[test]
+    fn what_is_held_stays_with_its_owner() {
+        let slab = slab();
+        assert!(slab.hold(PAGE, true) && slab.is_being_held());
+        assert!(!slab.hold(PAGE, true), "one at a time");
+        assert!(!slab.change_owner(OWNER, 2 * OWNER));
+        slab.settle(false);
+        assert_eq!(named(&slab), 0);
+        slab.finish(PAGE, false);
+        slab.leave();
+        assert!(slab.change_owner(OWNER, 0));
+        assert!(!slab.hold(PAGE, true), "nobody's");
+    }
+}

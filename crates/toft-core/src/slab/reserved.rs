@@ -1,0 +1,224 @@
+//! Reserved slots, which are never handed out, in the secure build. Each write to one is a
+//! mistake.
+//!
+//! The slots are chosen when a slab is opened, each with the same chance. Their pattern is written
+//! when malloc has passed them, because their pages are then in use anyway
+//! (`path/secure/reserved.rs`).
+//!
+//! ```text
+//! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED
+//!     '------hold------> held <-----hold----'       held --> RESERVED, whether pages went or not
+//! ```
+//!
+//! Both states are odd and lent, like that of a guard page, so malloc, free and the lists skip
+//! these slots. Only ARMED slots are compared. A thread that compares reads the state again before
+//! it reports damage, because pages may be given back at that moment.
+
+use super::slab::{SLOTS_MAX, Slab};
+use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, ZERO_FRESH};
+#[cfg(not(loom))]
+use crate::policy::SECURE;
+use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// The maximum number of reserved slots in a slab: their numbers fit beside their count in a word.
+pub const RESERVED_MOST: usize = 3;
+
+const _: () = assert!(SLOTS_MAX <= 256 && SLOTS_MAX.div_ceil(RESERVED_SHARE) <= RESERVED_MOST);
+
+impl Slab {
+    /// Chooses the reserved slots of a slab that is being opened, among those that are not guard
+    /// pages. `below` returns a random number below its argument.
+    pub fn choose_reserved(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
+        let is_left = |slot: &usize| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
+        let left = (0..slots).filter(is_left).count();
+        if left < RESERVED_LEAST || self.size() > RESERVED_SIZE_MOST {
+            return;
+        }
+        let count = left.div_ceil(RESERVED_SHARE).min(RESERVED_MOST);
+        let mut word = count as u32;
+        for number in 0..count {
+            // The n-th of the slots that are left, each with the same chance.
+            let n = below(left - number);
+            let Some(slot) = (0..slots).filter(is_left).nth(n) else { return };
+            self.state_of(slot).store(RESERVED, Relaxed);
+            word |= (slot as u32) << (8 * (number + 1));
+        }
+        if let Some(reserved) = self.reserved.first() {
+            reserved.store(word, Relaxed);
+        }
+    }
+
+    /// Returns the reserved slots.
+    pub fn reserved_slots(&self) -> impl Iterator<Item = usize> + use<> {
+        let word = self.reserved.first().map_or(0, |word| word.load(Relaxed));
+        let count = (word & 0xFF) as usize;
+        (1..=count.min(RESERVED_MOST)).map(move |number| (word >> (8 * number) & 0xFF) as usize)
+    }
+
+    /// Returns the reserved slots that must be armed, because malloc has passed them. Owner only.
+    pub fn unarmed_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let fresh = self.fresh.load(Relaxed) as usize;
+        let bare = |slot: &usize| self.state_of(*slot).load(Relaxed) == RESERVED;
+        self.reserved_slots().filter(move |&slot| slot < fresh).filter(bare)
+    }
+
+    /// Marks a reserved slot as armed: it carries its pattern. Has no effect if its pages are being
+    /// given back.
+    pub fn arm(&self, slot: usize) {
+        // armed: a thread that reads ARMED sees the pattern that was written.
+        let _ = self.state_of(slot).compare_exchange(RESERVED, ARMED, AcqRel, Relaxed);
+    }
+
+    /// Returns true if a reserved slot carries its pattern.
+    #[inline(always)]
+    pub fn is_armed(&self, slot: usize) -> bool {
+        // pairs: armed.
+        self.states.0.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
+    }
+
+    /// Returns the reserved slots that carry their pattern at this moment.
+    pub fn armed_slots(&self) -> impl Iterator<Item = usize> + use<> {
+        let armed = self.reserved_slots().map(|slot| (slot, self.is_armed(slot)));
+        let mut slots = [None; RESERVED_MOST];
+        for (place, (slot, is_armed)) in slots.iter_mut().zip(armed) {
+            *place = is_armed.then_some(slot);
+        }
+        slots.into_iter().flatten()
+    }
+
+    /// Returns the reserved slots that were armed until they were held. Called by the holding
+    /// thread.
+    pub fn held_armed_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let held = |slot: &usize| self.state_of(*slot).load(Acquire) == ARMED | HELD;
+        self.reserved_slots().filter(held)
+    }
+
+    /// Returns the offset of the first byte of an armed slot that is damaged, if one is. `carried`
+    /// is the word that the slot's pattern repeats.
+    ///
+    /// The slab is not dormant. If the slot is not armed any more, the result is meaningless.
+    #[cfg(not(loom))]
+    pub fn reserved_damage(&self, slot: usize, carried: u64) -> Option<usize> {
+        let begin = self.base() + slot * self.size();
+        (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
+            let word: *const u64 = core::ptr::with_exposed_provenance(address);
+            // SAFETY: a word of a slot that is never handed out, of a slab whose pages are mapped;
+            // both ends are multiples of 16. A write by another thread is the mistake that this
+            // function looks for.
+            let wrong = unsafe { word.read_volatile() } ^ carried;
+            (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
+        })
+    }
+
+    /// Returns true if an armed slot is damaged. `carried` returns the word that the pattern of the
+    /// slot at an address repeats.
+    #[cfg(not(loom))]
+    pub fn has_reserved_damage(&self, carried: impl Fn(usize) -> u64) -> bool {
+        let damaged = |slot: usize| {
+            let carried = carried(self.base() + slot * self.size());
+            self.is_armed(slot) && self.reserved_damage(slot, carried).is_some()
+        };
+        SECURE && self.reserved_slots().any(damaged)
+    }
+
+    /// Returns true if a slot beside this one may be armed. A few results are true although none
+    /// is.
+    #[inline(always)]
+    pub fn is_beside_armed(&self, slot: usize) -> bool {
+        self.may_be_beside_armed(slot) != 0
+    }
+
+    /// Returns a number that is not zero if a slot beside this one may be armed.
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
+        use core::mem::offset_of;
+        debug_assert!(slot < SLOTS_MAX);
+        let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
+        let behind = offset_of!(Slab, states) + slot + 1;
+        // SAFETY: bytes of this descriptor: states, the unused byte before the first, or the byte
+        // after the last, which is `dense`. All are used as single bytes. pairs: armed.
+        let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
+        (state(behind) | state(behind - 2)) & u32::from(super::states::ARMED_BIT)
+    }
+
+    /// Returns a number that is not zero if a slot beside this one is armed. States are not bytes
+    /// of the descriptor here, or that is not checked.
+    #[cfg(any(loom, miri))]
+    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
+        u32::from(self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1)))
+    }
+
+    /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
+    /// takes its place.
+    pub fn is_never_handed_out(&self, slot: usize) -> bool {
+        matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
+    }
+
+    /// Disarms the reserved slots on the pages between two offsets, which are about to be given
+    /// back. The slots are not compared any more. Holder, with its seat.
+    ///
+    /// The reclaimer may have held a slot since the holder found it free, and may read it after the
+    /// holder has left its seat.
+    pub(super) fn disarm_within(&self, start: usize, stop: usize) {
+        let size = self.size();
+        let within = |slot: &usize| slot * size < stop && (slot + 1) * size > start;
+        for slot in self.reserved_slots().filter(within) {
+            // The slot is held at most once meanwhile, and the thread that releases it disarms it.
+            for (armed, bare) in [(ARMED, RESERVED), (ARMED | HELD, RESERVED | HELD)] {
+                let _ = self.state_of(slot).compare_exchange(armed, bare, AcqRel, Relaxed);
+            }
+        }
+    }
+
+    /// Returns true if the reserved slots are exactly those that were chosen (I11).
+    pub(super) fn has_its_reserved(&self) -> bool {
+        let is_reserved = |slot: usize| {
+            matches!(self.state_of(slot).load(Relaxed) & !(HELD & !1), RESERVED | ARMED)
+        };
+        let all = (0..self.slots()).filter(|&slot| is_reserved(slot)).count();
+        self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The holder finds a slot free, and the reclaimer holds it. The holder gives the slot's pages
+    /// back and leaves its seat, and then the reclaimer reads what it holds.
+    #[test]
+    #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
+    fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
+        let slab = Slab::zeroed();
+        slab.open(1 << 30, 64 << 10, crate::slab::Class::of(256).unwrap(), 0, 0);
+        slab.publish(1 << 20, 256);
+        slab.choose_reserved(256, |_| 7);
+        let slots: std::vec::Vec<usize> = slab.reserved_slots().collect();
+        slots.iter().for_each(|&slot| slab.arm(slot));
+        assert!(slots.len() > 1 && slots.iter().all(|&slot| slab.hold_slot(slot)));
+        assert_eq!(slab.held_armed_slots().count(), slots.len());
+        let begin = slots[0] * slab.size();
+        slab.disarm_within(begin, begin + 1);
+        let held: std::vec::Vec<usize> = slab.held_armed_slots().collect();
+        assert!(!held.contains(&slots[0]) && held.len() == slots.len() - 1, "{held:?}");
+        slots.iter().for_each(|&slot| slab.unhold_free(slot, false));
+        assert!(slab.has_its_reserved() && slab.armed_slots().count() == 0);
+    }
+
+    #[test]
+    fn the_slots_beside_an_armed_one_are_known() {
+        for armed in 0..SLOTS_MAX {
+            let slab = Slab::zeroed();
+            slab.state_of(armed).store(ARMED, Relaxed);
+            for slot in 0..SLOTS_MAX {
+                assert_eq!(
+                    slab.is_beside_armed(slot),
+                    slot.abs_diff(armed) == 1,
+                    "{slot}, {armed}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The state byte of a slot, and reads of 64 states at a time.
+
+use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
+use crate::policy::SECURE;
+
+/// The slot was never handed out, and its memory is zero.
+pub const ZERO_FRESH: u8 = 0;
+/// The program has the slot.
+pub const LIVE: u8 = 1;
+/// The program has the slot, and its allocation was sampled. The freeing thread also reports the
+/// free, and makes the slot LIVE first. Checks of single bits do not tell it from LIVE.
+pub const SAMPLED: u8 = LIVE | SAMPLED_BIT;
+/// The bit that is set in SAMPLED and not in LIVE.
+pub const SAMPLED_BIT: u8 = 0x80;
+/// There is no such slot. Odd like LIVE, so one bit separates claimable slots from all others.
+pub const NO_SLOT: u8 = 3;
+/// The slot was freed, and its memory may not be zero.
+pub const DIRTY: u8 = 2;
+/// The slot was never handed out, but its memory may not be zero: its page came from another slab,
+/// or was prefaulted.
+pub const DIRTY_FRESH: u8 = 6;
+/// The slot was freed, and its pages were given back since: its memory is zero again.
+pub const ZERO_CLEAN: u8 = 4;
+
+/// The program has freed the slot, and it is not free yet: it is in a quarantine, or marked in its
+/// slab by another thread. Secure build only.
+pub const QUARANTINED: u8 = 0x53;
+/// A thread that is not the owner is freeing the slot; QUARANTINED follows. Secure build only.
+pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
+/// The state of a slot that the program has freed, at the moment when it becomes free.
+pub const LEFT: u8 = if SECURE { QUARANTINED } else { LIVE };
+
+/// Set in the state of a free slot whose pages the reclaimer is giving back. No thread may claim
+/// the slot.
+pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
+const HELD_BIT: u32 = 3;
+/// Another thread has freed the slot. The reclaimer has taken the remote bit, and is giving the
+/// slot's pages back.
+pub const REMOTE_HELD: u8 = 0x11;
+/// Another thread has freed the slot, and its pages were given back: the owner will find it zero.
+pub const REMOTE_CLEAN: u8 = 0x13;
+const REMOTE_BIT: u32 = 4;
+
+/// The slot was freed permanently, and is never handed out again. Like a slot that another thread
+/// has freed and that is never collected, it counts as neither free nor live. Its memory is zero,
+/// and its pages are given back together with those around it.
+pub const PERMANENTLY_FREED: u8 = 0x93;
+
+/// Set in the state of a free slot whose memory another slab uses. No thread may claim the slot.
+pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
+const LENT_BIT: u32 = 5;
+
+/// The state of a slot whose place a guard page takes: as if its memory were lent permanently. The
+/// secure build has guard pages, and does not compact.
+pub const GUARD_PAGE: u8 = ZERO_FRESH | LENT;
+
+/// The state of a slot that is never handed out, in the secure build (`reserved.rs`). It counts as
+/// lent, like GUARD_PAGE.
+pub const RESERVED: u8 = 0x40 | LENT;
+/// The state of a reserved slot that carries its pattern, so its memory is not zero.
+pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;
+/// The bit that separates ARMED from most other states. No frequent state has it.
+pub const ARMED_BIT: u8 = 0x80;
+
+/// The number of the bit that is set in a state if the slot is not free.
+const TAKEN_BIT: u32 = 0;
+pub const TAKEN: u8 = 1 << TAKEN_BIT;
+/// The number of the bit that is set in a free slot's state if its memory may not be zero.
+const DIRTY_BIT: u32 = 1;
+pub const SOILED: u8 = 1 << DIRTY_BIT;
+
+/// Returns the state of a lent slot without LENT, and any other state unchanged.
+pub fn free_state(state: u8) -> u8 {
+    if SECURE && state & RESERVED == RESERVED {
+        // Reserved: never handed out.
+        return ZERO_FRESH;
+    }
+    if state & LENT == LENT { state & !LENT } else { state }
+}
+
+/// The bits of a group that have states: all, except under the model checker.
+const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
+
+impl Slab {
+    /// Returns a bit for each slot of a group that is free.
+    #[inline(always)]
+    pub(super) fn free_bits(&self, group: usize) -> u64 {
+        !self.bits::<{ TAKEN_BIT }>(group) & GROUP_BITS
+    }
+
+    /// Returns a bit for each slot of a group that is free and may not be zero.
+    #[inline(always)]
+    pub(super) fn dirty_bits(&self, group: usize) -> u64 {
+        self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
+    }
+
+    /// Returns a bit for each free slot of a group that may not be zero, whether held or not. The
+    /// bits of other slots are meaningless. For slots that were free a moment ago, and may be held
+    /// or released meanwhile.
+    #[inline(always)]
+    pub(super) fn soiled_bits(&self, group: usize) -> u64 {
+        self.bits::<{ DIRTY_BIT }>(group)
+    }
+
+    /// Returns a bit for each held slot of a group, except those that other threads have freed.
+    #[inline(always)]
+    pub(super) fn held_bits(&self, group: usize) -> u64 {
+        self.bits::<{ HELD_BIT }>(group)
+    }
+
+    /// Returns a bit for each slot of a group that another thread has freed and the reclaimer
+    /// holds.
+    #[inline(always)]
+    pub(super) fn remote_held_bits(&self, group: usize) -> u64 {
+        self.bits::<{ REMOTE_BIT }>(group) & !self.bits::<{ DIRTY_BIT }>(group)
+    }
+
+    /// Returns a bit for each slot of a group that is lent.
+    #[inline(always)]
+    pub(super) fn lent_bits(&self, group: usize) -> u64 {
+        self.bits::<{ LENT_BIT }>(group)
+    }
+
+    /// Returns a bit for each slot of a group that the program has, or that another thread has
+    /// freed and the reclaimer has not taken. The bits beyond the last slot are set, too.
+    #[inline(always)]
+    pub(super) fn live_bits(&self, group: usize) -> u64 {
+        !self.idle_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
+    }
+
+    /// Returns bit `BIT` of each of a group's states. If another thread changes a state meanwhile,
+    /// its bit is that of the old or the new state.
+    ///
+    /// It reads 16 states at a time: twelve instructions for the 64, and no branch.
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[inline(always)]
+    fn bits<const BIT: u32>(&self, group: usize) -> u64 {
+        debug_assert!(group * GROUP_SLOTS < SLOTS_MAX);
+        let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
+        // vector. Each byte read here is a value that its state has had, as by a Relaxed load. A
+        // state may change meanwhile if the reader is not the owner (statistics), or if the
+        // reclaimer holds a slot. The reclaimer waits until the reader has finished. Shifting
+        // 16-bit lanes left by 7 - BIT moves bit BIT of each byte to the byte's top, which is what
+        // pmovmskb collects.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {x}, xmmword ptr [{p}]",
+                "psllw {x}, {shift}",
+                "pmovmskb {a:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 16]",
+                "psllw {x}, {shift}",
+                "pmovmskb {b:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 32]",
+                "psllw {x}, {shift}",
+                "pmovmskb {c:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 48]",
+                "psllw {x}, {shift}",
+                "pmovmskb {d:e}, {x}",
+                p = in(reg) states,
+                x = out(xmm_reg) _,
+                a = out(reg) a,
+                b = out(reg) b,
+                c = out(reg) c,
+                d = out(reg) d,
+                shift = const 7 - BIT,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        u64::from(a | b << 16) | u64::from(c | d << 16) << 32
+    }
+
+    /// Returns bit `BIT` of each of a group's states, read one state at a time.
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    fn bits<const BIT: u32>(&self, group: usize) -> u64 {
+        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        states.rev().fold(0, |bits, state| {
+            let bit = state.load(crate::sync::Ordering::Relaxed) >> BIT & 1;
+            bits << 1 | u64::from(bit)
+        })
+    }
+
+    /// Returns a bit for each slot of a group that is free, whether held, lent or neither. Each
+    /// state is read once, so a slot that the reclaimer begins to hold or releases meanwhile is not
+    /// missed.
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[inline(always)]
+    pub(super) fn idle_bits(&self, group: usize) -> u64 {
+        let in_use = |first: usize| -> u64 {
+            debug_assert!(group * GROUP_SLOTS + first < SLOTS_MAX);
+            let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
+            let bits: u32;
+            // SAFETY: as in `bits`, of 16 states. The shifts move bit HELD, LENT or TAKEN of each
+            // byte to the byte's top.
+            unsafe {
+                core::arch::asm!(
+                    "movdqa {held}, xmmword ptr [{p}]",
+                    "movdqa {lent}, {held}",
+                    "movdqa {taken}, {held}",
+                    "psllw {held}, {held_shift}",
+                    "psllw {lent}, {lent_shift}",
+                    "psllw {taken}, {taken_shift}",
+                    "por {held}, {lent}",
+                    "pandn {held}, {taken}",
+                    "pmovmskb {bits:e}, {held}",
+                    p = in(reg) states,
+                    held = out(xmm_reg) _,
+                    lent = out(xmm_reg) _,
+                    taken = out(xmm_reg) _,
+                    bits = out(reg) bits,
+                    held_shift = const 7 - HELD_BIT,
+                    lent_shift = const 7 - LENT_BIT,
+                    taken_shift = const 7 - TAKEN_BIT,
+                    options(nostack, preserves_flags, readonly),
+                );
+            }
+            u64::from(bits)
+        };
+        // pandn leaves the slots that are taken and neither held nor lent.
+        !(in_use(0) | in_use(16) << 16 | in_use(32) << 32 | in_use(48) << 48)
+    }
+
+    /// Returns the idle bits, read one state at a time.
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    pub(super) fn idle_bits(&self, group: usize) -> u64 {
+        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        states.rev().fold(0, |bits, state| {
+            let state = state.load(crate::sync::Ordering::Relaxed);
+            let idle = state & TAKEN == 0 || state & HELD == HELD || state & LENT == LENT;
+            bits << 1 | u64::from(idle)
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Ordering::Relaxed;
+
+    #[test]
+    fn bits_are_those_of_the_states() {
+        let slab = Slab::zeroed();
+        for slot in 0..SLOTS_MAX {
+            let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
+            slab.state_of(slot).store(state, Relaxed);
+        }
+        for slot in 0..SLOTS_MAX {
+            let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+            let state = slab.state_of(slot).load(Relaxed);
+            let taken = state == LIVE || state == NO_SLOT;
+            assert_eq!(slab.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
+            assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
+        }
+    }
+
+    #[test]
+    fn idle_is_what_is_free_held_or_lent() {
+        let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
+        let taken = [LIVE, NO_SLOT, REMOTE_HELD, REMOTE_CLEAN];
+        let all = |slot: usize| match (slot % 4, slot / 4 % 4) {
+            (0, kind) => (free[kind], true),
+            (1, kind) => (free[kind] | HELD, true),
+            (2, kind) => (free[kind] | LENT, true),
+            (_, kind) => (taken[kind], false),
+        };
+        let slab = Slab::zeroed();
+        for shift in 0..16 {
+            for slot in 0..SLOTS_MAX {
+                slab.state_of(slot).store(all(slot * 7 + shift).0, Relaxed);
+            }
+            for slot in 0..SLOTS_MAX {
+                let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+                let idle = slab.idle_bits(group) >> bit & 1 == 1;
+                assert_eq!(idle, all(slot * 7 + shift).1, "{slot}");
+            }
+        }
+    }
+
+    /// A slot may become held between two reads of its state, of which the first found it free.
+    #[test]
+    fn a_slot_that_is_held_is_as_dirty_as_before() {
+        let slab = Slab::zeroed();
+        let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
+        for slot in 0..SLOTS_MAX {
+            slab.state_of(slot).store(free[slot % free.len()] | HELD, Relaxed);
+        }
+        for slot in 0..SLOTS_MAX {
+            let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+            assert_eq!(slab.free_bits(group) >> bit & 1, 0);
+            assert_eq!(slab.soiled_bits(group) >> bit & 1, slot as u64 % 2, "{slot}");
+            assert_eq!(slab.held_bits(group) >> bit & 1, 1);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Pages that are not in use, although malloc may hand out their slots at any moment: those of
+//! slots that a thread has claimed and not used.
+//!
+//! Each result is true at one moment only. `os/pin.rs` describes how such pages are given back all
+//! the same.
+
+use super::slab::Slab;
+use super::states::{SOILED, TAKEN};
+use crate::sync::Ordering::{Acquire, Relaxed};
+
+impl Slab {
+    /// Calls `each` with the address and length of pages that have no byte of a live slot, and some
+    /// byte that may not be zero. For a slab that is being held, without its held slots.
+    pub fn unused_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
+        if self.is_shared() || self.is_dormant() {
+            return;
+        }
+        self.runs(
+            page,
+            |slot| self.is_unused_slot(slot),
+            |_, (start, stop)| each(self.base() + start, stop - start),
+        );
+    }
+
+    /// Returns true if something was written to free slots on pages that `unused_pages` has named.
+    /// The pages must be in memory, because reading brings other pages there.
+    pub fn is_unused_written(&self, address: usize, len: usize) -> bool {
+        let start = address.wrapping_sub(self.base());
+        self.is_written((start, start + len))
+    }
+
+    /// Returns true if each slot in a range of the slab's addresses was free when its state was
+    /// read.
+    pub fn is_unused(&self, address: usize, len: usize) -> bool {
+        let start = address.wrapping_sub(self.base());
+        if start >= self.tier().slab_bytes() || self.is_shared() || self.is_dormant() {
+            return false;
+        }
+        let size = self.size().max(1);
+        let end = (start + len).div_ceil(size).min(self.slots());
+        (start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
+    }
+
+    /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
+    /// given back.
+    pub fn may_have_unused(&self) -> bool {
+        self.claimed() != 0 && self.unused_at.load(Relaxed) != self.claim_mark()
+    }
+
+    /// Records that the pages of claimed slots were given back if `gone`, or that it must be tried
+    /// again.
+    pub fn note_unused(&self, gone: bool) {
+        if gone {
+            self.unused_at.store(self.claim_mark(), Relaxed);
+        } else {
+            self.discarded_at.store(0, Relaxed);
+        }
+    }
+
+    /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
+    /// zero.
+    fn is_unused_slot(&self, slot: usize) -> Option<bool> {
+        let state = self.state_of(slot).load(Acquire);
+        (state & TAKEN == 0).then_some(state & SOILED != 0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use crate::slab::memory::slab_memory;
+
+    const PAGE: usize = 4096;
+
+    /// A hold that leaves the pages of claimed slots records nothing about them.
+    #[test]
+    fn pages_of_claims_that_were_not_given_back_are_remembered() {
+        let slab = Slab::zeroed();
+        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        slab.publish(64, slots);
+        // As if all slots had been written to.
+        slab.wake(false);
+        slab.claim.store(0b1111, Relaxed);
+        assert!(slab.hold(PAGE, true), "it has a claim");
+        slab.note_unused(true);
+        slab.leave();
+        assert!(!slab.may_have_unused());
+        // The owner allocates and frees the same slots: the claim is as before.
+        slab.hold(PAGE, false);
+        slab.leave();
+        assert!(slab.may_have_unused());
+    }
+}

@@ -1,0 +1,492 @@
+//! The heap of one thread.
+//!
+//! ```text
+//! line 0  inbox      written by other threads
+//! line 1  site hash  read by every malloc; busy, number
+//! then    the head of the bins, and the bins: partitions x 64, zero at first
+//! ```
+
+use super::shared::SHARE_FROM;
+use super::{Demand, Leaving, Quarantine};
+use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
+use crate::harden::touch;
+use crate::policy::SECURE;
+use crate::remote::Inbox;
+use crate::site::{Cache, SiteHash};
+use crate::slab::Slab;
+use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
+use Ordering::Relaxed;
+
+/// The heap of a thread. Only its holder uses it, except for the inbox and the fields that name
+/// other readers or writers.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Heap {
+    /// The slabs that other threads have freed into. The heap's address is the inbox's address.
+    pub(crate) inbox: Inbox,
+    /// Written once, at birth.
+    pub(crate) hash: SiteHash,
+    /// The heap's number, or `NO_NUMBER` for the constant heaps.
+    pub(crate) number: u32,
+    /// Not zero while the holder changes lists. A signal handler, or the child of a fork, must not
+    /// use the lists then.
+    busy: Busy,
+    /// The number of times that this thread's exit was postponed, so that other exit handlers run
+    /// first.
+    pub(crate) exit_rounds: AtomicU32,
+    /// The number of the thread that owns the heap, or zero. That thread writes it after it has
+    /// acquired the heap. The thread that makes an orphan of the heap clears it. `orphan_exited`
+    /// reads it in any thread, and reads it again while it holds the heap. The heap's state orders
+    /// the two.
+    thread: AtomicU32,
+    /// `CUT_OFF` in the child of a fork, from the fork until the heap is adopted, if the heap's
+    /// thread was stopped by the fork. `LOOKED_AT` after the adoption, else zero. The child's
+    /// handler and the adopting thread write it. Relaxed, because the child has no other thread
+    /// then, and a thread that adopts a heap or holds an orphan has acquired it.
+    doubtful: AtomicU32,
+    /// The tick at which the last scan of this heap's slabs began. Holder only.
+    pub(crate) maintained_at: AtomicU32,
+    /// The bin at which that scan continues, or zero if it is complete. Holder only.
+    pub(crate) maintain_next: AtomicU32,
+    /// The address of the control block of the thread that had the heap last, for readers outside
+    /// the process. Written at birth and adoption.
+    thread_block: AtomicUsize,
+    /// The exit of the heap's thread, as the reclaimer has seen it: [`EXITED`], [`SEEN`] or zero.
+    /// The thread that makes an orphan of the heap writes it, and so does the reclaimer while it
+    /// holds the heap.
+    exit: AtomicU32,
+    /// The bytes of blocks for which this heap's quarantine has places that count against the
+    /// budget of threads that share. Holder only.
+    own_places: AtomicUsize,
+    /// Counts of the slots lately drawn from shared heaps. Holder only.
+    demand: Demand,
+    /// The address of the thread's cache of call sites in exact mode, else zero. Written once, at
+    /// birth.
+    sites: usize,
+    bins: BinsHead,
+}
+
+const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
+// The bins follow their head, which is the last part of a heap.
+const _: () =
+    assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
+
+/// The number of bytes of the bins of one partition.
+const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
+
+/// Values of `doubtful` for a heap whose thread a fork has stopped: not adopted since, or adopted
+/// and repaired as far as possible.
+const CUT_OFF: u32 = 1;
+const LOOKED_AT: u32 = 2;
+
+/// Values of `exit` for a heap whose thread has exited: after the last sweep, or before it.
+const EXITED: u32 = 1;
+const SEEN: u32 = 2;
+
+/// The number of a constant heap.
+pub(crate) const NO_NUMBER: u32 = u32::MAX;
+
+impl Heap {
+    /// Returns a heap without memory: every allocation misses.
+    pub const fn empty() -> Heap {
+        Heap {
+            inbox: Inbox::new(),
+            hash: SiteHash::single(),
+            number: NO_NUMBER,
+            busy: Busy::never(),
+            exit_rounds: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
+            doubtful: AtomicU32::new(0),
+            maintained_at: AtomicU32::new(0),
+            maintain_next: AtomicU32::new(0),
+            thread_block: AtomicUsize::new(0),
+            exit: AtomicU32::new(0),
+            own_places: AtomicUsize::new(0),
+            demand: Demand::new(),
+            sites: 0,
+            bins: BinsHead::new(),
+        }
+    }
+
+    /// Returns a new heap at tick `now`. `sites` is the address of the thread's cache of call
+    /// sites, or zero.
+    pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
+        let maintained_at = AtomicU32::new(now);
+        Heap { hash, sites, number, busy: Busy::new(), maintained_at, ..Heap::empty() }
+    }
+
+    /// Returns the thread's cache of call sites, or `None` if sites are hashed. Holder only.
+    #[inline(always)]
+    fn cache(&self) -> Option<&'static Cache> {
+        // SAFETY: (1) written at birth by `Heaps`, which has put a cache there.
+        (self.sites != 0).then(|| unsafe { Cache::at(self.sites) })
+    }
+
+    /// Returns true in exact mode, in which a site's row must be looked up. Row 0 is empty then.
+    #[inline(always)]
+    pub fn is_exact(&self) -> bool {
+        self.sites != 0
+    }
+
+    /// Returns the index of the first bin of a site's row. In exact mode, returns that of the empty
+    /// row 0 if the thread does not remember the site. Holder only.
+    #[inline(always)]
+    pub fn known_row(&self, site: usize) -> usize {
+        match self.cache() {
+            None => self.hash.row(site),
+            Some(cache) => cache.number(site) * ROW_WORDS,
+        }
+    }
+
+    /// Returns the index of the first bin of a site's row, or `None` if the thread does not
+    /// remember it. Holder only.
+    #[inline(always)]
+    pub fn remembered_row(&self, site: usize) -> Option<usize> {
+        match self.cache() {
+            None => Some(self.hash.row(site)),
+            Some(cache) => Some(cache.remembered(site)? * ROW_WORDS),
+        }
+    }
+
+    /// Returns the number or code of a site, or zero if the thread does not remember it. Holder
+    /// only.
+    #[inline(always)]
+    pub fn known_code(&self, site: usize) -> usize {
+        self.cache().map_or(0, |cache| cache.code(site))
+    }
+
+    /// Removes a site from the cache. Holder only.
+    pub(crate) fn forget(&self, site: usize) {
+        if let Some(cache) = self.cache() {
+            cache.forget(site);
+        }
+    }
+
+    /// Remembers the partition of a site. Holder only.
+    pub(crate) fn remember(&self, site: usize, number: usize) {
+        if let Some(cache) = self.cache() {
+            if SECURE && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
+                // Malloc is about to read a bin of this row, and to fill it.
+                let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
+                // SAFETY: (1) the bins of a row of this heap, which only its holder writes; both
+                // ends are multiples of a word.
+                unsafe { touch(row, ROW_BYTES) };
+            }
+            cache.remember(site, number);
+        }
+    }
+
+    /// Faults in the pages that a thread's first malloc and first free read and then write. Each
+    /// page then costs one fault rather than two. These are the cache of call sites and the
+    /// quarantine's rows. Called once, at birth.
+    pub(crate) fn touch_first(&self) {
+        if SECURE && self.is_exact() {
+            // SAFETY: (1) after the heap's bins, and not in use yet; both ends are multiples of a
+            // word.
+            unsafe {
+                touch(self.sites, Cache::BYTES);
+                if !self.shares() {
+                    touch(self.quarantine().address(), Quarantine::ROWS);
+                }
+            }
+        }
+    }
+
+    /// Seeds the dice. Holder only.
+    pub(crate) fn seed(&self, random: u64) {
+        self.bins.dice().seed(random);
+    }
+
+    /// Stores the place of the program's call in progress, and its frame pointer. Holder only.
+    pub fn set_call(&self, stack: usize, frame: usize) {
+        if !self.is_sentinel() {
+            self.bins
+                .call()
+                .iter()
+                .zip([stack, frame])
+                .for_each(|(to, from)| to.store(from, Relaxed));
+        }
+    }
+
+    /// Returns the place of the program's call and its frame pointer, and forgets both. The next
+    /// reader may be in another call. Holder only.
+    pub fn take_call(&self) -> [usize; 2] {
+        let call = self.bins.call().each_ref().map(|word| word.load(Relaxed));
+        self.set_call(0, 0);
+        call
+    }
+
+    /// Returns the distance to the next allocation that is reported, or `None` for the constant
+    /// heaps, which are never written. Holder only.
+    pub fn distance(&self) -> Option<&Distance> {
+        (!self.is_sentinel()).then(|| self.bins.distance())
+    }
+
+    /// Returns the quarantine: the slots that this heap's thread has freed and that are not free
+    /// yet. Secure build only.
+    #[inline(always)]
+    pub(crate) fn quarantine(&self) -> &'static Quarantine {
+        let bins = self.address() + size_of::<Heap>();
+        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first.
+        // This is not called for the constant heaps, because no thread ever has their seats.
+        unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
+    }
+
+    /// Puts an entry into the quarantine's line. Returns false if another entry must leave first.
+    /// Holder only, of a heap that is not constant. The fast path of the secure build's free.
+    #[inline(always)]
+    pub(crate) fn enqueue(&self, class: usize, entry: usize) -> bool {
+        self.quarantine().enqueue(class, entry)
+    }
+
+    /// Puts an entry into the quarantine. Adds to `leaving` what leaves the quarantine, except for
+    /// the entries that `leaves` has finished. Returns false if the heap cannot be used now. Holder
+    /// only.
+    #[inline(always)]
+    pub(crate) fn exchange(
+        &self,
+        (class, entry): (usize, usize),
+        share: usize,
+        leaving: &mut Leaving,
+        leaves: impl Fn(usize) -> bool,
+    ) -> bool {
+        let Some(seat) = self.sit() else { return false };
+        let drawn = (share, self.bins.dice());
+        self.quarantine().exchange(&seat, class, entry, drawn, leaving, leaves)
+    }
+
+    /// Returns the heap's address, which slabs store in `owner`.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        (&raw const *self).expose_provenance()
+    }
+
+    /// Stores the thread's number. If no key reports the thread's exit, the allocator asks the
+    /// kernel by this number if the thread still runs.
+    pub fn set_thread(&self, number: u32) {
+        self.thread.store(number, Relaxed);
+    }
+
+    /// The offset of the address of the thread's control block, for readers outside the process.
+    pub const THREAD_BLOCK: usize = core::mem::offset_of!(Heap, thread_block);
+
+    /// Stores the address of the thread's control block, which identifies the thread. It costs no
+    /// system call: a filter may forbid the call that returns the thread's number.
+    pub fn set_thread_block(&self, address: usize) {
+        self.thread_block.store(address, Relaxed);
+    }
+
+    /// Returns the thread's number, if it is stored.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(Relaxed)).filter(|&number| number != 0)
+    }
+
+    /// Notes that the heap's thread has exited.
+    pub(super) fn note_exit(&self) {
+        self.exit.store(EXITED, Relaxed);
+    }
+
+    /// Returns true if the thread has exited and the heap was not cleared out since. Any thread; a
+    /// hint.
+    pub(crate) fn is_left(&self) -> bool {
+        self.exit.load(Relaxed) != 0
+    }
+
+    /// Returns true if an earlier call has seen the exit of the heap's thread, and the heap was not
+    /// used since. The caller, which holds the orphan, then clears it out.
+    pub(crate) fn is_long_left(&self) -> bool {
+        let exit = self.exit.load(Relaxed);
+        self.exit.store(if exit == EXITED { SEEN } else { 0 }, Relaxed);
+        exit == SEEN
+    }
+
+    /// Returns true if the heap's thread uses shared heaps.
+    #[inline]
+    fn shares(&self) -> bool {
+        self.number >= SHARE_FROM && !self.is_sentinel()
+    }
+
+    /// Counts a slot that bin `index` needs at tick `now`. Returns true if the slot should come
+    /// from a shared heap. Holder only.
+    pub(crate) fn should_use_shared_heap(&self, index: usize, now: impl FnOnce() -> u32) -> bool {
+        self.shares() && self.demand.is_low(index, now())
+    }
+
+    /// Returns true if a freed block of a class may wait in another heap. This heap's quarantine
+    /// has no places for the class then, and its thread uses shared heaps. Holder only.
+    pub(crate) fn may_wait_elsewhere(&self, class: usize) -> bool {
+        self.shares() && !self.has_line(class)
+    }
+
+    /// Returns true if this heap's quarantine has places for a class. Holder only.
+    pub(crate) fn has_line(&self, class: usize) -> bool {
+        self.quarantine().has_line(class)
+    }
+
+    /// Counts `bytes` bytes of blocks for which the heap's quarantine has got places. Holder only.
+    pub(crate) fn count_places(&self, bytes: usize) {
+        self.own_places.store(self.own_places.load(Relaxed) + bytes, Relaxed);
+    }
+
+    /// Returns the number of bytes counted by `count_places`. Any thread; a hint.
+    pub(crate) fn counted_places(&self) -> usize {
+        self.own_places.load(Relaxed)
+    }
+
+    /// Returns the number of bytes counted by `count_places`, and resets it to zero. Holder only.
+    pub(crate) fn uncount_places(&self) -> usize {
+        self.own_places.swap(0, Relaxed)
+    }
+
+    /// Counts a block of a class that is freed at tick `now`. Returns true if the thread rarely
+    /// frees blocks of the class. Holder only.
+    pub(crate) fn rarely_frees(&self, class: usize, now: u32) -> bool {
+        self.demand.is_low(Demand::of_frees(class), now)
+    }
+
+    /// Returns true for the constant heaps, which own nothing.
+    #[inline]
+    pub fn is_sentinel(&self) -> bool {
+        self.number == NO_NUMBER
+    }
+
+    /// Returns the bins. Holder only.
+    #[inline(always)]
+    pub fn bins(&self) -> Bins {
+        // SAFETY: (1) a heap is followed by its bins, zero at first; (2) the caller holds the heap;
+        // (3) only `Bins` writes there.
+        unsafe { Bins::behind(&self.bins) }
+    }
+
+    /// Takes the seat. Returns `None` if this thread already has it, in a call that a signal
+    /// handler interrupted.
+    #[inline]
+    pub fn sit(&self) -> Option<Seat<'_>> {
+        self.busy.sit()
+    }
+
+    /// Takes over the seat that the heap's thread has not left before its exit. The caller holds
+    /// the heap.
+    pub(super) fn inherit_seat(&self) -> Seat<'_> {
+        self.busy.inherit()
+    }
+
+    /// Returns the index of the bin of a small request. Holder only.
+    #[inline(always)]
+    pub fn small_bin(&self, size: usize, site: usize) -> usize {
+        self.hash.row(site) + self.bins.class_words(size)
+    }
+
+    /// Returns the index of the bin of a small request, in exact mode in the row that the site is
+    /// known to draw from. Holder only.
+    #[inline(always)]
+    pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
+        self.known_row(site) + self.bins.class_words(size)
+    }
+
+    /// Returns the index of the bin of a small request, or `None` if the thread does not remember
+    /// the site. Holder only. The fast path of the secure build's malloc.
+    #[inline(always)]
+    pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
+        Some(self.remembered_row(site)? + self.bins.class_words(size))
+    }
+
+    /// Returns the index of the bin of a class, in exact mode of an empty one. Holder only.
+    #[inline(always)]
+    pub fn bin(&self, class: usize, site: usize) -> usize {
+        self.hash.row(site) + class * BIN_WORDS
+    }
+
+    /// Returns the index of the bin of a class, in exact mode in the row that the site is known to
+    /// draw from. Holder only.
+    #[inline(always)]
+    pub fn known_bin(&self, class: usize, site: usize) -> usize {
+        self.known_row(site) + class * BIN_WORDS
+    }
+
+    /// Hands out a claimed slot of a bin, if there is one. Holder only. The fast path of malloc.
+    #[inline(always)]
+    pub fn pop(&self, index: usize) -> Option<usize> {
+        self.bins().pop(index)
+    }
+
+    /// Claims more slots from a bin's current slab and hands one out. Holder only.
+    #[inline(always)]
+    pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
+        let _seat = self.sit()?;
+        if self.claim_more(index) { self.bins().pop(index) } else { None }
+    }
+
+    /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
+    /// secure build's malloc.
+    #[inline(always)]
+    pub fn take(&self, index: usize) -> Option<Taken<'static>> {
+        self.bins().take(index)
+    }
+
+    /// Claims more slots from a bin's current slab and hands out any of them. Holder only.
+    #[inline]
+    pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
+        let _seat = self.sit()?;
+        if self.claim_more(index) { self.bins().take(index) } else { None }
+    }
+
+    /// Claims more slots from a bin's current slab. Returns false if it has none, or if slots that
+    /// other threads have freed should be collected first.
+    #[inline(always)]
+    fn claim_more(&self, index: usize) -> bool {
+        !self.bins().current(index).should_collect() && self.bins().refill(index)
+    }
+
+    /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
+    #[inline(always)]
+    pub fn push(&self, slab: &Slab, slot: usize, address: usize) {
+        if let Some(_seat) = self.sit() {
+            self.bins().push(Heap::bin_of(slab), slab, slot, address);
+        }
+    }
+
+    /// Returns true if a slab is its bin's current one. Any thread; a hint unless the caller holds
+    /// the heap.
+    pub fn is_current(&self, slab: &Slab) -> bool {
+        // SAFETY: (1) and (3) as in `bins`; (2) only `is_current` is called.
+        let bins = unsafe { Bins::behind(&self.bins) };
+        bins.is_current(Heap::bin_of(slab), slab)
+    }
+
+    /// Notes that the heap's thread does not exist in this child of a fork. The thread may have
+    /// been stopped between two steps of malloc or free that take no seat.
+    pub(crate) fn cut_off(&self) {
+        self.doubtful.store(CUT_OFF, Relaxed);
+    }
+
+    /// Returns true after `cut_off`, until the heap is adopted.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.doubtful.load(Relaxed) == CUT_OFF
+    }
+
+    /// Returns true after `cut_off`, also after the adoption. Until the adoption a slot may be both
+    /// claimed and live. One free may stay uncounted for ever.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.doubtful.load(Relaxed) != 0
+    }
+
+    /// Repairs the steps of malloc that `cut_off` notes as half done. The caller has just adopted
+    /// the heap.
+    pub(crate) fn repair_cut_off(&self, partitions: usize) {
+        if self.doubtful.load(Relaxed) == CUT_OFF {
+            self.bins().repair_cut_off(partitions);
+            self.doubtful.store(LOOKED_AT, Relaxed);
+        }
+    }
+
+    /// Returns true if a change is in progress. For the reclaimer after a barrier, and for the
+    /// child of a fork.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.busy.is_taken()
+    }
+
+    pub(crate) fn clear_torn(&self) {
+        self.busy.clear();
+    }
+}

@@ -1,0 +1,505 @@
+//! All heaps: birth, adoption, and orphans.
+//!
+//! ```text
+//!            birth                      exit
+//!   (none) --------> LIVE(a thread's) -------> ORPHAN <--- release --- HELD
+//!                      ^------- adoption ---------|  '--- hold --------^
+//! ```
+//!
+//! Each heap's state is one byte of a separate table. The change from ORPHAN is a compare and
+//! exchange, so exactly one thread becomes the holder.
+//!
+//! Shared heaps are in state SHARED for ever (`shared.rs`).
+//!
+//! A thread takes a number before it maps the pages of that heap, which no other heap shares. A
+//! mapping that it finds there is therefore foreign, and no thread waits for another. A number
+//! whose heap could not be mapped is VACANT, and is tried again first.
+
+use super::shared::Places;
+use super::{Heap, Quarantine};
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::harden::PAGE_LEAST;
+use crate::keyed::Secret;
+use crate::os::{Error, Os};
+use crate::policy::SECURE;
+use crate::region::{Carve, STEP};
+use crate::site::{Cache, SiteHash, Sites};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
+use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+/// The state of a heap, which determines the thread that may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HeapState {
+    /// The heap does not exist yet.
+    None = 0,
+    /// A running thread owns the heap.
+    Live = 1,
+    /// The heap is unowned: its thread has exited.
+    Orphan = 2,
+    /// A thread holds the heap for a short time, to take something out of an orphan, or to check in
+    /// `orphan_exited` if the owner runs.
+    Held = 3,
+    /// The number has no heap, and may be used again.
+    Vacant = 4,
+    /// No thread owns the heap, and all threads draw from it (`shared.rs`).
+    Shared = 5,
+}
+
+/// The shared data of all heaps. In the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// The number of heap numbers given out. A heap exists if its state says so.
+    count: AtomicU32,
+    /// The number of orphans. A hint.
+    orphans: AtomicU32,
+    /// The number at which the next search for an orphan begins.
+    cursor: AtomicU32,
+    /// The number of vacant numbers. A hint.
+    vacant: AtomicU32,
+    /// The bytes mapped for heaps. Any thread adds.
+    mapped: AtomicUsize,
+    states: Carve,
+    /// Not zero after the program has taken over the thread key that reported exits. Any thread
+    /// sets it, and it is never cleared. SeqCst: a birth arms the key and then reads this. The
+    /// thread that sets this then deletes the key. So either the birth sees it, or what the birth
+    /// armed is deleted.
+    keyless: AtomicU32,
+    shared: Places,
+}
+
+/// The addresses by which readers outside the process find heaps, in addition to that of the first
+/// heap.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapPlaces {
+    /// The number of bytes from one heap to the next.
+    pub stride: usize,
+    /// The address of the first heap's state, a byte with a value of [`HeapState`].
+    pub states: usize,
+    /// The address of the 32-bit number of heaps.
+    pub count: usize,
+}
+
+/// Returns the offset of the cache of call sites in a heap of `partitions`. It is after the bins,
+/// and after the quarantine of the secure build. It begins on a page, because every thread soon
+/// needs all of it.
+fn cache_offset(partitions: usize) -> usize {
+    let bins = partitions * ROW_WORDS * size_of::<usize>();
+    (size_of::<Heap>() + bins + Quarantine::BYTES).next_multiple_of(PAGE_LEAST)
+}
+
+/// The most orphans that one search visits.
+const SEARCH: u32 = 4;
+
+/// All heaps.
+#[derive(Debug)]
+pub struct Heaps {
+    base: usize,
+    stride: usize,
+    limit: u32,
+    states: usize,
+    partitions: usize,
+    hash: SiteHash,
+    sites: Sites,
+    secret: Secret,
+    state: *const State,
+}
+
+impl Heaps {
+    /// The number of bytes of zeroed tables that `new` needs.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Returns a value without heaps, for the time before the start.
+    pub const fn none() -> Heaps {
+        Heaps {
+            base: 0,
+            stride: 0,
+            limit: 0,
+            states: 0,
+            partitions: 1,
+            hash: SiteHash::single(),
+            sites: Sites::none(),
+            secret: Secret::none(),
+            state: core::ptr::null(),
+        }
+    }
+
+    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. `base..end`, and a byte from `states` on for each heap, are address space for this object
+    ///    alone.
+    pub unsafe fn new(
+        os: &impl Os,
+        (base, end): (usize, usize),
+        states: usize,
+        partitions: usize,
+        (hash, sites, secret): (SiteHash, Sites, Secret),
+        tables: usize,
+    ) -> Result<Heaps, Error> {
+        let page_size = os.page_size();
+        let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
+        // A page is a power of two, so this needs no division, which could be by zero.
+        let stride = (bytes + page_size - 1) & !(page_size - 1);
+        let heaps = Heaps {
+            base,
+            stride,
+            limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
+            states,
+            partitions,
+            // The secure build uses the cache first, and finds the quarantine by the hash's
+            // number of bins.
+            hash: if sites.is_exact() && !SECURE { SiteHash::single() } else { hash },
+            sites,
+            secret,
+            state: core::ptr::with_exposed_provenance(tables),
+        };
+        // Maps more states than most processes ever need, before there is a second thread.
+        heaps.state().states.reach(os, states, states + 1, STEP)?;
+        Ok(heaps)
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    pub(super) fn shared(&self) -> &Places {
+        &self.state().shared
+    }
+
+    fn state_of(&self, number: u32) -> &AtomicU8 {
+        // SAFETY: `new` duty 2, and `birth` maps the byte before it counts the heap.
+        unsafe { &*core::ptr::with_exposed_provenance(self.states + number as usize) }
+    }
+
+    /// Returns the heap of a number below `count`.
+    pub fn heap(&self, number: u32) -> &'static Heap {
+        let address = self.base + number as usize * self.stride;
+        // SAFETY: `new` duty 2, and `birth` writes the heap before it counts it.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// Returns the number of heap numbers given out so far.
+    pub fn count(&self) -> u32 {
+        self.state().count.load(Acquire)
+    }
+
+    /// Returns all heaps that exist.
+    pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
+        (0..self.count()).filter(|&number| self.is_there(number)).map(|number| self.heap(number))
+    }
+
+    /// Returns the heap at an address from a slab's owner word.
+    pub(crate) fn heap_at(&self, address: usize) -> Option<&'static Heap> {
+        let number = address.checked_sub(self.base)? / self.stride.max(1);
+        let number = u32::try_from(number).ok().filter(|&number| number < self.count())?;
+        self.is_there(number).then(|| self.heap(number))
+    }
+
+    /// Returns the number of partitions in use. Only the bins of these rows need a scan in each
+    /// heap.
+    pub fn partitions(&self) -> usize {
+        self.sites.rows(self.partitions)
+    }
+
+    /// Returns the address of a heap's cache of call sites, or zero if sites are hashed.
+    fn cache_of(&self, heap: usize) -> usize {
+        if self.sites.is_exact() { heap + cache_offset(self.partitions) } else { 0 }
+    }
+
+    /// Returns the state of a heap.
+    pub fn heap_state(&self, number: u32) -> HeapState {
+        match self.state_of(number).load(Acquire) {
+            0 => HeapState::None,
+            1 => HeapState::Live,
+            2 => HeapState::Orphan,
+            3 => HeapState::Held,
+            4 => HeapState::Vacant,
+            _ => HeapState::Shared,
+        }
+    }
+
+    fn is_there(&self, number: u32) -> bool {
+        !matches!(self.heap_state(number), HeapState::None | HeapState::Vacant)
+    }
+
+    /// Returns the number of heaps that running threads own.
+    pub fn live(&self) -> usize {
+        (0..self.count()).filter(|&number| self.heap_state(number) == HeapState::Live).count()
+    }
+
+    /// Returns a heap for a new thread: an orphan if there is one, else a new heap. The caller
+    /// repairs the heap if it is torn.
+    pub(crate) fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+        if self.state().orphans.load(Relaxed) != 0 {
+            for number in 0..self.count() {
+                if self.change(number, HeapState::Orphan, HeapState::Live) {
+                    self.state().orphans.fetch_sub(1, Relaxed);
+                    let heap = self.heap(number);
+                    heap.exit_rounds.store(0, Relaxed);
+                    if heap.is_torn() {
+                        self.leave_shared_of_exited(number);
+                    }
+                    heap.repair_cut_off(self.partitions());
+                    return Ok(heap);
+                }
+            }
+        }
+        self.birth(os)
+    }
+
+    fn change(&self, number: u32, from: HeapState, to: HeapState) -> bool {
+        // hold heap: Acquire pairs with the Release by which the last holder let go.
+        self.state_of(number).compare_exchange(from as u8, to as u8, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Creates a heap.
+    pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+        let number = self.take_number(os)?;
+        let address = self.base + number as usize * self.stride;
+        if let Err(error) = os.map(address, self.stride) {
+            self.give_number(number);
+            return Err(error);
+        }
+        self.state().mapped.fetch_add(self.stride, Relaxed);
+        let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the memory is mapped, aligned to a page, and this number belongs to this thread
+        // alone. No other thread reads the heap before its state changes, not even the child of a
+        // fork.
+        unsafe {
+            let cache = self.cache_of(address);
+            heap.write(Heap::new(self.hash, cache, number, os.ticks()))
+        };
+        self.seed(self.heap(number), 0);
+        self.heap(number).touch_first();
+        self.state_of(number).store(HeapState::Live as u8, Release);
+        Ok(self.heap(number))
+    }
+
+    /// Takes a number without a heap for the caller.
+    fn take_number(&self, os: &impl Os) -> Result<u32, Error> {
+        let state = self.state();
+        if state.vacant.load(Relaxed) != 0 {
+            let take = |&number: &u32| self.change(number, HeapState::Vacant, HeapState::None);
+            if let Some(number) = (0..self.count()).find(take) {
+                state.vacant.fetch_sub(1, Relaxed);
+                return Ok(number);
+            }
+        }
+        loop {
+            let number = state.count.load(Acquire);
+            if number >= self.limit {
+                return Err(Error::NoMemory);
+            }
+            state.states.reach(os, self.states, self.states + number as usize + 1, STEP)?;
+            if state.count.compare_exchange(number, number + 1, AcqRel, Relaxed).is_ok() {
+                return Ok(number);
+            }
+        }
+    }
+
+    /// Gives back the caller's number, which has got no heap.
+    fn give_number(&self, number: u32) {
+        let state = self.state();
+        if state.count.compare_exchange(number + 1, number, AcqRel, Relaxed).is_err() {
+            self.state_of(number).store(HeapState::Vacant as u8, Release);
+            state.vacant.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns true if all threads draw from a heap.
+    pub(crate) fn is_shared(&self, heap: &Heap) -> bool {
+        !heap.is_sentinel() && self.heap_state(heap.number) == HeapState::Shared
+    }
+
+    /// Turns a new heap into a shared heap.
+    pub(super) fn set_shared(&self, heap: &Heap) {
+        self.state_of(heap.number).store(HeapState::Shared as u8, Release);
+    }
+
+    /// Turns a heap whose thread has exited into an orphan. Clears the thread's number, by which
+    /// `orphan_exited` would take the heap from its next owner.
+    pub fn orphan(&self, heap: &Heap) {
+        heap.set_thread(0);
+        heap.note_exit();
+        self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
+        self.state().orphans.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that no key reports exits any more. Returns true for the first caller.
+    pub fn lose_key(&self) -> bool {
+        self.state().keyless.swap(1, SeqCst) == 0
+    }
+
+    /// Returns true if the program has taken over the key that reported exits.
+    pub fn has_lost_key(&self) -> bool {
+        self.state().keyless.load(SeqCst) != 0
+    }
+
+    /// Turns each heap whose stored thread does not run any more into an orphan.
+    pub fn orphan_exited(&self, runs: impl Fn(u32) -> bool) {
+        for number in 0..self.count() {
+            if self.heap_state(number) != HeapState::Live {
+                continue;
+            }
+            let heap = self.heap(number);
+            let is_dead = || heap.thread().is_some_and(|thread| !runs(thread));
+            if !is_dead() || !self.change(number, HeapState::Live, HeapState::Held) {
+                continue;
+            }
+            // hold heap: another thread may have taken the heap over since the first check. What it
+            // wrote is visible now, either no number or its own.
+            if is_dead() {
+                // The thread may have been stopped in the middle of a call: this may be the child
+                // of a fork without handlers.
+                heap.cut_off();
+                self.orphan(heap);
+            } else {
+                self.change(number, HeapState::Held, HeapState::Live);
+            }
+        }
+    }
+
+    /// Passes a few orphans to `each`, one at a time. Each orphan is held meanwhile. Ends when
+    /// `each` returns true, and returns the last result.
+    pub fn search_orphans(&self, mut each: impl FnMut(&'static Heap) -> bool) -> bool {
+        let state = self.state();
+        let orphans = state.orphans.load(Relaxed);
+        if orphans == 0 {
+            return false;
+        }
+        let count = self.count().max(1);
+        let mut left = SEARCH.min(orphans);
+        let begin = state.cursor.load(Relaxed);
+        for step in 0..count {
+            let number = (begin.wrapping_add(step)) % count;
+            if !self.change(number, HeapState::Orphan, HeapState::Held) {
+                continue;
+            }
+            state.cursor.store(number + 1, Relaxed);
+            let done = each(self.heap(number));
+            self.state_of(number).store(HeapState::Orphan as u8, Release);
+            left -= 1;
+            if done || left == 0 {
+                return done;
+            }
+        }
+        false
+    }
+
+    /// Holds heap `number` while it runs `body` with the heap, if the heap is an orphan.
+    pub fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap)) {
+        if self.change(number, HeapState::Orphan, HeapState::Held) {
+            body(self.heap(number));
+            self.state_of(number).store(HeapState::Orphan as u8, Release);
+        }
+    }
+
+    /// Gives back the unused pages of an orphan that the caller holds. These are bins without a
+    /// slab, a quarantine that is not in use, and the cache of call sites. The pages are zero
+    /// afterwards, which means the same. Calls `discard` with the start and the length of each
+    /// range.
+    pub(crate) fn discard_unused(
+        &self,
+        heap: &Heap,
+        page: usize,
+        mut discard: impl FnMut(usize, usize),
+    ) {
+        const WORD: usize = size_of::<usize>();
+        // A page is a power of two, so this needs no division, which could be by zero.
+        let up = |address: usize| (address + page - 1) & !(page - 1);
+        let bins = heap.address() + size_of::<Heap>();
+        let quarantine = bins + self.partitions * ROW_WORDS * WORD;
+        let used = bins + self.partitions() * ROW_WORDS * WORD;
+        let mut start = up(bins);
+        let mut at = start;
+        while at + page <= quarantine && at < used {
+            let first = (at - bins) / WORD;
+            let mut indices = (first..first + page / WORD).step_by(BIN_WORDS);
+            if indices.any(|index| heap.bins().has_slab(index)) {
+                if at > start {
+                    discard(start, at - start);
+                }
+                start = at + page;
+            }
+            at += page;
+        }
+        if at > start {
+            discard(start, at - start);
+        }
+        if SECURE && !heap.quarantine().is_used() {
+            // The first word stays: another thread may have shut the quarantine by it.
+            let start = up(quarantine + 1);
+            let end = (quarantine + Quarantine::BYTES) & !(page - 1);
+            discard(start, end.saturating_sub(start));
+        }
+        if self.sites.is_exact() {
+            let end = heap.address() + self.stride;
+            let start = up(self.cache_of(heap.address()));
+            discard(start, end - start);
+        }
+    }
+
+    /// In the child of a fork: finishes a mapping that a thread of the parent had begun.
+    pub(crate) fn repair(&self, os: &impl Os) {
+        self.state().states.repair(os, self.states);
+    }
+
+    /// In the child of a fork: turns every heap into an orphan, whatever its thread was doing,
+    /// except for `mine` and the shared heaps.
+    pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
+        let mut orphans = 0;
+        for number in 0..self.count() {
+            let is_shared = || self.is_shared(self.heap(number)) && self.has_place(number);
+            if !self.is_there(number) || is_shared() {
+                continue;
+            }
+            if Some(number) == mine {
+                // A thread of the parent may have held it in `orphan_exited`.
+                self.state_of(number).store(HeapState::Live as u8, Relaxed);
+                continue;
+            }
+            self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
+            self.heap(number).set_thread(0);
+            self.heap(number).cut_off();
+            orphans += 1;
+        }
+        self.state().orphans.store_changed(orphans, Relaxed);
+    }
+
+    /// In the child of a fork: gives the dice other seeds than the parent's.
+    pub(crate) fn seed_anew(&self, process: u32) {
+        if SECURE {
+            self.all().for_each(|heap| self.seed(heap, process));
+        }
+    }
+
+    /// Seeds a heap's dice. Needs no system call, which a filter might forbid. The secret is from
+    /// the kernel, and the pair of process and heap number is unique.
+    fn seed(&self, heap: &Heap, process: u32) {
+        if SECURE {
+            heap.seed(self.secret.word((process as usize) << 32 | heap.number as usize));
+        }
+    }
+
+    /// Returns the addresses by which readers outside the process find heaps.
+    pub fn places(&self) -> HeapPlaces {
+        let count = (&raw const self.state().count).addr();
+        HeapPlaces { stride: self.stride, states: self.states, count }
+    }
+
+    /// Counts only a part of the bytes of a new shared heap. It serves 8 of each 32 partitions, so
+    /// most pages of its bins are never used.
+    pub(super) fn count_part_of_shared(&self) {
+        self.state().mapped.fetch_sub(self.stride / 8 * 5, Relaxed);
+    }
+
+    /// Returns the bytes of metadata for heaps: all mapped bytes, but for shared heaps only the
+    /// part that can be in use.
+    pub fn mapped_bytes(&self) -> usize {
+        self.state().mapped.load(Relaxed) + self.state().states.mapped()
+    }
+}

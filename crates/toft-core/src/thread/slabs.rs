@@ -1,0 +1,133 @@
+//! The slabs that a heap owns: the heap collects their remote frees, lists them, gives them up and
+//! takes them over.
+
+use super::Heap;
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::slab::{Class, FLAGS, Slab, Spent};
+use crate::sync::{Ordering::Relaxed, Seat};
+
+impl Heap {
+    /// Returns the index of the bin that a slab belongs to.
+    pub fn bin_of(slab: &Slab) -> usize {
+        slab.partition() * ROW_WORDS + slab.class().index() * BIN_WORDS
+    }
+
+    /// Collects the slots that other threads have freed in this heap's slabs, and lists the slabs
+    /// that have enough free slots again. Passes each slot that was not live to `bad`, and each
+    /// empty slab that is on its list to `empty`. Returns true if any slab was collected.
+    pub fn collect(
+        &self,
+        _seat: &Seat,
+        mut bad: impl FnMut(&Slab, usize),
+        mut empty: impl FnMut(&Slab),
+    ) -> bool {
+        let bins = self.bins();
+        let mut any = false;
+        self.inbox.drain(|slab| {
+            match slab.collect(|slot| bad(slab, slot)) {
+                Spent::Nothing => {}
+                Spent::Empty if slab.is_listed() => empty(slab),
+                Spent::List(live) => bins.list_counted(Heap::bin_of(slab), slab, live),
+                Spent::Empty => bins.list(Heap::bin_of(slab), slab),
+            }
+            any = true;
+        });
+        any
+    }
+
+    /// Gives up an empty slab, and returns true: the slab is unowned then. If the slab is its bin's
+    /// current one, or another thread is freeing into it, the slab stays on a list, and the result
+    /// is false.
+    pub fn detach(&self, seat: &Seat, slab: &Slab) -> bool {
+        let index = Heap::bin_of(slab);
+        let is_current = core::ptr::eq(self.bins().current(index), slab);
+        if is_current || slab.remote_slots() != 0 || !slab.change_owner(self.address(), 0) {
+            if !slab.is_listed() {
+                self.relist(seat, slab);
+            }
+            return false;
+        }
+        if slab.is_listed() {
+            self.bins().unlist(slab);
+        }
+        slab.retire();
+        true
+    }
+
+    /// Gives up the empty slabs on all lists of an orphan that the caller holds. Passes each slab,
+    /// which is then unowned, to `each`.
+    pub fn detach_empty(
+        &self,
+        _seat: &Seat,
+        partitions: usize,
+        mut each: impl FnMut(&'static Slab),
+    ) {
+        let goes = |slab: &Slab| {
+            slab.is_empty()
+                && slab.remote_slots() == 0
+                && !slab.is_being_held()
+                && slab.change_owner(self.address(), 0)
+        };
+        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+            self.bins().remove_all(index, goes, |slab| {
+                slab.retire();
+                each(slab);
+            });
+        }
+    }
+
+    /// Lists a slab that has enough free slots again.
+    pub fn relist(&self, _seat: &Seat, slab: &Slab) {
+        self.bins().list(Heap::bin_of(slab), slab);
+    }
+
+    /// Lists such a slab. The caller has counted its live slots.
+    pub fn relist_counted(&self, _seat: &Seat, slab: &Slab, live: u32) {
+        self.bins().list_counted(Heap::bin_of(slab), slab, live);
+    }
+
+    /// Takes over one slab of a bin of heap `orphan`, which the caller holds. Takes only one,
+    /// because the next thread adopts the orphan with the rest. Skips a slab that another thread is
+    /// freeing into.
+    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
+        let taken = orphan.bins().remove(index, |slab| {
+            !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
+        });
+        let Some(slab) = taken else { return false };
+        slab.unclaim();
+        // The other bin's count of slabs filled in a row does not apply to this bin.
+        slab.row.store(0, Relaxed);
+        self.bins().list(index, slab);
+        true
+    }
+
+    /// Returns true if this heap owns the slab, whatever the slab's flags.
+    #[inline]
+    pub fn owns(&self, slab: &Slab) -> bool {
+        slab.owner.load(Relaxed) & !FLAGS == self.address()
+    }
+
+    /// Verifies B1, B2, B3 and every listed slab. Holder only.
+    pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
+        use crate::slab::Violation;
+        for partition in 0..partitions {
+            for class in Class::all() {
+                let index = partition * ROW_WORDS + class.index() * BIN_WORDS;
+                self.bins().check(index)?;
+                for slab in self.bins().listed(index) {
+                    slab.check()?;
+                    if Heap::bin_of(slab) != index {
+                        return Err(Violation("B1: slab in another bin"));
+                    }
+                    if !slab.is_listed() {
+                        return Err(Violation("B1: in the list without saying so"));
+                    }
+                    if !self.owns(slab) {
+                        return Err(Violation("B1: listed but not ours"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Prints the call sites with the most live memory, as lines of text: a part of `malloc_stats`.
+//!
+//! The lines use a fixed buffer, and the table of sites is in memory mapped for it. Nothing is
+//! allocated.
+
+use super::table::Table;
+use crate::allocator::Allocator;
+use crate::os::seccomp::Calls;
+use crate::os::{Os, process};
+use crate::report::{Writer, place_text};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use core::ffi::c_int;
+
+/// The number of call sites that have a line.
+const LINES: usize = 10;
+
+impl<O: Os> Allocator<O> {
+    #[inline(never)]
+    pub(crate) fn print_sites(&self, descriptor: c_int) {
+        let Some(mut table) = Table::of(self) else { return };
+        table.merge_sites();
+        table.sort_by(|a, b| (b.bytes, a.site) < (a.bytes, b.site));
+        let live = table.entries().iter().filter(|entry| entry.objects != 0);
+        let sites = live.clone().count();
+        let mut w: Writer = Writer::new(descriptor);
+        w.text("toft: call sites with live blocks: ").digits(sites as u64, 10);
+        w.text(if sites > 0 { "; live bytes, blocks, allocations ever, place:\n" } else { "\n" });
+        for entry in live.clone().take(LINES) {
+            w.text("toft:   ").digits(entry.bytes as u64, 10).text(" ");
+            w.digits(entry.objects as u64, 10).text(" ");
+            w.digits(entry.allocations, 10).text(" ");
+            // Finding the file takes system calls that a filter may not allow.
+            match self.filter().permit(&self.os, Calls::REPORT, false) {
+                Some(_permit) => place_text(&mut w, entry.site),
+                None => _ = w.text("0x").digits(entry.site as u64, 16),
+            }
+            w.text("\n");
+        }
+        if sites > LINES {
+            let (bytes, objects) = live
+                .skip(LINES)
+                .fold((0, 0), |(bytes, objects), e| (bytes + e.bytes, objects + e.objects));
+            w.text("toft:   ").digits(bytes as u64, 10).text(" ").digits(objects as u64, 10);
+            w.text(" of ").digits((sites - LINES) as u64, 10).text(" more\n");
+        }
+        w.flush();
+        table.unmap();
+    }
+
+    #[inline(never)]
+    pub(crate) fn profile_to(&self, descriptor: c_int) -> bool {
+        let busy = &self.written().busy;
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
+            return false;
+        };
+        if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
+            return false;
+        }
+        let done = self.with_room(|room| self.profile_into(room, descriptor, super::Why::Call));
+        busy.store(0, Release);
+        done == Some(true)
+    }
+}

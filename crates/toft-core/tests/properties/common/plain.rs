@@ -1,0 +1,50 @@
+//! An allocator over a fake system, its heaps, and its slabs, for tests of one thing.
+
+use toft_core::Allocator;
+use toft_core::options::Options;
+use toft_core::os::fake::{Fake, Machine};
+use toft_core::policy::SLACK_MIN;
+use toft_core::slab::{Class, Slab};
+use toft_core::thread::Heap;
+
+/// A system, and an allocator over it.
+pub fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
+    let fake = Fake::new(Machine::LARGE);
+    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+    allocator.filter().watch();
+    (fake, allocator)
+}
+
+/// A heap as a new thread gets it.
+pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
+    allocator.acquire_heap().unwrap()
+}
+
+/// The slab that contains a block, and the block's slot there.
+pub fn with_slab<R>(
+    allocator: &Allocator<Fake>,
+    address: usize,
+    body: impl Fn(&Slab, usize) -> R,
+) -> R {
+    let mut result = None;
+    allocator.for_each_slab(|slab| {
+        let slot = address.wrapping_sub(slab.base()) / slab.size();
+        if slot < slab.slots() {
+            result = Some(body(slab, slot));
+        }
+    });
+    result.unwrap()
+}
+
+/// Nothing waits in a quarantine: what is freed is free at once, in either build.
+pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
+
+/// Bytes of the slot that serves a request.
+pub fn slot(size: usize) -> usize {
+    Class::of(size + SLACK_MIN).unwrap().size()
+}
+
+/// The largest request that a slot of `bytes` bytes serves, in either build.
+pub fn filling(bytes: usize) -> usize {
+    Class::of(bytes).unwrap().size() - SLACK_MIN
+}

@@ -1,0 +1,73 @@
+//! The address space is full of mappings that are not the allocator's, or a thread was stopped
+//! while it maps: requests are refused or served after a bounded number of system calls, none of
+//! which lets time pass.
+
+use crate::common::plain::{allocator, birth};
+use crate::common::world::code_address;
+use toft_core::Allocator;
+use toft_core::options::Options;
+use toft_core::os::Error;
+use toft_core::os::fake::{Fake, Fault, Request};
+use toft_core::report::Call;
+use toft_core::thread::Heap;
+
+const SIZES: [usize; 8] = [16, 1000, 5000, 30_000, 100_000, 200_000, 5 << 20, 1 << 30];
+
+fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
+    let one = || allocator.allocate(heap, size, code_address(1));
+    std::iter::from_fn(one).take(100_000).collect()
+}
+
+/// Every place that is asked for is taken. The first request of each tier passes every plot by
+/// once; each later one a few.
+#[test]
+fn a_full_address_space_costs_a_few_calls_and_no_time() {
+    let (fake, allocator) = allocator(Options::DEFAULT);
+    let heap = birth(&allocator);
+    let foreign = Fault::from(0).only(Request::Map).with(Error::Occupied);
+    for round in 0..3 {
+        fake.set_fault(Some(foreign));
+        for size in SIZES {
+            // What is claimed or kept may serve some.
+            let blocks = fill(&allocator, heap, size);
+            for _ in 0..20 {
+                let before = fake.calls(Request::Map);
+                assert_eq!(allocator.allocate(heap, size, code_address(1)), None, "{size}");
+                let calls = fake.calls(Request::Map) - before;
+                assert!(calls <= 100, "{calls} mappings were tried for {size} bytes");
+            }
+            blocks.into_iter().for_each(|block| allocator.free(heap, block, Call::Free));
+        }
+        // A heap's place is known; there is no other.
+        let before = fake.calls(Request::Map);
+        assert!(allocator.acquire_heap().is_err());
+        assert_eq!(fake.calls(Request::Map), before + 1);
+        // All of it together: each tier has 1024 plots on a machine like this one.
+        assert!(fake.calls(Request::Map) < 20_000);
+        assert_eq!(fake.waits(), 0);
+        fake.set_fault(None);
+        for size in SIZES {
+            let block = allocator.allocate(heap, size, code_address(round));
+            assert!(block.is_some(), "{size} bytes, once there is room again");
+        }
+        assert_eq!(birth(&allocator).address(), allocator.heaps.heap(round as u32 + 1).address());
+    }
+    allocator.check().unwrap();
+}
+
+/// A program that asks a hundred thousand times uses no addresses up that way.
+#[test]
+fn refused_requests_use_no_addresses_up() {
+    let (fake, allocator) = allocator(Options::DEFAULT);
+    let heap = birth(&allocator);
+    let foreign = Fault::from(0).only(Request::Map).with(Error::Occupied);
+    fake.set_fault(Some(foreign));
+    for _ in 0..100_000 {
+        assert_eq!(allocator.allocate(heap, 1 << 30, code_address(1)), None);
+    }
+    fake.set_fault(None);
+    for _ in 0..8 {
+        assert!(allocator.allocate(heap, 1 << 30, code_address(1)).is_some());
+    }
+    allocator.check().unwrap();
+}

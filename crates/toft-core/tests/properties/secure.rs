@@ -1,0 +1,354 @@
+//! What the secure build does to slots, over the fake operating system.
+
+use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::shadow::bytes_of;
+use crate::common::world::code_address;
+use std::collections::BTreeSet;
+use toft_core::Allocator;
+use toft_core::keeper::Which;
+use toft_core::options::Options;
+use toft_core::os::fake::{Fake, Fault, Request};
+use toft_core::report::Call;
+use toft_core::slab::{Class, MEDIUM_MAX};
+use toft_core::thread::Heap;
+
+const SITE: usize = 3;
+
+fn options() -> Options {
+    Options { partitions: 1, warn_only: true, ..Options::DEFAULT }
+}
+
+fn take(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> usize {
+    allocator.allocate(heap, size, code_address(SITE)).expect("there is memory")
+}
+
+fn place(address: usize) -> &'static mut u8 {
+    &mut bytes_of(address, 1)[0]
+}
+
+/// The one line that was reported.
+fn report(fake: &Fake) -> String {
+    let mut reports = fake.take_reports();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    reports.remove(0)
+}
+
+fn silent(fake: &Fake) {
+    assert_eq!(fake.take_reports(), [] as [String; 0]);
+}
+
+/// Sizes at both ends of every class.
+fn sizes() -> impl Iterator<Item = usize> {
+    let ends = |class: Class| [class.size() - 1, class.size()];
+    Class::all().flat_map(ends).filter(|&size| size < MEDIUM_MAX)
+}
+
+#[test]
+fn a_byte_behind_any_block_is_seen_at_its_free() {
+    let (fake, allocator) = allocator(options());
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    for size in sizes() {
+        for heap in [mine, other] {
+            let address = take(&allocator, mine, size);
+            bytes_of(address, size).fill(0xAA);
+            *place(address + size) ^= 0x5A;
+            allocator.free(heap, address, Call::Free);
+            let words = format!(
+                "toft: heap overflow: free({address:#x}): byte 0 behind this {size}-byte block was"
+            );
+            assert!(report(&fake).starts_with(&words), "{size}");
+            let address = take(&allocator, mine, size);
+            bytes_of(address, size).fill(0xAA);
+            allocator.free(heap, address, Call::Free);
+            silent(&fake);
+        }
+    }
+}
+
+#[test]
+fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
+    let (fake, allocator) = allocator(options());
+    let heap = birth(&allocator);
+    for class in Class::all().filter(|class| class.size() <= 64 << 10) {
+        let size = class.size() - class.size() / 16;
+        let mut blocks: Vec<usize> = (0..8).map(|_| take(&allocator, heap, size)).collect();
+        blocks.sort_unstable();
+        let Some(pair) = blocks.windows(2).position(|two| two[1] - two[0] == class.size()) else {
+            continue;
+        };
+        let (before, after) = (blocks[pair], blocks[pair + 1]);
+        let byte = *place(after - 1);
+        *place(after - 1) = if byte ^ 0x5A == 0 { 0x33 } else { byte ^ 0x5A };
+        allocator.free(heap, after, Call::Free);
+        assert!(
+            report(&fake).starts_with(&format!("toft: heap underflow: free({after:#x}): the byte"))
+        );
+        allocator.free(heap, before, Call::Free);
+        let words = format!("byte {} behind this {size}-byte block", class.size() - 1 - size);
+        assert!(report(&fake).contains(&words));
+    }
+}
+
+/// A byte of a free slot is written: in quarantine, and when it is free; it is cleared when it has
+/// been named.
+#[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
+fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
+    for size in [1, 63, 100, 1000, 5000, 60_000] {
+        for trim in [false, true] {
+            let (fake, allocator) = allocator(options());
+            let heap = birth(&allocator);
+            let address = take(&allocator, heap, size);
+            let neighbour = take(&allocator, heap, size);
+            bytes_of(address, size).fill(0xAA);
+            allocator.free(heap, address, Call::Free);
+            assert!(bytes_of(address, size).iter().all(|&byte| byte == 0), "{size}");
+            if trim {
+                allocator.purge(Some(heap));
+            }
+            *place(address + size / 2) = 1;
+            let (mut reports, mut tries) = (Vec::new(), 0);
+            loop {
+                let again = take(&allocator, heap, size);
+                reports.extend(fake.take_reports());
+                assert!(bytes_of(again, size).iter().all(|&byte| byte == 0));
+                allocator.free(heap, again, Call::Free);
+                reports.extend(fake.take_reports());
+                tries += 1;
+                assert!(tries < 100_000, "{size}: it does not come back");
+                if again == address {
+                    break;
+                }
+            }
+            let words = format!(
+                "toft: write after free: malloc({address:#x}): byte {} of this free {size}-byte",
+                size / 2
+            );
+            assert!(reports.len() == 1 && reports[0].starts_with(&words), "{reports:?}");
+            allocator.free(heap, neighbour, Call::Free);
+            allocator.check().unwrap();
+        }
+    }
+}
+
+/// A byte is written while its block is in quarantine. Then the pages of everything that is free
+/// are to go: by a purge of its owner, by a sweep from elsewhere, and as an empty slab that was
+/// kept.
+#[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
+fn what_was_written_in_quarantine_is_found_although_pages_go() {
+    for size in [64, 1000, 5000, 60_000] {
+        for way in 0..4 {
+            let (fake, allocator) = allocator(options());
+            let (heap, other) = (birth(&allocator), birth(&allocator));
+            let count = (256 << 10) / size;
+            let mut blocks: Vec<usize> = (0..count).map(|_| take(&allocator, heap, size)).collect();
+            blocks.sort_unstable();
+            // In the middle, so that whole pages around it are free.
+            let address = blocks.remove(count / 2);
+            let kept = (way < 2).then(|| blocks.remove(0));
+            let freer = if way == 1 { other } else { heap };
+            allocator.free(freer, address, Call::Free);
+            *place(address + size / 2) = 1;
+            blocks.drain(..).for_each(|block| allocator.free(freer, block, Call::Free));
+            match way {
+                0 | 3 => _ = allocator.purge(Some(heap)),
+                _ => {
+                    // All leaves the quarantines, and nothing else happens.
+                    allocator.release_quarantine(heap);
+                    allocator.release_quarantine(other);
+                    let which = if way == 1 { Which::Free } else { Which::Idle };
+                    (0..4).for_each(|_| _ = allocator.sweep(which).unwrap());
+                }
+            }
+            silent(&fake);
+            let (mut reports, mut again) = (Vec::new(), 0);
+            while again != address {
+                again = take(&allocator, heap, size);
+                reports.extend(fake.take_reports());
+                blocks.push(again);
+                assert!(blocks.len() < 9 * count, "{size}, way {way}: it does not come back");
+            }
+            let words =
+                format!("toft: write after free: malloc({address:#x}): byte {} of", size / 2);
+            let seen = reports.len() == 1 && reports[0].starts_with(&words);
+            assert!(seen, "{size}, way {way}: {reports:?}");
+            blocks.drain(..).for_each(|block| allocator.free(heap, block, Call::Free));
+            kept.into_iter().for_each(|kept| allocator.free(heap, kept, Call::Free));
+            allocator.check().unwrap();
+        }
+    }
+}
+
+/// What other threads have freed goes through their quarantines, too.
+#[test]
+#[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
+fn no_path_goes_round_the_quarantine() {
+    let (fake, allocator) = allocator(options());
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let ended = toft_core::thread::EXITED_HEAP.heap();
+    for size in [10, 200, 3000] {
+        for way in 0..5 {
+            let address = take(&allocator, mine, size);
+            match way {
+                0 => allocator.free(mine, address, Call::Free),
+                1 => allocator.free(other, address, Call::Free),
+                2 => allocator.free(ended, address, Call::Free),
+                3 => {
+                    // A signal handler has interrupted a change of the lists.
+                    let seat = mine.sit();
+                    allocator.free(mine, address, Call::Free);
+                    drop(seat);
+                }
+                _ => {
+                    let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
+                    assert!(matches!(to, toft_core::path::Resized::At(to) if to != address));
+                }
+            }
+            // It is neither free nor marked, whatever is collected.
+            for _ in 0..3 {
+                take(&allocator, mine, size);
+            }
+            let (held, live) = with_slab(&allocator, address, |slab, slot| {
+                (!slab.take_own(slot) && !slab.is_remote(slot), slab.is_live(slot))
+            });
+            assert!(held && !live, "{size} by way {way}");
+            allocator.free(mine, address, Call::Free);
+            assert!(report(&fake).starts_with("toft: double free: free("));
+        }
+    }
+}
+
+/// Law 4 and promise 14: where there is no more memory, what is in quarantine serves: the thread's
+/// own, an orphan's, and a running thread's.
+#[test]
+fn what_is_in_quarantine_is_released_before_a_request_is_refused() {
+    for whose in 0..3 {
+        let (fake, allocator) = allocator(options());
+        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let mut blocks: Vec<usize> = (0..64).map(|_| take(&allocator, mine, 4000)).collect();
+        fake.set_fault(Some(Fault::from(0).only(Request::Map)));
+        while let Some(address) = allocator.allocate(mine, 4000, code_address(SITE)) {
+            blocks.push(address);
+        }
+        let freed: BTreeSet<usize> = blocks.drain(..3).collect();
+        for &address in &freed {
+            allocator.free([mine, other, other][whose], address, Call::Free);
+        }
+        if whose == 1 {
+            allocator.heaps.orphan(other);
+        }
+        let again: BTreeSet<usize> = (0..3).map(|_| take(&allocator, mine, 4000)).collect();
+        assert_eq!(again, freed);
+        assert_eq!(allocator.allocate(mine, 4000, code_address(SITE)), None);
+        silent(&fake);
+        fake.set_fault(None);
+        allocator.check().unwrap();
+    }
+}
+
+/// A purge empties the quarantines, so that empty slabs go.
+#[test]
+fn a_purge_leaves_nothing_in_quarantine() {
+    let (fake, allocator) = allocator(options());
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let blocks: Vec<usize> = (0..3000).map(|n| take(&allocator, mine, 1 + n % 3000)).collect();
+    for (number, &address) in blocks.iter().enumerate() {
+        allocator.free([mine, other][number % 2], address, Call::Free);
+    }
+    let in_use = || {
+        let mut slabs = 0;
+        allocator.for_each_slab(|slab| slabs += usize::from(!slab.is_empty()));
+        slabs
+    };
+    assert!(in_use() > 30);
+    allocator.purge(Some(other));
+    allocator.purge(Some(mine));
+    assert_eq!(in_use(), 0);
+    allocator.check().unwrap();
+    silent(&fake);
+}
+
+/// What waits in the quarantine of another thread, which runs on or has ended, is looked at on
+/// demand, whosever the slab is: a byte that was written since is named, and nothing else.
+#[test]
+#[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
+fn what_waits_with_other_threads_is_seen_on_demand() {
+    for size in [15, 64, 1000, 5000, 60_000] {
+        for (ended, own) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (fake, allocator) = allocator(options());
+            let (mine, other) = (birth(&allocator), birth(&allocator));
+            let address = take(&allocator, if own { mine } else { other }, size);
+            bytes_of(address, size).fill(0xAA);
+            allocator.free(other, address, Call::Free);
+            if ended {
+                allocator.heaps.orphan(other);
+            }
+            let waits = |slab: &toft_core::slab::Slab, slot| slab.is_quarantined(slot);
+            assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
+            assert!(allocator.verify(mine), "{size}");
+            silent(&fake);
+            *place(address + size - 1) = 1;
+            assert!(!allocator.verify(mine), "{size}, ended {ended}, own {own}");
+            let byte = size - 1;
+            let words =
+                format!("toft: write after free: verify({address:#x}): byte {byte} of this free");
+            assert!(report(&fake).starts_with(&words), "{size}");
+            *place(address + size - 1) = 0;
+            assert!(allocator.verify(mine), "{size}");
+            silent(&fake);
+        }
+    }
+}
+
+/// The child of a fork goes on with what its parent's threads had in quarantine.
+#[test]
+fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
+    let (fake, allocator) = allocator(options());
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let freed = take(&allocator, mine, 4000);
+    allocator.free(other, freed, Call::Free);
+    // The thread that empties it gets no further than to the barrier.
+    let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        fake.at_barrier(|| std::panic::resume_unwind(Box::new(())));
+        allocator.purge(Some(mine));
+    }));
+    assert!(gone.is_err());
+    fake.at_barrier(|| true);
+    allocator.after_fork_in_child(mine);
+    let adopted = birth(&allocator);
+    let address = take(&allocator, adopted, 4000);
+    allocator.free(adopted, address, Call::Free);
+    assert_eq!(allocator.heaps.count(), 2, "another heap was borrowed for its quarantine");
+    allocator.purge(Some(mine));
+    allocator.heaps.orphan(adopted);
+    allocator.purge(Some(mine));
+    allocator.check().unwrap();
+    silent(&fake);
+}
+
+#[test]
+fn sizes_of_another_class_are_named_and_others_are_not() {
+    let (fake, allocator) = allocator(options());
+    let heap = birth(&allocator);
+    for size in sizes() {
+        for align in [1, 16, 64, 4096] {
+            let asked = allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();
+            let fits = |given| allocator.size_fits(asked, given, align, Call::FreeSized);
+            assert!(fits(size), "{size} at {align}");
+            silent(&fake);
+            assert!(!fits(2 * size + 8192), "{size} at {align}");
+            let words = format!("block is not one of {} bytes (", 2 * size + 8192);
+            assert!(report(&fake).contains(&words));
+            allocator.free(heap, asked, Call::Free);
+        }
+    }
+}
+
+/// No entropy is an error.
+#[test]
+fn without_random_numbers_there_is_no_allocator() {
+    let fake = Fake::new(toft_core::os::fake::Machine::LARGE);
+    fake.set_fault(Some(Fault::from(0).only(Request::Random)));
+    assert!(Allocator::new(fake.clone(), options(), false).is_err());
+}

@@ -1,0 +1,284 @@
+//! Which pages a sweep gives back, and which stay.
+
+use super::program::{
+    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, slots_beside, slots_of,
+    some_claimed, some_slabs,
+};
+use crate::common::plain::{birth, filling, with_slab};
+use toft_core::keeper::Which;
+use toft_core::options::{Options, Reclaim};
+use toft_core::os::fake::{Fault, Request};
+use toft_core::stats::snapshot;
+
+#[test]
+fn pages_of_a_sleeping_thread_go() {
+    for size in SIZES {
+        for purge in [false, true] {
+            let program = Program::new(OPTIONS);
+            let size = filling(size);
+            let blocks = some_slabs(&program, size);
+            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let before = program.resident();
+            let said = if purge {
+                program.allocator.purge(Some(program.other))
+            } else {
+                program.sweep().bytes
+            };
+            program.check(&live, size);
+            let gone = before - program.resident();
+            assert!(gone * 2 > freed * size, "{size}: {gone} of {} bytes", freed * size);
+            assert!(said >= gone, "{size}: {said} bytes were given back, and {gone} went");
+            // What is clean is left alone.
+            let calls = program.fake.calls(Request::Discard);
+            program.sweep();
+            assert_eq!(program.fake.calls(Request::Discard), calls, "{size}");
+            program.all_come_back(&live, size, freed);
+        }
+    }
+}
+
+#[test]
+fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
+    for size in SIZES {
+        let program = Program::new(OPTIONS);
+        let size = filling(size);
+        let blocks = some_slabs(&program, size);
+        let (live, freed) = free_most(&program, program.other, &blocks, ONE_EACH);
+        let pending = snapshot(&program.allocator).remote_pending;
+        assert_eq!(pending, freed);
+        let before = program.resident();
+        program.sweep();
+        program.check(&live, size);
+        let gone = before - program.resident();
+        assert!(gone * 2 > freed * size, "{size}: {gone} of {} bytes", freed * size);
+        assert_eq!(snapshot(&program.allocator).remote_pending, pending);
+        program.all_come_back(&live, size, freed);
+        let figures = snapshot(&program.allocator);
+        assert_eq!(figures.remote_pending, 0, "the owner has collected");
+        assert_eq!(figures.allocations as usize, blocks.len() + freed);
+    }
+}
+
+/// What a sleeping thread has claimed is free, and it cannot be asked.
+#[test]
+fn pages_of_what_a_sleeping_thread_has_claimed_go() {
+    for size in [1024, 2000, 3000, 10_240] {
+        let program = Program::new(OPTIONS);
+        let size = filling(size);
+        let live = some_claimed(&program, size);
+        let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
+        let claimed = claim();
+        let before = program.resident();
+        let swept = program.sweep();
+        let gone = before - program.resident();
+        // All but the pages that live blocks share.
+        let rest = slots_beside(&program, live[0]) - live.len();
+        let all = rest * size;
+        // And, in the secure build, those that guard pages share with slots.
+        let shared = live.len() + 2 + slots_of(size) - slots_beside(&program, live[0]);
+        assert!(gone + shared * 4096 >= all, "{size}: {gone} of {all} bytes");
+        assert_eq!((swept.bytes, claim()), (gone, claimed), "{size}");
+        program.check(&live, size);
+        program.all_come_back(&live, size, rest);
+    }
+}
+
+/// The system refuses: all stays as it was, and is tried again.
+#[test]
+fn what_is_claimed_stays_where_the_system_refuses() {
+    for which in [Which::Free, Which::Idle] {
+        let program = Program::new(OPTIONS);
+        let live = some_claimed(&program, ALMOST);
+        program.fake.set_fault(Some(Fault::from(0).only(Request::DiscardUnused)));
+        program.sweep();
+        let before = program.resident();
+        program.sweep();
+        assert_eq!(program.resident(), before);
+        program.check(&live, ALMOST);
+        program.fake.set_fault(None);
+        program.allocator.sweep(which).unwrap();
+        assert!(program.resident() < before, "{which:?}");
+        program.check(&live, ALMOST);
+    }
+}
+
+/// Whatever the owner is in the middle of: nothing of its slabs goes, and later all of it does.
+#[test]
+fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
+    for size in SIZES {
+        let program = Program::new(OPTIONS);
+        let size = filling(size);
+        let blocks = some_slabs(&program, size);
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        let before = program.resident();
+        let seat = program.owner.sit().unwrap();
+        program.sweep();
+        let swept = program.sweep();
+        assert!(program.resident() >= before, "{size}");
+        assert!(swept.more, "{size}: there is something to come back for");
+        drop(seat);
+        program.check(&live, size);
+        program.sweep();
+        program.check(&live, size);
+        let gone = before - program.resident();
+        assert!(gone * 2 > freed * size, "{size}: {gone} of {} bytes", freed * size);
+        program.all_come_back(&live, size, freed);
+    }
+}
+
+/// What is freed while a sweep is under way is found by the next one.
+#[test]
+fn what_is_freed_during_a_sweep_goes_with_the_next() {
+    for size in SIZES {
+        for (number, remote) in [(HELD, false), (LET_GO, false), (HELD, true), (LET_GO, true)] {
+            let program = Program::new(OPTIONS);
+            let size = filling(size);
+            let blocks = some_slabs(&program, size);
+            // In every slab some are free, with pages.
+            let run = 2 * (4096 / size).max(1);
+            let goes = |n: &usize| n % (4 * run) < run;
+            for n in (0..blocks.len()).filter(goes) {
+                program.free(program.owner, blocks[n]);
+            }
+            let later: Vec<usize> =
+                (0..blocks.len()).filter(|n| !goes(n)).map(|n| blocks[n]).collect();
+            let bytes = blocks.len() * size;
+            let before = program.resident();
+            program.at(number, move |program| {
+                let heap = if remote { program.other } else { program.owner };
+                later.iter().for_each(|&address| program.free(heap, address));
+            });
+            program.sweep();
+            program.no_more();
+            program.check(&[], size);
+            program.sweep();
+            let gone = before - program.resident();
+            // A claim stays, of the slab that malloc draws from.
+            assert!(gone * 4 > bytes * 3, "{size} {number} {remote}: {gone} of {bytes} bytes");
+            program.check(&[], size);
+        }
+    }
+}
+
+/// A system without barriers: slabs of running threads keep their pages, and those of threads that
+/// have ended, and of the caller, do not.
+#[test]
+fn without_barriers_only_what_nobody_runs_goes() {
+    for size in SIZES {
+        let program = Program::new(OPTIONS);
+        let size = filling(size);
+        let blocks = some_slabs(&program, size);
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        program.fake.at_barrier(|| false);
+        let before = program.resident();
+        program.allocator.purge(Some(program.other));
+        assert!(program.resident() >= before, "{size}: a running thread's");
+        program.check(&live, size);
+        program.allocator.heaps.orphan(program.owner);
+        program.sweep();
+        program.check(&live, size);
+        let gone = before - program.resident();
+        assert!(gone * 2 > freed * size, "{size}: {gone} of {} bytes", freed * size);
+        let again = birth(&program.allocator);
+        assert!(core::ptr::eq(again, program.owner));
+        program.all_come_back(&live, size, freed);
+    }
+    let program = Program::new(OPTIONS);
+    let blocks = some_slabs(&program, ALMOST);
+    free_most(&program, program.owner, &blocks, 100);
+    program.fake.at_barrier(|| false);
+    let before = program.resident();
+    program.allocator.purge(Some(program.owner));
+    assert!(program.resident() < before / 2, "the caller's own");
+    program.allocator.check().unwrap();
+}
+
+/// Barriers that are there at first and not later: nothing is held for ever.
+#[test]
+fn a_barrier_that_fails_later_lets_everything_go() {
+    for size in SIZES {
+        for fails in [HELD, LET_GO] {
+            let program = Program::new(OPTIONS);
+            let size = filling(size);
+            let blocks = some_slabs(&program, size);
+            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let mut seen = 0;
+            program.fake.at_barrier(move || {
+                seen += 1;
+                seen != fails + 1
+            });
+            let before = program.resident();
+            program.sweep();
+            assert_eq!(program.resident() < before, fails == LET_GO, "{size}");
+            program.no_more();
+            program.check(&live, size);
+            program.all_come_back(&live, size, freed);
+        }
+    }
+}
+
+/// What the system does not take back does not count as zero.
+#[test]
+fn refused_pages_are_not_zero() {
+    for remote in [false, true] {
+        for size in SIZES {
+            let program = Program::new(OPTIONS);
+            let size = filling(size);
+            let blocks = some_slabs(&program, size);
+            let heap = if remote { program.other } else { program.owner };
+            let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
+            program.fake.set_fault(Some(Fault::from(0)));
+            let swept = program.sweep();
+            assert!(program.fake.failed() > 0 && swept.bytes == 0, "{size}");
+            program.fake.set_fault(None);
+            program.check(&live, size);
+            program.all_come_back(&live, size, freed);
+        }
+    }
+}
+
+/// What was kept goes by another way before all of it has grown old: a sweep ends even so.
+#[test]
+fn a_sweep_ends_where_nothing_is_kept_any_more() {
+    let program = Program::new(Options { reclaim: Reclaim::Calls, ..OPTIONS });
+    let blocks: Vec<usize> =
+        (0..(24 << 20) / 1024).map(|_| program.filled(program.owner, 1024)).collect();
+    blocks.iter().for_each(|&address| program.free(program.owner, address));
+    assert!(program.allocator.kept_slab_bytes() > 16 << 20);
+    // The first look makes them old, the next ones give some of them back, a piece at a time.
+    let before = program.allocator.kept_slab_bytes();
+    while program.allocator.kept_slab_bytes() == before {
+        program.fake.pass(100);
+        program.allocator.maintain(program.other, &program.other.sit().unwrap());
+    }
+    program.allocator.purge(Some(program.owner));
+    assert_eq!(program.allocator.kept_slab_bytes(), 0);
+    program.allocator.sweep(Which::Idle).unwrap();
+    program.check(&[], 1024);
+}
+
+/// What is used between two sweeps keeps its pages; what was idle between two gives them back.
+#[test]
+fn what_is_in_use_keeps_its_pages() {
+    for size in [512, 2048] {
+        let program = Program::new(OPTIONS);
+        let blocks: Vec<usize> = (0..64).map(|_| program.filled(program.owner, size)).collect();
+        for &address in &blocks[1..] {
+            program.free(program.owner, address);
+        }
+        let idle = || program.allocator.sweep(Which::Idle).unwrap();
+        let calls = program.fake.calls(Request::Discard);
+        for _ in 0..10 {
+            let swept = idle();
+            assert!(swept.more, "it is in use: there may be more later");
+            program.free(program.owner, program.filled(program.owner, size));
+        }
+        assert_eq!(program.fake.calls(Request::Discard), calls, "{size}: in use");
+        idle();
+        let before = program.resident();
+        let swept = idle();
+        assert!(program.resident() < before && swept.bytes != 0, "{size}: idle");
+        assert!(!idle().more, "{size}: nothing is left to do");
+        program.check(&blocks[..1], size);
+    }
+}

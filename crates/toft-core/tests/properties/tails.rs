@@ -1,0 +1,196 @@
+//! Address space that runs out: the pages of slabs that have no slots go, and what was freed can be
+//! allocated again.
+
+use crate::cases::cases;
+use crate::common::plain::{AT_ONCE, allocator, birth, slot};
+use crate::common::world::code_address;
+use proptest::prelude::*;
+use toft_core::Allocator;
+use toft_core::keeper::Which;
+use toft_core::options::{Huge, Options};
+use toft_core::os::HugeHabit;
+use toft_core::os::fake::{Fake, Machine};
+use toft_core::policy::SLACK_MIN;
+use toft_core::reclaim::GRANTS;
+use toft_core::report::Call;
+use toft_core::slab::Slab;
+use toft_core::thread::Heap;
+
+fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
+    std::iter::from_fn(|| allocator.allocate(heap, size, code_address(1))).collect()
+}
+
+fn free_all(allocator: &Allocator<Fake>, heap: &Heap, blocks: Vec<usize>) {
+    blocks.into_iter().for_each(|block| allocator.free(heap, block, Call::Free));
+}
+
+fn slabs_without_tail(allocator: &Allocator<Fake>) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    allocator.for_each_slab(|slab: &Slab| {
+        if slab.is_without_tail() {
+            let mapped = slab.mapped_bytes(Machine::LARGE.page_size);
+            found.push((slab.base() + mapped, slab.tier().slab_bytes() - mapped));
+        }
+    });
+    found
+}
+
+/// Slots fill nearly all addresses that the system grants, although slabs have far more addresses
+/// than slots: 64 KiB for 4 KiB, 512 for 320.
+#[test]
+fn slabs_give_up_what_has_no_slots() {
+    const ROOM: usize = 16 << 20;
+    for size in [10, 60, 200, 1100, 1500] {
+        let (fake, allocator) = allocator(AT_ONCE);
+        let heap = birth(&allocator);
+        let block = allocator.allocate(heap, size, code_address(1)).unwrap();
+        allocator.free(heap, block, Call::Free);
+        fake.set_limit(fake.mapped_bytes() + ROOM);
+        let blocks = fill(&allocator, heap, size);
+        let bytes = blocks.len() * slot(size);
+        // The rest are descriptors, guard pages, and less than a slab.
+        let least = if cfg!(feature = "secure-light") { ROOM / 3 } else { ROOM - ROOM / 6 };
+        assert!(bytes > least, "{size}: {} KiB of {}", bytes >> 10, ROOM >> 10);
+        assert!(!slabs_without_tail(&allocator).is_empty());
+        free_all(&allocator, heap, blocks);
+        allocator.check().unwrap();
+    }
+}
+
+/// The twin: as long as the system grants memory, no slab loses its tail.
+#[test]
+fn where_memory_is_not_short_slabs_stay_whole() {
+    let (_, allocator) = allocator(AT_ONCE);
+    let heap = birth(&allocator);
+    let blocks: Vec<_> =
+        (0..50_000).map(|_| allocator.allocate(heap, 200, code_address(1)).unwrap()).collect();
+    free_all(&allocator, heap, blocks);
+    assert_eq!(slabs_without_tail(&allocator), []);
+}
+
+/// Other code maps the addresses of tails. No request to the system may include them, or the fake
+/// system panics. Slots of 240 bytes leave so little that their huge page counts as full.
+#[test]
+fn what_others_map_in_place_of_a_tail_is_left_alone() {
+    let options = Options { huge: Huge::Dense, cold: 1, ..AT_ONCE };
+    let (fake, allocator) = allocator(options);
+    fake.set_huge_habit(HugeHabit { unasked: true, middle: false });
+    let heap = birth(&allocator);
+    // The tables for the first small and the first medium slab are larger than all that follows.
+    for size in [16, 1100] {
+        let block = allocator.allocate(heap, size, code_address(1)).unwrap();
+        allocator.free(heap, block, Call::Free);
+    }
+    fake.set_limit(fake.mapped_bytes() + (8 << 20));
+    let mut occupied = 0;
+    for size in [16, 200, 240 - SLACK_MIN, 1100].repeat(2) {
+        let blocks = fill(&allocator, heap, size);
+        for (start, len) in slabs_without_tail(&allocator) {
+            occupied += usize::from(fake.occupy(start..start + len));
+        }
+        for _ in 0..8 {
+            allocator.page_out_cold();
+            allocator.make_dense_huge();
+            fake.pass(1000);
+        }
+        free_all(&allocator, heap, blocks);
+        fake.pass(10_000);
+        allocator.sweep(Which::Free);
+        allocator.purge(Some(heap));
+        allocator.check().unwrap();
+    }
+    assert!(occupied > 100, "{occupied}");
+    // There is memory again: empty slabs are kept for a while, also those without a tail.
+    let blocks = fill(&allocator, heap, 200);
+    fake.set_limit(usize::MAX);
+    for _ in 0..GRANTS {
+        let block = allocator.allocate(heap, 1 << 20, code_address(1)).unwrap();
+        allocator.free(heap, block, Call::Free);
+    }
+    assert!(!allocator.pressure().is_on());
+    free_all(&allocator, heap, blocks);
+    assert!(allocator.kept_slab_bytes() > 4 << 20);
+    for _ in 0..3 {
+        fake.pass(100_000);
+        allocator.sweep(Which::Idle);
+    }
+    assert_eq!(allocator.kept_slab_bytes(), 0);
+    allocator.check().unwrap();
+}
+
+/// A slab that lost its tail, was unmapped and is used again ends with a guard page.
+#[test]
+#[cfg(feature = "secure-light")]
+fn a_slab_without_a_tail_ends_with_a_guard_page() {
+    use toft_core::os::fake::PageState;
+
+    let (fake, allocator) = allocator(AT_ONCE);
+    let heap = birth(&allocator);
+    let block = allocator.allocate(heap, 10, code_address(1)).unwrap();
+    allocator.free(heap, block, Call::Free);
+    fake.set_limit(fake.mapped_bytes() + (2 << 20));
+    for _ in 0..2 {
+        let blocks = fill(&allocator, heap, 10);
+        let tails = slabs_without_tail(&allocator);
+        assert!(tails.len() > 50);
+        for (start, _) in tails {
+            assert_eq!(fake.page(start - 1), PageState::Guarded);
+        }
+        free_all(&allocator, heap, blocks);
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Round {
+    /// Sizes and call sites of the requests that fill the address space, in turn.
+    kinds: Vec<(usize, usize)>,
+    /// Which of the blocks are freed, by their number.
+    freed: Vec<bool>,
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    let size = prop_oneof![4 => 1usize..1025, 2 => 1025usize..20_000, 1 => 20_000usize..400_000];
+    let kinds = prop::collection::vec((size, 0usize..4), 1..6);
+    let freed = prop::collection::vec(any::<bool>(), 1..40);
+    let round = (kinds, freed).prop_map(|(kinds, freed)| Round { kinds, freed });
+    prop::collection::vec(round, 1..4)
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    /// After a refusal, whatever is freed can be allocated again by the same call site, in any
+    /// order.
+    #[test]
+    fn what_is_freed_after_a_refusal_can_be_had_again(
+        rounds in rounds(),
+        room in 256usize << 10..6 << 20,
+    ) {
+        let (fake, allocator) = allocator(AT_ONCE);
+        let heap = birth(&allocator);
+        fake.set_limit(fake.mapped_bytes() + room);
+        for Round { kinds, freed } in rounds {
+            let mut blocks = Vec::new();
+            for &(size, site) in kinds.iter().cycle() {
+                match allocator.allocate(heap, size, code_address(site)) {
+                    Some(block) => blocks.push((block, size, site)),
+                    None => break,
+                }
+            }
+            let mut gone = Vec::new();
+            for (number, &(block, size, site)) in blocks.iter().enumerate() {
+                if freed[number % freed.len()] {
+                    allocator.free(heap, block, Call::Free);
+                    gone.push((number, size, site));
+                }
+            }
+            for &(number, size, site) in gone.iter().rev() {
+                let again = allocator.allocate(heap, size, code_address(site));
+                prop_assert!(again.is_some(), "{size} bytes, {} blocks freed", gone.len());
+                blocks[number].0 = again.unwrap();
+            }
+            allocator.check().unwrap();
+            free_all(&allocator, heap, blocks.into_iter().map(|(block, ..)| block).collect());
+        }
+    }
+}
