@@ -1,4 +1,4 @@
-//! The arena's heap, in ten shapes, against the shadow of the property tests.
+//! The arena's heap, in eleven shapes, against the shadow of the property tests.
 //!
 //! `cargo +nightly fuzz run arena`, in the folder above this one's.
 #![no_main]

@@ -1,11 +1,19 @@
 //! The libraries inside the command, built once for everything that compiles the command.
 
-use crate::{place, step};
+use crate::{files, place, step};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A variable of the command's build script, and the library that it names.
+/// The variables of the command's build script, and the libraries that they name.
+pub const LIBRARIES: [(&str, &str); 4] = [
+    ("LIBTOFT_PATH", "libtoft.so"),
+    ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+    ("LIBTOFT_SECURE_LIGHT_PATH", "libtoft-secure-light.so"),
+    ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
+];
+
+/// The variables, and where the libraries are.
 pub type Carried = Vec<(&'static str, PathBuf)>;
 
 /// Builds them, once in this process: a file that is newer makes cargo compile the command again.
@@ -17,26 +25,17 @@ pub fn build() -> Result<Carried, String> {
 }
 
 fn build_all() -> Result<Carried, String> {
-    let release = place::target_dir().join("release");
-    for package in ["toft-preload", "toft-record"] {
-        step::succeed(place::cargo().args(["build", "--release", "--package", package]))?;
-    }
+    place::build(&["toft-record"])?;
+    let release = place::build(&["toft-preload"])?;
     crate::secure::build_all()?;
     let folder = place::target_dir().join("carried");
-    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    [
-        ("LIBTOFT_PATH", "libtoft.so"),
-        ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
-        ("LIBTOFT_SECURE_LIGHT_PATH", "libtoft-secure-light.so"),
-        ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
-    ]
-    .map(|(variable, file)| {
+    files::make_folder(&folder)?;
+    let stripped = LIBRARIES.map(|(variable, file)| {
         // The build script carries libraries without line tables.
         let library = folder.join(file);
         let mut strip = Command::new("strip");
         strip.arg("--strip-debug").arg("-o").arg(&library).arg(release.join(file));
         step::succeed(&mut strip).map(|()| (variable, library))
-    })
-    .into_iter()
-    .collect()
+    });
+    stripped.into_iter().collect()
 }

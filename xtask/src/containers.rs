@@ -2,7 +2,8 @@
 //! virtual environment.
 
 use crate::place;
-use std::path::{Path, PathBuf};
+use crate::step::succeed as run;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// The linters, in the versions that the files pass.
@@ -45,19 +46,14 @@ fn linters() -> Result<PathBuf, String> {
     Ok(programs)
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
-    let program = Path::new(command.get_program()).display().to_string();
-    let status = command.status().map_err(|error| format!("{program}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{program}: {status}")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files;
     use std::collections::BTreeSet;
 
     fn read(file: &str) -> String {
-        std::fs::read_to_string(folder().join(file)).unwrap()
+        files::read(&folder().join(file)).unwrap()
     }
 
     /// The last words of the lines that begin so.
@@ -83,7 +79,7 @@ mod tests {
         for path in ["crates/toft-cli/Cargo.toml", "packaging/container/server/Cargo.lock"] {
             assert!(place::root().join(path).is_file(), "{path}");
         }
-        let ignored = std::fs::read_to_string(place::root().join(".dockerignore")).unwrap();
+        let ignored = files::kept(".dockerignore");
         assert!(ignored.lines().any(|line| line == "/target"));
     }
 }

@@ -3,7 +3,7 @@
 //! `cargo xtask readme` writes the revision into `docs/speed.md` together with the figures of both
 //! pages.
 
-use crate::place;
+use crate::{files, place};
 use std::path::Path;
 use std::process::Command;
 
@@ -74,8 +74,7 @@ fn refused(age: Age) -> Option<String> {
 }
 
 fn page() -> Result<String, String> {
-    let path = place::root().join(PAGE);
-    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    files::read(&place::root().join(PAGE))
 }
 
 fn age(root: &Path, page: &str) -> Age {
@@ -125,9 +124,7 @@ mod tests {
     }
 
     fn commit(root: &Path, file: &str, text: &str) -> String {
-        let path = root.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        files::write(&root.join(file), text).unwrap();
         git(root, &["add", "."]);
         git(root, &["commit", "--quiet", "-m", text]);
         git(root, &["rev-parse", "--short=7", "HEAD"])

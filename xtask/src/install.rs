@@ -15,7 +15,8 @@
 
 mod build_systems;
 
-use crate::{place, secure};
+use crate::step::text;
+use crate::{files, place, secure};
 use build_systems::{cmake, cmake_version, pkg_config};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -73,16 +74,10 @@ impl Place {
 
 /// Builds all and puts it there.
 pub fn main(to: &Place) -> Result<ExitCode, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["build", "--release", "--package", "toft-preload", "--package", "toft-checked"]);
-    if !to.libs_only {
-        cargo.args(["--package", "toft-cli"]);
-    }
-    if !cargo.status().is_ok_and(|status| status.success()) {
-        return Err("it does not build".into());
-    }
+    let packages = ["toft-preload", "toft-checked", "toft-cli"];
+    let release = place::build(if to.libs_only { &packages[..2] } else { &packages })?;
     secure::build_all()?;
-    for path in install(&place::target_dir().join("release"), to)? {
+    for path in install(&release, to)? {
         println!("{}", path.display());
     }
     print!("{}", next_steps(to, std::env::var("PATH").ok().as_deref().unwrap_or_default()));
@@ -168,19 +163,10 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         (&["completions", "zsh"], "zsh/site-functions/_toft"),
         (&["completions", "fish"], "fish/vendor_completions.d/toft.fish"),
     ] {
-        there.write(&said(&page_writer, words)?, &format!("share/{file}"), 0o644)?;
+        let said = text(Command::new(&page_writer).args(words))?;
+        there.write(said.as_bytes(), &format!("share/{file}"), 0o644)?;
     }
     Ok(there.written)
-}
-
-/// What the command prints.
-fn said(toft: &Path, words: &[&str]) -> Result<Vec<u8>, String> {
-    let output = Command::new(toft).args(words).output();
-    let output = output.map_err(|error| format!("{}: {error}", toft.display()))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("toft {}: {}", words.join(" "), output.status)),
-    }
 }
 
 /// A folder that is filled.
@@ -206,20 +192,13 @@ impl Files {
     /// The manual pages, which the command writes into a folder.
     fn pages(&mut self, toft: &Path) -> Result<(), String> {
         let folder = std::env::temp_dir().join(format!("toft-pages-{}", std::process::id()));
-        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(wrong)?;
-        let name = folder.to_string_lossy().into_owned();
-        let done = said(toft, &["man", "-o", &name]).and_then(|_| {
-            let mut files: Vec<PathBuf> = fs::read_dir(&folder)
-                .and_then(|files| files.map(|file| file.map(|file| file.path())).collect())
-                .map_err(wrong)?;
-            files.sort();
-            files.iter().try_for_each(|file| {
-                let name = file.file_name().unwrap_or_default().to_string_lossy();
-                self.copy(file, &format!("share/man/man1/{name}"), 0o644)
+        files::emptied(&folder)?;
+        let done = text(Command::new(toft).args(["man", "-o"]).arg(&folder)).and_then(|_| {
+            files::in_folder(&folder)?.iter().try_for_each(|file| {
+                self.copy(file, &format!("share/man/man1/{}", files::name(file)), 0o644)
             })
         });
-        fs::remove_dir_all(&folder).map_err(wrong)?;
+        let _ = fs::remove_dir_all(&folder);
         done
     }
 
@@ -281,7 +260,9 @@ mod tests {
     fn what_is_installed_is_where_programs_look_for_it() {
         let place = scratch("all");
         built(&place.join("built"));
-        let to = Place::packed("/opt/toft", &place.join("package"), "lib");
+        // Deeper than it is by default.
+        let libdir = "lib/x86_64-linux-gnu";
+        let to = Place::packed("/opt/toft", &place.join("package"), libdir);
         let written = install(&place.join("built"), &to).unwrap();
         let root = place.join("package/opt/toft");
         assert!(written.iter().all(|path| path.starts_with(&root)));
@@ -289,15 +270,19 @@ mod tests {
         for name in ["libtoft", "libtoft-secure", "libtoft-secure-light", "libtoft_checked"] {
             // By whichever of its names it is asked for.
             for ending in ["so", "so.0", &format!("so.{VERSION}")] {
-                assert_eq!(text(&format!("lib/{name}.{ending}")), name);
+                assert_eq!(text(&format!("{libdir}/{name}.{ending}")), name);
             }
         }
-        assert_eq!(text("lib/libtoft-secure.a"), "libtoft-secure archive");
+        assert_eq!(text(&format!("{libdir}/libtoft-secure.a")), "libtoft-secure archive");
         assert_eq!(text("share/man/man1/toft-run.1"), "page\n");
         assert_eq!(text("share/zsh/site-functions/_toft"), "completions zsh\n");
         assert!(text("include/toft.h").contains("toft_purge"));
-        let pc = text("lib/pkgconfig/toft-secure.pc");
+        let pc = text(&format!("{libdir}/pkgconfig/toft-secure.pc"));
         assert!(pc.starts_with("prefix=/opt/toft\n") && pc.contains("-ltoft-secure\n"), "{pc}");
+        assert!(pc.contains("libdir=${prefix}/lib/x86_64-linux-gnu\n"), "{pc}");
+        let cmake = text(&format!("{libdir}/cmake/toft/toft-config.cmake"));
+        assert!(cmake.contains("_DIR}/../../../..\"") && !cmake.contains('@'), "{cmake}");
+        assert!(cmake.contains("${_toft}/lib/x86_64-linux-gnu/${_file}"), "{cmake}");
         let mode = |file: &str| fs::metadata(root.join(file)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("bin/toft"), mode("include/toft.h")), (0o755, 0o644));
         // A second time over it, and nothing but what was said is there.
@@ -328,23 +313,6 @@ mod tests {
         assert!(
             !has("bin/toft") && !written.iter().any(|path| path.to_string_lossy().contains("man1"))
         );
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn the_folder_of_the_libraries_may_be_deeper() {
-        let place = scratch("deep");
-        built(&place.join("built"));
-        let to = Place::packed("/usr", &place.join("package"), "lib/x86_64-linux-gnu");
-        install(&place.join("built"), &to).unwrap();
-        let text = |file: &str| {
-            fs::read_to_string(place.join("package/usr/lib/x86_64-linux-gnu").join(file)).unwrap()
-        };
-        assert_eq!(text("libtoft.so.0"), "libtoft");
-        assert!(text("pkgconfig/toft.pc").contains("libdir=${prefix}/lib/x86_64-linux-gnu\n"));
-        let cmake = text("cmake/toft/toft-config.cmake");
-        assert!(cmake.contains("_DIR}/../../../..\"") && !cmake.contains('@'), "{cmake}");
-        assert!(cmake.contains("${_toft}/lib/x86_64-linux-gnu/${_file}"), "{cmake}");
         fs::remove_dir_all(place).unwrap();
     }
 

@@ -2,6 +2,7 @@
 //! anything.
 
 use crate::place;
+use crate::step::text;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
@@ -46,14 +47,16 @@ pub fn check() -> Result<usize, String> {
 }
 
 fn metadata(manifest: &str) -> Result<Value, String> {
-    let out = place::cargo()
-        .args(["metadata", "--format-version", "1", "--all-features", "--manifest-path", manifest])
-        .output()
-        .map_err(|e| format!("cargo metadata: {e}"))?;
-    if !out.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr)));
-    }
-    serde_json::from_slice(&out.stdout).map_err(|e| format!("cargo metadata: {e}"))
+    let mut cargo = place::cargo();
+    cargo.args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--all-features",
+        "--manifest-path",
+        manifest,
+    ]);
+    serde_json::from_str(&text(&mut cargo)?).map_err(|e| format!("cargo metadata: {e}"))
 }
 
 fn check_metadata(metadata: &Value) -> Result<usize, String> {

@@ -2,8 +2,9 @@
 //! static: the projects of `tests/linking`, as a user would write them.
 
 use crate::install::{self, BUILDS, Place};
-use crate::place;
-use crate::tally::{Suite, Tally};
+use crate::step::text;
+use crate::tally::Suite;
+use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,8 +15,8 @@ const PROGRAMS: usize = 4 * BUILDS.len();
 type Way = fn(&Path, &Path) -> Result<Vec<PathBuf>, String>;
 
 /// Installs the libraries into a new folder, and builds and runs all programs.
-pub fn run() -> Tally {
-    let mut tally = Tally::default();
+pub fn run() -> Vec<Suite> {
+    let mut tally = Vec::new();
     let folder = place::target_dir().join("linking");
     let prefix = folder.join("prefix");
     let _ = std::fs::remove_dir_all(&folder);
@@ -27,12 +28,11 @@ pub fn run() -> Tally {
     let tools: [(&str, Way); 3] = [("cmake", cmake), ("meson", meson), ("pkg-config", pkg_config)];
     for (tool, build) in tools {
         let title = format!("linking: {tool}");
-        println!("\n==> {title}");
         if Command::new(tool).arg("--version").output().is_err() {
-            println!("==> {title}: left out, there is no {tool}");
-            tally.push(Suite { name: title, ignored: 1, ..Suite::default() });
+            tally.push(Suite::left_out(&title, tool));
             continue;
         }
+        println!("\n==> {title}");
         let programs = build(&prefix, &folder.join(tool));
         let done = programs.and_then(|programs| {
             if programs.len() != PROGRAMS {
@@ -40,13 +40,7 @@ pub fn run() -> Tally {
             }
             programs.iter().try_for_each(|program| says_its_version(program, &prefix))
         });
-        tally.push(match done {
-            Ok(()) => Suite { name: title, passed: PROGRAMS, ..Suite::default() },
-            Err(why) => {
-                println!("==> {title}: {why}");
-                Suite::broken(&title, why)
-            }
-        });
+        tally.push(Suite::checked(&title, PROGRAMS, done));
     }
     tally
 }
@@ -58,8 +52,8 @@ fn project() -> PathBuf {
 fn cmake(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(project()).arg("-B").arg(folder);
-    succeeds(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
-    succeeds(Command::new("cmake").arg("--build").arg(folder))?;
+    text(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
+    text(Command::new("cmake").arg("--build").arg(folder))?;
     let short = BUILDS.map(|build| build.trim_start_matches("toft-"));
     let names = short.map(|name| match name {
         "toft" => [name.to_owned(), "static".to_owned()],
@@ -70,24 +64,26 @@ fn cmake(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
 
 fn meson(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut setup = Command::new("meson");
-    setup.arg("setup").arg(folder).arg(project()).env("PKG_CONFIG_PATH", files(prefix));
-    succeeds(&mut setup)?;
-    succeeds(Command::new("meson").args(["compile", "-C"]).arg(folder))?;
+    setup.arg("setup").arg(folder).arg(project()).env("PKG_CONFIG_PATH", pkg_config_files(prefix));
+    text(&mut setup)?;
+    text(Command::new("meson").args(["compile", "-C"]).arg(folder))?;
     let names = BUILDS.map(|build| [build.to_owned(), format!("{build}-static")]);
     Ok(of_both_languages(names.into_iter().flatten(), folder))
 }
 
 fn pkg_config(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
-    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    files::make_folder(folder)?;
     let mut programs = Vec::new();
     for build in BUILDS {
         for archive in [false, true] {
             let mut asked = Command::new("pkg-config");
-            asked.args(["--cflags", "--libs", build]).env("PKG_CONFIG_PATH", files(prefix));
+            asked
+                .args(["--cflags", "--libs", build])
+                .env("PKG_CONFIG_PATH", pkg_config_files(prefix));
             if archive {
                 asked.arg("--static");
             }
-            let flags = succeeds(&mut asked)?;
+            let flags = text(&mut asked)?;
             for (compiler, source) in [("cc", "program.c"), ("c++", "program.cc")] {
                 let program = folder.join(format!("{build}-{archive}-{compiler}"));
                 let mut compile = Command::new(compiler);
@@ -98,7 +94,7 @@ fn pkg_config(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
                 if compiler == "c++" {
                     compile.arg("-std=c++17");
                 }
-                succeeds(compile.args(flags.split_whitespace()))?;
+                text(compile.args(flags.split_whitespace()))?;
                 programs.push(program);
             }
         }
@@ -106,7 +102,7 @@ fn pkg_config(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(programs)
 }
 
-fn files(prefix: &Path) -> PathBuf {
+fn pkg_config_files(prefix: &Path) -> PathBuf {
     prefix.join("lib/pkgconfig")
 }
 
@@ -119,18 +115,7 @@ fn of_both_languages(names: impl IntoIterator<Item = String>, folder: &Path) -> 
 /// Runs a program, which fails if its malloc is not Toft's.
 fn says_its_version(program: &Path, prefix: &Path) -> Result<(), String> {
     let mut command = Command::new(program);
-    let said = succeeds(command.env("LD_LIBRARY_PATH", prefix.join("lib")))?;
+    let said = text(command.env("LD_LIBRARY_PATH", prefix.join("lib")))?;
     let wanted = format!("toft {}\n", env!("CARGO_PKG_VERSION"));
     if said == wanted { Ok(()) } else { Err(format!("{}: {said:?}", program.display())) }
-}
-
-/// Runs a command; returns what it has printed.
-fn succeeds(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(said);
-    }
-    let wrong = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command:?}: {}\n{said}{wrong}", output.status))
 }

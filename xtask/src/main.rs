@@ -15,12 +15,13 @@
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `place.rs` | where things are |
+//! | `files.rs` | reading and writing files |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tools.rs` | programs of crates.io that are built once |
 //! | `figures.rs` | how old the README's figures are |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
-//! | `experiment/` | what takes many builds of Toft to answer |
+//! | `experiment.rs` | experiments about earlier revisions |
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `prose/` | the wording of comments and pages |
 //! | `pages/` | documentation that is generated, and tests of the rest |
@@ -32,6 +33,7 @@ mod crates;
 mod dist;
 mod experiment;
 mod figures;
+mod files;
 mod gates;
 mod golden;
 mod install;
@@ -52,7 +54,7 @@ mod tools;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tally::Tally;
+use tally::Suite;
 
 /// What is done to this repository.
 #[derive(Parser)]
@@ -150,7 +152,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Answer a question that takes many builds, and write the figures into docs/experiments
+    /// Repeat an experiment about an earlier revision, in a copy of it
     #[command(subcommand)]
     Experiment(experiment::Experiment),
     /// Measure what the bars ask for, and say which are met
@@ -173,7 +175,7 @@ fn main() -> ExitCode {
         Task::Dist(what) => dist::main(&what),
         Task::Arena => {
             let mut tally = arena::run(true);
-            tally.add(targets::run());
+            tally.extend(targets::run());
             Ok(close(&tally))
         }
         Task::Containers => containers::main(),
@@ -220,8 +222,8 @@ fn measured(shapes: bool) -> Result<PathBuf, String> {
     let workloads = if shapes { "own" } else { "headline" };
     let mut bench = bench();
     bench.args(["--workloads", workloads, "--peers", PEERS, "--output"]).arg(&run);
-    let done = bench.status();
-    done.is_ok_and(|status| status.success()).then_some(run).ok_or_else(|| "not measured".into())
+    step::succeed(&mut bench)?;
+    Ok(run)
 }
 
 fn published(arguments: &[String]) -> Result<ExitCode, String> {
@@ -233,20 +235,9 @@ fn published(arguments: &[String]) -> Result<ExitCode, String> {
 /// Debian.
 fn built() -> Result<(), String> {
     packages::prepare(packages::TESTS, true)?;
-    library()?;
+    place::build(&["toft-preload"])?;
     let crates = PEERS.split(',').filter(|peer| !["toft", "glibc", "tcmalloc"].contains(peer));
-    let done = bench().arg("build-peers").args(crates).status();
-    done.is_ok_and(|status| status.success())
-        .then_some(())
-        .ok_or_else(|| "peers are missing".into())
-}
-
-/// Builds the library of the tree.
-fn library() -> Result<(), String> {
-    let mut library = place::cargo();
-    library.args(["build", "--release", "--package", "toft-preload"]);
-    let built = library.status().is_ok_and(|status| status.success());
-    built.then_some(()).ok_or_else(|| "the library does not build".into())
+    step::succeed(bench().arg("build-peers").args(crates))
 }
 
 fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
@@ -255,7 +246,7 @@ fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     if page {
         // The table of the page is of what is in the tree, and of all builds.
         secure::build_all()?;
-        library()?;
+        place::build(&["toft-preload"])?;
         command.arg("--page").arg(place::root().join("docs/misuse.md"));
     }
     step::passed_on(&mut command)
@@ -267,34 +258,34 @@ fn bench() -> std::process::Command {
     cargo
 }
 
-fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Tally, String> {
-    let mut tally = Tally::default();
+fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Vec<Suite>, String> {
+    let mut tally = Vec::new();
     let named = suites.len();
     if !quick {
         suites.retain(|suite| suite != "real");
     }
     if suites.len() < named {
-        tally.add(real::run(install)?);
+        tally.extend(real::run(install)?);
     }
     if named == 0 || !suites.is_empty() {
-        tally.add(suites::run(&suites, install)?);
+        tally.extend(suites::run(&suites, install)?);
     }
     Ok(tally)
 }
 
-fn ci() -> Result<Tally, String> {
+fn ci() -> Result<Vec<Suite>, String> {
     let mut tally = gates::run()?;
-    tally.add(arena::run(false));
-    tally.add(targets::run());
-    tally.add(suites::run(&[], true)?);
-    tally.add(linking::run());
+    tally.extend(arena::run(false));
+    tally.extend(targets::run());
+    tally.extend(suites::run(&[], true)?);
+    tally.extend(linking::run());
     println!("==> {}", figures::line());
     Ok(tally)
 }
 
 /// Prints what failed and, last and alone on its line, how many.
-fn close(tally: &Tally) -> ExitCode {
-    print!("{}", tally.summary());
-    println!("{}", tally.closing_line());
-    if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+fn close(suites: &[Suite]) -> ExitCode {
+    print!("{}", tally::summary(suites));
+    println!("{}", tally::closing_line(suites));
+    if tally::failed(suites) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,6 @@
 //! The Debian packages that commands need: installed where that can be done, named where not.
 
-use crate::place;
+use crate::{files, place};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -15,8 +15,7 @@ pub const DIST: &str = "packaging/packages.txt";
 
 /// The packages of a list.
 fn listed(list: &str) -> Result<Vec<String>, String> {
-    let path = place::root().join(list);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = files::read(&place::root().join(list))?;
     let lines = text.lines().map(str::trim);
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect())
 }

@@ -1,5 +1,6 @@
 //! Where things are.
 
+use crate::step;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,6 +37,15 @@ pub fn cargo() -> Command {
         cargo.env("CARGO_INCREMENTAL", "0");
     }
     cargo
+}
+
+/// Builds packages as they are released; returns the folder that they are in.
+pub fn build(packages: &[&str]) -> Result<PathBuf, String> {
+    let mut cargo = cargo();
+    cargo.args(["build", "--release"]);
+    packages.iter().for_each(|package| _ = cargo.args(["--package", package]));
+    step::succeed(&mut cargo)?;
+    Ok(target_dir().join("release"))
 }
 
 /// As many compilers at a time as there are processors, if each can have two gigabytes.

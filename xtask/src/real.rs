@@ -2,7 +2,7 @@
 //! peers. The tests' own runner does the work; here is which allocators, how often, and the page.
 
 use crate::place;
-use crate::tally::Tally;
+use crate::tally::Suite;
 use crate::{packages, step};
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,13 +24,7 @@ const TIMES: u32 = 2;
 /// page.
 pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
     crate::secure::build(crate::secure::Strength::Full)?;
-    let built = place::cargo()
-        .args(["build", "--release", "--package", "toft-preload"])
-        .status()
-        .map_err(|error| format!("cargo: {error}"))?;
-    if !built.success() {
-        return Err("the library does not build".into());
-    }
+    place::build(&["toft-preload"])?;
     let mut names = vec!["toft".to_owned(), "toft-secure".to_owned()];
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--test", "real", "--no-fail-fast"]);
@@ -64,14 +58,12 @@ fn installed(names: &[&str]) -> Vec<String> {
 }
 
 /// A whole run: installs the packages that CI does without, too, and writes the page.
-pub fn run(install: bool) -> Result<Tally, String> {
+pub fn run(install: bool) -> Result<Vec<Suite>, String> {
     packages::prepare(packages::TESTS, install)?;
     packages::prepare(packages::REAL, install)?;
     let mut command = command(false, Some(place::root().join(PAGE)))?;
-    let mut tally = Tally::default();
-    for suite in step::run("real", &mut command, Duration::from_secs(6 * 3600)) {
-        tally.push(suite);
-    }
+    let mut tally = Vec::new();
+    tally.extend(step::run("real", &mut command, Duration::from_secs(6 * 3600)));
     println!("{PAGE}");
     Ok(tally)
 }

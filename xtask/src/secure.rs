@@ -4,7 +4,8 @@
 //! what it builds after the package, so each is built in a separate folder and copied to where the
 //! others are, under its name.
 
-use crate::place;
+use crate::step::succeed;
+use crate::{files, place};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -37,19 +38,14 @@ pub fn build(strength: Strength) -> Result<PathBuf, String> {
     let folder = place::target_dir().join(feature);
     let mut cargo = place::cargo();
     cargo.args(["build", "--release", "--package", "toft-preload", "--features", feature]);
-    cargo.arg("--target-dir").arg(&folder);
-    let status = cargo.status().map_err(|e| format!("cargo: {e}"))?;
-    if !status.success() {
-        return Err(format!("libtoft-{feature} does not build"));
-    }
+    succeed(cargo.arg("--target-dir").arg(&folder))?;
     let release = place::target_dir().join("release");
-    std::fs::create_dir_all(&release).map_err(|e| format!("{}: {e}", release.display()))?;
     for ending in ["a", "so"] {
         let from = folder.join("release/libtoft").with_extension(ending);
         let next = release.join(format!("libtoft-{feature}.{ending}-next"));
         let to = release.join(format!("libtoft-{feature}.{ending}"));
         // A program may be running on the old one: a new file takes its name.
-        std::fs::copy(&from, &next).map_err(|e| format!("{}: {e}", from.display()))?;
+        files::copy(&from, &next)?;
         std::fs::rename(&next, &to).map_err(|e| format!("{}: {e}", to.display()))?;
     }
     Ok(release.join(format!("libtoft-{feature}.so")))

@@ -37,7 +37,7 @@ pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
     }) {
         Ok(None) => None,
         Ok(Some(why)) => Some(why),
-        Err(error) => Some(format!("{:?}: {error}", command.get_program())),
+        Err(error) => Some(format!("{}: {error}", words(command))),
     };
     let how = wrong.as_deref().unwrap_or("done");
     println!("==> {title}: {how}, {} s", started.elapsed().as_secs());
@@ -51,17 +51,30 @@ pub fn check(title: &str, command: &mut Command, limit: Duration) -> Option<Suit
 
 /// Runs a command that must succeed.
 pub fn succeed(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
+    let status = command.status().map_err(|error| format!("{}: {error}", words(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", words(command))) }
+}
+
+/// Runs a command that must succeed, and returns what it prints.
+pub fn text(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{}: {error}", words(command)))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(printed);
     }
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}\n{printed}{wrong}", words(command), output.status))
+}
+
+/// A command as it would be typed.
+fn words(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a command in place of this one.
 pub fn passed_on(command: &mut Command) -> Result<ExitCode, String> {
-    let status = command.status().map_err(|e| format!("{:?}: {e}", command.get_program()))?;
+    let status = command.status().map_err(|error| format!("{}: {error}", words(command)))?;
     Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
 }
 

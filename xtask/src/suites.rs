@@ -1,7 +1,7 @@
 //! The test suites, in the order in which they run.
 
 use crate::secure::{self, Strength};
-use crate::tally::{Suite, Tally};
+use crate::tally::Suite;
 use crate::{arena, carried, packages, place, step};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +29,10 @@ impl Plan {
         Plan { name, minutes, command, by_name: false, target: None }
     }
 
+    const fn by_name(self) -> Plan {
+        Plan { by_name: true, ..self }
+    }
+
     const fn on(self, target: &'static str) -> Plan {
         Plan { target: Some(target), ..self }
     }
@@ -46,19 +50,28 @@ impl Plan {
 
 const PLANS: &[Plan] = &[
     Plan::new("workspace", 60, workspace),
-    Plan::new("whole", 60, whole),
-    Plan::new("secure", 45, secure),
-    Plan::new("secure-light", 45, secure_light),
-    Plan::new("real", 60, real),
-    Plan::new("secure-core", 60, secure_core),
-    Plan { by_name: true, ..Plan::new("secure-light-core", 60, secure_light_core) },
+    // C and C++ on the built library.
+    Plan::new("whole", 60, || Ok(programs(&[]))),
+    Plan::new("secure", 45, || on_secure(Strength::Full, &["abi", "misuse", "storms"])),
+    // All but the storms.
+    Plan::new("secure-light", 45, || on_secure(Strength::Light, &["abi", "misuse", "corpus"])),
+    // Real programs on libc and on both builds, a quick run.
+    Plan::new("real", 60, || crate::real::command(true, None)),
+    // The core's unit and property tests, with the policy of each secure build.
+    Plan::new("secure-core", 60, || core_with("fake-os,secure")),
+    Plan::new("secure-light-core", 60, || core_with("fake-os,secure-light")).by_name(),
     Plan::new("loom", 60, loom),
     Plan::new("musl", 45, musl).on(MUSL),
-    Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
-    Plan { by_name: true, ..Plan::new("musl-secure", 60, musl_secure).on(MUSL) },
+    Plan::new("musl-all", 60, musl_all).on(MUSL).by_name(),
+    Plan::new("musl-secure", 60, musl_secure).on(MUSL).by_name(),
     Plan::new("aarch64", 45, aarch64).on(AARCH64),
-    Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
-    Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
+    // Every program that an emulator can run.
+    Plan::new("aarch64-all", 90, || {
+        elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
+    })
+    .on(AARCH64)
+    .by_name(),
+    Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64).by_name(),
 ];
 
 /// Unit, property and documentation tests of every crate.
@@ -75,31 +88,18 @@ fn workspace() -> Result<Command, String> {
 /// instead of 74 (`abi`), and 60 instead of 83 (`storms`).
 const AT_A_TIME: &str = "--test-threads=4";
 
-/// C and C++ on the built library.
-fn whole() -> Result<Command, String> {
+/// The programs in C and C++.
+fn programs(tests: &[&str]) -> Command {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast", "--", AT_A_TIME]);
-    Ok(cargo)
-}
-
-/// The programs in C and C++ on the secure library.
-fn secure() -> Result<Command, String> {
-    on_secure(Strength::Full, &["abi", "misuse", "storms"])
-}
-
-/// All but the storms, on the light one.
-fn secure_light() -> Result<Command, String> {
-    on_secure(Strength::Light, &["abi", "misuse", "corpus"])
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
+    tests.iter().for_each(|test| _ = cargo.args(["--test", test]));
+    cargo.args(["--", AT_A_TIME]);
+    cargo
 }
 
 fn on_secure(strength: Strength, tests: &[&str]) -> Result<Command, String> {
     let library = secure::build(strength)?;
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    for test in tests {
-        cargo.args(["--test", test]);
-    }
-    cargo.args(["--", AT_A_TIME]);
+    let mut cargo = programs(tests);
     cargo.env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
 }
@@ -144,11 +144,6 @@ fn aarch64() -> Result<Command, String> {
     }
 }
 
-/// Every program that an emulator can run.
-fn aarch64_all() -> Result<Command, String> {
-    elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
-}
-
 /// The arena's unit and property tests, under an emulator. Not the core's: their system reserves
 /// terabytes of addresses, and qemu 7.2 keeps a record of each page.
 fn aarch64_arena() -> Result<Command, String> {
@@ -191,27 +186,9 @@ fn built_for(target: &str, features: &str) -> Result<PathBuf, String> {
 
 /// The programs in C, for another platform (`tests/src/platform.rs`).
 fn elsewhere(platform: &str, library: &Path, tests: &[&str]) -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    tests.iter().for_each(|test| _ = cargo.args(["--test", test]));
-    cargo.args(["--", AT_A_TIME]);
+    let mut cargo = programs(tests);
     cargo.env("TOFT_TEST_PLATFORM", platform).env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
-}
-
-/// Real programs on libc and on both builds, a quick run.
-fn real() -> Result<Command, String> {
-    crate::real::command(true, None)
-}
-
-/// The core's unit and property tests, with the secure build's policy.
-fn secure_core() -> Result<Command, String> {
-    core_with("fake-os,secure")
-}
-
-/// And with that of the light one.
-fn secure_light_core() -> Result<Command, String> {
-    core_with("fake-os,secure-light")
 }
 
 fn core_with(features: &str) -> Result<Command, String> {
@@ -235,7 +212,7 @@ fn loom() -> Result<Command, String> {
 }
 
 /// Runs the suites of these names, or all.
-pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
+pub fn run(names: &[String], install: bool) -> Result<Vec<Suite>, String> {
     let known = |name: &String| PLANS.iter().any(|plan| plan.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
@@ -244,12 +221,11 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
     let complete = packages::prepare(packages::TESTS, install)?;
     let carried = if chosen.len() > 1 { carried::build()? } else { Vec::new() };
-    let (mut tally, mut times) = (Tally::default(), Vec::new());
+    let (mut tally, mut times) = (Vec::new(), Vec::new());
     for plan in chosen {
         let began = Instant::now();
         if let Some(missing) = plan.missing() {
-            println!("\n==> {}: left out, there is no {missing}", plan.name);
-            tally.push(Suite { name: plan.name.into(), ignored: 1, ..Suite::default() });
+            tally.push(Suite::left_out(plan.name, missing));
             continue;
         }
         let mut command = match (plan.command)() {
@@ -271,9 +247,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
             command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
         }
         let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
-        for suite in named(plan.name, suites) {
-            tally.push(suite);
-        }
+        tally.extend(named(plan.name, suites));
         times.push((plan.name, began.elapsed()));
     }
     println!("\n==> wall time: {}", slowest_first(times));
@@ -314,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_suite_that_waits_to_be_named_runs_only_then() {
-        let plan = Plan { by_name: true, ..Plan::new("a", 1, loom) };
+        let plan = Plan::new("a", 1, loom).by_name();
         assert!(is_chosen(&plan, &["a".into()]) && !is_chosen(&plan, &[]));
         assert!(is_chosen(&Plan::new("b", 1, loom), &[]));
         assert!(!is_chosen(&Plan::new("b", 1, loom), &["a".into()]));

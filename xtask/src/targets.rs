@@ -3,7 +3,7 @@
 
 use crate::arena::{Need, had, name};
 use crate::place;
-use crate::tally::{Suite, Tally};
+use crate::tally::Suite;
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
@@ -14,25 +14,17 @@ const REFUSED: [&str; 4] = [
 ];
 
 /// Builds for each of them, where rustup has it.
-pub fn run() -> Tally {
-    let mut tally = Tally::default();
+pub fn run() -> Vec<Suite> {
+    let mut tally = Vec::new();
     for target in REFUSED {
         let title = format!("refused: {target}");
-        println!("\n==> {title}");
         let need = Need::Target(target);
-        let suite = if !had(need) {
-            println!("==> {title}: left out, there is no {}", name(need));
-            Suite { name: title, ignored: 1, ..Suite::default() }
+        tally.push(if had(need) {
+            println!("\n==> {title}");
+            Suite::checked(&title, 1, refused(target))
         } else {
-            match refused(target) {
-                Ok(()) => Suite { name: title, passed: 1, ..Suite::default() },
-                Err(why) => {
-                    println!("==> {title}: {why}");
-                    Suite::broken(&title, why)
-                }
-            }
-        };
-        tally.push(suite);
+            Suite::left_out(&title, &name(need))
+        });
     }
     tally
 }

@@ -1,7 +1,7 @@
 //! Programs of crates.io that commands here use: the one on the path, or one that is built once
 //! below `target/tools`.
 
-use crate::place;
+use crate::{place, step};
 use std::path::Path;
 use std::process::Command;
 
@@ -30,9 +30,7 @@ impl Tool {
             println!("==> building {package} {version}, once");
             let mut cargo = place::cargo();
             cargo.args(["install", package, "--locked", "--version", version, "--root"]);
-            if !cargo.arg(&folder).status().is_ok_and(|status| status.success()) {
-                return Err(format!("{package} does not build"));
-            }
+            step::succeed(cargo.arg(&folder))?;
         }
         Ok(Command::new(own))
     }

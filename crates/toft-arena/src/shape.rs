@@ -329,24 +329,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_costs_a_word_and_at_least_three() {
-        let size = |bytes| Packed::chunk_size(bytes).unwrap();
-        let word = size_of::<usize>();
-        assert_eq!(
-            (Packed::MIN, Standard::MIN, Narrow::MIN),
-            if word == 8 { (24, 32, 16) } else { (16, 16, 16) }
-        );
-        for bytes in 0..4096_usize {
-            let packed = (bytes + word).next_multiple_of(8).max(Packed::MIN);
-            let standard = (bytes + word).next_multiple_of(16).max(Standard::MIN);
-            let narrow = (bytes + 4).next_multiple_of(8).max(16);
-            assert_eq!(size(bytes), packed);
-            assert_eq!(Standard::chunk_size(bytes), Some(standard));
-            assert_eq!(Narrow::chunk_size(bytes), Some(narrow));
-        }
-    }
-
-    #[test]
     fn sizes_that_cannot_be_are_refused() {
         for bytes in [usize::MAX, usize::MAX / 2, isize::MAX as usize - 1] {
             assert_eq!(Packed::chunk_size(bytes), None);
@@ -354,20 +336,5 @@ mod tests {
         assert_eq!(Narrow::chunk_size(u32::MAX as usize), None);
         assert_eq!(Narrow::chunk_size(u32::MAX as usize / 2), None);
         assert!(Narrow::chunk_size(1 << 30).is_some());
-    }
-
-    #[test]
-    fn places_are_where_blocks_are_aligned() {
-        fn holds<S: Shape>() {
-            for place in 0..200 {
-                let from = S::place_from(place);
-                assert!(from >= place && from - place < S::ALIGN);
-                assert_eq!((from + S::WORD) % S::ALIGN, 0);
-            }
-        }
-        holds::<Packed>();
-        holds::<Standard>();
-        holds::<Fast>();
-        holds::<Narrow>();
     }
 }

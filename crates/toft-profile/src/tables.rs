@@ -180,13 +180,6 @@ impl<'a> Slab<'a> {
         Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)
     }
 
-    /// A number of four or eight bytes at an offset of the descriptor, for callers that know
-    /// the layout of this version; zero outside of it.
-    pub fn number(&self, offset: usize, bytes: usize) -> u64 {
-        let word = self.word(offset as u64);
-        if bytes == 4 { word & u64::from(u32::MAX) } else { word }
-    }
-
     /// Slots that the program has.
     pub fn live(&self) -> u64 {
         let bits = [self.root.slot_live, self.root.slot_sampled].map(u8::try_from);

@@ -1,14 +1,15 @@
 //! What each crate says of itself to a registry, and which files it has there.
 
-use super::{PUBLISHED, output};
-use crate::place;
+use super::PUBLISHED;
+use crate::step::text;
+use crate::{files, place};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 /// Folders that are for the repository only.
-const NOT_PUBLISHED: [&str; 6] = ["golden", "tests", "benches", "corpus", "outside", "size"];
+const NOT_PUBLISHED: [&str; 5] = ["golden", "tests", "benches", "corpus", "outside"];
 
 /// The most that the files of a crate may have together.
 const MOST: u64 = 4 << 20;
@@ -30,10 +31,9 @@ pub fn check() -> Result<(), String> {
     for name in PUBLISHED {
         let mut cargo = place::cargo();
         cargo.args(["package", "--list", "--quiet", "--allow-dirty", "--package", name]);
-        let list = output(&mut cargo)?;
+        let list = text(&mut cargo)?;
         wrong.extend(wrong_files(name, &list));
         wrong.extend(too_large(name, &list));
-        wrong.extend(outside(name, &list));
     }
     wrong.extend(wrong_libraries(&metadata()?)?);
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -42,7 +42,7 @@ pub fn check() -> Result<(), String> {
 fn metadata() -> Result<Value, String> {
     let mut cargo = place::cargo();
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    serde_json::from_str(&output(&mut cargo)?).map_err(|e| format!("cargo metadata: {e}"))
+    serde_json::from_str(&text(&mut cargo)?).map_err(|e| format!("cargo metadata: {e}"))
 }
 
 fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
@@ -61,7 +61,6 @@ fn wrong_metadata(metadata: &Value) -> Vec<String> {
         }
         if published {
             wrong.extend(wrong_words(package).into_iter().map(|why| format!("{name}: {why}")));
-            wrong.extend(wrong_dependencies(package).map(|why| format!("{name}: {why}")));
         }
     }
     for name in PUBLISHED {
@@ -105,24 +104,6 @@ fn wrong_words(package: &Value) -> Vec<String> {
     wrong
 }
 
-/// Dependencies of ours that a registry could not give.
-fn wrong_dependencies(package: &Value) -> impl Iterator<Item = String> {
-    let ours = package["dependencies"].as_array().into_iter().flatten();
-    let ours = ours.filter(|dependency| !dependency["path"].is_null());
-    // One of tests without a version is left out of the packed crate.
-    let built = ours.filter(|dependency| dependency["kind"] != "dev");
-    built.filter_map(|dependency| {
-        let name = dependency["name"].as_str().unwrap_or_default();
-        if dependency["req"] == "*" {
-            Some(format!("the dependency {name} has no version"))
-        } else if !PUBLISHED.contains(&name) {
-            Some(format!("depends on {name}, which is not published"))
-        } else {
-            None
-        }
-    })
-}
-
 /// What is wrong with the list of files of a crate.
 fn wrong_files(name: &str, list: &str) -> Vec<String> {
     let files: BTreeSet<&str> = list.lines().collect();
@@ -132,10 +113,9 @@ fn wrong_files(name: &str, list: &str) -> Vec<String> {
             wrong.push(format!("{name} is packed without {needed}"));
         }
     }
-    let top = |file: &str| file.split('/').next().unwrap_or_default().to_owned();
-    for file in &files {
+    for file in files {
         // Folders of these names within `src` are modules.
-        if NOT_PUBLISHED.contains(&top(file).as_str()) {
+        if NOT_PUBLISHED.contains(&file.split('/').next().unwrap_or_default()) {
             wrong.push(format!("{name} is packed with {file}"));
         }
     }
@@ -147,44 +127,6 @@ fn too_large(name: &str, list: &str) -> Option<String> {
     let sizes = list.lines().filter_map(|file| fs::metadata(folder.join(file)).ok());
     let all: u64 = sizes.map(|file| file.len()).sum();
     (all > MOST).then(|| format!("{name} is packed with {all} bytes, more than {MOST}"))
-}
-
-/// Files that a crate includes when it is compiled, and is packed without.
-fn outside(name: &str, list: &str) -> Vec<String> {
-    let folder = place::folder_of(name);
-    let files: BTreeSet<&str> = list.lines().collect();
-    let mut wrong = Vec::new();
-    for file in files.iter().filter(|file| file.starts_with("src/") && file.ends_with(".rs")) {
-        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-        for included in included(&text) {
-            let path = beside(file, included);
-            if !files.contains(path.as_str()) {
-                wrong.push(format!("{name}: {file} includes {path}, which is not packed"));
-            }
-        }
-    }
-    wrong
-}
-
-/// The files that a source includes by their names.
-fn included(text: &str) -> impl Iterator<Item = &str> {
-    let begins = ["include_str!(\"", "include_bytes!(\"", "include!(\""];
-    begins.into_iter().flat_map(move |begin| {
-        text.split(begin).skip(1).filter_map(|rest| rest.split_once('"')).map(|(file, _)| file)
-    })
-}
-
-/// The path of a file that is named from beside another.
-fn beside(file: &str, other: &str) -> String {
-    let mut parts: Vec<&str> = file.split('/').collect();
-    parts.pop();
-    for part in other.split('/') {
-        match (part, parts.last()) {
-            ("..", Some(&last)) if last != ".." => drop(parts.pop()),
-            _ => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// What is wrong with the links to the sources of the libraries that the command carries: each
@@ -247,8 +189,7 @@ fn closure(metadata: &Value, roots: [&str; 2]) -> BTreeSet<String> {
 }
 
 fn names(folder: &Path) -> Result<BTreeSet<String>, String> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    Ok(files::in_folder(folder)?.iter().map(|path| files::name(path)).collect())
 }
 
 #[cfg(test)]

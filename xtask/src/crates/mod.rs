@@ -5,17 +5,17 @@
 //!    what is packed.
 //! 2. A folder takes the place of crates.io: the packed crates, and their dependencies.
 //! 3. A user with an empty home folder, no network and no checkout installs the command from it,
-//!    inspects a heap, and uninstalls it (`user.rs`).
+//!    inspects a heap, and uninstalls it (`packaging/try/crates.sh`).
 //!
 //! `metadata.rs` has what is checked in every run of the tests: what each crate says of itself, and
-//! its files.
+//! its files. Only steps 1 and 3 find a dependency that cannot be had, or an included file that is
+//! not packed.
 
 mod metadata;
-mod user;
 
-use crate::place;
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::step::{succeed as run, text};
+use crate::{files, place};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published. Everything else has `publish = false`.
@@ -31,10 +31,12 @@ pub fn main() -> Result<ExitCode, String> {
     println!("\n==> cargo publish --dry-run");
     run(place::cargo().args(["publish", "--dry-run", "--workspace", "--locked", "--no-verify"]))?;
     println!("\n==> a folder with all crates");
-    let scratch = Scratch::new()?;
-    let source = scratch.0.join("source");
-    fill(&source)?;
-    user::install_and_use(&source, &scratch.0.join("home"))?;
+    // Outside of the checkout, which cargo would find there.
+    let scratch = std::env::temp_dir().join(format!("toft-crates-{}", std::process::id()));
+    let source = scratch.join("source");
+    let tried = fill(&source).and_then(|()| run(&mut user(&source, &scratch.join("user"))?));
+    let _ = std::fs::remove_dir_all(&scratch);
+    tried?;
     println!("\n==> all {} crates can be published, and the command installed", PUBLISHED.len());
     Ok(ExitCode::SUCCESS)
 }
@@ -54,49 +56,30 @@ fn fill(source: &Path) -> Result<(), String> {
     for name in PUBLISHED {
         let packed = place::target_dir().join(format!("package/{name}-{VERSION}.crate"));
         let folder = source.join(name);
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        files::make_folder(&folder)?;
         let mut tar = Command::new("tar");
         tar.arg("-xzf").arg(&packed).arg("-C").arg(&folder).arg("--strip-components=1");
         run(&mut tar)?;
-        let digest = output(Command::new("sha256sum").arg(&packed))?;
+        let digest = text(Command::new("sha256sum").arg(&packed))?;
         let digest = digest.split_whitespace().next().unwrap_or_default();
         // Of no single file: what is in the folder is not checked against it.
         let checksum = format!("{{\"files\":{{}},\"package\":\"{digest}\"}}");
-        let file = folder.join(".cargo-checksum.json");
-        fs::write(&file, checksum).map_err(|e| format!("{}: {e}", file.display()))?;
+        files::write(&folder.join(".cargo-checksum.json"), checksum)?;
     }
     Ok(())
 }
 
-/// A folder outside of the checkout, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch, String> {
-        let folder = std::env::temp_dir().join(format!("toft-crates-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(Scratch(folder))
+/// The trial of a user who has a new folder, and nothing of our environment but the compiler.
+fn user(source: &Path, folder: &Path) -> Result<Command, String> {
+    files::make_folder(folder)?;
+    let mut shell = Command::new("sh");
+    shell.arg(place::root().join("packaging/try/crates.sh")).arg(source);
+    shell.current_dir(folder).env_clear();
+    for name in ["PATH", "RUSTUP_TOOLCHAIN", "RUSTUP_HOME", "LANG"] {
+        shell.envs(std::env::var_os(name).map(|value| (name, value)));
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+    if let (None, Some(home)) = (std::env::var_os("RUSTUP_HOME"), std::env::var_os("HOME")) {
+        shell.env("RUSTUP_HOME", Path::new(&home).join(".rustup"));
     }
-}
-
-/// Runs a command; an error if it fails.
-fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|e| format!("{:?}: {e}", command.get_program()))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
-}
-
-/// Runs a command and returns its standard output.
-fn output(command: &mut Command) -> Result<String, String> {
-    let out = command.stderr(Stdio::inherit()).output();
-    let out = out.map_err(|e| format!("{:?}: {e}", command.get_program()))?;
-    if !out.status.success() {
-        return Err(format!("{command:?}: {}", out.status));
-    }
-    String::from_utf8(out.stdout).map_err(|e| format!("{command:?}: {e}"))
+    Ok(shell)
 }

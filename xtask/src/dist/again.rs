@@ -1,16 +1,15 @@
 //! `cargo xtask dist --check-reproducible`: makes the same artifacts from a clone in another
 //! folder, and compares.
 
-use super::{Dist, Kind, emptied, output, run};
-use crate::place;
+use super::{Dist, Kind, emptied, run, text};
+use crate::{files, place};
 use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Fails if an artifact of the clone has other bytes.
 pub fn check(dist: &Dist, kinds: &[Kind]) -> Result<(), String> {
-    let changes = output(
-        Command::new("git").args(["status", "--porcelain", "-uno"]).current_dir(place::root()),
-    )?;
+    let mut git = Command::new("git");
+    let changes = text(git.args(["status", "--porcelain", "-uno"]).current_dir(place::root()))?;
     if !changes.is_empty() {
         return Err("a clone does not have what is not committed: commit it first".into());
     }
@@ -26,11 +25,8 @@ pub fn check(dist: &Dist, kinds: &[Kind]) -> Result<(), String> {
         // The tools are built once for both.
         .env("PATH", path_with_tools()?)
         .current_dir(&clone))?;
-    let read = |folder: &std::path::Path| {
-        let path = folder.join("SHA256SUMS");
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let differing = differing(&read(&dist.out)?, &read(&clone.join("target/dist"))?);
+    let [one, other] = [&dist.out, &clone.join("target/dist")].map(|f| f.join("SHA256SUMS"));
+    let differing = differing(&files::read(&one)?, &files::read(&other)?);
     if !differing.is_empty() {
         return Err(format!("other bytes in {}: {}", clone.display(), differing.join(", ")));
     }

@@ -1,10 +1,9 @@
 //! Archives, of the folders as they lie below a prefix. They work wherever they are unpacked.
 
 use super::build::Built;
-use super::{Dist, copy, emptied, glibc, output, run};
+use super::{Dist, copy, copy_licences, emptied, glibc, run};
 use crate::install::{BUILDS, Place, VERSION, install};
-use crate::place;
-use std::fs;
+use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,18 +20,19 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
     for build in BUILDS {
         let file = format!("{build}.pc");
         let path = stage.join(&name).join("lib/pkgconfig").join(file);
-        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let moved = text.replace(&format!("prefix=/{name}\n"), "prefix=${pcfiledir}/../..\n");
-        super::write(&path, &moved)?;
+        let moved = files::read(&path)?
+            .replace(&format!("prefix=/{name}\n"), "prefix=${pcfiledir}/../..\n");
+        files::write(&path, moved)?;
     }
     copy(&place::root().join("README.md"), &stage.join(&name).join("share/doc/toft/README.md"))?;
     let archive = pack(dist, &stage, &name, &name)?;
     // Debuggers look for them in a folder .debug beside the file, so both archives are unpacked in
     // one place.
     emptied(&stage)?;
-    for file in fs::read_dir(&built.debug).map_err(|e| e.to_string())?.flatten() {
-        let folder = if file.file_name() == "toft.debug" { "bin/.debug" } else { "lib/.debug" };
-        copy(&file.path(), &stage.join(&name).join(folder).join(file.file_name()))?;
+    for file in files::in_folder(&built.debug)? {
+        let own = files::name(&file);
+        let folder = if own == "toft.debug" { "bin/.debug" } else { "lib/.debug" };
+        copy(&file, &stage.join(&name).join(folder).join(own))?;
     }
     Ok(vec![archive, pack(dist, &stage, &name, &format!("{name}-debug"))?])
 }
@@ -44,12 +44,10 @@ pub fn make_command(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> 
     emptied(&stage)?;
     let root = stage.join(&name);
     copy(&built.folder.join("toft"), &root.join("bin/toft"))?;
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        copy(&place::root().join(licence), &root.join("share/doc/toft").join(licence))?;
-    }
+    copy_licences(&root.join("share/doc/toft"))?;
     let pages = root.join("share/man/man1");
-    fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
-    output(Command::new(built.folder.join("toft")).args(["man", "-o"]).arg(&pages))?;
+    files::make_folder(&pages)?;
+    run(Command::new(built.folder.join("toft")).args(["man", "-o"]).arg(&pages))?;
     Ok(vec![pack(dist, &stage, &name, &name)?])
 }
 
@@ -72,7 +70,7 @@ fn pack(dist: &Dist, stage: &Path, folder: &str, name: &str) -> Result<PathBuf, 
         .arg("--directory")
         .arg(stage)
         .arg(folder))?;
-    let packed = output(Command::new("gzip").args(["-9", "--no-name", "--stdout"]).arg(&plain))?;
-    fs::write(&path, packed).map_err(|error| format!("{}: {error}", path.display()))?;
+    run(Command::new("gzip").args(["-9", "--no-name"]).arg(&plain))?;
+    copy(&plain.with_extension("tar.gz"), &path)?;
     Ok(path)
 }

@@ -6,7 +6,8 @@
 
 use super::machine::Machine;
 use super::{Dist, copy, emptied, glibc, name, run};
-use crate::place;
+use crate::carried::{Carried, LIBRARIES};
+use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -86,15 +87,8 @@ impl Built {
     }
 
     /// The libraries that the command carries, as its build script gets them.
-    fn carried(&self) -> Vec<(&'static str, PathBuf)> {
-        [
-            ("LIBTOFT_PATH", "libtoft.so"),
-            ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
-            ("LIBTOFT_SECURE_LIGHT_PATH", "libtoft-secure-light.so"),
-            ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
-        ]
-        .map(|(variable, name)| (variable, self.folder.join(name)))
-        .into()
+    fn carried(&self) -> Carried {
+        LIBRARIES.map(|(variable, name)| (variable, self.folder.join(name))).into()
     }
 
     /// Puts a stripped program or library here, and its debug file beside.
@@ -119,8 +113,7 @@ impl Built {
     /// Fails if a file needs a newer glibc than the artifacts promise.
     fn check_symbols(&self) -> Result<(), String> {
         let mut wrong = Vec::new();
-        for file in std::fs::read_dir(&self.folder).map_err(|e| e.to_string())?.flatten() {
-            let path = file.path();
+        for path in files::in_folder(&self.folder)? {
             if path.extension().is_none_or(|ending| ending == "so") {
                 let symbols = glibc::too_new(&path)?;
                 wrong

@@ -3,8 +3,7 @@
 use super::build::Built;
 use super::{Dist, copy, emptied, name, run, template, write};
 use crate::install::{Place, install};
-use crate::place;
-use std::fs;
+use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,10 +18,8 @@ pub fn make(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> {
     emptied(&work)?;
     install(&built.folder, &Place::packed("/usr", &source.join("staged"), LIBDIR))?;
     let templates = place::root().join("packaging/debian");
-    for file in fs::read_dir(&templates).map_err(|e| format!("{}: {e}", templates.display()))? {
-        let file = file.map_err(|error| error.to_string())?;
-        let file = name(&file.path());
-        write(&source.join("debian").join(&file), &template(&format!("debian/{file}"))?)?;
+    for file in files::in_folder(&templates)?.iter().map(|path| name(path)) {
+        write(&source.join("debian").join(&file), template(&format!("debian/{file}"))?)?;
     }
     run(Command::new("dpkg-buildpackage")
         .args(["--build=binary", "--no-sign", "--no-pre-clean", "--no-check-builddeps"])
@@ -35,10 +32,10 @@ pub fn make(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> {
 
 fn packages(from: &Path, to: &Path) -> Result<Vec<PathBuf>, String> {
     let mut made = Vec::new();
-    for file in fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?.flatten() {
-        if file.path().extension().is_some_and(|ending| ending == "deb") {
-            let path = to.join(name(&file.path()));
-            copy(&file.path(), &path)?;
+    for file in files::in_folder(from)? {
+        if file.extension().is_some_and(|ending| ending == "deb") {
+            let path = to.join(name(&file));
+            copy(&file, &path)?;
             made.push(path);
         }
     }

@@ -7,7 +7,8 @@
 //! library that they came from.
 
 use super::machine::Machine;
-use super::{emptied, output, run, write};
+use super::{emptied, run, text, write};
+use crate::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,8 +121,8 @@ fn symbols(text: &str) -> Vec<Symbol> {
 
 /// The dynamic symbols of a file.
 fn read(path: &Path) -> Result<Vec<Symbol>, String> {
-    let text = output(Command::new("readelf").args(["--wide", "--dyn-syms"]).arg(path))?;
-    Ok(symbols(&String::from_utf8_lossy(&text)))
+    let mut readelf = Command::new("readelf");
+    Ok(symbols(&text(readelf.args(["--wide", "--dyn-syms"]).arg(path))?))
 }
 
 /// What is wrong with a file to be shipped: the symbols that an older glibc than [`FLOOR`] has not.
@@ -163,8 +164,8 @@ pub fn stubs(machine: &Machine, folder: PathBuf) -> Result<PathBuf, String> {
     emptied(&folder)?;
     let compiler = machine.compiler();
     let found = |name: &str| -> Result<PathBuf, String> {
-        let said = output(Command::new(&compiler).arg(format!("-print-file-name={name}")))?;
-        Ok(PathBuf::from(String::from_utf8_lossy(&said).trim()))
+        let said = text(Command::new(&compiler).arg(format!("-print-file-name={name}")))?;
+        Ok(PathBuf::from(said.trim()))
     };
     for library in [LIBC, "libm.so.6"] {
         for (name, symbols) in older(library, &read(&found(library)?)?, FLOOR) {
@@ -178,10 +179,8 @@ pub fn stubs(machine: &Machine, folder: PathBuf) -> Result<PathBuf, String> {
         .args([&object, &folder.join("older.c")]))?;
     run(Command::new("ar").arg("rcsD").args([&folder.join("libolder.a"), &object]))?;
     // The system's own script names the static part of the library, too.
-    let script = found("libc.so")?;
-    let text =
-        std::fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
-    write(&folder.join("libc.so"), &redirected(&text, &folder)?)?;
+    let script = files::read(&found("libc.so")?)?;
+    write(&folder.join("libc.so"), redirected(&script, &folder)?)?;
     Ok(folder)
 }
 
@@ -201,10 +200,10 @@ fn assemble(
     symbols: &BTreeMap<String, Symbol>,
 ) -> Result<(), String> {
     let (source, versions) = (folder.join("stub.s"), folder.join("stub.map"));
-    write(&source, &assembly(symbols))?;
+    write(&source, assembly(symbols))?;
     let all: BTreeSet<Version> = symbols.values().map(|symbol| symbol.version).collect();
     let node = |version| format!("{version} {{ local: stub_*; }};\n");
-    write(&versions, &all.into_iter().map(node).collect::<String>())?;
+    write(&versions, all.into_iter().map(node).collect::<String>())?;
     let path = folder.join(library);
     run(Command::new(compiler)
         .args(["-shared", "-nostdlib", "-Wl,--build-id=none"])

@@ -26,9 +26,10 @@ mod python;
 mod sbom;
 mod trial;
 
+use crate::files::{copy, emptied, name, write};
 use crate::install::VERSION;
-use crate::step::succeed as run;
-use crate::{figures, packages, place};
+use crate::step::{succeed as run, text};
+use crate::{figures, files, packages, place};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -126,66 +127,28 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
 
 /// When the sources were committed: what packages bear in place of the time of day.
 fn epoch() -> Result<String, String> {
-    let git =
-        Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(place::root()).output();
-    let text = git.map_err(|error| format!("git: {error}"))?.stdout;
-    let text = String::from_utf8_lossy(&text).trim().to_owned();
-    if text.is_empty() {
-        Err("packages bear the time of a commit, and there is none".into())
-    } else {
-        Ok(text)
-    }
+    let mut git = Command::new("git");
+    let time = text(git.args(["log", "-1", "--format=%ct"]).current_dir(place::root()));
+    let time = time.map_err(|why| format!("packages bear the time of a commit: {why}"))?;
+    Ok(time.trim().to_owned())
 }
 
 /// The checksums, as `sha256sum --check` reads them.
 fn sums(out: &Path, made: &[PathBuf]) -> Result<(), String> {
     let names = made.iter().map(|path| name(path));
-    let text = output(Command::new("sha256sum").args(names).current_dir(out))?;
-    fs::write(out.join("SHA256SUMS"), text).map_err(|error| format!("SHA256SUMS: {error}"))
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// An empty folder of this name.
-fn emptied(folder: &Path) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(wrong)?;
-    }
-    fs::create_dir_all(folder).map_err(wrong)
-}
-
-/// Returns what a command prints, which must succeed.
-fn output(command: &mut Command) -> Result<Vec<u8>, String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(output.stdout),
-        Ok(output) => Err(format!(
-            "{program}: {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
+    let sums = text(Command::new("sha256sum").args(names).current_dir(out))?;
+    write(&out.join("SHA256SUMS"), sums)
 }
 
 /// A template of `packaging/`, with the versions of Toft and of the oldest glibc in their places.
 fn template(path: &str) -> Result<String, String> {
-    let path = place::root().join("packaging").join(path);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = files::read(&place::root().join("packaging").join(path))?;
     Ok(text.replace("@VERSION@", VERSION).replace("@GLIBC@", &glibc::FLOOR.number()))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::write(path, text))
-        .map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::copy(from, to).map(|_| ()))
-        .map_err(|error| format!("{}: {error}", from.display()))
+/// Copies both licences into a folder of a package.
+fn copy_licences(folder: &Path) -> Result<(), String> {
+    ["LICENSE-APACHE", "LICENSE-MIT"]
+        .iter()
+        .try_for_each(|licence| copy(&place::root().join(licence), &folder.join(licence)))
 }

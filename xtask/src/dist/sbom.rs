@@ -4,7 +4,7 @@
 //! time. What is written here has those that `cargo tree` finds for the artifact's target, in
 //! order, and is the same each time.
 
-use super::{name, output, write};
+use super::{name, text, write};
 use crate::place;
 use crate::tools::Tool;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub fn make(artifacts: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
             let path = PathBuf::from(format!("{}.cdx.json", artifact.display()));
             let text = serde_json::to_string_pretty(&merged(&file, &of, &used)?)
                 .map_err(|error| error.to_string())?;
-            write(&path, &(text + "\n")).map(|()| path)
+            write(&path, text + "\n").map(|()| path)
         })
         .collect()
 }
@@ -59,8 +59,8 @@ pub fn make(artifacts: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
 fn bill(package: &str) -> Result<Value, String> {
     let mut command = CARGO_SBOM.command()?;
     command.args(["--output-format", "cyclone_dx_json_1_6", "--cargo-package", package]);
-    let text = output(command.current_dir(place::root()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("cargo-sbom: {error}"))
+    let bill = text(command.current_dir(place::root()))?;
+    serde_json::from_str(&bill).map_err(|error| format!("cargo-sbom: {error}"))
 }
 
 /// The packages that are compiled into another one for a target, as `name@version`.
@@ -68,7 +68,7 @@ fn dependencies(package: &str, target: &str) -> Result<BTreeSet<String>, String>
     let mut tree: Command = place::cargo();
     tree.args(["tree", "--locked", "--package", package, "--target", target]);
     tree.args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"]);
-    Ok(listed(&String::from_utf8_lossy(&output(&mut tree)?)))
+    Ok(listed(&text(&mut tree)?))
 }
 
 /// Reads lines such as `nix v0.31.3` and `toft v0.1.0 (/home/a/toft/crates/toft)`.

@@ -58,7 +58,7 @@ fn shell(folder: &Path, other: bool) -> Result<Command, String> {
     if !other || !nix::unistd::geteuid().is_root() {
         return Ok(Command::new("sh"));
     }
-    let chown = nix::unistd::chown(folder, Some(NOBODY.into()), Some(NOBODY.into()));
+    let chown = std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY));
     chown.map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new("setpriv");
     let number = NOBODY.to_string();

@@ -15,7 +15,8 @@ mod step;
 mod usual;
 mod x86;
 
-use crate::{place, suites};
+use crate::step::{succeed, text};
+use crate::{files, place, suites};
 use figures::Figures;
 use image::{Image, Machine};
 use std::path::{Path, PathBuf};
@@ -35,10 +36,8 @@ fn recorded(machine: Machine, function: &str) -> PathBuf {
 
 fn compiler() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let out = std::process::Command::new(rustc).arg("--version").output();
-    let out = out.map_err(|e| format!("rustc: {e}"))?;
-    let text = String::from_utf8_lossy(&out.stdout);
-    Ok(text.split(' ').take(2).collect::<Vec<_>>().join(" "))
+    let version = text(std::process::Command::new(rustc).arg("--version"))?;
+    Ok(version.split(' ').take(2).collect::<Vec<_>>().join(" "))
 }
 
 /// Builds the library as it is shipped, and reads it.
@@ -46,11 +45,7 @@ fn library() -> Result<Image, String> {
     let mut cargo = place::cargo();
     cargo.args(["build", "--quiet", "--release", "--package", "toft-preload"]);
     // Flags of a coverage or sanitizer run would give other code.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let status = cargo.status().map_err(|e| format!("cargo: {e}"))?;
-    if !status.success() {
-        return Err("the preload library does not build".into());
-    }
+    succeed(cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS"))?;
     Image::read(&place::target_dir().join("release/libtoft.so"))
 }
 
@@ -85,8 +80,7 @@ fn check(image: &Image, bless: bool) -> Result<Vec<String>, String> {
         wrong.extend(forbidden.map(|what| format!("{}, {function}: {what}", image.machine)));
         if bless {
             let file = recorded(image.machine, function);
-            let text = now.text(function, image.machine, &compiler);
-            std::fs::write(&file, &text).map_err(|e| format!("{}: {e}", file.display()))?;
+            files::write(&file, now.text(function, image.machine, &compiler))?;
         } else {
             wrong.extend(compare(image.machine, function, &now, &compiler)?);
         }
@@ -102,8 +96,8 @@ fn compare(
     compiler: &str,
 ) -> Result<Vec<String>, String> {
     let file = recorded(machine, function);
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let (before, by) = Figures::parse(&text).ok_or(format!("{}: no figures", file.display()))?;
+    let (before, by) =
+        Figures::parse(&files::read(&file)?).ok_or(format!("{}: no figures", file.display()))?;
     if by != compiler {
         return Ok(vec![format!(
             "{machine}, {function}: recorded with {by}, this is {compiler}: look at the code, then run \

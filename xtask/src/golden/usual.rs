@@ -2,8 +2,8 @@
 //! libraries (`crates/toft-preload/usual.ld`). Whether each pattern there names something that is
 //! in one of them, and how much code that is.
 
-use crate::place;
 use crate::secure::{self, Strength};
+use crate::{files, place};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::path::Path;
 
@@ -26,11 +26,8 @@ impl Usual {
         let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = std::fs::read(path).map_err(|e| said(&e))?;
         let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
-        let mut usual = Usual {
-            library: path.file_name().unwrap_or_default().display().to_string(),
-            bytes: Default::default(),
-            names: Vec::new(),
-        };
+        let mut usual =
+            Usual { library: files::name(path), bytes: Default::default(), names: Vec::new() };
         for ((name, _), bytes) in SECTIONS.iter().zip(&mut usual.bytes) {
             let section = file
                 .section_by_name(name)
@@ -47,9 +44,7 @@ impl Usual {
 
 /// Checks both libraries, of which the default one is built; returns what is wrong.
 pub fn check() -> Result<Vec<String>, String> {
-    let script = place::root().join(SCRIPT);
-    let script =
-        std::fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
+    let script = files::read(&place::root().join(SCRIPT))?;
     let secure = secure::build(Strength::Full)?;
     let libraries = [Usual::read(&secure.with_file_name("libtoft.so"))?, Usual::read(&secure)?];
     for usual in &libraries {

@@ -6,14 +6,15 @@
 mod check;
 
 use super::links::{LINK, link_end};
+use crate::files::{below, copy, emptied, name, read, write};
 use crate::place;
+use crate::step::succeed;
 use crate::tools::Tool;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 /// Pages at the root of the repository that are in the book.
-const ROOT_PAGES: [&str; 5] =
+pub const ROOT_PAGES: [&str; 5] =
     ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
 /// Endings of pictures.
@@ -36,30 +37,22 @@ const FOLDERS: [&str; 2] = ["decisions", "experiments"];
 /// below `target` if there is none.
 pub fn main() -> Result<ExitCode, String> {
     let root = place::root();
-    let source = root.join(SOURCE);
-    let wrong = |error: std::io::Error| format!("{}: {error}", source.display());
-    if source.exists() {
-        fs::remove_dir_all(&source).map_err(wrong)?;
-    }
-    for path in
-        super::files(&root.join("docs"), "md").into_iter().chain(ROOT_PAGES.map(|p| root.join(p)))
-    {
+    let (docs, source) = (root.join("docs"), root.join(SOURCE));
+    emptied(&source)?;
+    for path in below(&docs, "md")?.into_iter().chain(ROOT_PAGES.map(|page| root.join(page))) {
         let page = path.strip_prefix(root).map_err(|error| error.to_string())?;
         let to = source.join(in_book(page).ok_or("a page that is not in the book")?);
-        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
-        let text = if page == Path::new(CONTENTS) { with_folders(&text, root) } else { text };
-        fs::write(&to, rewritten(page, &text)).map_err(wrong)?;
+        let text = read(&path)?;
+        let text = if page == Path::new(CONTENTS) { with_folders(&text, root)? } else { text };
+        write(&to, rewritten(page, &text))?;
     }
-    for path in PICTURES.iter().flat_map(|ending| super::files(&root.join("docs"), ending)) {
-        let to = source.join(path.strip_prefix(root.join("docs")).map_err(|e| e.to_string())?);
-        fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
-        fs::copy(&path, &to).map_err(wrong)?;
+    for ending in PICTURES {
+        for path in below(&docs, ending)? {
+            let inside = path.strip_prefix(&docs).map_err(|error| error.to_string())?;
+            copy(&path, &source.join(inside))?;
+        }
     }
-    let status = MDBOOK.command()?.arg("build").current_dir(root).status();
-    if !status.map_err(|error| format!("mdbook: {error}"))?.success() {
-        return Err("the book does not build".into());
-    }
+    succeed(MDBOOK.command()?.arg("build").current_dir(root))?;
     let dead = check::dead(&root.join(BOOK).with_file_name(""))?;
     if !dead.is_empty() {
         return Err(format!("links of the book lead nowhere:\n{}", dead.join("\n")));
@@ -69,25 +62,22 @@ pub fn main() -> Result<ExitCode, String> {
 }
 
 /// The contents, with every page of a folder below the one that stands for it.
-fn with_folders(contents: &str, root: &Path) -> String {
+fn with_folders(contents: &str, root: &Path) -> Result<String, String> {
     let mut whole = String::new();
     for line in contents.lines() {
-        whole.push_str(line);
-        whole.push('\n');
-        for folder in
-            FOLDERS.iter().filter(|folder| line.ends_with(&format!("]({folder}/README.md)")))
-        {
-            for path in super::files(&root.join("docs").join(folder), "md") {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let text = fs::read_to_string(&path).unwrap_or_default();
+        whole += &format!("{line}\n");
+        let stands_for = |folder: &&&str| line.ends_with(&format!("]({folder}/README.md)"));
+        for folder in FOLDERS.iter().filter(stands_for) {
+            for path in below(&root.join("docs").join(folder), "md")? {
+                let (name, text) = (name(&path), read(&path)?);
                 let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(&name);
                 if name != "README.md" {
-                    whole.push_str(&format!("  - [{title}]({folder}/{name})\n"));
+                    whole += &format!("  - [{title}]({folder}/{name})\n");
                 }
             }
         }
     }
-    whole
+    Ok(whole)
 }
 
 /// Where a page of the repository is in the book; nothing for what is not in it.
@@ -191,7 +181,7 @@ mod tests {
     #[test]
     fn the_contents_have_every_decision() {
         let contents = "- [A](a.md)\n- [Decisions](decisions/README.md)\n- [B](b.md)\n";
-        let whole = with_folders(contents, place::root());
+        let whole = with_folders(contents, place::root()).unwrap();
         let lines: Vec<&str> = whole.lines().collect();
         assert!(lines[2].starts_with("  - [0001: ") && lines[2].ends_with(".md)"), "{whole}");
         assert!(lines.len() > 40 && lines.last() == Some(&"- [B](b.md)"));
@@ -203,8 +193,8 @@ mod tests {
     #[test]
     fn every_page_is_in_the_contents() {
         let root = place::root();
-        let contents = fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
-        for path in super::super::files(&root.join("docs"), "md") {
+        let contents = crate::files::kept("docs/SUMMARY.md");
+        for path in below(&root.join("docs"), "md").unwrap() {
             let page = path.strip_prefix(root.join("docs")).unwrap();
             let listed = FOLDERS.iter().any(|folder| page.starts_with(folder));
             let is_contents = page == Path::new("SUMMARY.md");

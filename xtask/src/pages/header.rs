@@ -1,5 +1,6 @@
 //! `docs/toft-h.md`, from the comments and declarations of `toft.h`.
 
+use crate::files;
 use std::fmt::Write;
 
 /// Where the page is.
@@ -18,8 +19,7 @@ about [the interface](abi.md). `toft.hpp` is over these calls, for C++17 ([how t
 
 /// The page's text.
 pub fn page() -> Result<String, String> {
-    let path = crate::place::root().join(HEADER);
-    let header = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let header = files::read(&crate::place::root().join(HEADER))?;
     Ok(BEFORE.to_owned() + &sections(&header))
 }
 
@@ -81,8 +81,7 @@ mod tests {
 
     #[test]
     fn the_page_is_what_the_header_says() {
-        let kept = crate::pages::read(&crate::place::root().join(PAGE));
-        assert_eq!(kept, page().unwrap(), "run: cargo xtask docs");
+        assert_eq!(files::kept(PAGE), page().unwrap(), "run: cargo xtask docs");
     }
 
     #[test]
@@ -95,7 +94,7 @@ mod tests {
              \n## `FLAG`\n\nA flag.\n\n```c\n#define FLAG 1u\n```\n"
         );
         let page = page().unwrap();
-        let header = std::fs::read_to_string(crate::place::root().join(HEADER)).unwrap();
+        let header = files::kept(HEADER);
         let functions: Vec<String> =
             header.lines().filter(|line| line.ends_with(");")).filter_map(name).collect();
         assert!(functions.len() > 20, "{functions:?}");

@@ -3,9 +3,8 @@
 
 mod terminal;
 
-use crate::place;
-use std::fs;
-use std::io::{Read, Write};
+use crate::step::{succeed, text};
+use crate::{files, place};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -26,16 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Writes docs/figures/top.svg and docs/figures/heap.png.
 pub fn main() -> Result<ExitCode, String> {
     let root = place::root();
-    let mut cargo = place::cargo();
-    cargo.args(["build", "--release", "--package", "toft-cli"]);
-    succeeds(&mut cargo, "toft does not build")?;
-    let toft = place::target_dir().join("release/toft");
+    let toft = place::build(&["toft-cli"])?.join("toft");
     let folder = place::target_dir().join("pictures");
-    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    fs::write(folder.join("server.c"), PROGRAM).map_err(|e| e.to_string())?;
+    files::write(&folder.join("server.c"), PROGRAM)?;
     let mut cc = Command::new("cc");
     cc.args(["-g", "-O1", "-fno-inline", "-o", "server", "server.c"]).current_dir(&folder);
-    succeeds(&mut cc, "the program does not compile")?;
+    succeed(&mut cc)?;
     let server = Command::new(&toft)
         .args(["run", "--", "./server"])
         .current_dir(&folder)
@@ -48,14 +43,13 @@ pub fn main() -> Result<ExitCode, String> {
 
     let figures = root.join("docs/figures");
     let screen = top(&toft, pid)?;
-    let svg = terminal::svg(&screen, "toft top");
-    fs::write(figures.join("top.svg"), svg).map_err(|e| e.to_string())?;
+    files::write(&figures.join("top.svg"), terminal::svg(&screen, "toft top"))?;
     println!("docs/figures/top.svg");
 
     let page = folder.join("heap.html");
     let mut heap = Command::new(&toft);
     heap.args(["heap", &pid.to_string(), "-o"]).arg(&page);
-    succeeds(&mut heap, "toft heap fails")?;
+    succeed(&mut heap)?;
     photographed(&page, &figures.join("heap.png"))?;
     println!("docs/figures/heap.png");
     Ok(ExitCode::SUCCESS)
@@ -68,14 +62,6 @@ impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn succeeds(command: &mut Command, otherwise: &str) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{otherwise}: {status}")),
-        Err(error) => Err(format!("{otherwise}: {error}")),
     }
 }
 
@@ -93,46 +79,23 @@ fn await_sessions(toft: &Path, pid: u32) -> Result<(), String> {
     Err("the program does not come to its sessions".into())
 }
 
-/// The screen of `toft top`, in a terminal that `script` makes.
+/// The screen of `toft top` after some scans, in a terminal that `script` makes.
 fn top(toft: &Path, pid: u32) -> Result<vt100::Parser, String> {
-    let words = format!("stty rows {LINES} cols {COLUMNS}; exec {} top {pid}", toft.display());
-    let child = Command::new("script")
-        .args(["-qec", &words, "/dev/null"])
-        .env("TERM", "xterm-256color")
-        .env("SHELL", "/bin/sh")
-        .env_remove("NO_COLOR")
-        .env_remove("COLUMNS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("script, of util-linux: {error}"))?;
-    let mut child = Ended(child);
-    let mut output = child.0.stdout.take().ok_or("no output")?;
-    let mut keys = child.0.stdin.take().ok_or("no input")?;
-    let (send, receive) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            if send.send(bytes[..count].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
+    let toft = toft.display();
+    let words = format!("stty rows {LINES} cols {COLUMNS}; exec {toft} top --count 5 {pid}");
+    // An input that has ended would be keys.
+    let (keys, _open) = std::io::pipe().map_err(|error| error.to_string())?;
+    let mut script = Command::new("script");
+    script.args(["-qec", &words, "/dev/null"]).stdin(keys);
+    script.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    script.env_remove("NO_COLOR").env_remove("COLUMNS");
+    let output = text(&mut script).map_err(|why| format!("{why}\nscript is of util-linux"))?;
+    // It ends by returning to the screen that was there before.
+    let (shown, _) = output.rsplit_once("\x1b[?1049l").unwrap_or((&output, ""));
     let mut parser = vt100::Parser::new(LINES, COLUMNS, 0);
-    let until = Instant::now() + PATIENCE;
-    let mut shown = 0;
-    while shown < 4 {
-        let left = until.saturating_duration_since(Instant::now());
-        let bytes = receive.recv_timeout(left).map_err(|_| "toft top shows no call site")?;
-        parser.process(&bytes);
-        // The first pictures have no rates yet.
-        shown += u32::from(parser.screen().contents().contains(SHOWN));
-    }
-    while let Ok(bytes) = receive.recv_timeout(Duration::from_millis(300)) {
-        parser.process(&bytes);
-    }
-    let _ = keys.write_all(b"q");
-    Ok(parser)
+    parser.process(shown.as_bytes());
+    let is_there = parser.screen().contents().contains(SHOWN);
+    if is_there { Ok(parser) } else { Err("toft top shows no call site".into()) }
 }
 
 /// A page as a picture, by headless Chromium.
@@ -144,5 +107,6 @@ fn photographed(page: &Path, picture: &Path) -> Result<(), String> {
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}#by=site", page.display()))
         .stderr(Stdio::null());
-    succeeds(&mut chromium, "chromium, of Debian's package of that name")
+    succeed(&mut chromium)
+        .map_err(|why| format!("{why}\nchromium is Debian's package of that name"))
 }

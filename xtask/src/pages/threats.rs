@@ -1,7 +1,6 @@
 //! The verdicts in `docs/threats.md` are those of the table in `docs/misuse.md`, which is measured.
 
-use super::read;
-use crate::place;
+use crate::files::kept;
 
 /// Of each row that begins with a number: the number, the misuse, and the verdicts of both builds.
 fn rows(page: &str) -> Vec<[&str; 4]> {
@@ -17,8 +16,7 @@ fn rows(page: &str) -> Vec<[&str; 4]> {
 
 #[test]
 fn the_threat_model_says_what_was_measured() {
-    let page = |name| read(&place::root().join(name));
-    let (threats, misuse) = (page("docs/threats.md"), page("docs/misuse.md"));
+    let (threats, misuse) = (kept("docs/threats.md"), kept("docs/misuse.md"));
     let measured = rows(&misuse);
     assert!(measured.len() >= 33);
     assert_eq!(rows(&threats), measured);

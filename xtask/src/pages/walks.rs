@@ -1,7 +1,7 @@
 //! The walks name functions, as `Slab::pop` or `fork::repair_slab`. Each must exist and be called,
 //! and nearly all from another function of their walk, directly or by a few others between.
 
-use super::{files, read};
+use crate::files::{below, read};
 use crate::place;
 use std::collections::{HashMap, HashSet};
 
@@ -32,9 +32,9 @@ fn sources() -> Vec<Source> {
                 let inside = path.strip_prefix(&folder).unwrap_or(path).with_extension("");
                 inside.iter().map(|part| part.to_string_lossy().into_owned()).collect()
             };
-            let all = files(&folder, "rs");
+            let all = below(&folder, "rs").unwrap();
             all.iter()
-                .map(|path| Source { modules: modules(path), text: read(path) })
+                .map(|path| Source { modules: modules(path), text: read(path).unwrap() })
                 .collect::<Vec<_>>()
         })
         .collect()
@@ -74,37 +74,22 @@ const CALLS: usize = 4;
 /// Functions of a walk that no other of it leads to, at most: what other calls begin with.
 const BEGINNINGS: usize = 3;
 
-/// Which names each function names in its body, by its own name: functions of one name count as
-/// one.
+/// Which names each function names, by its own name: functions of one name count as one. A function
+/// goes on to where the next one begins.
 fn calls(sources: &[Source]) -> HashMap<String, HashSet<String>> {
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
     for source in sources {
         let text = source.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        let code: Vec<_> = text.lines().map(|l| l.split("//").next().unwrap_or_default()).collect();
-        let mut within: Vec<(String, usize)> = Vec::new();
-        for line in code {
-            let indent = line.len() - line.trim_start().len();
-            let name = line.split_once("fn ").map(|(_, rest)| identifiers(rest).next());
-            if let Some(Some(name)) = name {
-                within.push((name.to_owned(), indent));
-            }
-            for (function, _) in &within {
-                let named = identifiers(line).map(str::to_owned);
-                calls.entry(function.clone()).or_default().extend(named);
-            }
-            // A function ends with a brace below its first line, or on that line.
-            if line.trim_start().starts_with('}') || line.trim_end().ends_with(['}', ';']) {
-                within.retain(|&(_, begins)| begins != indent || !ends(line));
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let code = code.collect::<Vec<_>>().join("\n");
+        for function in code.split("fn ").skip(1) {
+            let mut names = identifiers(function).map(str::to_owned);
+            if let Some(name) = names.next() {
+                calls.entry(name).or_default().extend(names);
             }
         }
     }
     calls
-}
-
-/// Whether a line at a function's own depth ends it.
-fn ends(line: &str) -> bool {
-    let line = line.trim();
-    line == "}" || line.ends_with('}') && line.contains("fn ") || line.ends_with(';')
 }
 
 fn identifiers(text: &str) -> impl Iterator<Item = &str> {
@@ -117,33 +102,27 @@ fn not_called<'a>(
     walk: &'a [(String, String)],
     calls: &HashMap<String, HashSet<String>>,
 ) -> Vec<&'a str> {
-    let mut lost = Vec::new();
-    for (_, name) in walk {
-        let others = walk.iter().map(|(_, other)| other.as_str());
-        let mut reached: HashSet<&str> = others.filter(|other| other != name).collect();
-        let mut found = false;
+    let names = walk.iter().map(|(_, name)| name.as_str());
+    let is_lost = |name: &&str| {
+        let mut reached: HashSet<&str> = names.clone().filter(|other| other != name).collect();
         for _ in 0..CALLS {
-            let next: HashSet<&str> = reached
-                .iter()
-                .filter_map(|n| calls.get(*n))
-                .flatten()
-                .map(String::as_str)
-                .collect();
-            found |= next.contains(name.as_str());
-            reached.extend(next.iter().filter(|n| calls.contains_key(**n)));
+            let next = reached.iter().filter_map(|name| calls.get(*name)).flatten();
+            let next: HashSet<&str> = next.map(String::as_str).collect();
+            if next.contains(name) {
+                return false;
+            }
+            reached.extend(next.iter().filter(|name| calls.contains_key(**name)));
         }
-        if !found {
-            lost.push(name.as_str());
-        }
-    }
-    lost
+        true
+    };
+    names.clone().filter(is_lost).collect()
 }
 
 #[test]
 fn a_walk_follows_the_calls() {
     let calls = calls(&sources());
-    for path in files(&place::root().join("docs/walks"), "md") {
-        let walk = named(&read(&path));
+    for path in below(&place::root().join("docs/walks"), "md").unwrap() {
+        let walk = named(&read(&path).unwrap());
         let begin = not_called(&walk, &calls);
         assert!(begin.len() <= BEGINNINGS, "{}: nothing leads to {begin:?}", path.display());
         for name in begin {
@@ -169,10 +148,10 @@ fn a_function_that_nothing_calls_is_found_out() {
 #[test]
 fn every_function_that_a_walk_names_exists() {
     let sources = sources();
-    let walks = files(&place::root().join("docs/walks"), "md");
+    let walks = below(&place::root().join("docs/walks"), "md").unwrap();
     assert!(walks.len() >= 6);
     for path in walks {
-        let functions = named(&read(&path));
+        let functions = named(&read(&path).unwrap());
         assert!(functions.len() >= 5, "{} names few functions", path.display());
         for (of, name) in functions {
             assert!(exists(&sources, &of, &name), "{}: `{of}::{name}`", path.display());
@@ -183,10 +162,10 @@ fn every_function_that_a_walk_names_exists() {
 #[test]
 fn other_pages_name_functions_that_exist() {
     let sources = sources();
-    let mut pages = files(&place::root().join("docs"), "md");
+    let mut pages = below(&place::root().join("docs"), "md").unwrap();
     pages.push(place::root().join("ARCHITECTURE.md"));
     for path in pages {
-        for (of, name) in named(&read(&path)) {
+        for (of, name) in named(&read(&path).unwrap()) {
             // The standard library is not ours to check.
             if !["std", "core", "alloc", "toft", "toft_core"].contains(&of.as_str()) {
                 assert!(exists(&sources, &of, &name), "{}: `{of}::{name}`", path.display());

@@ -9,6 +9,7 @@ mod rules;
 mod text;
 
 use crate::place;
+use crate::step::text as output;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -52,12 +53,7 @@ pub fn check(paths: &[PathBuf]) -> Result<usize, String> {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]);
-    let listed = git.args(paths).current_dir(place::root()).output();
-    let listed = listed.map_err(|error| format!("git: {error}"))?;
-    if !listed.status.success() {
-        return Err(String::from_utf8_lossy(&listed.stderr).trim().into());
-    }
-    let names = String::from_utf8_lossy(&listed.stdout);
+    let names = output(git.args(paths).current_dir(place::root()))?;
     let names = names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
     let names: Vec<_> = names.filter(|name| text::Kind::of(name).is_some()).collect();
     match paths.first() {
@@ -79,10 +75,5 @@ mod tests {
     fn a_path_without_prose_is_an_error() {
         assert!(files(&["Cargo.lock".into()]).unwrap_err().contains("Cargo.lock"));
         assert!(!files(&["xtask/src/prose".into()]).unwrap().is_empty());
-    }
-
-    #[test]
-    fn data_is_left_out() {
-        assert!(is_data(Path::new("a/data/b.md")) && !is_data(Path::new("a/datum/b.md")));
     }
 }

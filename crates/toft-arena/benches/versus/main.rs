@@ -1,6 +1,6 @@
-//! The arena against other allocators for memory that the program hands over, on the benchmarks of
-//! Talloc and talc. `cargo bench -p toft-arena --features all -- --help` says what may be chosen,
-//! and `cargo xtask experiment arena` runs all and writes docs/experiments/arena.md.
+//! The arena against talc and rlsf, on the benchmarks of Talloc and talc. `cargo bench -p
+//! toft-arena --features all -- --help` says what may be chosen. `docs/experiments/arena.md` has
+//! more peers.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,8 +17,6 @@ mod threads;
 mod workloads;
 
 use peers::{Peer, Region};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What one workload says of one peer: names and figures.
@@ -34,14 +32,17 @@ const WORKLOADS: &[(&str, Run)] = &[
     ("spans", workloads::spans),
     ("octiles", workloads::octiles),
     ("aligned", workloads::aligned),
-    ("bursts", workloads::bursts),
 ];
 
 /// Those of several threads, which need the feature `lock_api`.
 const THREADS: &[(&str, u64)] = &[("threads-1", 1), ("threads-2", 2), ("threads-4", 4)];
 
-/// All rounds of each figure of each allocator.
-type Table = BTreeMap<(usize, usize), (&'static str, Vec<f64>)>;
+/// The peer by which rates of these workloads are also divided.
+const BASE: &str = "talc";
+const DIVIDED: &[&str] = &["random", "threads-1", "threads-2", "threads-4"];
+
+/// The name of each figure of an allocator, and all of its rounds.
+type Rounds = Vec<(&'static str, Vec<f64>)>;
 
 /// Of what is less better, the least; of rates the most; of shares the mean.
 fn best(name: &str, rounds: &[f64]) -> f64 {
@@ -54,50 +55,59 @@ fn best(name: &str, rounds: &[f64]) -> f64 {
     }
 }
 
-fn show(workload: &str, names: &[&str], table: &Table) -> Value {
-    let places: Vec<_> =
-        table.iter().filter(|((n, _), _)| *n == 0).map(|(_, (name, _))| *name).collect();
-    println!("\n{workload}");
-    print!("{:24}", "");
-    places.iter().for_each(|name| print!("{name:>16}"));
-    println!();
-    let mut all = Map::new();
-    for (number, name) in names.iter().enumerate() {
-        print!("{name:24}");
-        let mut row = Map::new();
-        for place in 0..places.len() {
-            match table.get(&(number, place)) {
-                Some((figure, rounds)) => {
-                    print!("{:>16.2}", best(figure, rounds));
-                    let seen = json!({ "best": best(figure, rounds), "rounds": rounds });
-                    row.insert((*figure).into(), seen);
-                }
-                None => print!("{:>16}", "fails"),
-            }
-        }
-        println!();
-        all.insert((*name).into(), row.into());
+/// Three figures that say something.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
-    all.into()
 }
 
-fn rounds_of(
+/// A table as the page has it: a row for each allocator, a column for each figure.
+fn table(workload: &str, all: &[(&str, Rounds)]) -> String {
+    let longest = all.iter().max_by_key(|(_, rounds)| rounds.len());
+    let columns: Vec<_> = longest.iter().flat_map(|(_, all)| all).map(|(name, _)| *name).collect();
+    let base = all.iter().find(|(name, _)| *name == BASE && DIVIDED.contains(&workload));
+    let row = |(name, own): &(&str, Rounds)| {
+        let cell = |place: usize| {
+            let Some((figure, rounds)) = own.get(place) else { return "fails".to_owned() };
+            let value = best(figure, rounds);
+            match base.filter(|(base, _)| base != name).and_then(|(_, base)| base.get(place)) {
+                Some((_, base)) => format!("{} ({:.2})", short(value), value / best(figure, base)),
+                None => short(value),
+            }
+        };
+        let cells: Vec<_> = (0..columns.len()).map(cell).collect();
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    let rule = "---|".repeat(columns.len() + 1);
+    let rows: String = all.iter().map(row).collect();
+    format!("|  | {} |\n|{rule}\n{rows}", columns.join(" | "))
+}
+
+/// Measures a workload, and prints its table.
+fn measure(
     workload: &str,
-    names: &[&str],
+    names: &[&'static str],
     rounds: u64,
     mut run: impl FnMut(&str, u64) -> Figures,
-) -> Value {
-    let mut table = Table::new();
+) {
+    let mut all: Vec<_> = names.iter().map(|name| (*name, Rounds::new())).collect();
     for round in 0..rounds {
-        for (number, name) in names.iter().enumerate() {
+        for (name, own) in &mut all {
             // An allocator that fails, or takes too long for fixed work, has no figures.
             let figures = catch_unwind(AssertUnwindSafe(|| run(name, round))).unwrap_or_default();
-            for (place, (name, figure)) in figures.into_iter().enumerate() {
-                table.entry((number, place)).or_insert((name, Vec::new())).1.push(figure);
+            for (place, (figure, value)) in figures.into_iter().enumerate() {
+                if own.len() == place {
+                    own.push((figure, Vec::new()));
+                }
+                own[place].1.push(value);
             }
         }
     }
-    show(workload, names, &table)
+    println!("\n{workload}\n{}", table(workload, &all));
 }
 
 fn main() {
@@ -116,7 +126,6 @@ fn main() {
         println!("actions=N max=N: of random, how many thousands, and which size alone");
         println!("fills=N: of refills, how often the heap is filled again (299)");
         println!("region=N: MiB of memory (256)");
-        println!("json=FILE: all figures of all rounds");
         return;
     }
     let rounds = number("rounds=", 5);
@@ -126,32 +135,19 @@ fn main() {
     };
     let both = [&all_workloads[..], &all_threads].concat();
     let region = Region::new((number("region=", 256) as usize) << 20);
-    let mut figures = Map::new();
     let chosen: Vec<_> = all_peers.iter().copied().filter(|name| named(name, &all_peers)).collect();
     for &(workload, run) in WORKLOADS.iter().filter(|(name, _)| named(name, &both)) {
-        let value = rounds_of(workload, &chosen, rounds, |name, round| {
+        measure(workload, &chosen, rounds, |name, round| {
             let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name).unwrap();
             run(&mut |region| make(region), &region, round)
         });
-        figures.insert(workload.into(), value);
     }
     #[cfg(feature = "lock_api")]
     for &(workload, count) in THREADS.iter().filter(|(name, _)| named(name, &both)) {
-        let chosen: Vec<_> = threads::NAMES
-            .iter()
-            .copied()
-            .filter(|name| {
-                let own = name.strip_prefix("striped ").unwrap_or(name);
-                chosen.contains(&own)
-            })
-            .collect();
-        let value = rounds_of(workload, &chosen, rounds, |name, round| {
+        let own = |name: &&str| chosen.contains(&name.strip_prefix("striped ").unwrap_or(name));
+        let chosen: Vec<_> = threads::NAMES.iter().copied().filter(own).collect();
+        measure(workload, &chosen, rounds, |name, round| {
             threads::random(name, &region, round, count)
         });
-        figures.insert(workload.into(), value);
-    }
-    if let Some(path) = text("json=") {
-        let text = serde_json::to_string(&Value::from(figures)).unwrap();
-        std::fs::write(path, text + "\n").unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 }

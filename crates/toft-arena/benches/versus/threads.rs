@@ -16,56 +16,39 @@ use toft_arena::{Anywhere, Fast, LockApi, Shared, Striped};
 const STRIPES: usize = 8;
 
 /// An allocator that threads share.
-trait Together: Sync {
-    fn allocate(&self, layout: Layout) -> *mut u8;
-    fn free(&self, block: *mut u8, layout: Layout);
-    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8;
-}
+type Together = dyn GlobalAlloc + Sync;
 
-impl Peer for &dyn Together {
+// SAFETY, of all: workloads free and resize what they have, once, and sizes are never zero.
+impl Peer for &Together {
     fn allocate(&mut self, layout: Layout) -> *mut u8 {
-        (**self).allocate(layout)
+        // SAFETY: as above.
+        unsafe { self.alloc(layout) }
     }
     fn free(&mut self, block: *mut u8, layout: Layout) {
-        (**self).free(block, layout);
+        // SAFETY: as above.
+        unsafe { self.dealloc(block, layout) };
     }
     fn resize(&mut self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        (**self).resize(block, layout, size)
+        // SAFETY: as above.
+        unsafe { self.realloc(block, layout, size) }
     }
 }
 
-/// An allocator that locks by itself.
-struct Global<A>(A);
-
-impl<A: GlobalAlloc + Sync> Together for Global<A> {
-    fn allocate(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: sizes are never zero.
-        unsafe { self.0.alloc(layout) }
-    }
-    fn free(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: workloads free what they have, once.
-        unsafe { self.0.dealloc(block, layout) };
-    }
-    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: workloads resize what they have.
-        unsafe { self.0.realloc(block, layout, size) }
-    }
-}
-
-/// What has none.
+/// What does not lock by itself.
 struct Locked(Mutex<Box<dyn Peer>>);
 
 // SAFETY: the peers are heaps over the region, bound to no thread, and used under the mutex.
 unsafe impl Sync for Locked {}
 
-impl Together for Locked {
-    fn allocate(&self, layout: Layout) -> *mut u8 {
+// SAFETY: as the peers.
+unsafe impl GlobalAlloc for Locked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.0.lock().allocate(layout)
     }
-    fn free(&self, block: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         self.0.lock().free(block, layout);
     }
-    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         self.0.lock().resize(block, layout, size)
     }
 }
@@ -73,28 +56,26 @@ impl Together for Locked {
 type Talc = talc::TalcLock<RawMutex, talc::source::Manual>;
 
 /// Named as in [`peers::PEERS`]; `None` for what is left out here.
-fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
+fn make(name: &str, region: &Region) -> Option<Box<Together>> {
     Some(match name {
         "fast" => {
             // SAFETY: the region is used by one allocator at a time.
             let once = unsafe { Once::new(region.start, region.size) };
             let lock = LockApi::<RawMutex>::new();
-            Box::new(Global(Shared::<Fast, _, _>::new(Anywhere, once, lock)))
+            Box::new(Shared::<Fast, _, _>::new(Anywhere, once, lock))
         }
         "striped fast" => {
             let locks = [const { LockApi::<RawMutex>::new() }; STRIPES];
             // SAFETY: as above.
-            let striped =
-                unsafe { Striped::<Fast, _, STRIPES>::new(region.start, region.size, locks) };
-            Box::new(Global(striped))
+            Box::new(unsafe { Striped::<Fast, _, STRIPES>::new(region.start, region.size, locks) })
         }
         "talc" => {
             let talc = Talc::new(talc::source::Manual);
             // SAFETY: as above.
             unsafe { talc.lock().claim(region.start, region.size) }.unwrap();
-            Box::new(Global(talc))
+            Box::new(talc)
         }
-        "rlsf" | "dlmalloc" | "good_memory_allocator" | "buddy_system_allocator" => {
+        "rlsf" => {
             let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name)?;
             Box::new(Locked(Mutex::new(make(region))))
         }
@@ -103,15 +84,7 @@ fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
 }
 
 /// The names that `random` knows.
-pub const NAMES: &[&str] = &[
-    "fast",
-    "striped fast",
-    "talc",
-    "rlsf",
-    "dlmalloc",
-    "good_memory_allocator",
-    "buddy_system_allocator",
-];
+pub const NAMES: &[&str] = &["fast", "striped fast", "talc", "rlsf"];
 
 /// Talc's random actions by this many threads, each with around 300 blocks: millions of actions per
 /// second of all threads together, for each largest size.
@@ -125,7 +98,7 @@ pub fn random(name: &str, region: &Region, round: u64, threads: u64) -> Figures 
                     scope.spawn(move || {
                         let (mut live, mut rng) = (Vec::new(), Rng::new(round * 64 + thread));
                         barrier.wait();
-                        let mut shared: &dyn Together = shared;
+                        let mut shared: &Together = shared;
                         let start = Instant::now();
                         let rate = talcs_actions(&mut shared, &mut live, &mut rng, max);
                         let end = Instant::now();

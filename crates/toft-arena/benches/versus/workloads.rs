@@ -158,12 +158,7 @@ pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
         for _ in 0..10 {
             let layout = Layout::from_size_align(rng.within(10_000, 300_001), rng.align(4));
             let layout = layout.unwrap();
-            let used_now: usize = if live.len() > 500 { 1 } else { 0 };
-            let block = if used_now == 1 && beyond(&live, region) {
-                std::ptr::null_mut()
-            } else {
-                peer.allocate(layout)
-            };
+            let block = peer.allocate(layout);
             if block.is_null() {
                 used += live.iter().map(|Live(_, layout)| layout.size()).sum::<usize>();
                 fillings += 1;
@@ -178,11 +173,6 @@ pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
     let rate = done as f64 / start.elapsed().as_secs_f64() / 1e3;
     clear(&mut *peer, &mut live);
     vec![("k/s", rate), ("% used", 100.0 * used as f64 / fillings as f64 / region.size as f64)]
-}
-
-/// For what has no end: whether the region would be full.
-fn beyond(live: &[Live], region: &Region) -> bool {
-    live.iter().map(|Live(_, layout)| layout.size()).sum::<usize>() > region.size
 }
 
 /// Five allocations, one free and four resizings of ten, up to 10 000 and 100 000 bytes, until one
@@ -222,7 +212,7 @@ fn filling(peer: &mut dyn Peer, region: &Region, rng: &mut Rng) -> f64 {
                 let layout = Layout::from_size_align(rng.within(4, bound), rng.align(8));
                 let layout = layout.unwrap();
                 let block = peer.allocate(layout);
-                if block.is_null() || used > region.size {
+                if block.is_null() {
                     break;
                 }
                 used += layout.size();
@@ -325,7 +315,7 @@ fn ticks() -> u64 {
 pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
     let mut peer = make(region);
     let (mut live, mut rng) = (Vec::<Live>::new(), Rng::new(round));
-    let (mut takes, mut frees, mut used) = (Vec::new(), Vec::new(), 0);
+    let (mut takes, mut frees) = (Vec::new(), Vec::new());
     let (mut before_failure, start) = (None, Instant::now());
     for attempt in 0..number("attempts", 300) * 1000 {
         // What looks through lists has fewer samples.
@@ -333,17 +323,13 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
             break;
         }
         let layout = Layout::from_size_align(rng.within(64, 65_536), rng.align(8)).unwrap();
-        // An allocator without a limit is refused here, and that is no sample.
-        if used < region.size {
-            let before = ticks();
-            let block = peer.allocate(layout);
-            takes.push(ticks() - before);
-            if block.is_null() {
-                before_failure.get_or_insert(takes.len() - 1);
-            } else {
-                used += layout.size();
-                live.push(Live(block, layout));
-            }
+        let before = ticks();
+        let block = peer.allocate(layout);
+        takes.push(ticks() - before);
+        if block.is_null() {
+            before_failure.get_or_insert(takes.len() - 1);
+        } else {
+            live.push(Live(block, layout));
         }
         if live.len() > 10 && rng.within(0, 10) == 0 {
             for _ in 0..7 {
@@ -351,7 +337,6 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
                 let before = ticks();
                 peer.free(block, layout);
                 frees.push(ticks() - before);
-                used -= layout.size();
             }
         }
     }
@@ -404,33 +389,6 @@ pub fn aligned(make: Make, region: &Region, _: u64) -> Figures {
             figures.push((name, start.elapsed().as_nanos() as f64 / 16_384.0));
         }
         clear(&mut *peer, &mut live);
-    }
-    figures
-}
-
-/// Rounds of n blocks of one size, freed in the same order: nanoseconds for a pair.
-pub fn bursts(make: Make, region: &Region, _: u64) -> Figures {
-    const CASES: [(&str, usize, usize); 6] = [
-        ("128x25 ns", 128, 25),
-        ("128x1600 ns", 128, 1600),
-        ("512x400 ns", 512, 400),
-        ("2048x100 ns", 2048, 100),
-        ("2048x1600 ns", 2048, 1600),
-        ("4096x1600 ns", 4096, 1600),
-    ];
-    let mut figures = Vec::new();
-    for (name, size, count) in CASES {
-        let mut peer = make(region);
-        let layout = Layout::from_size_align(size, 8).unwrap();
-        let mut live = Vec::with_capacity(count);
-        let (rounds, start) = (200_000 / count, Instant::now());
-        for _ in 0..rounds {
-            for _ in 0..count {
-                live.push(Live(peer.allocate(layout), layout));
-            }
-            clear(&mut *peer, &mut live);
-        }
-        figures.push((name, start.elapsed().as_nanos() as f64 / (rounds * count) as f64));
     }
     figures
 }

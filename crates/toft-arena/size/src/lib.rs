@@ -3,7 +3,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-#[allow(unused_imports, reason = "some peers want it")]
+#[allow(unused_imports, reason = "the empty module needs none")]
 use core::ptr::null_mut;
 
 #[panic_handler]
@@ -11,9 +11,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     core::arch::wasm32::unreachable()
 }
 
-#[allow(dead_code, reason = "dlmalloc takes memory itself")]
 const SIZE: usize = 1 << 20;
-#[allow(dead_code, reason = "dlmalloc takes memory itself")]
 static mut MEMORY: [u64; SIZE / 8] = [0; SIZE / 8];
 
 /// An allocator over the memory.
@@ -148,82 +146,6 @@ mod heap {
     }
 }
 
-#[cfg(feature = "dlmalloc")]
-mod heap {
-    use super::*;
-    pub type Own = dlmalloc::Dlmalloc;
-    pub const NEW: Own = Own::new();
-    impl Heap for Own {
-        fn begin(&mut self) {}
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            unsafe { self.malloc(layout.size(), layout.align()) }
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { Own::free(self, block.as_ptr(), layout.size(), layout.align()) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe { self.realloc(block.as_ptr(), layout.size(), layout.align(), size) }
-        }
-    }
-}
-
-#[cfg(feature = "good_memory_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = good_memory_allocator::Allocator;
-    pub const NEW: Own = Own::empty();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).expose_provenance(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            unsafe { self.alloc(layout) }
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
-            unsafe { self.dealloc(block.as_ptr()) };
-        }
-        unsafe fn resize(&mut self, block: NonNull<u8>, layout: Layout, size: usize) -> *mut u8 {
-            unsafe { self.realloc(block.as_ptr(), layout, size) }
-        }
-    }
-}
-
-#[cfg(feature = "buddy_system_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = buddy_system_allocator::Heap<32>;
-    pub const NEW: Own = Own::new();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).expose_provenance(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            self.alloc(layout).map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.dealloc(block, layout) };
-        }
-    }
-}
-
-#[cfg(feature = "linked_list_allocator")]
-mod heap {
-    use super::*;
-    pub type Own = linked_list_allocator::Heap;
-    pub const NEW: Own = Own::empty();
-    impl Heap for Own {
-        fn begin(&mut self) {
-            unsafe { self.init((&raw mut MEMORY).cast(), SIZE) };
-        }
-        unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
-            self.allocate_first_fit(layout).map_or(null_mut(), NonNull::as_ptr)
-        }
-        unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-            unsafe { self.deallocate(block, layout) };
-        }
-    }
-}
-
 #[cfg(not(any(
     feature = "small",
     feature = "packed",
@@ -232,11 +154,7 @@ mod heap {
     feature = "bare",
     feature = "checked",
     feature = "talc",
-    feature = "rlsf",
-    feature = "dlmalloc",
-    feature = "good_memory_allocator",
-    feature = "buddy_system_allocator",
-    feature = "linked_list_allocator"
+    feature = "rlsf"
 )))]
 mod heap {
     use super::*;

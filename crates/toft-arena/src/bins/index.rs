@@ -46,7 +46,7 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Fast, Narrow, Packed, Standard};
+    use crate::shape::{Fast, Narrow, Packed, Small, Standard};
 
     fn sizes<S: Shape>() -> impl Iterator<Item = usize> {
         let around = |size: usize| [size - S::ALIGN, size, size + S::ALIGN];
@@ -80,24 +80,13 @@ mod tests {
         holds::<Fast>();
     }
 
-    /// Where there are few bins the last one begins early.
-    struct Few;
-
-    impl Shape for Few {
-        type Space = crate::Anywhere;
-        type Bins = crate::shape::Table<usize, 180, 6>;
-        const ALIGN: usize = 8;
-        const EXACT: usize = 1024;
-        const STEPS: u32 = 4;
-    }
-
     #[test]
     #[cfg_attr(miri, ignore = "as above")]
     fn a_request_below_the_last_bin_finds_it() {
-        let last = <Few as Shape>::Bins::BINS - 1;
-        let first = (1..).map(|n| n * 8).find(|&size| of_free::<Few>(size) == last).unwrap();
-        assert_eq!((of_request::<Few>(first - 8), of_request::<Few>(first)), (last, last + 1));
-        holds::<Few>();
+        let last = <Small as Shape>::Bins::BINS - 1;
+        let first = (1..).map(|n| n * 8).find(|&size| of_free::<Small>(size) == last).unwrap();
+        assert_eq!((of_request::<Small>(first - 8), of_request::<Small>(first)), (last, last + 1));
+        holds::<Small>();
     }
 
     #[test]

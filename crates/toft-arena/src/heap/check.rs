@@ -27,10 +27,9 @@ pub enum Invariant {
     Sizes,
     /// B1: a chunk of a list is one of a span, and free.
     Listed,
-    /// B2: each link of a list has one that points back; of a bin whose last chunk is known it is
-    /// that.
+    /// B2: each link of a list has one that points back.
     Links,
-    /// B3: each chunk is in the bin of its size, or yet to be sorted.
+    /// B3: each chunk is in the bin of its size.
     Bin,
     /// B4: each free chunk is in a list or is `top` or `rest`.
     Lost,

@@ -164,7 +164,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// Frees all parked chunks: merges them with their neighbours, and puts them into their bins.
-    /// Returns whether there was one. In a shape that sorts, everything is sorted after this.
+    /// Returns true if there was one.
     #[cold]
     #[inline(never)]
     pub fn settle(&mut self) -> bool {

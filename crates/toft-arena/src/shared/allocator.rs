@@ -1,5 +1,5 @@
 //! A shared arena as an allocator of single collections: core's `Allocator`, and its mirror for
-//! stable compilers.
+//! stable compilers. Both are the calls of `GlobalAlloc`, and zero-size blocks.
 
 use super::{Exclusive, Shared};
 #[cfg(target_has_atomic = "8")]
@@ -9,58 +9,8 @@ use crate::shape::Shape;
 use crate::source::Source;
 #[cfg(target_has_atomic = "8")]
 use crate::space::Anywhere;
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
-
-/// What both traits are made of.
-trait Blocks {
-    fn new_block(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory>;
-    fn new_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory>;
-    /// # Safety
-    /// 1. As [`Shared::deallocate_sized`].
-    unsafe fn free(&self, block: NonNull<u8>, layout: Layout);
-    /// # Safety
-    /// 1. As [`Shared::reallocate`].
-    unsafe fn resized(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        size: usize,
-    ) -> Result<NonNull<u8>, NoMemory>;
-}
-
-macro_rules! blocks {
-    ($type:ty, $($generics:tt)*) => {
-        impl<$($generics)*> Blocks for $type {
-            fn new_block(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-                self.allocate(layout)
-            }
-            fn new_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-                self.allocate_zeroed(layout)
-            }
-            unsafe fn free(&self, block: NonNull<u8>, layout: Layout) {
-                // SAFETY: by 1.
-                unsafe { self.deallocate_sized(block, layout) };
-            }
-            unsafe fn resized(
-                &self,
-                block: NonNull<u8>,
-                layout: Layout,
-                size: usize,
-            ) -> Result<NonNull<u8>, NoMemory> {
-                // SAFETY: by 1.
-                unsafe { self.reallocate(block, layout, size) }
-            }
-        }
-    };
-}
-
-blocks!(Shared<S, F, L>, S: Shape, F: Source<S>, L: Exclusive);
-#[cfg(target_has_atomic = "8")]
-blocks!(
-    Striped<S, L, N, H>,
-    S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread
-);
 
 type Slice = Result<NonNull<[u8]>, NoMemory>;
 
@@ -73,56 +23,57 @@ fn nothing(layout: Layout) -> Slice {
     slice(without_provenance_mut(layout.align()), 0)
 }
 
-fn allocate(blocks: &impl Blocks, layout: Layout) -> Slice {
+fn allocate(blocks: &impl GlobalAlloc, layout: Layout) -> Slice {
     if layout.size() == 0 {
         return nothing(layout);
     }
-    slice(blocks.new_block(layout)?.as_ptr(), layout.size())
+    // SAFETY: the layout has a size.
+    slice(unsafe { blocks.alloc(layout) }, layout.size())
 }
 
-fn allocate_zeroed(blocks: &impl Blocks, layout: Layout) -> Slice {
+fn allocate_zeroed(blocks: &impl GlobalAlloc, layout: Layout) -> Slice {
     if layout.size() == 0 {
         return nothing(layout);
     }
-    slice(blocks.new_zeroed(layout)?.as_ptr(), layout.size())
+    // SAFETY: the layout has a size.
+    slice(unsafe { blocks.alloc_zeroed(layout) }, layout.size())
 }
 
 /// # Safety
 /// 1. As `Allocator::deallocate`.
-unsafe fn deallocate(blocks: &impl Blocks, block: NonNull<u8>, layout: Layout) {
+unsafe fn deallocate(blocks: &impl GlobalAlloc, block: NonNull<u8>, layout: Layout) {
     if layout.size() != 0 {
         // SAFETY: by 1 it is a live block of this layout.
-        unsafe { blocks.free(block, layout) };
+        unsafe { blocks.dealloc(block.as_ptr(), layout) };
     }
 }
 
 /// # Safety
 /// 1. As `Allocator::grow` and `shrink`.
-unsafe fn resize(blocks: &impl Blocks, block: NonNull<u8>, old: Layout, new: Layout) -> Slice {
+unsafe fn resize(blocks: &impl GlobalAlloc, block: NonNull<u8>, old: Layout, new: Layout) -> Slice {
     // SAFETY: by 1 the block is live, unless its layout has no size. Where the new alignment is not
     // met by where the block is, it moves, and only as many bytes are copied as both have.
     unsafe {
-        if old.size() == 0 {
-            return allocate(blocks, new);
+        let is_kept = block.as_ptr().addr() % new.align() == 0 && new.align() <= old.align();
+        if is_kept && old.size() != 0 && new.size() != 0 {
+            return slice(blocks.realloc(block.as_ptr(), old, new.size()), new.size());
         }
-        if new.size() == 0 {
-            blocks.free(block, old);
-            return nothing(new);
-        }
-        if block.as_ptr().addr() % new.align() == 0 && new.align() <= old.align() {
-            return slice(blocks.resized(block, old, new.size())?.as_ptr(), new.size());
-        }
-        let moved = blocks.new_block(new)?;
+        let moved = allocate(blocks, new)?;
         let kept = old.size().min(new.size());
-        moved.as_ptr().copy_from_nonoverlapping(block.as_ptr(), kept);
-        blocks.free(block, old);
-        slice(moved.as_ptr(), new.size())
+        moved.cast::<u8>().as_ptr().copy_from_nonoverlapping(block.as_ptr(), kept);
+        deallocate(blocks, block, old);
+        Ok(moved)
     }
 }
 
 /// # Safety
 /// 1. As `Allocator::grow_zeroed`.
-unsafe fn grow_zeroed(blocks: &impl Blocks, block: NonNull<u8>, old: Layout, new: Layout) -> Slice {
+unsafe fn grow_zeroed(
+    blocks: &impl GlobalAlloc,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+) -> Slice {
     // SAFETY: by 1; the block has the bytes of the new layout.
     unsafe {
         let grown = resize(blocks, block, old, new)?;

@@ -226,23 +226,22 @@ impl<I: Interrupts, L> NoInterrupts<I, L> {
 unsafe impl<I: Interrupts, L: Exclusive> Exclusive for NoInterrupts<I, L> {
     #[inline]
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        let mut state = Some(I::disable());
-        let _restores = Frees(|| {
-            if let Some(state) = state.take() {
-                I::restore(state);
-            }
-        });
-        self.inner.hold(work)
+        without_interrupts::<I, _>(|| self.inner.hold(work))
     }
 
     #[inline]
     fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        let mut state = Some(I::disable());
-        let _restores = Frees(|| {
-            if let Some(state) = state.take() {
-                I::restore(state);
-            }
-        });
-        self.inner.try_hold(work)
+        without_interrupts::<I, _>(|| self.inner.try_hold(work))
     }
+}
+
+#[inline]
+fn without_interrupts<I: Interrupts, R>(work: impl FnOnce() -> R) -> R {
+    let mut state = Some(I::disable());
+    let _restores = Frees(|| {
+        if let Some(state) = state.take() {
+            I::restore(state);
+        }
+    });
+    work()
 }

@@ -29,12 +29,12 @@ use crate::heap::{Heap, Invariant, Span, Survey};
 use crate::shape::Shape;
 use crate::source::{Source, room_for};
 use crate::space::Anywhere;
-use core::alloc::{GlobalAlloc, Layout};
+use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Range;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Tells threads apart. Any number will do, and any other the next time: it is a matter of speed
@@ -405,29 +405,6 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
             self.deallocate_sized(block, layout);
             Ok(new)
         }
-    }
-}
-
-// SAFETY: as for `Shared`.
-unsafe impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> GlobalAlloc
-    for Striped<S, L, N, H>
-{
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.allocate(layout).map_or(null_mut(), NonNull::as_ptr)
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller frees a live block of this layout, which is not null.
-        unsafe { self.deallocate_sized(NonNull::new_unchecked(block), layout) };
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller resizes a live block of this layout, which is not null.
-        unsafe { self.reallocate(NonNull::new_unchecked(block), layout, size) }
-            .map_or(null_mut(), NonNull::as_ptr)
     }
 }
 

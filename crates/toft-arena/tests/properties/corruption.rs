@@ -1,12 +1,13 @@
 //! For each check of the heap's own words one that was written over, and sees it; and beside it a
 //! heap that is right, and says nothing. Pointers that are no block's are in `misfrees.rs`.
 
-use crate::common::words::{blocks, heap, layout, peek, poke};
+use crate::common::words::{blocks, claim, heap, layout, peek, poke};
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::ptr::NonNull;
 #[cfg(target_pointer_width = "64")]
 use toft_arena::Invariant;
-use toft_arena::shape::{Packed, Shape};
+use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
 use toft_arena::{Anywhere, Checked, Fast, Fault, Heap, SpanError};
 
 /// The words are those of a machine of 64 bits.
@@ -260,11 +261,9 @@ fn aligned_requests_go_on_after_a_broken_chunk() {
 fn a_broken_chunk_at_an_end_is_not_given_up() {
     for (word, value) in [(-1, 0x18), (0, 0x18), (1, 64), (1, 1 << 20), (1, usize::MAX & !7)] {
         let mut heap = heap::<Packed>();
-        let memory = Box::leak(vec![0_u64; 512].into_boxed_slice());
-        // SAFETY: the memory is never used by anybody else; the words are those of the chunk that
-        // all of it is.
+        let span = claim(&mut heap, 4096);
+        // SAFETY: the words are those of the chunk that all of the span is.
         unsafe {
-            let span = heap.claim(memory.as_mut_ptr().cast(), 4096).unwrap();
             let first = NonNull::new(span.start.add(size_of::<usize>())).unwrap();
             let was = peek(first, word);
             poke(first, word, value);
@@ -285,46 +284,61 @@ fn a_broken_chunk_at_an_end_is_not_given_up() {
 #[cfg(target_os = "linux")]
 #[test]
 fn nothing_behind_a_span_is_read() {
+    use crate::common::words::mapped;
     const PAGE: usize = 1 << 16;
-    const WORD: usize = size_of::<usize>();
-    for (word, value) in [(0, 0), (-2, 0)] {
+    const SIZE: usize = PAGE - 2 * size_of::<usize>();
+    for seems_shorter in [false, true] {
         let mut heap = Heap::<Checked>::new(Anywhere);
-        // SAFETY: a new mapping, of which the second half may not be read.
+        // SAFETY: a new mapping, of which the last part may not be read.
         unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let start = libc::mmap(std::ptr::null_mut(), 3 * PAGE, access, flags, -1, 0);
-            assert_ne!(start, libc::MAP_FAILED);
-            assert_eq!(libc::mprotect(start.byte_add(2 * PAGE), PAGE, libc::PROT_NONE), 0);
-            let (other, start) = (start.cast::<u8>(), start.byte_add(PAGE).cast::<u8>());
+            let other = mapped(3 * PAGE);
+            let start = other.add(PAGE);
+            assert_eq!(libc::mprotect(other.add(2 * PAGE).cast(), PAGE, libc::PROT_NONE), 0);
             let span = heap.claim(start, PAGE).unwrap();
             assert_eq!(span.end(), start.addr() + PAGE);
-            let block = heap.allocate(layout(PAGE - 2 * WORD)).unwrap();
+            let block = heap.allocate(layout(SIZE)).unwrap();
             // `top` is elsewhere now.
             heap.claim(other, PAGE).unwrap();
-            let fence = block.add(PAGE - 2 * WORD);
-            if word == 0 {
-                poke(fence, 0, value);
-            } else {
+            let fence = block.add(SIZE);
+            if seems_shorter {
                 // The block seems to end one word before the fence, at a free chunk.
-                poke(fence, -1, value);
-                poke(block, -1, (PAGE - 2 * WORD) | 1);
+                poke(fence, -1, 0);
+                poke(block, -1, SIZE | 1);
+            } else {
+                poke(fence, 0, 0);
             }
-            let address = block.addr().get();
             assert!(heap.check().is_err());
-            assert_eq!(heap.try_deallocate(block), Err(Fault::BrokenTag(address)));
-            let mut unchecked = Heap::<Packed>::new(Anywhere);
-            let span = unchecked.claim(start, PAGE).unwrap();
-            let block = unchecked.allocate(layout(PAGE - 2 * WORD)).unwrap();
-            unchecked.claim(other, PAGE).unwrap();
-            if word == 0 {
-                poke(fence, 0, value);
-                unchecked.deallocate(block);
-                assert_eq!(unchecked.faults().0, 1);
-                unchecked.check().unwrap();
-                assert_eq!(unchecked.release_span(span), Ok(span));
-            }
+            assert_eq!(heap.try_deallocate(block), Err(Fault::BrokenTag(block.addr().get())));
             libc::munmap(other.cast(), 3 * PAGE);
         }
     }
+}
+
+/// A hook of any shape is called with its faults, and with nothing else.
+#[test]
+fn a_hook_is_called_with_the_faults_of_any_shape() {
+    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
+    struct Note;
+    impl FaultHook for Note {
+        fn on_fault(fault: Fault) {
+            SEEN.set(Some(fault));
+        }
+    }
+    fn sees<S: Shape<Space = Anywhere>>() {
+        let mut heap = heap::<OnFault<S, Note>>();
+        let all = blocks(&mut heap, 2, 5000);
+        // SAFETY: freed once; then a link of the free chunk is written over.
+        unsafe {
+            heap.deallocate(all[0]);
+            assert_eq!(SEEN.take(), None);
+            poke(all[0], -1, 16);
+        }
+        let _ = heap.allocate(layout(5000));
+        let seen = SEEN.take().unwrap();
+        assert_eq!(heap.faults(), (1, Some(seen)));
+        assert!(seen.to_string().starts_with("a freed block that was overwritten: 0x"), "{seen}");
+    }
+    sees::<Packed>();
+    sees::<Standard>();
+    sees::<Checked>();
 }

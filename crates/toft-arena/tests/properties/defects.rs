@@ -1,31 +1,20 @@
 //! What went wrong in Talloc 2.0.1 and in talc, each as a test that fails where it is so here.
 
-use crate::common::Shadow;
-use crate::common::shapes::{Tiny, anywhere, within};
+use crate::common::contract::{layout, threads_free_each_others_blocks};
+use crate::common::shapes::{Tiny, within};
+use crate::common::words::{heap_of, memory, once};
+use crate::common::{Op, Shadow};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 #[cfg(feature = "allocator-api2")]
 use toft_arena::OneThread;
 use toft_arena::shape::{Narrow, Packed, Shape, Standard, Within};
-use toft_arena::source::{Manual, Source};
+use toft_arena::source::Source;
 use toft_arena::{Anywhere, Arena, Fast, Heap, NoMemory, Shared, Span, SpanError};
-
-fn layout(size: usize, align: usize) -> Layout {
-    Layout::from_size_align(size, align).unwrap()
-}
-
-/// A heap over memory that stays.
-fn heap<S: Shape<Space = Anywhere>>(size: usize) -> (Heap<S>, Span) {
-    let memory = Box::leak(vec![0_u64; size / 8].into_boxed_slice());
-    let mut heap = Heap::new(Anywhere);
-    // SAFETY: the memory is never used by anybody else.
-    let span = unsafe { heap.claim(memory.as_mut_ptr().cast(), size) }.unwrap();
-    (heap, span)
-}
 
 #[test]
 fn talloc_1_shrinking_gives_memory_back() {
-    let (mut heap, _) = heap::<Packed>(65_536);
+    let mut heap = heap_of::<Packed>(65_536);
     let block = heap.allocate(layout(40_000, 8)).unwrap();
     let rest = heap.survey().free_bytes;
     // SAFETY: a live block.
@@ -41,12 +30,9 @@ fn talloc_1_shrinking_gives_memory_back() {
 #[cfg(feature = "allocator-api2")]
 #[test]
 fn talloc_2_growing_to_a_stricter_alignment_copies_the_old_block_only() {
+    use crate::common::words::is_full_of;
     use allocator_api2::alloc::Allocator;
-    let memory = Box::leak(vec![0_u8; 1 << 16].into_boxed_slice());
-    let shared: Shared<Packed, Manual, OneThread> = Shared::new(Anywhere, Manual, OneThread::new());
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 16).unwrap()) };
-    let arena = &shared;
+    let arena = &Shared::<Packed, _, _>::new(Anywhere, once(1 << 16), OneThread::new());
     let old = layout(64, 8);
     let block = Allocator::allocate(&arena, old).unwrap().cast::<u8>();
     // Behind the block lies another, which is not to be found in the new one.
@@ -57,9 +43,8 @@ fn talloc_2_growing_to_a_stricter_alignment_copies_the_old_block_only() {
         behind.as_ptr().write_bytes(0xAA, 4000);
         let grown = Allocator::grow_zeroed(&arena, block, old, layout(2000, 512)).unwrap();
         assert_eq!(grown.cast::<u8>().addr().get() % 512, 0);
-        let bytes = std::slice::from_raw_parts(grown.cast::<u8>().as_ptr(), 2000);
-        assert!(bytes[..64].iter().all(|&byte| byte == 1));
-        assert!(bytes[64..].iter().all(|&byte| byte == 0));
+        assert!(is_full_of(1, grown.cast(), 64));
+        assert!(is_full_of(0, grown.cast().add(64), 2000 - 64));
     }
 }
 
@@ -67,14 +52,11 @@ fn talloc_2_growing_to_a_stricter_alignment_copies_the_old_block_only() {
 #[test]
 fn talloc_3_and_talc_nothing_is_aligned() {
     use allocator_api2::alloc::Allocator;
-    let shared: Shared<Packed, Manual, OneThread> = Shared::new(Anywhere, Manual, OneThread::new());
+    let shared = Shared::<Packed, _, _>::new(Anywhere, once(1 << 16), OneThread::new());
     for align in [1, 8, 4096, 1 << 20] {
         let nothing = Allocator::allocate(&&shared, layout(0, align)).unwrap();
         assert_eq!((nothing.cast::<u8>().addr().get() % align, nothing.len()), (0, 0));
     }
-    let memory = Box::leak(vec![0_u8; 1 << 16].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 16).unwrap()) };
     let block = Allocator::allocate(&&shared, layout(100, 256)).unwrap().cast::<u8>();
     // SAFETY: a live block of that layout.
     let shrunk = unsafe { Allocator::shrink(&&shared, block, layout(100, 256), layout(0, 256)) };
@@ -92,7 +74,7 @@ fn talloc_4_bits_of_high_bins_are_not_those_of_low_ones() {
         shadow.allocate(1, 1, false);
     }
     for which in (0..398).rev().step_by(2) {
-        shadow.step(&crate::common::Op::Free { which, way: 0 });
+        shadow.step(&Op::Free { which, way: 0 });
     }
     for size in (1..200).map(|n| n * 39) {
         shadow.allocate(size, 1, false);
@@ -105,7 +87,7 @@ fn talloc_4_bits_of_high_bins_are_not_those_of_low_ones() {
 /// it is so in every other respect, only an interpreter can say; see docs/arena.md.
 #[test]
 fn talloc_5_a_pointer_to_the_object_alone_frees_it() {
-    let (mut heap, _) = heap::<Packed>(4096);
+    let mut heap = heap_of::<Packed>(4096);
     let block = heap.allocate(Layout::new::<u64>()).unwrap();
     // SAFETY: a live block that has room for it; the box is not dropped.
     unsafe {
@@ -131,11 +113,9 @@ fn talloc_6_the_lock_is_not_held_while_a_large_block_is_copied() {
         }
     }
     let held = Cell::new(0);
-    let shared: Shared<Packed, Manual, _> = Shared::new(Anywhere, Manual, Counts(&held));
-    let memory = Box::leak(vec![0_u8; 1 << 20].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else; blocks are live and of these layouts.
+    let shared = Shared::<Packed, _, _>::new(Anywhere, once(1 << 20), Counts(&held));
+    // SAFETY: blocks are live and of these layouts.
     unsafe {
-        shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 20)).unwrap().unwrap();
         for (size, times) in [(100_000, 2), (1000, 1)] {
             let block = shared.allocate(layout(size, 8)).unwrap();
             let barrier = shared.allocate(layout(8, 8)).unwrap();
@@ -151,8 +131,7 @@ fn talloc_6_the_lock_is_not_held_while_a_large_block_is_copied() {
 
 #[test]
 fn talloc_7_an_extension_by_one_chunk_is_used() {
-    let memory = Box::leak(vec![0_u64; 64].into_boxed_slice());
-    let start: *mut u8 = memory.as_mut_ptr().cast();
+    let start = memory(512);
     let mut heap = Heap::<Packed>::new(Anywhere);
     // SAFETY: the memory is never used by anybody else.
     unsafe {
@@ -171,7 +150,7 @@ fn talloc_7_an_extension_by_one_chunk_is_used() {
 
 #[test]
 fn talloc_7_a_giant_alignment_does_not_wrap() {
-    let (mut heap, _) = heap::<Packed>(65_536);
+    let mut heap = heap_of::<Packed>(65_536);
     for bits in 20..usize::BITS - 1 {
         match heap.allocate(layout(1, 1 << bits)) {
             Err(NoMemory) => {}
@@ -197,49 +176,16 @@ fn talloc_7_a_giant_alignment_does_not_wrap() {
 /// 8 was slow with two threads: what is there is that it is right with them.
 #[test]
 fn talloc_8_threads_share_an_arena() {
-    use toft_arena::Spin;
-    let memory = Box::leak(vec![0_u8; 1 << 22].into_boxed_slice());
-    let shared: &Shared<Packed, Manual, Spin> =
-        Box::leak(Box::new(Shared::new(Anywhere, Manual, Spin::new())));
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 22).unwrap()) };
-    std::thread::scope(|scope| {
-        for thread in 0..4_u8 {
-            scope.spawn(move || {
-                let mut live = Vec::new();
-                for turn in 0..20_000_usize {
-                    let layout = layout(1 + turn * 37 % 700, 8);
-                    let block = shared.allocate(layout).unwrap();
-                    // SAFETY: a live block of that layout, freed once.
-                    unsafe {
-                        block.as_ptr().write_bytes(thread, layout.size());
-                        live.push((block, layout));
-                        if live.len() > 50 {
-                            let (block, layout) = live.swap_remove(turn % 50);
-                            let bytes = std::slice::from_raw_parts(block.as_ptr(), layout.size());
-                            assert!(bytes.iter().all(|&byte| byte == thread));
-                            shared.deallocate_sized(block, layout);
-                        }
-                    }
-                }
-                for (block, layout) in live {
-                    // SAFETY: a live block of that layout.
-                    unsafe { shared.deallocate_sized(block, layout) };
-                }
-            });
-        }
-    });
-    let survey = shared.look(|arena| {
-        arena.heap().check().unwrap();
-        arena.heap().survey()
-    });
-    assert_eq!(survey.unwrap().live_blocks, 0);
+    let shared = Shared::<Packed, _, _>::new(Anywhere, once(1 << 22), toft_arena::Spin::new());
+    threads_free_each_others_blocks(&shared, 4);
+    shared.check().unwrap().unwrap();
+    assert_eq!(shared.survey().unwrap().live_blocks, 0);
 }
 
 /// talc must be told the right size when a block is freed.
 #[test]
 fn talc_1_a_block_is_freed_without_its_size() {
-    let (mut heap, _) = heap::<Standard>(65_536);
+    let mut heap = heap_of::<Standard>(65_536);
     for size in [0, 1, 100, 5000] {
         for align in [1, 64, 4096] {
             let block = heap.allocate(layout(size, align)).unwrap();
@@ -256,7 +202,8 @@ fn talc_1_a_block_is_freed_without_its_size() {
 /// talc looks for an aligned block only in gaps as large as the alignment.
 #[test]
 fn talc_2_an_aligned_place_in_a_small_gap_is_found() {
-    let (mut heap, span) = heap::<Packed>(65_536);
+    let mut heap = heap_of::<Packed>(65_536);
+    let span = heap.spans().next().unwrap();
     // The block before 4096-aligned memory, and the one that holds it, in gaps of 200 bytes.
     let first = (span.start.addr() + 200).next_multiple_of(4096);
     let lead = first - span.start.addr() - 100;
@@ -279,11 +226,7 @@ fn talc_2_an_aligned_place_in_a_small_gap_is_found() {
 fn talc_44_many_aligned_blocks_take_little_more_than_unaligned_ones() {
     const COUNT: usize = 16_384;
     fn taken<S: Shape<Space = Anywhere>>(size: usize, align: usize) -> usize {
-        let memory = vec![0_u8; (COUNT + 2) * 4096 * 2];
-        let mut heap = Heap::<S>::new(Anywhere);
-        let start = memory.as_ptr().cast_mut();
-        // SAFETY: the vector outlives the heap; no other code uses it.
-        unsafe { heap.claim(start, memory.len()) }.unwrap();
+        let mut heap = heap_of::<S>((COUNT + 2) * 4096 * 2);
         let before = heap.top_size();
         for _ in 0..COUNT {
             heap.allocate(layout(size, align)).unwrap();
@@ -302,7 +245,7 @@ fn talc_44_many_aligned_blocks_take_little_more_than_unaligned_ones() {
 /// talc's tag was one byte for a while, and did not hold large gaps (its pull request 49).
 #[test]
 fn talc_49_gaps_of_many_megabytes() {
-    let (mut heap, _) = heap::<Packed>(64 << 20);
+    let mut heap = heap_of::<Packed>(64 << 20);
     let low = heap.allocate(layout(20 << 20, 8)).unwrap();
     let high = heap.allocate(layout(20 << 20, 1 << 20)).unwrap();
     // SAFETY: live blocks.
@@ -339,9 +282,8 @@ fn talloc_a_source_that_lies_ends_in_an_error() {
     unsafe impl Source<Packed> for Miser {
         unsafe fn more(&mut self, heap: &mut Heap<Packed>, _: Layout) -> Result<(), NoMemory> {
             self.0 += 1;
-            let memory = Box::leak(vec![0_u64; 16].into_boxed_slice());
             // SAFETY: the memory is never used by anybody else.
-            unsafe { heap.claim(memory.as_mut_ptr().cast(), 128) }.map(|_| ()).map_err(|_| NoMemory)
+            unsafe { heap.claim(memory(128), 128) }.map(|_| ()).map_err(|_| NoMemory)
         }
     }
     let mut arena = Arena::<Packed, Miser>::new(Anywhere, Miser(0));
@@ -359,11 +301,10 @@ fn talloc_a_heap_with_blocks_is_moved() {
     shadow.claim(0, 1 << 16, false);
     for size in 0..60 {
         shadow.allocate(size * 7, 1, false);
-        shadow.step(&crate::common::Op::Free { which: size / 2, way: 0 });
-        shadow.step(&crate::common::Op::Move);
+        shadow.step(&Op::Free { which: size / 2, way: 0 });
+        shadow.step(&Op::Move);
     }
     shadow.finish();
-    let _ = anywhere::<Packed>;
 }
 
 /// Found by the shadow, rarely: a free chunk that was nearly all of the memory was taken for a
@@ -371,8 +312,7 @@ fn talloc_a_heap_with_blocks_is_moved() {
 /// memory.
 #[test]
 fn toft_a_free_chunk_may_be_all_of_the_memory() {
-    let memory = Box::leak(vec![0_u64; 1024].into_boxed_slice());
-    let start: *mut u8 = memory.as_mut_ptr().cast();
+    let start = memory(8192);
     let mut heap = Heap::<Packed>::new(Anywhere);
     // SAFETY: the memory is never used by anybody else; blocks are live, and freed once.
     unsafe {
@@ -394,13 +334,11 @@ fn toft_a_free_chunk_may_be_all_of_the_memory() {
 /// Places are counted from the origin: where that is not aligned, no block would be.
 #[test]
 fn an_origin_that_is_not_aligned_is_refused() {
-    #[repr(align(64))]
-    struct Memory([u8; 4096]);
-    let memory = &mut Box::leak(Box::new(Memory([0; 4096]))).0;
+    let start = memory(4096);
     for offset in 0..20 {
         // SAFETY: the memory is never used by anybody else, and the last heap on it is gone.
         let claimed = unsafe {
-            let origin = memory.as_mut_ptr().add(offset);
+            let origin = start.add(offset);
             let mut heap = Heap::<Narrow>::new(Within::new(origin, 4000));
             heap.claim(origin, 4000).map(|_| heap.allocate(layout(24, 8)).unwrap().addr().get())
         };
@@ -432,19 +370,17 @@ fn a_range_at_the_end_of_the_addresses_is_refused() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn the_largest_request_is_one_that_is_met() {
+    use crate::common::words::mapped;
     const SIZE: usize = 3 << 30;
     // SAFETY: a new mapping, of which the ends are used.
     unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let start = libc::mmap(std::ptr::null_mut(), SIZE, access, flags, -1, 0);
-        assert_ne!(start, libc::MAP_FAILED);
-        let mut heap = Heap::<Narrow>::new(Within::new(start.cast(), SIZE));
-        heap.claim(start.cast(), SIZE).unwrap();
+        let start = mapped(SIZE);
+        let mut heap = Heap::<Narrow>::new(Within::new(start, SIZE));
+        heap.claim(start, SIZE).unwrap();
         let largest = heap.largest_free().unwrap();
         assert!(largest > 2_147_000_000 && heap.allocate(layout(largest + 1, 1)).is_err());
         assert!(heap.allocate(layout(largest, 1)).is_ok());
         heap.check().unwrap();
-        libc::munmap(start, SIZE);
+        libc::munmap(start.cast(), SIZE);
     }
 }

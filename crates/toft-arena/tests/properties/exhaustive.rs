@@ -1,11 +1,13 @@
 //! Tiny arenas: every size from nothing up, and in the smallest every sequence of operations.
 
+use crate::common::contract::layout;
 use crate::common::shapes::{Parks, Tiny, anywhere, within};
-use crate::common::{Op, Shadow, words};
+use crate::common::words::{heap_of, heap_within, is_full_of, memory};
+use crate::common::{Op, Shadow};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::shape::{Narrow, Packed, Relative, Shape, Standard};
-use toft_arena::{Checked, Fast, Heap, SpanError};
+use toft_arena::{Anywhere, Checked, Fast, Heap, Small, SpanError};
 
 /// Every span of up to 300 bytes at every offset is refused or used to its last chunk.
 fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
@@ -42,20 +44,6 @@ fn every_small_span_is_used_to_its_end() {
     every_span::<Relative>(word, within);
     every_span::<Narrow>(4, within);
     every_span::<Tiny>(4, within);
-}
-
-/// The smallest arenas that serve: 24 bytes and a fence, and with four-byte words 12 and a fence.
-#[cfg(target_pointer_width = "64")]
-#[test]
-fn the_smallest_arena_has_one_block() {
-    let mut packed = Shadow::<Packed>::new(4096, anywhere);
-    assert!(!packed.claim(0, 31, false) && packed.claim(0, 32, false));
-    packed.allocate(16, 8, false);
-    assert_eq!(packed.live(), 1);
-    let mut tiny = Shadow::<Tiny>::new(4096, within);
-    assert!(!tiny.claim(4, 15, false) && tiny.claim(4, 16, false));
-    tiny.allocate(8, 4, false);
-    assert_eq!(tiny.live(), 1);
 }
 
 /// All sequences of `depth` operations out of `ops`, each from the start.
@@ -106,91 +94,62 @@ fn every_sequence_of_five_operations_in_a_tiny_arena() {
 /// What a block costs: a word, rounded to the alignment, and three words at least.
 #[test]
 fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
-    fn holds<S: Shape>(cost: impl Fn(usize) -> usize, heap: impl Fn(*mut u8, usize) -> Heap<S>) {
+    fn holds<S: Shape>(mut heap: Heap<S>, word: usize) {
         for size in [0, 1, 8, 16, 17, 24, 25, 100, 500, 512] {
-            let memory = vec![0_u64; 1 << 14];
-            let start = memory.as_ptr().cast_mut().cast::<u8>();
-            let mut heap = heap(start, 1 << 17);
-            // SAFETY: the vector outlives the heap.
-            let span = unsafe { heap.claim(start, 1 << 17) }.unwrap();
-            let layout = Layout::from_size_align(size, 1).unwrap();
-            let mut blocks = 0;
-            while heap.allocate(layout).is_ok() {
-                blocks += 1;
-            }
+            let cost = (size + word).max(3 * word).next_multiple_of(S::ALIGN);
+            let blocks = std::iter::from_fn(|| heap.allocate(layout(size, 1)).ok()).count();
             // One word of the span is its fence.
-            assert_eq!(blocks, (span.size - 4) / cost(size), "{size}");
+            assert_eq!(blocks, (heap.claimed() - word) / cost, "{size}");
+            // SAFETY: no block is used any more.
+            unsafe { heap.reset() };
         }
     }
     let word = size_of::<usize>();
-    let eight = |size: usize| (size + word).next_multiple_of(8).max((3 * word).next_multiple_of(8));
-    let sixteen =
-        |size: usize| (size + word).next_multiple_of(16).max((3 * word).next_multiple_of(16));
-    let narrow = |size: usize| (size + 4).next_multiple_of(8).max(16);
-    holds::<Packed>(eight, anywhere);
-    holds::<Relative>(eight, within);
-    holds::<Standard>(sixteen, anywhere);
-    holds::<Narrow>(narrow, within);
-}
-
-/// Few bins: what a heap in a small arena has.
-#[cfg(target_pointer_width = "64")]
-struct Few;
-
-#[cfg(target_pointer_width = "64")]
-impl Shape for Few {
-    type Space = toft_arena::Anywhere;
-    type Bins = toft_arena::shape::Table<usize, 56, 1>;
-    const ALIGN: usize = 8;
-    const EXACT: usize = 256;
-    const STEPS: u32 = 2;
+    holds(heap_of::<Packed>(1 << 20), word);
+    holds(heap_of::<Standard>(1 << 20), word);
+    holds(heap_within::<usize, Relative>(1 << 20), word);
+    holds(heap_within::<u32, Narrow>(1 << 20), 4);
 }
 
 /// The largest block of a small arena, with the heap beside its memory or in front of it.
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it() {
-    fn usable<S: Shape<Space = toft_arena::Anywhere>>(size: usize, inside: bool) -> usize {
-        let mut memory = vec![0_u128; size / 16];
-        let (mut beside, own) = (Heap::new(toft_arena::Anywhere), size_of::<Heap<S>>());
-        let start = memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector outlives both heaps, and the one in it is not claimed by itself.
+    fn usable<S: Shape<Space = Anywhere>>(size: usize, inside: bool) -> usize {
+        let (start, mut beside) = (memory(size), Heap::<S>::new(Anywhere));
+        // SAFETY: the memory is used by this heap only, and the heap in it does not claim itself.
         unsafe {
             let (heap, taken) = if inside {
-                start.cast::<Heap<S>>().write(Heap::new(toft_arena::Anywhere));
-                (&mut *start.cast::<Heap<S>>(), own)
+                start.cast::<Heap<S>>().write(Heap::new(Anywhere));
+                (&mut *start.cast::<Heap<S>>(), size_of::<Heap<S>>())
             } else {
                 (&mut beside, 0)
             };
             heap.claim(start.add(taken), size - taken).unwrap();
             let largest = heap.largest_free().unwrap();
-            heap.allocate(Layout::from_size_align(largest, 1).unwrap()).unwrap();
+            heap.allocate(layout(largest, 1)).unwrap();
             assert_eq!(heap.largest_free(), None);
             largest
         }
     }
     for size in [1024, 4096] {
         assert_eq!(usable::<Packed>(size, false), size - 16);
-        assert_eq!(usable::<Few>(size, false), size - 16);
-        assert_eq!(usable::<Few>(size, true), size - 16 - size_of::<Heap<Few>>());
+        assert_eq!(usable::<Small>(size, false), size - 16);
+        assert_eq!(usable::<Small>(size, true), size - 16 - size_of::<Heap<Small>>());
         // What is aligned to more begins later.
         assert_eq!(usable::<Standard>(size, false), size - 24);
         assert_eq!(usable::<Fast>(size, false), size - 40);
     }
-    assert!(size_of::<Heap<Few>>() < 800, "{}", size_of::<Heap<Few>>());
+    assert!(size_of::<Heap<Small>>() < 800, "{}", size_of::<Heap<Small>>());
 }
 
 /// The common path takes the first chunk that it checks.
 #[test]
 fn small_requests_look_at_no_chunk_that_does_not_serve() {
-    let memory = vec![0_u64; 1 << 16];
-    let mut heap = Heap::<Checked>::new(toft_arena::Anywhere);
-    // SAFETY: the vector outlives the heap.
-    unsafe { heap.claim(memory.as_ptr().cast_mut().cast(), 1 << 19) }.unwrap();
+    let mut heap = heap_of::<Checked>(1 << 19);
     let (mut live, mut refused) = (Vec::new(), 0);
     for turn in 0..50_000_usize {
-        let layout = Layout::from_size_align(turn * 7919 % 1000, 8).unwrap();
-        match heap.allocate(layout) {
+        match heap.allocate(layout(turn * 7919 % 1000, 8)) {
             Ok(block) => live.push(block),
             Err(_) => refused += 1,
         }
@@ -201,9 +160,7 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
     }
     assert_eq!((refused, heap.counters().probes), (0, 0));
     // Its twin: a large one checks smaller ones that share its bin.
-    let one = |heap: &mut Heap<Checked>, size| {
-        heap.allocate(Layout::from_size_align(size, 8).unwrap()).unwrap()
-    };
+    let one = |heap: &mut Heap<Checked>, size| heap.allocate(layout(size, 8)).unwrap();
     // SAFETY: no block is used any more.
     unsafe { heap.reset() };
     let smaller = one(&mut heap, 1152);
@@ -218,13 +175,11 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
 /// nothing once, and again when a chunk has come that might serve.
 #[test]
 fn a_list_is_not_looked_through_for_nothing_again() {
-    fn probes<S: toft_arena::shape::Shape<Space = toft_arena::Anywhere>>() -> [u64; 4] {
-        let memory = vec![0_u64; 1 << 16];
-        let mut heap = Heap::<S>::new(toft_arena::Anywhere);
-        // SAFETY: the vector outlives the heap; live blocks are freed once.
+    fn probes<S: Shape<Space = Anywhere>>() -> [u64; 4] {
+        let mut heap = heap_of::<S>(1 << 19);
+        let layout = |size| layout(size, 8);
+        // SAFETY: live blocks are freed once.
         unsafe {
-            heap.claim(memory.as_ptr().cast_mut().cast(), 1 << 19).unwrap();
-            let layout = |size| Layout::from_size_align(size, 8).unwrap();
             // Chunks that share a bin, kept apart; the last is the largest.
             let sizes = [2304, 2312, 2320, 2376];
             let apart: Vec<_> = sizes
@@ -268,19 +223,16 @@ fn a_list_is_not_looked_through_for_nothing_again() {
 
 #[test]
 fn the_block_of_a_size_that_was_freed_last_is_the_first_to_be_used_again() {
-    let mut heap = words::heap::<Standard>();
-    let made: Vec<_> = (0..4)
-        .map(|_| {
-            let block = heap.allocate(words::layout(104)).unwrap();
-            heap.allocate(words::layout(16)).unwrap();
-            block
-        })
-        .collect();
+    let mut heap = heap_of::<Standard>(1 << 16);
+    let mut kept_apart = || {
+        let block = heap.allocate(layout(104, 8)).unwrap();
+        heap.allocate(layout(16, 8)).unwrap();
+        block
+    };
+    let made = [(); 4].map(|()| kept_apart());
     // SAFETY: each is live, and freed once.
-    made.iter().for_each(|block| unsafe {
-        heap.deallocate(*block);
-    });
-    let again = [(); 4].map(|()| heap.allocate(words::layout(104)).unwrap());
+    made.iter().for_each(|block| _ = unsafe { heap.deallocate(*block) });
+    let again = [(); 4].map(|()| heap.allocate(layout(104, 8)).unwrap());
     assert!(again.iter().eq(made.iter().rev()), "{again:?} of {made:?}");
 }
 
@@ -320,7 +272,6 @@ fn a_block_grows_both_ways() {
             heap.walk(|block| blocks.push((block.start, block.live)));
             blocks.retain(|block| block.1);
             let block = |number: usize| NonNull::new(blocks[number].0).unwrap();
-            let layout = Layout::from_size_align(size, align).unwrap();
             // SAFETY: blocks are live, and used as what they are.
             unsafe {
                 let middle = block(if kind == 2 { 5 } else { 1 });
@@ -331,24 +282,21 @@ fn a_block_grows_both_ways() {
                     heap.deallocate(block(2));
                     if kind == 1 {
                         // Of one of both the end is the rest, and then all of it.
-                        let half = Layout::from_size_align(size / 2, 8).unwrap();
-                        let front = heap.allocate(half).unwrap();
+                        let front = heap.allocate(layout(size / 2, 8)).unwrap();
                         heap.deallocate(front);
                     }
                 }
                 middle.as_ptr().write_bytes(9, size);
                 // There is no room for this anywhere else.
                 let wanted = 2 * size + 4000;
-                let filler: Vec<_> = std::iter::from_fn(|| {
-                    heap.allocate(Layout::from_size_align(wanted, 8).unwrap()).ok()
-                })
-                .collect();
+                let fill = || heap.allocate(layout(wanted, 8)).ok();
+                let filler: Vec<_> = std::iter::from_fn(fill).collect();
                 let before = heap.survey();
-                let larger = heap.reallocate(middle, layout, wanted);
+                let larger = heap.reallocate(middle, layout(size, align), wanted);
                 let larger = larger.unwrap_or_else(|_| panic!("kind {kind}: {before:?}"));
                 assert_eq!(larger.as_ptr().addr() % align, 0);
                 assert!(larger < middle);
-                assert!((0..size).all(|place| larger.add(place).read() == 9));
+                assert!(is_full_of(9, larger, size));
                 heap.check().unwrap();
                 heap.deallocate(larger);
                 for one in filler {
@@ -370,15 +318,13 @@ fn a_block_grows_both_ways() {
 /// shape; one byte less is too small.
 #[test]
 fn the_smallest_span_is_claimed_and_extended_to_itself() {
-    fn holds<S: Shape<Space = toft_arena::Anywhere>>(align: usize, least: usize) {
-        let word = size_of::<usize>();
-        let mut memory = vec![0_u128; 32];
-        let all = memory.as_mut_ptr().cast::<u8>();
-        // The first byte at which a chunk may begin.
-        let from = all.wrapping_add(all.align_offset(align)).wrapping_add(align - word);
-        let size = least + word;
-        let mut heap = Heap::<S>::new(toft_arena::Anywhere);
-        // SAFETY: the vector outlives the heap.
+    fn holds<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
+        let all = memory(512);
+        // A byte at which a chunk may begin.
+        let from = all.wrapping_add(2 * S::ALIGN - word);
+        let size = (3 * word).next_multiple_of(S::ALIGN) + word;
+        let mut heap = heap(all, 512);
+        // SAFETY: the memory is used by this heap only.
         unsafe {
             assert_eq!(heap.claim(from, size - 1), Err(SpanError::TooSmall));
             let span = heap.claim(from, size).unwrap();
@@ -390,24 +336,24 @@ fn the_smallest_span_is_claimed_and_extended_to_itself() {
         heap.check().unwrap();
     }
     let word = size_of::<usize>();
-    holds::<Packed>(8, 3 * word);
-    holds::<toft_arena::Small>(8, (3 * word).next_multiple_of(8));
-    holds::<Standard>(16, (3 * word).next_multiple_of(16));
-    holds::<Fast>(32, 32);
+    holds::<Packed>(word, anywhere);
+    holds::<Small>(word, anywhere);
+    holds::<Standard>(word, anywhere);
+    holds::<Fast>(word, anywhere);
+    holds::<Relative>(word, within);
+    holds::<Narrow>(4, within);
+    holds::<Parks>(word, anywhere);
 }
 
 /// `Small` has its large free chunks in one bin. A request that is aligned is met from there, too.
 #[test]
 fn the_last_bin_serves_aligned_requests() {
-    let mut memory = vec![0_u128; (2 << 20) / 16];
-    let mut heap = Heap::<toft_arena::Small>::new(toft_arena::Anywhere);
-    // SAFETY: the vector outlives the heap.
-    unsafe { heap.claim(memory.as_mut_ptr().cast(), 2 << 20) }.unwrap();
-    let large = Layout::from_size_align(600 << 10, 16).unwrap();
+    let mut heap = heap_of::<Small>(2 << 20);
+    let large = layout(600 << 10, 16);
     let first = heap.allocate(large).unwrap();
     heap.allocate(Layout::new::<u64>()).unwrap();
     // What is left at the end is too small for another.
-    heap.allocate(Layout::from_size_align(1 << 20, 8).unwrap()).unwrap();
+    heap.allocate(layout(1 << 20, 8)).unwrap();
     assert!(heap.allocate(large).is_err());
     // SAFETY: freed once.
     unsafe { heap.deallocate(first) };

@@ -3,9 +3,8 @@
 
 use crate::common::words::{blocks, heap, layout, poke};
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::ptr::NonNull;
-use toft_arena::shape::{Checks, Packed, Shape};
+use toft_arena::shape::{FaultHook, OnFault, Shape};
 use toft_arena::{Anywhere, Checked, Fast, Fault};
 
 #[test]
@@ -139,52 +138,18 @@ fn what_is_parked_is_not_parked_again() {
     assert_ne!(heap.allocate(layout(100)), heap.allocate(layout(100)));
 }
 
-#[test]
-fn a_hook_is_called_with_each_fault() {
-    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
-    struct Hooked;
-    impl Shape for Hooked {
-        type Space = Anywhere;
-        type Bins = <Packed as Shape>::Bins;
-        const ALIGN: usize = 8;
-        const EXACT: usize = 1024;
-        const STEPS: u32 = 4;
-        const CHECKS: Checks = Checks::Pointers;
-        fn on_fault(fault: Fault) {
-            SEEN.set(Some(fault));
-        }
-    }
-    let mut heap = heap::<Hooked>();
-    let all = blocks(&mut heap, 3, 50);
-    // SAFETY: the second free of a block is what is tested.
-    unsafe {
-        heap.deallocate(all[1]);
-        assert_eq!(SEEN.get(), None);
-        heap.deallocate(all[1]);
-    }
-    let fault = Fault::NotLive(all[1].addr().get());
-    assert_eq!(SEEN.get(), Some(fault));
-    assert!(fault.to_string().starts_with("a block that is not live: 0x"));
-}
-
 /// A panic in the hook does not go through a heap that is between two states.
 #[test]
 fn a_hook_that_panics_ends_the_program() {
     struct Panics;
-    impl Shape for Panics {
-        type Space = Anywhere;
-        type Bins = <Packed as Shape>::Bins;
-        const ALIGN: usize = 8;
-        const EXACT: usize = 1024;
-        const STEPS: u32 = 4;
-        const CHECKS: Checks = Checks::Pointers;
+    impl FaultHook for Panics {
         fn on_fault(_: Fault) {
             panic!("from the hook");
         }
     }
     const CHILD: &str = "TOFT_ARENA_HOOK_PANICS";
     if std::env::var_os(CHILD).is_some() {
-        let mut heap = heap::<Panics>();
+        let mut heap = heap::<OnFault<Checked, Panics>>();
         let all = blocks(&mut heap, 3, 50);
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             // SAFETY: the second free of a block is what is tested.

@@ -1,6 +1,6 @@
 //! When blocks are parked, and what is done about those that are when memory becomes short.
 
-use crate::common::words::{blocks, heap, heap_of, layout};
+use crate::common::words::{blocks, heap, heap_of, is_full_of, layout};
 use std::ptr::NonNull;
 use toft_arena::shape::{Shape, Standard};
 use toft_arena::{Anywhere, Fast, Heap};
@@ -77,7 +77,7 @@ fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
             large.write_bytes(7, 40_000);
             let new = heap.reallocate(large, layout(40_000), 9_500).unwrap();
             assert!(new == hole || new == large);
-            assert!((0..9_500).all(|place| new.add(place).read() == 7));
+            assert!(is_full_of(7, new, 9_500));
             heap.check().unwrap();
             new == hole
         }

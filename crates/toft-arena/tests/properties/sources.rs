@@ -4,6 +4,7 @@ use crate::common::contract::layout;
 use crate::common::systems::{
     Break, Counted, FAKE, FAKE_PAGE, Fake, Log, committed, linear, reserved,
 };
+use crate::common::words::{claim, is_full_of, memory, once};
 use proptest::prelude::*;
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -116,10 +117,10 @@ fn given_back<S: Shape<Space = Anywhere>>() {
             }
             let block = arena.allocate_zeroed(layout(400_000, 8)).unwrap();
             // SAFETY: a live block.
-            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 400_000) };
-            assert!(bytes.iter().all(|&byte| byte == 0), "{keeps_content}");
-            // SAFETY: a live block.
-            unsafe { arena.deallocate(block) };
+            unsafe {
+                assert!(is_full_of(0, block, 400_000), "{keeps_content}");
+                arena.deallocate(block);
+            }
         }
     }
 }
@@ -143,9 +144,8 @@ fn a_system_that_refuses_is_no_memory_and_asked_again_later() {
 
 #[test]
 fn a_range_is_claimed_once() {
-    let memory = Box::leak(vec![0_u8; 8192].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else, and is zero.
-    let once = unsafe { Once::zeroed(memory.as_mut_ptr(), 8192) };
+    // SAFETY: the memory is used by this arena only, and is zero.
+    let once = unsafe { Once::zeroed(memory(8192), 8192) };
     let mut arena = Arena::<Checked, Once>::new(Anywhere, once);
     assert_eq!(arena.heap().spans().count(), 0);
     let block = arena.allocate_zeroed(layout(8000, 8)).unwrap();
@@ -254,10 +254,7 @@ fn run<F: Source<Checked>>(
                 if let Ok(block) = block {
                     // SAFETY: a live block of that layout.
                     unsafe {
-                        if op % 2 == 1 {
-                            let bytes = std::slice::from_raw_parts(block.as_ptr(), size);
-                            assert!(bytes.iter().all(|&byte| byte == 0));
-                        }
+                        assert!(op % 2 == 0 || is_full_of(0, block, size));
                         block.as_ptr().write_bytes(byte, size);
                     }
                     live.push((block, layout, byte));
@@ -267,8 +264,7 @@ fn run<F: Source<Checked>>(
                 let (block, layout, byte) = live.swap_remove(which % live.len());
                 // SAFETY: a live block of that layout.
                 unsafe {
-                    let bytes = std::slice::from_raw_parts(block.as_ptr(), layout.size());
-                    assert!(bytes.iter().all(|&own| own == byte));
+                    assert!(is_full_of(byte, block, layout.size()));
                     arena.deallocate_sized(block, layout);
                 }
             }
@@ -278,9 +274,7 @@ fn run<F: Source<Checked>>(
                 // SAFETY: a live block of that layout; only what is returned is used.
                 unsafe {
                     if let Ok(new) = arena.reallocate(block, old, size) {
-                        let kept = old.size().min(size);
-                        let bytes = std::slice::from_raw_parts(new.as_ptr(), kept);
-                        assert!(bytes.iter().all(|&own| own == byte));
+                        assert!(is_full_of(byte, new, old.size().min(size)));
                         new.as_ptr().write_bytes(byte, size);
                         live[which] = (new, layout(size, old.align()), byte);
                     }
@@ -325,8 +319,7 @@ fn memory_that_the_heap_let_go_of_is_not_taken_for_zero() {
         for size in [20_000, 40_000, 80_000] {
             let block = arena.allocate_zeroed(layout(size, 8)).unwrap();
             // SAFETY: a live block.
-            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), size) };
-            assert!(bytes.iter().all(|&byte| byte == 0), "{size} after {released}");
+            assert!(unsafe { is_full_of(0, block, size) }, "{size} after {released}");
             arena.check().unwrap();
         }
         assert!(released || arena.heap().spans().count() == 1);
@@ -343,10 +336,9 @@ fn memory_that_the_heap_let_go_of_is_not_taken_for_zero() {
 #[test]
 fn free_memory_of_another_span_is_not_counted() {
     fn grows<F: Source<Checked>>(mut arena: Arena<Checked, F>) {
-        let memory = Box::leak(vec![0_u64; 24 << 10].into_boxed_slice());
         arena.allocate(layout(100, 8)).unwrap();
-        // SAFETY: the memory is never used by anybody else.
-        unsafe { arena.heap_mut().claim(memory.as_mut_ptr().cast(), 192 << 10) }.unwrap();
+        // SAFETY: the heap stays where it is.
+        claim(unsafe { arena.heap_mut() }, 192 << 10);
         assert!(arena.allocate(layout(200_000, 8)).is_ok());
         arena.check().unwrap();
     }
@@ -368,10 +360,7 @@ proptest! {
         let counted = Counted::default();
         run(Arena::new(Anywhere, Blocks::new(counted.clone(), 40_000)), &ops);
         prop_assert_eq!(counted.live.get(), 0);
-        let mut memory = vec![1_u8; 200_000];
-        // SAFETY: the vector outlives the arena.
-        let once = unsafe { Once::new(memory.as_mut_ptr(), memory.len()) };
-        run(Arena::new(Anywhere, once), &ops);
+        run(Arena::new(Anywhere, once(200_000)), &ops);
         #[cfg(feature = "system")]
         {
             let pages = toft_arena::source::SystemPages;

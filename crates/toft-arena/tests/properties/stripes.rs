@@ -1,9 +1,11 @@
 //! An arena in parts, each with a separate lock: the contract of `GlobalAlloc`, and where memory
 //! comes from when the own part has none.
 
-use crate::common::contract::{conforms, layout};
+use crate::common::contract::{conforms, layout, threads_free_each_others_blocks};
+use crate::common::words::{is_full_of, memory};
 use std::alloc::Layout;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use toft_arena::shape::Shape;
 use toft_arena::{Anywhere, Checked, Fast, Shared, Spin, Spread, Striped};
 
@@ -17,9 +19,12 @@ impl Spread for First {
 }
 
 fn striped<S: Shape<Space = Anywhere>, H: Spread>(size: usize) -> Striped<S, Spin, 4, H> {
-    let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
+    let start = memory(size);
     // SAFETY: the memory is never used by anybody else.
-    unsafe { Striped::new(memory.as_mut_ptr(), size, [const { Spin::new() }; 4]) }
+    unsafe {
+        start.write_bytes(0xEE, size);
+        Striped::new(start, size, [const { Spin::new() }; 4])
+    }
 }
 
 fn is_clean<S: Shape<Space = Anywhere>, H: Spread>(striped: &Striped<S, Spin, 4, H>) {
@@ -55,10 +60,7 @@ impl Spread for Chosen {
 }
 
 /// Blocks of this layout until there is no memory.
-fn fill<H: Spread>(
-    all: &Striped<Checked, Spin, 4, H>,
-    layout: Layout,
-) -> Vec<std::ptr::NonNull<u8>> {
+fn fill<H: Spread>(all: &Striped<Checked, Spin, 4, H>, layout: Layout) -> Vec<NonNull<u8>> {
     std::iter::from_fn(|| all.allocate(layout).ok()).collect()
 }
 
@@ -94,7 +96,7 @@ fn what_one_stripe_has_no_room_for_another_has() {
         last.as_ptr().write_bytes(7, 1000);
         let moved = all.reallocate(last, small, 5000).unwrap();
         assert!(moved > first && moved < blocks[10]);
-        assert!((0..1000).all(|place| moved.add(place).read() == 7));
+        assert!(is_full_of(7, moved, 1000));
         all.deallocate(moved);
         let left = blocks[9..200].iter().chain(&blocks[201..]);
         left.for_each(|&block| all.deallocate(block));
@@ -146,7 +148,7 @@ fn parts_go_from_thread_to_thread_while_all_of_them_work() {
             let all = &all;
             move || {
                 HOME.set(thread);
-                let (mut live, mut met) = (Vec::<(std::ptr::NonNull<u8>, usize)>::new(), 0);
+                let (mut live, mut met) = (Vec::<(NonNull<u8>, usize)>::new(), 0);
                 for turn in 0..3000_usize {
                     let size = if turn % 300 < 10 { 150_000 } else { 500 + turn * 37 % 9000 };
                     if let Ok(block) = all.allocate(layout(size, 8)) {
@@ -159,8 +161,7 @@ fn parts_go_from_thread_to_thread_while_all_of_them_work() {
                         let (block, size) = live.swap_remove(turn % live.len());
                         // SAFETY: a live block of that many bytes, freed once.
                         unsafe {
-                            let bytes = std::slice::from_raw_parts(block.as_ptr(), size);
-                            assert!(bytes.iter().all(|&byte| usize::from(byte) == thread));
+                            assert!(is_full_of(thread as u8, block, size));
                             all.deallocate(block);
                         }
                     }
@@ -202,7 +203,7 @@ fn a_stripe_that_is_held_is_passed_over() {
 fn who_meets_others_at_home_moves() {
     let all = striped::<Checked, First>(256 << 10);
     let small = layout(100, 8);
-    let part = |block: std::ptr::NonNull<u8>, start: usize| (block.addr().get() - start) >> 16;
+    let part = |block: NonNull<u8>, start: usize| (block.addr().get() - start) >> 16;
     let first = all.allocate(small).unwrap();
     let start = first.addr().get() & !63;
     let home = all.stripes().next().unwrap();
@@ -224,29 +225,6 @@ fn who_meets_others_at_home_moves() {
 #[test]
 fn threads_free_each_others_blocks_of_stripes() {
     let all = striped::<Checked, toft_arena::ByStack>(4 << 20);
-    let (sender, receiver) = std::sync::mpsc::channel::<(usize, u8)>();
-    let receiver = std::sync::Mutex::new(receiver);
-    std::thread::scope(|scope| {
-        for thread in 0..4_u8 {
-            let (all, sender, receiver) = (&all, sender.clone(), &receiver);
-            scope.spawn(move || {
-                for turn in 0..2000_usize {
-                    let size = 16 + turn * 37 % 700;
-                    let block = all.allocate(layout(size, 8)).unwrap();
-                    // SAFETY: the block has that many bytes, and belongs to the thread that
-                    // receives it.
-                    unsafe { block.as_ptr().write_bytes(thread, 16) };
-                    sender.send((block.as_ptr().expose_provenance(), thread)).unwrap();
-                    let other = receiver.lock().unwrap().recv().unwrap();
-                    let block = std::ptr::with_exposed_provenance_mut::<u8>(other.0);
-                    // SAFETY: as above.
-                    unsafe {
-                        assert!((0..16).all(|place| block.add(place).read() == other.1));
-                        all.deallocate(std::ptr::NonNull::new(block).unwrap());
-                    }
-                }
-            });
-        }
-    });
+    threads_free_each_others_blocks(&all, 4);
     is_clean(&all);
 }

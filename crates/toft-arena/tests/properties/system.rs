@@ -1,16 +1,12 @@
 //! Pages of the system: that what is freed leaves the process, and what happens where the system
 //! refuses it.
 
-use std::alloc::Layout;
-use std::ptr::NonNull;
+use crate::common::contract::layout;
+use crate::common::words::is_full_of;
 use toft_arena::source::{Pages, Reserved, SystemPages};
 use toft_arena::{Anywhere, Arena, Checked};
 
 const SIZE: usize = 100 << 20;
-
-fn layout(size: usize, align: usize) -> Layout {
-    Layout::from_size_align(size, align).unwrap()
-}
 
 /// How much of the memory behind an address is there. Of these addresses only: other tests run at
 /// the same time.
@@ -34,15 +30,11 @@ fn pages_of_the_system_are_not_resident_after_they_have_gone_back() {
     // SAFETY: a live block.
     unsafe { arena.deallocate(block) };
     // An eighth of what was committed is kept.
-    assert!(
-        resident(block.as_ptr(), SIZE) < SIZE / 8 + (1 << 20),
-        "{}",
-        resident(block.as_ptr(), SIZE)
-    );
+    let kept = resident(block.as_ptr(), SIZE);
+    assert!(kept < SIZE / 8 + (1 << 20), "{kept}");
     let again = arena.allocate_zeroed(layout(50 << 20, 8)).unwrap();
     // SAFETY: a live block.
-    let bytes = unsafe { std::slice::from_raw_parts(again.as_ptr(), 50 << 20) };
-    assert!(bytes.iter().all(|&byte| byte == 0));
+    assert!(unsafe { is_full_of(0, again, 50 << 20) });
 }
 
 /// Makes the system refuse to take these pages back, until they are unlocked or unmapped.
@@ -90,10 +82,9 @@ fn zeros_are_zeros_where_the_system_has_refused() {
         arena.deallocate(block);
         assert!(arena.source().committed() < before / 2, "nothing was given back");
     }
-    let again: NonNull<u8> = arena.allocate_zeroed(layout(LARGE, 4096)).unwrap();
+    let again = arena.allocate_zeroed(layout(LARGE, 4096)).unwrap();
     assert_eq!(again, block);
     // SAFETY: a live block.
-    let bytes = unsafe { std::slice::from_raw_parts(again.as_ptr(), LARGE) };
-    assert!(bytes.iter().all(|&byte| byte == 0));
+    assert!(unsafe { is_full_of(0, again, LARGE) });
     arena.check().unwrap();
 }

@@ -5,29 +5,12 @@
     reason = "each is a call on memory that was written over, as the comment above them says"
 )]
 
-use std::alloc::Layout;
+use crate::common::words::{blocks, heap_within, layout};
 use std::ptr::NonNull;
-use toft_arena::shape::{Narrow, Packed, Relative, Shape, Space, Within, Word};
+use toft_arena::shape::{Narrow, Packed, Relative, Shape, Within, Word};
 use toft_arena::{Anywhere, Fault, Heap};
 
 const SIZE: usize = 1 << 16;
-
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size, 8).unwrap()
-}
-
-fn within<W: Word, S: Shape<Space = Within<W>>>() -> Heap<S>
-where
-    Within<W>: Space,
-{
-    let memory = Box::leak(vec![0_u64; SIZE / 8].into_boxed_slice()).as_mut_ptr().cast::<u8>();
-    // SAFETY: one allocation, which is never used by anybody else.
-    unsafe {
-        let mut heap = Heap::new(Within::new(memory, SIZE));
-        heap.claim(memory, SIZE).unwrap();
-        heap
-    }
-}
 
 /// The tag before a block of words of this width.
 unsafe fn tag<W: Word>(block: NonNull<u8>) -> usize {
@@ -40,7 +23,7 @@ unsafe fn put_tag<W: Word>(block: NonNull<u8>, value: usize) {
     unsafe { block.as_ptr().cast::<W>().sub(1).write(W::from_usize(value)) };
 }
 
-fn broken_tags<W: Word, S: Shape<Space = Within<W>>>(make: fn() -> Heap<S>) {
+fn broken_tags<W: Word, S: Shape<Space = Within<W>>>() {
     type Call<S> = unsafe fn(&mut Heap<S>, NonNull<u8>) -> bool;
     // SAFETY, of all: a tag that was written over is what is tested.
     let calls: [Call<S>; 6] = [
@@ -60,8 +43,8 @@ fn broken_tags<W: Word, S: Shape<Space = Within<W>>>(make: fn() -> Heap<S>) {
         let changes: [fn(usize) -> usize; 5] =
             [|_| 0x4141_4141, |_| 1, |tag| tag + 4, |tag| tag & !1, |tag| tag + 8];
         for (which, change) in changes.into_iter().enumerate() {
-            let mut heap = make();
-            let blocks: Vec<_> = (0..4).map(|_| heap.allocate(layout(100)).unwrap()).collect();
+            let mut heap = heap_within::<W, S>(SIZE);
+            let blocks = blocks(&mut heap, 4, 100);
             let block = blocks[1];
             // SAFETY: live blocks; what is behind this one says that it is free, if a tag reaches
             // there.
@@ -87,16 +70,16 @@ fn broken_tags<W: Word, S: Shape<Space = Within<W>>>(make: fn() -> Heap<S>) {
 
 #[test]
 fn a_tag_that_was_written_over_is_not_believed() {
-    broken_tags::<u32, Narrow>(within::<u32, Narrow>);
-    broken_tags::<usize, Relative>(within::<usize, Relative>);
+    broken_tags::<u32, Narrow>();
+    broken_tags::<usize, Relative>();
 }
 
 /// A block that was freed twice is one whose tag does not say that it lives.
 #[test]
 fn a_second_free_has_no_effect() {
     for freed_first in [0, 1, 2] {
-        let mut heap = within::<u32, Narrow>();
-        let all: Vec<_> = (0..4).map(|_| heap.allocate(layout(100)).unwrap()).collect();
+        let mut heap = heap_within::<u32, Narrow>(SIZE);
+        let all = blocks(&mut heap, 4, 100);
         // SAFETY: the second free is what is tested.
         unsafe {
             assert!(heap.deallocate(all[freed_first]) > 0);
@@ -114,6 +97,7 @@ fn a_second_free_has_no_effect() {
 #[cfg_attr(miri, ignore = "maps memory that may not be read")]
 #[test]
 fn a_fence_with_a_span_above_it_is_not_taken_for_a_chunk() {
+    use crate::common::words::mapped;
     const WORD: usize = size_of::<usize>();
     type Call = unsafe fn(&mut Heap<Packed>, NonNull<u8>);
     // SAFETY, of all: a fence that was written over is what is tested.
@@ -130,15 +114,11 @@ fn a_fence_with_a_span_above_it_is_not_taken_for_a_chunk() {
                 let mut heap = Heap::<Packed>::new(Anywhere);
                 // SAFETY: a new mapping, of which every second part may not be read.
                 unsafe {
-                    let access = libc::PROT_READ | libc::PROT_WRITE;
-                    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-                    let start = libc::mmap(std::ptr::null_mut(), 6 * SIZE, access, flags, -1, 0);
-                    assert_ne!(start, libc::MAP_FAILED);
-                    for part in [1, 3, 5] {
-                        let at = start.byte_add(part * SIZE);
-                        assert_eq!(libc::mprotect(at, SIZE, libc::PROT_NONE), 0);
+                    let start = mapped(6 * SIZE);
+                    let part = |number| start.add(number * SIZE);
+                    for closed in [1, 3, 5] {
+                        assert_eq!(libc::mprotect(part(closed).cast(), SIZE, libc::PROT_NONE), 0);
                     }
-                    let part = |number| start.byte_add(number * SIZE).cast::<u8>();
                     // The one whose fence is broken: the first that was claimed, or one after it.
                     if further {
                         heap.claim(part(4), SIZE).unwrap();
@@ -165,7 +145,7 @@ fn a_fence_with_a_span_above_it_is_not_taken_for_a_chunk() {
                     heap.check().unwrap();
                     let live = heap.survey().live_blocks;
                     heap.release_span(span).map_or_else(|_| assert!(live > 0), |_| ());
-                    libc::munmap(start, 6 * SIZE);
+                    libc::munmap(start.cast(), 6 * SIZE);
                 }
             }
         }

@@ -2,21 +2,16 @@
 //! locks exclude. An arena in parts is in `stripes.rs`.
 
 use crate::common::contract::{conforms, layout};
+use crate::common::words::{is_full_of, once};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use toft_arena::shape::{FaultHook, OnFault, Packed, Shape, Standard};
+use toft_arena::shape::{Packed, Shape, Standard};
 use toft_arena::source::{Array, Manual, Once, Source};
 use toft_arena::{
-    Anywhere, Checked, Exclusive, Fast, Fault, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
+    Anywhere, Checked, Exclusive, Fast, Heap, Interrupts, NoInterrupts, NoMemory, OneThread,
     Shared, SpanError, Spin, Ticket, Unlocked,
 };
-
-fn once(size: usize) -> Once {
-    let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { Once::new(memory.as_mut_ptr(), size) }
-}
 
 fn clean<S: Shape, F: Source<S>, L: Exclusive>(shared: &Shared<S, F, L>) {
     conforms(shared);
@@ -131,18 +126,6 @@ fn collections_of_an_arena() {
     assert_eq!(shared.look(|arena| arena.heap().survey().live_blocks), Some(0));
 }
 
-/// Without a source: memory by hand.
-#[test]
-fn memory_is_claimed_by_hand() {
-    let mut shared: Shared<Packed, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
-    assert_eq!(shared.allocate(layout(1, 1)), Err(NoMemory));
-    let memory = Box::leak(vec![0_u8; 4096].into_boxed_slice());
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.get_mut().heap_mut().claim(memory.as_mut_ptr(), 4096) }.unwrap();
-    assert!(shared.allocate(layout(1, 1)).is_ok());
-    assert!(format!("{shared:?}").contains("live_blocks: 1"));
-}
-
 /// A large block that there is no room beside grows into what is free below it.
 #[test]
 fn a_large_block_grows_downwards_where_there_is_no_other_room() {
@@ -156,7 +139,7 @@ fn a_large_block_grows_downwards_where_there_is_no_other_room() {
         shared.deallocate(below);
         let grown = shared.reallocate(block, layout(20_000, 8), 38_000).unwrap();
         assert_eq!(grown, below);
-        assert!((0..20_000).all(|place| grown.add(place).read() == 7));
+        assert!(is_full_of(7, grown, 20_000));
         shared.deallocate(rest);
     }
     shared.check().unwrap().unwrap();
@@ -248,37 +231,8 @@ fn a_shared_arena_claims_memory() {
     shared.claim(leaked(8192)).unwrap();
     assert_eq!(shared.look(|arena| arena.heap().spans().count()), Some(2));
     shared.allocate(layout(8000, 8)).unwrap();
+    assert!(format!("{shared:?}").contains("live_blocks: 1"));
     let inside = shared.look(|_| shared.claim(leaked(4096)));
     assert_eq!(inside, Some(Err(SpanError::Locked)));
     shared.check().unwrap().unwrap();
-}
-
-/// A hook of any shape is called with its faults, and with nothing else.
-#[test]
-fn a_hook_is_called_with_the_faults_of_any_shape() {
-    thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
-    struct Note;
-    impl FaultHook for Note {
-        fn on_fault(fault: Fault) {
-            SEEN.set(Some(fault));
-        }
-    }
-    fn sees<S: Shape<Space = Anywhere>>() {
-        let shared =
-            Shared::<OnFault<S, Note>, _, _>::new(Anywhere, once(1 << 20), OneThread::new());
-        conforms(&shared);
-        assert_eq!(SEEN.take(), None);
-        let (first, _after) =
-            (shared.allocate(layout(5000, 8)).unwrap(), shared.allocate(layout(5000, 8)).unwrap());
-        // SAFETY: freed once; then a link of the free chunk is written over.
-        unsafe {
-            shared.deallocate(first);
-            first.cast::<usize>().sub(1).write(16);
-        }
-        let _ = shared.allocate(layout(5000, 8));
-        assert!(matches!(SEEN.take(), Some(Fault::BrokenLink(_))));
-    }
-    sees::<Packed>();
-    sees::<Standard>();
-    sees::<Checked>();
 }

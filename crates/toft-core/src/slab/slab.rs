@@ -401,14 +401,4 @@ impl Slab {
         let frees = self.frees.load(Relaxed) + self.absorbed.load(Relaxed);
         frees + u64::from(spent) + u64::from(self.held())
     }
-
-    /// The offset and size in bytes of the fields that `allocations` adds to the number of held
-    /// slots. They are the start of the credit, the credit, and two counts of frees. For
-    /// measurements from outside the process by the same version.
-    pub const COUNTS: [(usize, usize); 4] = [
-        (core::mem::offset_of!(Slab, credit_start), 4),
-        (core::mem::offset_of!(Slab, credit), 4),
-        (core::mem::offset_of!(Slab, frees), 8),
-        (core::mem::offset_of!(Slab, absorbed), 8),
-    ];
 }

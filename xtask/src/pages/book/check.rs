@@ -1,11 +1,10 @@
 //! Links of the built book: each leads to a file of the book, and to an element of that page with
 //! the name after `#`.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use super::normal;
+use crate::files::{below, read};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 /// Pages that mdBook makes of others, or that have links of the whole book in them.
 const LEFT_OUT: [&str; 2] = ["print.html", "toc.html"];
@@ -13,11 +12,11 @@ const LEFT_OUT: [&str; 2] = ["print.html", "toc.html"];
 /// The links that lead nowhere, as `page: target`.
 pub fn dead(book: &Path) -> Result<Vec<String>, String> {
     let mut pages = HashMap::new();
-    for path in super::super::files(book, "html") {
+    for path in below(book, "html")? {
         if path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|page| name == *page)) {
             continue;
         }
-        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = read(&path)?;
         pages.insert(path, text);
     }
     let ids: HashMap<&PathBuf, HashSet<&str>> =
@@ -55,20 +54,20 @@ fn values<'a>(text: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::write;
 
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
         let book = crate::place::target_dir().join("tmp-book-check");
-        let _ = fs::remove_dir_all(&book);
-        fs::create_dir_all(book.join("a")).unwrap();
+        crate::files::emptied(&book).unwrap();
         let page = "<h1 id=\"here\">x</h1> <a href=\"b.html#there\">1</a> <a href=\"b.html#no\">2</a> <a href=\"c.html\">3</a> \
                     <a href=\"#here\">4</a> <a href=\"#gone\">5</a> <a href=\"../index.html\">6</a> \
                     <a href=\"https://example.org/x\">7</a> <img src=\"x.svg\">";
-        fs::write(book.join("a/a.html"), page).unwrap();
-        fs::write(book.join("a/b.html"), "<p id=\"there\">").unwrap();
-        fs::write(book.join("index.html"), "").unwrap();
+        write(&book.join("a/a.html"), page).unwrap();
+        write(&book.join("a/b.html"), "<p id=\"there\">").unwrap();
+        write(&book.join("index.html"), "").unwrap();
         let found = dead(&book).unwrap();
-        fs::remove_dir_all(&book).unwrap();
+        std::fs::remove_dir_all(&book).unwrap();
         assert_eq!(
             found,
             ["#gone", "b.html#no", "c.html", "x.svg"].map(|to| format!("a/a.html: {to}"))

@@ -1,17 +1,15 @@
 //! Links and tables of every page.
 
-use super::super::{files, read};
 use super::{LINK, link_end};
+use crate::files::{below, kept, read};
+use crate::pages::book::ROOT_PAGES;
 use crate::place;
 use std::path::{Path, PathBuf};
 
 fn pages() -> Vec<PathBuf> {
     let root = place::root();
-    let mut pages = files(&root.join("docs"), "md");
-    pages.extend(
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
-            .map(|p| root.join(p)),
-    );
+    let mut pages = below(&root.join("docs"), "md").unwrap();
+    pages.extend(ROOT_PAGES.map(|page| root.join(page)));
     pages
 }
 
@@ -60,11 +58,8 @@ fn dead(page: &Path, text: &str) -> Vec<String> {
         match anchor.filter(|_| is_page) {
             None => !to.exists(),
             Some(anchor) => {
-                let text = if path.is_empty() {
-                    text.to_owned()
-                } else {
-                    std::fs::read_to_string(&to).unwrap_or_default()
-                };
+                let text =
+                    if path.is_empty() { text.to_owned() } else { read(&to).unwrap_or_default() };
                 !anchors(&text).iter().any(|known| known == anchor)
             }
         }
@@ -91,7 +86,7 @@ fn rows_without_a_test(text: &str) -> Vec<String> {
 fn every_link_leads_somewhere() {
     let mut count = 0;
     for page in pages() {
-        let text = read(&page);
+        let text = read(&page).unwrap();
         count += targets(&text).len();
         let dead = dead(&page, &text);
         assert!(dead.is_empty(), "{}: {dead:?}", page.display());
@@ -102,7 +97,7 @@ fn every_link_leads_somewhere() {
 #[test]
 fn every_requirement_and_promise_names_its_test_or_is_open() {
     for page in ["docs/requirements.md", "docs/tests.md"] {
-        let text = read(&place::root().join(page));
+        let text = kept(page);
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 20);
         let without = rows_without_a_test(&text);
         assert!(without.is_empty(), "{page}: {without:#?}");

@@ -1,6 +1,5 @@
 //! The screen of a terminal as SVG: one text for each row, one span for each run of a colour.
 
-use std::fmt::Write;
 use vt100::{Color, Parser};
 
 /// Pixels of a cell, and around the screen.
@@ -34,11 +33,9 @@ struct Paint {
 
 /// The screen as a picture with this title.
 pub fn svg(parser: &Parser, title: &str) -> String {
-    let screen = parser.screen();
-    let (rows, columns) = screen.size();
-    let (rows, columns) = (rows.get(), columns.get());
-    let width = f64::from(columns) * CELL.0 + 2.0 * EDGE;
-    let height = f64::from(rows) * CELL.1 + 2.0 * EDGE;
+    let (rows, columns) = parser.screen().size();
+    let width = f64::from(columns.get()) * CELL.0 + 2.0 * EDGE;
+    let height = f64::from(rows.get()) * CELL.1 + 2.0 * EDGE;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" \
@@ -46,25 +43,17 @@ pub fn svg(parser: &Parser, title: &str) -> String {
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{BACK}\"/>\n",
         escaped(title)
     );
-    for row in 0..rows {
-        let mut column = 0;
-        while column < columns {
-            let (paint, mut text) = cell(parser, row, column);
-            let start = column;
-            column += 1;
-            while column < columns {
-                let (next, more) = cell(parser, row, column);
-                if next != paint {
-                    break;
-                }
-                text.push_str(&more);
-                column += 1;
-            }
-            run(&mut svg, row, start, column - start, &paint, &text);
+    for row in 0..rows.get() {
+        let cells: Vec<_> = (0..columns.get()).map(|column| cell(parser, row, column)).collect();
+        let (mut x, y) = (EDGE, EDGE + f64::from(row) * CELL.1);
+        for run in cells.chunk_by(|one, next| one.0 == next.0) {
+            let text: String = run.iter().map(|(_, text)| text.as_str()).collect();
+            let width = run.len() as f64 * CELL.0;
+            svg += &painted(x, y, width, &run[0].0, &text);
+            x += width;
         }
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg + "</svg>\n"
 }
 
 /// A cell's paint and text.
@@ -81,27 +70,24 @@ fn cell(parser: &Parser, row: u16, column: u16) -> (Paint, String) {
 }
 
 /// Cells of one row that are painted alike.
-fn run(svg: &mut String, row: u16, column: u16, cells: u16, paint: &Paint, text: &str) {
-    let (x, y) = (EDGE + f64::from(column) * CELL.0, EDGE + f64::from(row) * CELL.1);
-    let width = f64::from(cells) * CELL.0;
-    if paint.back != BACK {
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{}\" fill=\"{}\"/>",
-            CELL.1, paint.back
+fn painted(x: f64, y: f64, width: f64, paint: &Paint, text: &str) -> String {
+    let mut svg = String::new();
+    let Paint { text: colour, back, bold } = paint;
+    if back != BACK {
+        svg += &format!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{}\" fill=\"{back}\"/>\n",
+            CELL.1
         );
     }
-    if text.trim().is_empty() {
-        return;
+    if !text.trim().is_empty() {
+        let bold = if *bold { " font-weight=\"bold\"" } else { "" };
+        svg += &format!(
+            "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{colour}\"{bold} textLength=\"{width:.1}\" xml:space=\"preserve\">{}</text>\n",
+            y + CELL.1 * 0.75,
+            escaped(text)
+        );
     }
-    let bold = if paint.bold { " font-weight=\"bold\"" } else { "" };
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{}\"{bold} textLength=\"{width:.1}\" xml:space=\"preserve\">{}</text>",
-        y + CELL.1 * 0.75,
-        paint.text,
-        escaped(text)
-    );
+    svg
 }
 
 fn escaped(text: &str) -> String {

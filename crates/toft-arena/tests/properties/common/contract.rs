@@ -1,6 +1,8 @@
 //! What every global allocator does, for the tests of all that are made of an arena.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 
 pub fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()
@@ -49,4 +51,42 @@ pub fn conforms(allocator: &impl GlobalAlloc) {
             allocator.dealloc(block, layout);
         }
     }
+}
+
+/// Threads that each free what any of them has allocated: what they do to one arena is ordered by
+/// its lock.
+pub fn threads_free_each_others_blocks(allocator: &(impl GlobalAlloc + Sync), threads: usize) {
+    let (sender, receiver) = channel::<(usize, Layout, u8)>();
+    let receiver = Mutex::new(receiver);
+    let turns = if cfg!(miri) { 20 } else { 2000 };
+    let work = |thread: usize| {
+        for turn in 0..turns {
+            let (small, larger) = (layout(8 + turn * 37 % 700, 8), layout(800, 8));
+            let byte = (thread ^ turn) as u8;
+            // SAFETY: the block is written within its layout, and belongs to the thread that
+            // receives it.
+            unsafe {
+                let block = allocator.alloc_zeroed(small);
+                assert!(!block.is_null());
+                block.write_bytes(byte, small.size());
+                let block = allocator.realloc(block, small, larger.size());
+                assert!(!block.is_null());
+                block.write_bytes(byte, 16);
+                sender.send((block.expose_provenance(), larger, byte)).unwrap();
+            }
+            let (address, layout, byte) = receiver.lock().unwrap().recv().unwrap();
+            let block = std::ptr::with_exposed_provenance_mut::<u8>(address);
+            // SAFETY: a live block of this layout, received once.
+            unsafe {
+                assert!((0..8).all(|place| block.add(place).read() == byte));
+                allocator.dealloc(block, layout);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let work = &work;
+            scope.spawn(move || work(thread));
+        }
+    });
 }

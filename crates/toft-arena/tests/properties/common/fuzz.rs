@@ -9,7 +9,7 @@
 use super::shadow::{Op, Shadow};
 use super::shapes::{Lines, Parks, Tiny, anywhere, within};
 use toft_arena::shape::{Bare, Narrow, Packed, Relative, Shape, Standard};
-use toft_arena::{Checked, Fast, Heap};
+use toft_arena::{Checked, Fast, Heap, Small};
 
 /// Less under Miri, where an access to a byte is slow.
 const MEMORY: usize = if cfg!(miri) { 40 << 10 } else { 128 << 10 };
@@ -20,7 +20,7 @@ const MOST: usize = 300;
 pub fn arena(bytes: &[u8]) {
     let [shape, first, ops @ ..] = bytes else { return };
     let first = usize::from(*first) << 8;
-    match shape % 10 {
+    match shape % 11 {
         0 => run::<Packed>(ops, first, anywhere),
         1 => run::<Standard>(ops, first, anywhere),
         2 => run::<Fast>(ops, first, anywhere),
@@ -30,13 +30,14 @@ pub fn arena(bytes: &[u8]) {
         6 => run::<Relative>(ops, first, within),
         7 => run::<Tiny>(ops, first, within),
         8 => run::<Parks>(ops, first, anywhere),
-        _ => run::<Lines>(ops, first, anywhere),
+        9 => run::<Lines>(ops, first, anywhere),
+        _ => run::<Small>(ops, first, anywhere),
     }
 }
 
 fn run<S: Shape>(bytes: &[u8], first: usize, heap: impl FnOnce(*mut u8, usize) -> Heap<S>) {
     let mut shadow = Shadow::new(MEMORY, heap);
-    shadow.claim(16 << 10, first, true);
+    shadow.claim(16 << 10, first.min(MEMORY - (16 << 10)), true);
     for bytes in bytes.chunks_exact(8).take(MOST) {
         shadow.step(&op(bytes.try_into().unwrap()));
     }

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `shadow.rs` | what a heap must look like from outside, after any operations |
 //! | `shapes.rs` | the shapes that tests run over |
-//! | `ops.rs` | operations as the property tests draw them |
 //! | `fuzz.rs` | any bytes as operations |
 //! | `contract.rs` | what every global allocator does |
 //! | `systems.rs` | fake systems that sources take memory from |
@@ -14,11 +13,9 @@
 
 pub mod contract;
 pub mod fuzz;
-pub mod ops;
 pub mod shadow;
 pub mod shapes;
 pub mod systems;
 pub mod words;
 
-pub use ops::ops;
 pub use shadow::{Op, Shadow};
