@@ -39,7 +39,8 @@ fn layer(folder: &str) -> Option<u32> {
 }
 
 /// The folders that a source names by `crate::folder`, also in `use crate::{a, b}`, or whose
-/// methods it calls, each with its line. Comments do not count; neither does what stands behind `#[cfg(test)]`.
+/// methods it calls, each with its line. Comments do not count; neither does what stands behind
+/// `#[cfg(test)]`.
 fn used(source: &str) -> Vec<(usize, String)> {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
     let code: String =

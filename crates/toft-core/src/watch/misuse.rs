@@ -2,7 +2,7 @@
 //!
 //! A report is one line from a fixed buffer, and then the details (`detail.rs`). The process then
 //! ends or goes on. Other checks write their own line: [`head`], then the finding, then
-//! [`Allocator::conclude`].
+//! [`Observer::conclude`].
 
 use crate::allocator::Found;
 use crate::large::{Block, BlockState, Damage};

@@ -42,7 +42,7 @@ impl<O: Os> Observer<'_, O> {
         self.verify_within(heap, &Extent::all())
     }
 
-    /// Does what [`Allocator::verify`] does, as far as `extent` goes.
+    /// Does what [`Observer::verify`] does, as far as `extent` goes.
     fn verify_within(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let Some(seat) = heap.sit() else { return true };
         let bounded = extent.is_bounded();
