@@ -1,5 +1,6 @@
 //! The bars that Toft has to clear, judged on measured cases. Each is a row of a table.
 
+use crate::grid::Grid;
 use crate::measured::Measured;
 use crate::metrics::{
     BACK_2S, Better, CALLS_PER_ROUND, DRAINED, KREQ, MOPS, MS, Metric, NS, P999, P9999, PEAK,
@@ -9,7 +10,6 @@ use crate::peer_settings::is_of;
 use crate::peers::{self, Peer};
 use crate::stats::{Summary, paired};
 use crate::table::plain;
-use comfy_table::{Table, presets};
 
 /// What a figure of Toft is held against.
 #[derive(Clone, Copy)]
@@ -230,12 +230,11 @@ fn ratio_text(ratio: &Summary, name: &str) -> String {
 
 /// The table of verdicts.
 #[must_use]
-pub fn draw(verdicts: &[Verdict]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(["bar", "measured", ""]);
+pub fn draw(verdicts: &[Verdict]) -> Grid {
+    let mut table = Grid::new(3, ["bar", "measured", ""]);
     for verdict in verdicts {
         let word = if verdict.met { "met" } else { "MISSED" };
-        table.add_row([verdict.bar.as_str(), verdict.measured.as_str(), word]);
+        table.push([verdict.bar.as_str(), verdict.measured.as_str(), word]);
     }
     table
 }

@@ -5,6 +5,7 @@
 //! the ratio excludes 1. The threshold keeps out what does not matter, and the slow drift of a
 //! machine between two runs. The interval keeps out what may be chance.
 
+use crate::grid::Grid;
 use crate::interval::{Interval, unpaired};
 use crate::measured::apart;
 use crate::metrics::{Better, INSTRUCTIONS, Metric, metric};
@@ -12,7 +13,6 @@ use crate::outcome::Outcome;
 use crate::record::{CaseRecord, Record, SeriesRecord};
 use crate::stats::Summary;
 use crate::table::plain;
-use comfy_table::{CellAlignment, Table, presets};
 
 /// What can be said of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,17 +120,9 @@ impl Comparison {
         )
     }
 
-    fn draw(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header([
-            "case",
-            "peer",
-            "unit",
-            "baseline",
-            "now",
-            "now / baseline",
-            "",
-        ]);
+    fn draw(&self) -> Grid {
+        let head = ["case", "peer", "unit", "baseline", "now", "now / baseline", ""];
+        let mut table = Grid::new(3, head);
         for change in self.changes.iter().filter(|change| change.verdict != Verdict::Same) {
             let Interval { ratio, low, high } = change.interval;
             let word = match change.verdict {
@@ -139,7 +131,7 @@ impl Comparison {
                 Verdict::Unsure => "too noisy to tell",
                 Verdict::Same => "",
             };
-            table.add_row([
+            table.push([
                 change.case.clone(),
                 change.peer.clone(),
                 change.metric.unit.to_owned(),
@@ -148,9 +140,6 @@ impl Comparison {
                 format!("{ratio:.3} ({low:.3}-{high:.3})"),
                 word.to_owned(),
             ]);
-        }
-        for column in table.column_iter_mut().skip(3).take(3) {
-            column.set_cell_alignment(CellAlignment::Right);
         }
         table
     }

@@ -237,14 +237,16 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             compare(&Record::read(new)?, &Record::read(old)?, *threshold)
         }
         Some(Sub::Report { file, html, svg, cases_svg, readme }) => {
-            let report = Report::read(file)?;
+            let record = Record::read(file)?;
+            let report =
+                Report::of(&record).map_err(|error| format!("{}: {error}", file.display()))?;
             let page = |path: &PathBuf| write(path, &report.html());
             html.as_ref().map_or(Ok(()), page)?;
             let plot = |path: &PathBuf| write(path, &picture(&report)?);
             svg.as_ref().map_or(Ok(()), plot)?;
             let cases = |path: &PathBuf| write(path, &report.cases_svg());
             cases_svg.as_ref().map_or(Ok(()), cases)?;
-            let figures = |path: &PathBuf| write_readme(path, &Record::read(file)?, &report);
+            let figures = |path: &PathBuf| write_readme(path, &record, &report);
             readme.as_ref().map_or(Ok(()), figures)?;
             Ok(0)
         }
@@ -279,7 +281,7 @@ pub fn work(words: &[String]) -> Result<u8, String> {
     // A script that is played is in memory from start to end, and not from the allocator.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
-    crate::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
+    crate::out::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(0)
 }
 
@@ -323,16 +325,16 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     };
     let jobs = jobs(run, &plan)?;
     let machine = Machine::here();
-    crate::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
+    crate::out::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
     if run.callgrind {
         for line in callgrind::add(&mut measured, &peers, &plan) {
-            crate::outln!("{line}");
+            crate::out::outln!("{line}");
         }
     }
     let took = start.elapsed();
     show(&measured, &peers);
-    crate::outln!(
+    crate::out::outln!(
         "took {}",
         humantime::format_duration(Duration::from_secs(took.as_secs().max(1)))
     );
@@ -344,7 +346,7 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     }
     if let Some(path) = &run.html {
         let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
-        let (date, quick) = (record.date.clone(), Some(run.quick));
+        let (date, quick) = (record.date.clone(), run.quick);
         let (unknown, changed) = (Vec::new(), Vec::new());
         let report = Report { machine, peers, measured, date, quick, unknown, changed };
         write(path, &report.html())?;
@@ -354,11 +356,11 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     let mut status = u8::from(program_failed) * MISSED;
     if run.bars {
         let verdicts = bars::judge(&measured, &peers);
-        crate::outln!("{}", bars::draw(&verdicts));
+        crate::out::outln!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
     }
     if run.published {
-        crate::outln!("{}", published::draw(&measured, &peers));
+        crate::out::outln!("{}", published::draw(&measured, &peers));
     }
     if let Some(baseline) = baseline {
         status = status.max(compare(&record, &baseline, run.threshold)?);
@@ -395,7 +397,7 @@ fn leave_out_slow(jobs: &mut Vec<Job>) {
     let slow: Vec<&str> =
         jobs.iter().filter(|job| job.case.slow).map(|job| job.case.name.as_str()).collect();
     if !slow.is_empty() {
-        crate::outln!(
+        crate::out::outln!(
             "left out, since they are slow (--workloads names them): {}",
             slow.join(", ")
         );
@@ -405,34 +407,30 @@ fn leave_out_slow(jobs: &mut Vec<Job>) {
 
 fn show(measured: &[Measured], peers: &[Peer]) {
     let drawn = table::draw(measured, peers, table::ours(peers)).to_string();
-    crate::outln!("{drawn}");
+    crate::out::outln!("{drawn}");
     for line in table::legend(&drawn).into_iter().chain(without_peak(measured)) {
-        crate::outln!("{line}");
+        crate::out::outln!("{line}");
     }
     for line in table::failures(measured, peers) {
-        crate::outln!("failed: {line}");
+        crate::out::outln!("failed: {line}");
     }
     // Of a single case the table says it all.
     if measured.len() > 1 && peers.len() > 1 {
         let standings = Standing::all(measured, peers);
         for standing in &standings {
-            crate::outln!("{}", standing.draw());
+            crate::out::outln!("{}\n{}", standing.title(), standing.means(None));
         }
-        for standing in standings.iter().filter(|one| is_whole(one)) {
-            crate::outln!("{}", standing.draw_families());
+        for standing in standings.iter().filter(|one| one.over.is_whole()) {
+            let families = standing.by_family(|row| &row.time, None);
+            crate::out::outln!("time x {}, {}\n{families}", standing.base, standing.over.title());
         }
     }
-}
-
-/// The headline and our own shapes have the families of the other two.
-fn is_whole(standing: &Standing) -> bool {
-    matches!(standing.over, Scope::Headline | Scope::Own)
 }
 
 fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
     let share = threshold / 100.0;
     let comparison = Comparison::of(new, old, share);
-    crate::outln!("{}", comparison.text(share).trim_end_matches('\n'));
+    crate::out::outln!("{}", comparison.text(share).trim_end_matches('\n'));
     if comparison.changes.is_empty() && comparison.broken.is_empty() {
         return Err("there is nothing that both runs have measured".to_owned());
     }
@@ -505,9 +503,9 @@ fn list() -> u8 {
     for job in runner::jobs() {
         if job.workload() != last {
             last = job.workload();
-            crate::outln!("{last}: {}", about(&job));
+            crate::out::outln!("{last}: {}", about(&job));
         }
-        crate::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
+        crate::out::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
     0
 }

@@ -61,6 +61,12 @@ impl Scope {
         }
     }
 
+    /// True if it is not a part of the headline, which has the families of its parts.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Headline | Self::Own)
+    }
+
     /// What a table calls it.
     #[must_use]
     pub fn title(self) -> &'static str {

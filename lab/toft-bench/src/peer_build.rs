@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// What makes a malloc of a `Heap` in Rust.
-pub const PRELOAD: &str = include_str!("../peers/preload.rs");
-
 /// Builds peers into a cache.
 pub struct Builder {
     /// Where the libraries are kept.
@@ -28,8 +25,6 @@ pub struct Builder {
 /// A peer that is in the cache.
 #[derive(Debug)]
 pub struct Built {
-    /// Its library.
-    pub library: PathBuf,
     /// Its version.
     pub version: String,
     /// Whether it was there before.
@@ -58,7 +53,7 @@ pub fn build(names: &[String], again: bool) -> Result<(), String> {
         &chosen,
         |name| bar.set_message(format!("builds {name}")),
         |line| {
-            bar.suspend(|| crate::outln!("{line}"));
+            bar.suspend(|| crate::out::outln!("{line}"));
             bar.inc(1);
         },
     );
@@ -145,8 +140,8 @@ impl Builder {
         let from = recipe.from_crate.as_ref().ok_or_else(|| recipe.how())?;
         let key = from.key();
         let there = || {
-            let (library, version) = self.cache.find(&recipe.name, &key).filter(|_| !self.again)?;
-            Some(Built { library, version, before: true })
+            let (_, version) = self.cache.find(&recipe.name, &key).filter(|_| !self.again)?;
+            Some(Built { version, before: true })
         };
         if let Some(built) = there() {
             return Ok(built);
@@ -163,9 +158,9 @@ impl Builder {
             return Err("the script wrote no library".to_owned());
         }
         self.try_out(&recipe.name, &building)?;
-        let library = building.keep(version, &key).map_err(text)?;
+        building.keep(version, &key).map_err(text)?;
         let _ = fs::remove_file(self.cache.log(&recipe.name));
-        Ok(Built { library, version: version.to_owned(), before: false })
+        Ok(Built { version: version.to_owned(), before: false })
     }
 
     fn try_out(&self, name: &str, building: &Building) -> Result<(), String> {
@@ -209,44 +204,28 @@ fn make(from: &FromCrate, building: &Building) -> Result<String, String> {
     let output = metadata(&[]).or_else(|error| metadata(&["--offline"]).map_err(|_| error))?;
     let (source, version) = source_in(&output.stdout, &from.name)
         .ok_or_else(|| format!("cargo did not fetch {}", from.name))?;
-    if let Some(script) = &from.script {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("set -e\n{script}")]).current_dir(&work);
-        run(shell.env("SRC", source).env("OUT", building.library()))?;
-    }
-    if from.heap.is_some() {
-        let words = ["build", "--release", "--quiet", "--offline", "--target-dir", "target"];
-        run(cargo(&work).args(words))?;
-        fs::copy(work.join("target/release/libpeer.so"), building.library()).map_err(text)?;
-    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("set -e\n{}", from.script)]).current_dir(&work);
+    run(shell.env("SRC", source).env("OUT", building.library()))?;
     Ok(version)
 }
 
-/// A cargo project that depends on the crate, and is the library when that is made by Rust.
+/// A cargo project that depends on the crate.
 fn write_project(work: &Path, from: &FromCrate) -> io::Result<()> {
-    let FromCrate { name, version, heap, .. } = from;
-    let mut manifest = format!(
+    let FromCrate { name, version, .. } = from;
+    let manifest = format!(
         "[package]\nname = \"peer\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
-         [lib]\ncrate-type = [\"cdylib\"]\n\n[profile.release]\npanic = \"abort\"\nlto = \"fat\"\n\
-         codegen-units = 1\n\n[dependencies]\n{name} = \"{version}\"\n"
+         [dependencies]\n{name} = \"{version}\"\n"
     );
-    if heap.is_some() && name != "libc" {
-        manifest.push_str("libc = \"0.2\"\n");
-    }
     fs::create_dir_all(work.join("src"))?;
     fs::write(work.join("Cargo.toml"), manifest)?;
-    fs::write(work.join("src/lib.rs"), if heap.is_some() { PRELOAD } else { "" })?;
-    fs::write(work.join("src/heap.rs"), heap.as_deref().unwrap_or_default())
+    fs::write(work.join("src/lib.rs"), "")
 }
 
 fn cargo(work: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(work).env_remove("LD_PRELOAD");
-    // They are meant for this workspace, and the last one moves what is built.
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
-        command.env_remove(name);
-    }
     command
 }
 
@@ -280,7 +259,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         let trials = vec![vec!["true".to_owned()]];
-        (Builder { cache: Cache::new(folder.clone()), trials, again: false }, folder)
+        (Builder { cache: Cache(folder.clone()), trials, again: false }, folder)
     }
 
     fn recipe(name: &str, script: &str) -> Recipe {
@@ -350,44 +329,6 @@ mod tests {
         builder.again = false;
         assert!(builder.build_one(&recipe("peer", "exit 1")).is_err());
         assert!(builder.build_one(&recipe("peer", &script("b"))).unwrap().before);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// A heap that only grows, or one that never has memory.
-    fn in_rust(name: &str, allocate: &str) -> Recipe {
-        let heap = format!(
-            "pub struct Heap(usize, usize);\n\
-             impl super::Heap for Heap {{\n\
-             const NEW: Self = Self(0, 0);\n\
-             unsafe fn begin(&mut self) {{ let (start, size) = super::region(); *self = Self(start as usize, start as usize + size); }}\n\
-             unsafe fn allocate(&mut self, layout: super::Layout) -> *mut u8 {{ {allocate} }}\n\
-             unsafe fn free(&mut self, _: *mut u8, _: super::Layout) {{}}\n\
-             unsafe fn resize(&mut self, block: *mut u8, layout: super::Layout, size: usize) -> *mut u8 {{ super::move_to_new(self, block, layout, size) }}\n\
-             }}\n"
-        );
-        let mut recipe = recipe(name, "");
-        let from = recipe.from_crate.as_mut().unwrap();
-        (from.script, from.heap) = (None, Some(heap));
-        recipe
-    }
-
-    #[test]
-    fn a_heap_in_rust_becomes_the_malloc_of_programs() {
-        let (mut builder, folder) = builder("heap");
-        let script = "printf 'b\\na\\n' | sort | tr -d '\\n' | grep ab";
-        builder.trials = vec![["sh", "-c", script].map(str::to_owned).into()];
-        let grows = "self.0 = self.0.next_multiple_of(layout.align()) + layout.size(); \
-                     if self.0 > self.1 { return core::ptr::null_mut(); } \
-                     (self.0 - layout.size()) as *mut u8";
-        let built = builder.build_one(&in_rust("grows", grows)).unwrap();
-        assert!(built.library.exists() && built.version.starts_with("libc 0.2."));
-        // Were this not the malloc of the trial's programs, they would not notice.
-        let never = in_rust("never", "let _ = layout; core::ptr::null_mut()");
-        let error = builder.build_one(&never).unwrap_err();
-        assert!(error.starts_with("it fails"), "{error}");
-        let broken = in_rust("broken", "a sentence that no compiler likes");
-        let error = builder.build_one(&broken).unwrap_err();
-        assert!(error.contains("error: "), "{error}");
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of all built peers.
 #[derive(Clone, Debug)]
-pub struct Cache(PathBuf);
+pub struct Cache(pub(crate) PathBuf);
 
 /// A peer's folder while something is built in it. Others who want to build the same wait.
 pub struct Building {
@@ -22,12 +22,6 @@ pub struct Building {
 }
 
 impl Cache {
-    /// A cache in this folder.
-    #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self(folder)
-    }
-
     /// The one of the user: `TOFT_BENCH_CACHE`, or below the user's cache folder.
     #[must_use]
     pub fn of_the_user() -> Self {
@@ -124,11 +118,8 @@ impl Building {
         self.folder.join(".new/slot")
     }
 
-    /// Puts the library into the cache, in the place of what was there. Returns where it is now.
-    ///
-    /// # Errors
-    /// When a file cannot be written or moved.
-    pub fn keep(self, version: &str, key: &str) -> io::Result<PathBuf> {
+    /// Puts the library into the cache, in the place of what was there.
+    pub fn keep(self, version: &str, key: &str) -> io::Result<()> {
         let slot = self.slot();
         fs::write(slot.join("version"), version)?;
         fs::write(slot.join("recipe"), key)?;
@@ -149,7 +140,7 @@ impl Building {
                 true => {}
             }
         }
-        Ok(place.join(library_name(&self.name)))
+        Ok(())
     }
 
     fn clear(&self) -> io::Result<()> {
@@ -179,7 +170,7 @@ mod tests {
     pub fn empty(name: &str) -> Cache {
         let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        Cache::new(folder)
+        Cache(folder)
     }
 
     fn put(cache: &Cache, version: &str, key: &str, text: &str) {

@@ -1,9 +1,9 @@
 //! The list of the peers: what each is, whether it is there, and how to get it.
 
+use crate::grid::Grid;
 use crate::mount::Mount;
 use crate::peers::Recipe;
 use crate::releases::released;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 /// A peer as the list shows it.
@@ -58,22 +58,12 @@ pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
 /// The list as a table.
 #[must_use]
 pub fn draw(listed: &[Listed]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
-        "peer",
-        "installed",
-        "version",
-        "released",
-        "kind",
-        "by default",
-        "how to get it",
-        "licence",
-    ]);
+    let head = "peer,installed,version,released,kind,by default,how to get it,licence";
+    let mut table = Grid::new(8, head.split(','));
     let word = |is: bool| if is { "yes" } else { "no" };
     for peer in listed {
-        table.add_row([
-            &peer.name,
+        table.push([
+            peer.name.as_str(),
             word(peer.installed),
             peer.version.as_deref().unwrap_or("-"),
             peer.released.unwrap_or("-"),

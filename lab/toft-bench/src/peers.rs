@@ -25,10 +25,6 @@ const FILES: &[&str] = &[
     include_str!("../peers/scudo.toml"),
     include_str!("../peers/hardened_malloc.toml"),
     include_str!("../peers/isoalloc.toml"),
-    include_str!("../peers/dlmalloc.toml"),
-    include_str!("../peers/talc.toml"),
-    include_str!("../peers/rlsf.toml"),
-    include_str!("../peers/good_memory_allocator.toml"),
     include_str!("../peers/toft-secure.toml"),
     include_str!("../peers/toft-secure-light.toml"),
     include_str!("../peers/toft-calls.toml"),
@@ -86,7 +82,7 @@ pub struct Packaged {
     pub paths: Vec<String>,
 }
 
-/// How to build the library out of a crate: by a script, or by Rust.
+/// How to build the library out of a crate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromCrate {
@@ -95,9 +91,7 @@ pub struct FromCrate {
     /// Its version requirement.
     pub version: String,
     /// A shell script that reads `$SRC` (the crate's sources) and writes `$OUT` (the library).
-    pub script: Option<String>,
-    /// Rust that makes a `Heap` out of the crate, as `peers/preload.rs` wants it.
-    pub heap: Option<String>,
+    pub script: String,
 }
 
 /// An allocator that processes can be started on.
@@ -215,11 +209,7 @@ impl FromCrate {
     /// Never: strings can always be written as JSON.
     #[must_use]
     pub fn key(&self) -> String {
-        let mut key = serde_json::to_string_pretty(self).expect("strings alone");
-        if self.heap.is_some() {
-            key.push_str(crate::peer_build::PRELOAD);
-        }
-        key
+        serde_json::to_string_pretty(self).expect("strings alone")
     }
 }
 
@@ -342,9 +332,6 @@ mod tests {
                     base.is_none_or(|base| base.of.is_none() && base.licence == recipe.licence)
                 );
                 assert_eq!(recipe.of.is_some(), !recipe.environment.is_empty());
-                if let Some(from) = &recipe.from_crate {
-                    assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
-                }
                 assert!(!recipe.licence.is_empty(), "{}", recipe.name);
                 // The system's own libc is there anyway; nothing else may be a copyleft's.
                 assert!(system || !recipe.licence.contains("GPL"), "{}", recipe.name);
@@ -356,7 +343,7 @@ mod tests {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
             assert!(
-                names.contains(&stem) || ["preload", "releases"].contains(&&*stem),
+                names.contains(&stem) || stem == "releases",
                 "{stem} is not in FILES, or its name differs"
             );
         }
@@ -376,18 +363,10 @@ mod tests {
     fn whoever_is_slow_or_secure_is_left_out_unless_named() {
         let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
         assert!(
-            [
-                "scudo",
-                "hardened_malloc",
-                "isoalloc",
-                "talc",
-                "dlmalloc",
-                "toft-secure",
-                "toft-secure-light"
-            ]
-            .map(extra)
-            .iter()
-            .all(|&e| e)
+            ["scudo", "hardened_malloc", "isoalloc", "toft-secure", "toft-secure-light"]
+                .map(extra)
+                .iter()
+                .all(|&e| e)
         );
         assert!(!["glibc", "tbbmalloc", "rpmalloc"].map(extra).iter().any(|&e| e));
         let names: Vec<String> = choose(&[]).unwrap().into_iter().map(|peer| peer.name).collect();
@@ -421,18 +400,6 @@ mod tests {
             let known = |later: &String| recipes.iter().any(|other| other.name == *later);
             assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
         }
-    }
-
-    #[test]
-    fn a_key_changes_with_the_recipe_and_with_what_surrounds_a_heap() {
-        let from = |script: Option<&str>, heap: Option<&str>| FromCrate {
-            name: "c".into(),
-            version: "1".into(),
-            script: script.map(Into::into),
-            heap: heap.map(Into::into),
-        };
-        assert_ne!(from(Some("a"), None).key(), from(Some("b"), None).key());
-        assert!(from(None, Some("a")).key().contains("pthread_atfork"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The lab beside the published benchmarks: what the classic shapes say here, and what their own
 //! programs have said. Where the two rank the allocators in another way, the lab is wrong.
 
+use crate::grid::Grid;
 use crate::measured::Measured;
 use crate::peers::Peer;
 use crate::standing::base;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -98,11 +98,10 @@ pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
     let rows = rows(measured, peers, published);
     let shown: Vec<usize> =
         (0..peers.len()).filter(|&peer| rows.iter().any(|row| row.times[peer].is_some())).collect();
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let names = shown.iter().map(|&peer| peers[peer].name.clone());
     let first = "time x glibc here (published)".to_owned();
-    table.set_header([first].into_iter().chain(names).chain(["pairs ranked alike".to_owned()]));
+    let head = [first].into_iter().chain(names).chain(["pairs ranked alike".to_owned()]);
+    let mut table = Grid::new(1, head);
     for row in &rows {
         let cell = |&peer: &usize| {
             row.times[peer]
@@ -111,10 +110,7 @@ pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
         let (agreed, pairs) = row.agreement(published.noise);
         let name = format!("{}: {}", row.program.case, row.program.command);
         let cells = [name].into_iter().chain(shown.iter().map(cell));
-        table.add_row(cells.chain([format!("{agreed} of {pairs}")]));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+        table.push(cells.chain([format!("{agreed} of {pairs}")]));
     }
     let note = "Pairs that the published program has within noise are not counted.";
     format!("{table}\npublished: {}\n{note}", published.about.trim_end())

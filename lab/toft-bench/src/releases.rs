@@ -24,6 +24,7 @@ pub struct Release {
     /// The day.
     pub date: String,
     /// Where the day is from.
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is for people who check the day"))]
     pub source: String,
 }
 

@@ -1,37 +1,32 @@
 //! Draws the results: a row for each case and metric, a column for each peer.
 
+use crate::grid::{Cell, Grid, Mark};
 use crate::interval::{Interval, TOO_WIDE};
 use crate::measured::Measured;
 use crate::metrics::{Better, Metric};
 use crate::peers::Peer;
 use crate::stats::Summary;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// The table of all results. `ours` is the peer that is compared, if it is among them.
 #[must_use]
-pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    let mut header = vec![Cell::new("case"), Cell::new("unit")];
-    header.extend(peers.iter().map(|peer| Cell::new(&peer.name)));
+pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Grid {
+    let mut head = vec!["case".to_owned(), "unit".to_owned()];
+    head.extend(peers.iter().map(|peer| peer.name.clone()));
     if let Some(ours) = ours {
         let name = &peers[ours].name;
-        header.push(Cell::new(format!("{name} / best other")));
+        head.push(format!("{name} / best other"));
         if glibc(peers, ours).is_some() {
-            header.push(Cell::new(format!("{name} / glibc")));
+            head.push(format!("{name} / glibc"));
         }
     }
-    header.push(Cell::new(""));
-    table.set_header(header);
+    head.push(String::new());
+    let mut table = Grid::new(2, head);
     for result in measured {
         for metric in &result.job.case.metrics {
             if worth_a_row(result, metric) {
-                table.add_row(row(result, metric, peers, ours));
+                table.push(row(result, metric, peers, ours));
             }
         }
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }
@@ -57,13 +52,13 @@ fn worth_a_row(result: &Measured, metric: &Metric) -> bool {
 
 fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) -> Vec<Cell> {
     let best = result.best(0..peers.len(), metric);
-    let mut cells = vec![Cell::new(shortened(&result.job.case.name)), Cell::new(metric.unit)];
+    let mut cells = vec![shortened(&result.job.case.name).into(), metric.unit.into()];
     for peer in 0..peers.len() {
-        let cell = match result.summary(peer, metric) {
-            Some(summary) => Cell::new(figure(&summary)),
-            None => Cell::new(if result.series[peer].is_err() { "failed" } else { "-" }),
+        let text = match result.summary(peer, metric) {
+            Some(summary) => figure(&summary),
+            None => if result.series[peer].is_err() { "failed" } else { "-" }.to_owned(),
         };
-        cells.push(if best == Some(peer) { cell.add_attribute(Attribute::Bold) } else { cell });
+        cells.push(Cell::marked(text, (best == Some(peer)).then_some(Mark::Best)));
     }
     let mut shown = Vec::new();
     if let Some(ours) = ours {
@@ -80,7 +75,7 @@ fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) 
     }
     let notes = [(noisy(&shown), "too noisy to tell"), (result.moved(), "moved")];
     let notes: Vec<&str> = notes.into_iter().filter_map(|(is, note)| is.then_some(note)).collect();
-    cells.push(Cell::new(notes.join(", ")));
+    cells.push(notes.join(", ").into());
     cells
 }
 
@@ -138,7 +133,7 @@ fn against(
     let Some((rival, ratio)) =
         rival.and_then(|rival| Some((rival, result.ratio(ours, rival, metric)?)))
     else {
-        return Cell::new("-");
+        return "-".into();
     };
     let interval = result.interval(ours, rival, metric);
     let mark = if interval.is_none_or(|interval| interval.open()) { "?" } else { "" };
@@ -148,12 +143,12 @@ fn against(
         .map_or_else(String::new, |interval| {
             format!(" ({:.2}-{:.2})", interval.low, interval.high)
         });
-    let cell = Cell::new(format!("{:.2}{mark}{around} {}", ratio.median, peers[rival].name));
     let lost = match metric.better {
         Better::Less => ratio.median > 1.05,
         Better::More => ratio.median < 0.95,
     };
-    if lost { cell.add_attribute(Attribute::Underlined) } else { cell }
+    let text = format!("{:.2}{mark}{around} {}", ratio.median, peers[rival].name);
+    Cell::marked(text, lost.then_some(Mark::Loss))
 }
 
 /// One line for each way in which a case failed, with the peers that it failed on.

@@ -70,7 +70,6 @@ impl Thunks {
 
     /// How many there are; never none.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.count
     }

@@ -99,9 +99,9 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     if options.samples.wanted() {
         options.samples.write(&record.text())?;
     }
-    crate::outln!("{}", table::draw(&record));
+    crate::out::outln!("{}", table::draw(&record));
     for line in &deviations {
-        crate::outln!("not as expected: {line}");
+        crate::out::outln!("not as expected: {line}");
     }
     // A table of something else than was expected may be written, for it is true.
     options.page.as_ref().map_or(Ok(()), |path| write_page(path, &record))?;
@@ -201,12 +201,12 @@ fn chosen(only: &[String]) -> Result<Vec<Class>, String> {
 }
 
 fn list(class: &Class) {
-    crate::outln!("{} {} ({})", class.number, class.title, class.source);
+    crate::out::outln!("{} {} ({})", class.number, class.title, class.source);
     for case in class.cases() {
         let times = if class.repeat > 1 { format!(" x {}", class.repeat) } else { String::new() };
         let build = expect::Build::Default;
         let toft = class.expectation(build, &case).map_or("", |expectation| &*expectation.value);
-        crate::outln!("    {:<32}toft: {toft}", format!("{case}{times}"));
+        crate::out::outln!("    {:<32}toft: {toft}", format!("{case}{times}"));
     }
 }
 
@@ -236,8 +236,7 @@ fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
 
 /// The allocators that programs use, each in its latest version, and not with other variables.
 fn compared(recipe: &Recipe) -> bool {
-    let heap = recipe.from_crate.as_ref().is_some_and(|from| from.heap.is_some());
-    !heap && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
+    recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
 }
 
 fn write_page(path: &Path, record: &Record) -> Result<(), String> {
@@ -277,7 +276,7 @@ mod tests {
         for name in ["glibc", "jemalloc53", "tcmalloc", "mimalloc3", "scudo", "hardened_malloc"] {
             assert!(names.contains(&name), "{names:?}");
         }
-        for name in ["toft", "toft-off", "jemalloc", "talc", "glibc-no-cache"] {
+        for name in ["toft", "toft-off", "jemalloc", "glibc-no-cache"] {
             assert!(!names.contains(&name), "{names:?}");
         }
         let secure: Vec<&str> =

@@ -2,10 +2,11 @@
 
 use super::record::{Counts, PeerRecord, Record};
 use super::verdict::{VERDICTS, Verdict};
+use crate::grid::Grid;
 use crate::marks::Marks;
 use crate::peers::Peer;
 use crate::releases;
-use comfy_table::{ContentArrangement, Table, presets};
+use crate::standing_table::bold_if_ours;
 use std::fmt::Write;
 
 /// The marks of the table in a page.
@@ -49,50 +50,31 @@ fn false_alarms(record: &Record, peer: &str) -> usize {
     record.classes.iter().filter_map(|class| class.peers.get(peer)).map(|c| c.false_alarms).sum()
 }
 
-fn rows(record: &Record) -> Vec<Vec<String>> {
+/// The table, whose heads have the names in this form.
+fn grid(record: &Record, name: impl Fn(&str) -> String) -> Grid {
     let peers = || record.peers.iter().map(|peer| peer.name.as_str());
-    let mut rows: Vec<Vec<String>> = record
-        .classes
-        .iter()
-        .map(|class| {
-            let first = [class.number.to_string(), class.title.clone()];
-            first.into_iter().chain(peers().map(|name| cell(class.peers.get(name)))).collect()
-        })
-        .collect();
+    let head = [String::new(), "class".to_owned()];
+    let mut grid = Grid::new(2 + record.peers.len(), head.into_iter().chain(peers().map(name)));
+    for class in &record.classes {
+        let first = [class.number.to_string(), class.title.clone()];
+        grid.push(first.into_iter().chain(peers().map(|name| cell(class.peers.get(name)))));
+    }
     let first = [String::new(), "Classes in which nothing is missed".to_owned()];
-    rows.push(first.into_iter().chain(peers().map(|name| clean(record, name))).collect());
-    rows
+    grid.push(first.into_iter().chain(peers().map(|name| clean(record, name))));
+    grid
 }
 
 /// The table for a terminal.
 #[must_use]
 pub fn draw(record: &Record) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    let names = record.peers.iter().map(|peer| peer.name.clone());
-    table.set_header(["".to_owned(), "class".to_owned()].into_iter().chain(names));
-    rows(record).into_iter().for_each(|row| _ = table.add_row(row));
-    table.to_string()
+    grid(record, str::to_owned).to_string()
 }
 
 /// The section of a page, with its marks.
 #[must_use]
 pub fn section(record: &Record) -> String {
-    let ours = |name: &str| name.starts_with("toft");
-    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(record));
-    let head: Vec<String> = record
-        .peers
-        .iter()
-        .map(|peer| if ours(&peer.name) { format!("**{}**", peer.name) } else { peer.name.clone() })
-        .collect();
-    let _ = writeln!(text, "| | class | {} |", head.join(" | "));
-    let _ = writeln!(text, "|---|---|{}", "---|".repeat(head.len()));
-    for row in rows(record) {
-        let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
-    text.push_str(MARKS.end);
-    text
+    let table = grid(record, bold_if_ours).markdown();
+    format!("{}\n{}\n{table}{}", MARKS.begin_line, provenance(record), MARKS.end)
 }
 
 fn provenance(record: &Record) -> String {

@@ -137,14 +137,14 @@ mod tests {
         };
         let case = |name: &str, at: usize| {
             format!(
-                "{{\"case\": \"{name}\", \"peers\": {{\"toft\": {}, \"snmalloc\": {}, \"glibc\": {}}}}}",
+                "{{\"case\": \"{name}\", \"workload\": \"{name}\", \"peers\": {{\"toft\": {}, \"snmalloc\": {}, \"glibc\": {}}}}}",
                 outcomes(toft[at]),
                 outcomes(snmalloc[at]),
                 outcomes(1.0)
             )
         };
         let text = format!(
-            "{{\"machine\": {{\"cpu\": \"c\", \"cpus\": 2, \"kernel\": \"6\", \"thp\": \"n\", \"libc\": \"2\", \
+            "{{\"toft_bench\": 1, \"machine\": {{\"cpu\": \"c\", \"cpus\": 2, \"kernel\": \"6\", \"thp\": \"n\", \"libc\": \"2\", \
              \"revision\": \"r\"}}, \"peers\": [{{\"name\": \"toft\", \"version\": \"\"}}, {{\"name\": \"snmalloc\", \
              \"version\": \"\"}}, {{\"name\": \"glibc\", \"version\": \"\"}}], \"cases\": [{}, {}]}}",
             case("gcc", 0),

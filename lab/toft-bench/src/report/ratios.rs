@@ -31,7 +31,7 @@ pub(super) fn draw(report: &Report) -> String {
     rows.sort_by(|a, b| ours(b).total_cmp(&ours(a)));
     let longest = rows.iter().map(|row| text_width(row.name, TEXT)).fold(0.0, f64::max);
     let left = (longest + 20.0).round();
-    let across = Scale::log(
+    let across = Scale::over(
         rows.iter().flat_map(|row| &row.dots).map(|dot| dot.1).chain([1.0]),
         1.06,
         left,
@@ -72,7 +72,7 @@ pub(super) fn draw(report: &Report) -> String {
                 }
             }
             text.tick x=(WIDTH - 15.0) y=(number(height - 10.0)) text-anchor="end" { (place) }
-            @if report.quick == Some(true) {
+            @if report.quick {
                 text.tick x="8" y=(number(height - 10.0)) { "a quick run: too short for claims" }
             }
         }

@@ -47,11 +47,12 @@ impl<'a> Dots<'a> {
         (dots.len() > 1).then_some(Self { base: &standing.base, dots, left_out })
     }
 
-    fn missing(&self) -> String {
-        if self.left_out.is_empty() {
-            return String::new();
-        }
-        format!("not here, since it failed or lacks too many cases: {}", self.left_out.join(", "))
+    /// What a reader must know of the plot.
+    fn notice(&self, quick: bool) -> String {
+        let quick = quick.then(|| "a quick run: too short for claims".to_owned());
+        let missing = format!("not here for want of cases: {}", self.left_out.join(", "));
+        let missing = (!self.left_out.is_empty()).then_some(missing);
+        quick.into_iter().chain(missing).collect::<Vec<_>>().join("; ")
     }
 
     /// Axes, dots and labels.
@@ -59,8 +60,8 @@ impl<'a> Dots<'a> {
         let Self { base, dots, .. } = self;
         let times = dots.iter().map(|dot| dot.1).chain([1.0]);
         let peaks = dots.iter().map(|dot| dot.2).chain([1.0]);
-        let across = Scale::log(times, 1.12, INSIDE.x0, INSIDE.x1);
-        let up = Scale::log(peaks, 1.12, INSIDE.y1, INSIDE.y0);
+        let across = Scale::over(times, 1.12, INSIDE.x0, INSIDE.x1);
+        let up = Scale::over(peaks, 1.12, INSIDE.y1, INSIDE.y0);
         let points: Vec<(f64, f64)> =
             dots.iter().map(|(_, time, memory)| (across.at(*time), up.at(*memory))).collect();
         let sizes: Vec<(f64, f64)> =
@@ -99,30 +100,12 @@ impl<'a> Dots<'a> {
     }
 }
 
-/// Draws it for the page, unless fewer than two peers have both means.
-pub(super) fn draw(standing: &Standing) -> Option<Markup> {
-    let dots = Dots::of(standing)?;
-    let missing = dots.missing();
-    Some(html! {
-        figure.plot.wide {
-            figcaption {
-                b { "Time and peak memory, geometric means, × " (dots.base) } " "
-                span.hint {
-                    "nearer to the lower left corner is better"
-                    @if !missing.is_empty() { "; " (missing) }
-                }
-            }
-            svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-                aria-label="Time across and memory up, a dot for each allocator" { (dots.inside()) }
-        }
-    })
-}
-
-/// Draws it as a separate file, for a README. It has its own ground, since a reader's page may be
-/// dark where the system is not.
+/// Draws it as a separate file, unless fewer than two peers have both means. It has its own ground,
+/// since a reader's page may be dark where the system is not.
 pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
     let dots = Dots::of(standing)?;
     let height = ABOVE + HEIGHT + BELOW;
+    let notice = dots.notice(report.quick);
     let place = format!(
         "{} × {}, Linux {}, revision {}",
         report.machine.cpus, report.machine.cpu, report.machine.kernel, report.machine.revision
@@ -137,9 +120,7 @@ pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
             text.tick x="14" y="42" {
                 "× " (dots.base) "; nearer to the lower left corner is better"
             }
-            @if report.quick == Some(true) {
-                text.tick x="14" y="57" { "a quick run: too short for claims" }
-            }
+            @if !notice.is_empty() { text.tick x="14" y="57" { (notice) } }
             g.plot transform={ "translate(0 " (ABOVE) ")" } { (dots.inside()) }
             text.tick x=(WIDTH - 12.0) y=(height - 12.0) text-anchor="end" { (place) }
         }
@@ -208,13 +189,14 @@ mod tests {
         let one = |mean| Some((mean, 1));
         let glibc = ("glibc", one(1.0), one(1.0));
         let toft = ("toft", one(0.5), one(1.5));
-        let drawn = |all: &[_]| draw(&standing(all)).map(Markup::into_string);
+        let report = Report::parse(TEXT).unwrap();
+        let drawn = |all: &[_]| picture(&report, &standing(all));
         let text = drawn(&[toft, glibc, ("<x>", None, None)]).unwrap();
         assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains(">toft<") && text.contains("too many cases: &lt;x"), "{text}");
+        assert!(text.contains(">toft<") && text.contains("want of cases: &lt;x"), "{text}");
         let text = drawn(&[toft, glibc, ("<x>", one(3.0), one(1.0))]).unwrap();
         assert_eq!(text.matches("<circle").count(), 3);
-        assert!(text.contains(">&lt;x&gt;<") && !text.contains("too many"), "{text}");
+        assert!(text.contains(">&lt;x&gt;<") && !text.contains("want of"), "{text}");
         assert!(drawn(&[toft]).is_none());
         // One case of three is not enough.
         let three = |mean| Some((mean, 3));
@@ -225,7 +207,7 @@ mod tests {
         ];
         let text = drawn(&all).unwrap();
         assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains("too many cases: few"), "{text}");
+        assert!(text.contains("want of cases: few"), "{text}");
     }
 
     #[test]
