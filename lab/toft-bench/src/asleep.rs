@@ -25,7 +25,6 @@ pub struct Asleep {
 
 impl Asleep {
     /// A place for `threads` threads.
-    #[must_use]
     pub fn new(threads: usize) -> Self {
         Self { called: AtomicU32::new(0), tasks: Mapped::new(threads) }
     }
@@ -57,9 +56,6 @@ impl Asleep {
     }
 
     /// Waits until the kernel says of every thread that it sleeps.
-    ///
-    /// # Panics
-    /// When that takes longer than a minute.
     pub fn wait_for_all(&self) {
         let start = Instant::now();
         while !self.tasks.iter().all(|task| sleeps(task.load(Acquire))) {
@@ -70,7 +66,6 @@ impl Asleep {
 
     /// How often the kernel has taken these threads off a processor so far. Each time that one of
     /// them is woken and sleeps again adds one.
-    #[must_use]
     pub fn times(&self) -> u64 {
         self.tasks.iter().map(|task| switches(task.load(Acquire))).sum()
     }

@@ -95,7 +95,6 @@ pub struct Verdict {
 }
 
 /// The cases that the bars need.
-#[must_use]
 pub fn cases() -> Vec<String> {
     let mut names = Vec::new();
     for bar in BARS {
@@ -110,13 +109,11 @@ pub fn cases() -> Vec<String> {
 }
 
 /// The peers that the bars need by name, whether or not a run has them anyway.
-#[must_use]
 pub fn peers() -> &'static [&'static str] {
     OFF
 }
 
 /// Judges every bar whose case was measured.
-#[must_use]
 pub fn judge(measured: &[Measured], peers: &[Peer]) -> Vec<Verdict> {
     let field = Field { measured, peers };
     let known = |bar: &&Bar| field.case(bar.case).is_some();
@@ -229,7 +226,6 @@ fn ratio_text(ratio: &Summary, name: &str) -> String {
 }
 
 /// The table of verdicts.
-#[must_use]
 pub fn draw(verdicts: &[Verdict]) -> Grid {
     let mut table = Grid::new(3, ["bar", "measured", ""]);
     for verdict in verdicts {

@@ -21,9 +21,6 @@ const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "ro
 const SHARE: u64 = 100;
 
 /// Checks that valgrind is there.
-///
-/// # Errors
-/// When it is not, and how to get it.
 pub fn is_there() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -32,7 +29,6 @@ pub fn is_there() -> Result<(), String> {
 }
 
 /// The job with the instructions after its own metrics, if they can be counted.
-#[must_use]
 pub fn job(job: Job, plan: &Plan) -> Job {
     if countable(&job, plan).is_ok() { job.showing(&[INSTRUCTIONS]) } else { job }
 }
@@ -40,7 +36,6 @@ pub fn job(job: Job, plan: &Plan) -> Job {
 /// Counts once for each case and peer, and adds the count to the outcomes of all rounds, since it
 /// is the same in each. Gives a line for each case that cannot be counted, and each count that
 /// failed.
-#[must_use]
 pub fn add(measured: &mut [Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
     let bar = plan.bar(measured.len() * peers.len());
     let mut lines = Vec::new();

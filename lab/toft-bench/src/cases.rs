@@ -32,7 +32,6 @@ pub struct Case {
 
 impl Case {
     /// The metric that says how fast it is, unless it is about other things alone.
-    #[must_use]
     pub fn pace(&self) -> Option<Metric> {
         self.metrics.iter().copied().find(|metric| metric.about == About::Speed)
     }
@@ -76,9 +75,6 @@ struct Row {
 
 impl Listed {
     /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let cases = file.case.into_iter().map(|row| {
@@ -105,10 +101,6 @@ impl Listed {
 }
 
 /// What the file of a workload says, which is part of this program.
-///
-/// # Panics
-/// When the file does not parse; a test reads them all.
-#[must_use]
 pub fn listed(file: &'static str) -> &'static Listed {
     static READ: LazyLock<Mutex<HashMap<&'static str, &'static Listed>>> =
         LazyLock::new(Mutex::default);

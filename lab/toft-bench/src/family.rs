@@ -39,7 +39,6 @@ impl Scope {
     pub const ALL: [Self; 4] = [Self::Headline, Self::Programs, Self::Classic, Self::Own];
 
     /// The scope that is called `name` where cases are chosen.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "headline" => Some(Self::Headline),
@@ -51,7 +50,6 @@ impl Scope {
     }
 
     /// True if a group is part of it.
-    #[must_use]
     pub fn contains(self, group: Group) -> bool {
         match self {
             Self::Headline => group != Group::Own,
@@ -62,13 +60,11 @@ impl Scope {
     }
 
     /// True if it is not a part of the headline, which has the families of its parts.
-    #[must_use]
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Headline | Self::Own)
     }
 
     /// What a table calls it.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Headline => "programs and published benchmarks",
@@ -82,7 +78,6 @@ impl Scope {
 /// The mean of a family: its name, the geometric mean of the ratios of its cases, and their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote<'a> {
-    /// The family.
     pub family: &'a str,
     /// The geometric mean of the ratios.
     pub ratio: f64,
@@ -91,7 +86,6 @@ pub struct Vote<'a> {
 }
 
 /// One vote for each family, in the order in which the families first appear.
-#[must_use]
 pub fn votes<'a>(ratios: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Vote<'a>> {
     let mut families: Vec<(&str, Vec<f64>)> = Vec::new();
     for (family, ratio) in ratios {
@@ -108,7 +102,6 @@ pub fn votes<'a>(ratios: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Vote<'
 
 /// The geometric mean of the votes with its 95 % interval, as if the families were drawn from many
 /// more of their kind: Student's t on the logarithms. A single family has no interval.
-#[must_use]
 pub fn mean(votes: &[Vote]) -> Option<(f64, Option<Interval>)> {
     let ratios: Vec<f64> = votes.iter().map(|vote| vote.ratio).collect();
     Some((geometric_mean(&ratios)?, interval::paired(&ratios, &vec![1.0; ratios.len()])))

@@ -38,8 +38,6 @@ mod program;
 mod published;
 mod purge;
 pub mod record;
-#[cfg(test)]
-mod recorder;
 mod releases;
 pub mod report;
 pub mod resident;

@@ -39,10 +39,6 @@ unsafe impl<T: Plain> Sync for Mapped<T> {}
 
 impl<T: Plain> Mapped<T> {
     /// Maps `len` zeroed values.
-    ///
-    /// # Panics
-    /// When the kernel refuses the mapping.
-    #[must_use]
     pub fn new(len: usize) -> Self {
         assert!(len > 0, "an empty mapping");
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing else.

@@ -20,20 +20,17 @@ pub struct Measured {
 
 impl Measured {
     /// The samples of a metric on a peer, unless it failed or does not have it.
-    #[must_use]
     pub fn samples(&self, peer: usize, metric: &Metric) -> Option<Vec<f64>> {
         let outcomes = self.series[peer].as_ref().ok()?;
         outcomes.iter().map(|outcome| outcome.metrics.get(metric.key).copied()).collect()
     }
 
     /// The summary of a metric on a peer.
-    #[must_use]
     pub fn summary(&self, peer: usize, metric: &Metric) -> Option<Summary> {
         Summary::of(&self.samples(peer, metric)?)
     }
 
     /// The best of some peers by the median.
-    #[must_use]
     pub fn best(&self, among: impl IntoIterator<Item = usize>, metric: &Metric) -> Option<usize> {
         among
             .into_iter()
@@ -47,7 +44,6 @@ impl Measured {
 
     /// The ratio of one peer to another, paired round by round. Rounds in which the two did not
     /// find the same machine are left out.
-    #[must_use]
     pub fn ratio(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;
         paired(&mine, &others)
@@ -55,7 +51,6 @@ impl Measured {
 
     /// How many times the cost of one peer is that of another, round by round. Of a rate, which is
     /// better when it is more, this is the inverse of the ratio.
-    #[must_use]
     pub fn cost(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
         let ratio = self.ratio(ours, theirs, metric)?;
         Some(match metric.better {
@@ -67,7 +62,6 @@ impl Measured {
     }
 
     /// The ratio of two peers as a geometric mean with its confidence interval.
-    #[must_use]
     pub fn interval(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Interval> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;
         interval::paired(&mine, &others).or_else(|| {
@@ -90,7 +84,6 @@ impl Measured {
     }
 
     /// Whether in some round the peers did not all find the same machine.
-    #[must_use]
     pub fn moved(&self) -> bool {
         let rounds =
             self.series.iter().filter_map(|series| Some(series.as_ref().ok()?.len())).max();

@@ -24,6 +24,12 @@ impl Params {
         Ok(Self(map))
     }
 
+    /// The numbers of a text that is sound.
+    #[cfg(test)]
+    pub(crate) fn of(words: &str) -> Self {
+        Self::parse(words.split_whitespace()).unwrap()
+    }
+
     /// The number called `key`, or `default`.
     #[must_use]
     pub fn get(&self, key: &str, default: u64) -> u64 {

@@ -26,9 +26,6 @@ const LATER_LOOKS: Duration = Duration::from_millis(500);
 
 /// Runs a command until it ends, or has used `patience` of processor time, or has done nothing for
 /// so long.
-///
-/// # Errors
-/// When it cannot be started or waited for.
 pub fn end(command: Command, patience: Duration) -> io::Result<End> {
     end_or_give_up(command, None, |running| ends(running, patience))
 }

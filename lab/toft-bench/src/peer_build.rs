@@ -25,7 +25,6 @@ pub struct Builder {
 /// A peer that is in the cache.
 #[derive(Debug)]
 pub struct Built {
-    /// Its version.
     pub version: String,
     /// Whether it was there before.
     pub before: bool,
@@ -33,9 +32,6 @@ pub struct Built {
 
 /// Builds the peers called `names`, or all; those in the cache only when `again`. Says for each
 /// what became of it.
-///
-/// # Errors
-/// Names those that did not build, after all have been tried, and names that are no such peer's.
 pub fn build(names: &[String], again: bool) -> Result<(), String> {
     let recipes = recipes();
     let chosen = choose(&recipes, names)?;
@@ -132,9 +128,6 @@ impl Builder {
     }
 
     /// Builds a peer, unless it is there. One that fails a trial is not kept.
-    ///
-    /// # Errors
-    /// All that was said by what failed.
     pub fn build_one(&self, recipe: &Recipe) -> Result<Built, String> {
         let text = |error: io::Error| error.to_string();
         let from = recipe.from_crate.as_ref().ok_or_else(|| recipe.how())?;

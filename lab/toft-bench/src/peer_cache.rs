@@ -23,7 +23,6 @@ pub struct Building {
 
 impl Cache {
     /// The one of the user: `TOFT_BENCH_CACHE`, or below the user's cache folder.
-    #[must_use]
     pub fn of_the_user() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(folder) = variable("TOFT_BENCH_CACHE") {
@@ -36,13 +35,11 @@ impl Cache {
     }
 
     /// Where compiled programs of the corpus of misuse are kept.
-    #[must_use]
     pub fn misuse(&self) -> PathBuf {
         self.0.join("misuse")
     }
 
     /// The library of a peer that was built from the recipe of this key, and its version.
-    #[must_use]
     pub fn find(&self, name: &str, key: &str) -> Option<(PathBuf, String)> {
         fs::read_dir(self.0.join(name)).ok()?.flatten().find_map(|entry| {
             let folder = entry.path();
@@ -54,15 +51,11 @@ impl Cache {
     }
 
     /// Where the output of a build that failed is kept.
-    #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
         self.0.join("logs").join(format!("{name}.log"))
     }
 
     /// Begins to build a peer, in an empty folder.
-    ///
-    /// # Errors
-    /// When the folder cannot be made.
     pub fn begin(&self, name: &str) -> io::Result<Building> {
         let folder = self.0.join(name);
         fs::create_dir_all(&folder)?;
@@ -76,9 +69,6 @@ impl Cache {
 }
 
 /// Locks a folder against other processes, until the returned file is closed.
-///
-/// # Errors
-/// When it cannot be opened.
 pub fn locked(folder: &Path) -> io::Result<File> {
     let lock = File::open(folder)?;
     // SAFETY: the descriptor is open.
@@ -89,9 +79,6 @@ pub fn locked(folder: &Path) -> io::Result<File> {
 }
 
 /// Locks a file until it is closed; returns false if another process has it locked.
-///
-/// # Errors
-/// When the system has no such locks.
 pub fn try_locked(file: &File) -> io::Result<bool> {
     // SAFETY: the descriptor is open.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
@@ -103,13 +90,11 @@ pub fn try_locked(file: &File) -> io::Result<bool> {
 
 impl Building {
     /// The folder to build in.
-    #[must_use]
     pub fn work(&self) -> PathBuf {
         self.folder.join(".new/work")
     }
 
     /// Where the library has to be put.
-    #[must_use]
     pub fn library(&self) -> PathBuf {
         self.slot().join(library_name(&self.name))
     }

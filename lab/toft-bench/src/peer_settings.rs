@@ -16,7 +16,6 @@ impl Peer {
 }
 
 /// A peer's name without the variables behind it.
-#[must_use]
 pub fn plain(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
@@ -30,7 +29,6 @@ pub fn of_carried(name: &str, carried: &dyn Carried) -> Option<Result<Peer, Stri
 }
 
 /// Whether the peer called `name` is another way to run the library of `base`.
-#[must_use]
 pub fn is_of(name: &str, base: &str) -> bool {
     let of = |recipe: &Recipe| recipe.name == plain(name) && recipe.of.as_deref() == Some(base);
     files().iter().any(of)

@@ -25,14 +25,10 @@ pub struct Listed {
     pub extra: bool,
     /// How to get it, or why it cannot be had.
     pub how: String,
-    /// Its licence.
     pub licence: String,
 }
 
 /// Looks for each of the peers, first among those that the running program carries.
-///
-/// # Errors
-/// There is no place for what it carries.
 pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
     recipes
         .iter()
@@ -56,7 +52,6 @@ pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
 }
 
 /// The list as a table.
-#[must_use]
 pub fn draw(listed: &[Listed]) -> String {
     let head = "peer,installed,version,released,kind,by default,how to get it,licence";
     let mut table = Grid::new(8, head.split(','));
@@ -77,10 +72,6 @@ pub fn draw(listed: &[Listed]) -> String {
 }
 
 /// The list as JSON.
-///
-/// # Panics
-/// Never: there is nothing in it that JSON lacks.
-#[must_use]
 pub fn json(listed: &[Listed]) -> String {
     serde_json::to_string_pretty(listed).expect("strings and truth values alone")
 }

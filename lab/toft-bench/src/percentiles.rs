@@ -9,10 +9,6 @@ pub struct Percentiles<'a> {
 
 impl<'a> Percentiles<'a> {
     /// Sorts the samples in place, without further memory.
-    ///
-    /// # Panics
-    /// When there are none.
-    #[must_use]
     pub fn of(samples: &'a mut [u32]) -> Self {
         assert!(!samples.is_empty(), "percentiles of nothing");
         samples.sort_unstable();
@@ -20,10 +16,6 @@ impl<'a> Percentiles<'a> {
     }
 
     /// The smallest sample that at least `share` of ten thousand are not above: 9990 is p99.9.
-    ///
-    /// # Panics
-    /// When `share` is not in 1 to 10 000.
-    #[must_use]
     pub fn at(&self, share: usize) -> u32 {
         assert!((1..=10_000).contains(&share), "{share} of ten thousand");
         let rank = (self.sorted.len() * share).div_ceil(10_000);
@@ -31,13 +23,11 @@ impl<'a> Percentiles<'a> {
     }
 
     /// The mean of all samples.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.sorted.iter().map(|&sample| f64::from(sample)).sum::<f64>() / self.sorted.len() as f64
     }
 
     /// The largest sample.
-    #[must_use]
     pub fn max(&self) -> u32 {
         self.at(10_000)
     }

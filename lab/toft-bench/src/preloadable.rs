@@ -17,12 +17,10 @@ pub enum Found {
     Program(PathBuf),
     /// A file that cannot.
     NotExecutable(PathBuf),
-    /// Nothing.
     Nothing,
 }
 
 /// Looks for a program as `execvp` does: a name with a slash is a path.
-#[must_use]
 pub fn find(name: &Path, path: &OsStr) -> Found {
     let look = |file: &Path| {
         let about = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
@@ -48,7 +46,6 @@ pub fn find(name: &Path, path: &OsStr) -> Found {
 
 /// Why no library can be preloaded into a program, if so. Of a script its interpreter counts. What
 /// cannot be read is left to the loader.
-#[must_use]
 pub fn closed(file: &Path) -> Option<String> {
     let mut file = file.to_owned();
     // As many interpreters of interpreters as the kernel follows.

@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 /// A program with its arguments.
 #[derive(Debug)]
 pub struct Program {
-    /// The file.
     file: PathBuf,
-    /// Its arguments.
     arguments: Vec<OsString>,
     /// Why no library can be preloaded into it, if so.
     closed: Option<String>,
@@ -25,9 +23,6 @@ pub struct Program {
 
 impl Program {
     /// Looks for a program as a shell does, and at it.
-    ///
-    /// # Errors
-    /// When there is none, or it cannot be executed.
     pub fn new(words: &[OsString]) -> Result<Self, String> {
         let (name, arguments) = words.split_first().ok_or("which program?")?;
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,7 +38,6 @@ impl Program {
     }
 
     /// What it is as a row of the table. Programs are few and live as long as this one.
-    #[must_use]
     pub fn job(self, words: &[OsString]) -> Job {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let case = Case {
@@ -59,9 +53,6 @@ impl Program {
     }
 
     /// Runs it once on a peer.
-    ///
-    /// # Errors
-    /// When the peer cannot be preloaded, or as [`child::run`].
     pub fn run(&self, peer: &Peer, limits: Limits) -> Result<Outcome, String> {
         if let (Some(why), Some(_)) = (&self.closed, &peer.library) {
             return Err(why.clone());
@@ -87,7 +78,6 @@ fn peak(seen: u64, least: u64) -> Option<u64> {
 }
 
 /// A line for each program whose peak is missing, with the reason.
-#[must_use]
 pub fn without_peak(measured: &[Measured]) -> Vec<String> {
     let lacks = |result: &&Measured| {
         let outcomes = result.series.iter().flatten().flatten();

@@ -17,7 +17,6 @@ pub struct Published {
     pub about: String,
     /// Differences below this share are noise.
     pub noise: f64,
-    /// Each of the programs.
     pub program: Vec<Program>,
 }
 
@@ -25,7 +24,6 @@ pub struct Published {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// The case.
     pub case: String,
     /// The command line of the program.
     pub command: String,
@@ -34,10 +32,6 @@ pub struct Program {
 }
 
 /// What is recorded.
-///
-/// # Panics
-/// When the file does not parse; a test reads it.
-#[must_use]
 pub fn recorded() -> &'static Published {
     static READ: LazyLock<Published> = LazyLock::new(|| {
         toml::from_str(include_str!("../published.toml")).expect("published.toml does not parse")
@@ -46,7 +40,6 @@ pub fn recorded() -> &'static Published {
 }
 
 /// The cases that have a published program with figures.
-#[must_use]
 pub fn cases() -> Vec<String> {
     recorded().program.iter().map(|program| program.case.clone()).collect()
 }
@@ -92,7 +85,6 @@ fn rows<'a>(measured: &[Measured], peers: &[Peer], published: &'a Published) -> 
 
 /// The table: a line for each published program that was run, a column for each peer with the time
 /// here and, in brackets, there.
-#[must_use]
 pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
     let published = recorded();
     let rows = rows(measured, peers, published);
@@ -117,7 +109,6 @@ pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
 }
 
 /// The peers that have published figures.
-#[must_use]
 pub fn peers() -> Vec<String> {
     let mut names = vec!["glibc".to_owned()];
     for program in &recorded().program {

@@ -29,10 +29,6 @@ pub struct Release {
 }
 
 /// Every release that is recorded.
-///
-/// # Panics
-/// When the file does not parse; a test reads it.
-#[must_use]
 pub fn all() -> &'static [Release] {
     static READ: LazyLock<Vec<Release>> = LazyLock::new(|| {
         let file: File = toml::from_str(include_str!("../peers/releases.toml"))
@@ -44,7 +40,6 @@ pub fn all() -> &'static [Release] {
 
 /// When the version of a peer was released: the day, `this revision` of a build of Toft, or
 /// `unknown`.
-#[must_use]
 pub fn released(peer: &Peer) -> &'static str {
     match release(peer) {
         _ if is_ours(&peer.name) => "this revision",
@@ -54,7 +49,6 @@ pub fn released(peer: &Peer) -> &'static str {
 }
 
 /// The version of a peer, and what that contains.
-#[must_use]
 pub fn version(peer: &Peer) -> String {
     match release(peer).and_then(|release| release.contains.as_ref()) {
         Some(contains) => format!("{} ({contains})", peer.version),
@@ -63,14 +57,11 @@ pub fn version(peer: &Peer) -> String {
 }
 
 /// A peer in a line of several: its name, its version and when that was released.
-#[must_use]
 pub fn named(peer: &Peer) -> String {
     let line = format!("{} {}", peer.name, version(peer));
     format!("{}, {}", line.trim_end(), released(peer))
 }
 
-/// Every peer in one line.
-#[must_use]
 pub fn line(peers: &[Peer]) -> String {
     peers.iter().map(named).collect::<Vec<_>>().join("; ")
 }

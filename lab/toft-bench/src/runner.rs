@@ -37,7 +37,6 @@ pub enum Of {
 
 impl Job {
     /// The name of its workload.
-    #[must_use]
     pub fn workload(&self) -> &'static str {
         match self.of {
             Of::Inside(workload) => workload.name,
@@ -47,13 +46,11 @@ impl Job {
     }
 
     /// The family that it votes in.
-    #[must_use]
     pub fn family(&self) -> &'static str {
         self.case.family.as_deref().unwrap_or_else(|| self.workload())
     }
 
     /// The group of its family.
-    #[must_use]
     pub fn group(&self) -> Group {
         let whole = || match self.of {
             Of::Inside(workload) => workload.listed().group,
@@ -64,7 +61,6 @@ impl Job {
     }
 
     /// This job with `more` after its metrics. The rows are few and live as long as the program.
-    #[must_use]
     pub fn showing(self, more: &[Metric]) -> Self {
         let mut case = self.case.clone();
         case.metrics.extend(more.iter().filter(|metric| !self.case.metrics.contains(metric)));
@@ -73,7 +69,6 @@ impl Job {
 }
 
 /// Every job, in the order of the table.
-#[must_use]
 pub fn jobs() -> Vec<Job> {
     let inside = workloads::ALL.iter().flat_map(|workload| {
         workload.listed().cases.iter().map(move |case| Job { case, of: Of::Inside(workload) })
@@ -86,9 +81,6 @@ pub fn jobs() -> Vec<Job> {
 
 /// The jobs whose case or workload is called one of `names`, or that are part of a scope that is;
 /// all when no names are given.
-///
-/// # Errors
-/// Names the first that is neither.
 pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
     let all = jobs();
     let is = |job: &Job, name: &str| {
@@ -126,10 +118,6 @@ pub struct Plan {
 
 impl Plan {
     /// The progress of a number of steps, drawn or not.
-    ///
-    /// # Panics
-    /// Never: the template is constant.
-    #[must_use]
     pub fn bar(&self, steps: usize) -> ProgressBar {
         let bar =
             if self.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
@@ -140,7 +128,6 @@ impl Plan {
     }
 
     /// The words that make this program run a workload with these numbers.
-    #[must_use]
     pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
         let own = ["work".to_owned(), workload.name.to_owned()];
         self.prefix.iter().cloned().chain(own).chain(params.words()).collect()
@@ -148,7 +135,6 @@ impl Plan {
 }
 
 /// Runs every job on every peer.
-#[must_use]
 pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Vec<Measured> {
     let bar = plan.bar(jobs.len() * plan.runs * peers.len());
     let measured = jobs.iter().map(|job| run_job(*job, peers, plan, &bar)).collect();
@@ -226,7 +212,6 @@ fn with_spent(run: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, 
 }
 
 /// The numbers of a case under a plan.
-#[must_use]
 pub fn numbers(case: &Case, plan: &Plan) -> Params {
     let full = case.full.clone();
     let sized = if plan.quick { full.with(&case.quick) } else { full };
@@ -277,7 +262,6 @@ fn count_calls(outcome: &mut Outcome, command: Command, plan: &Plan) -> Result<(
 }
 
 /// How many threads of a workload run at the same time.
-#[must_use]
 pub fn threads(params: &Params) -> u64 {
     params.get("threads", 1) + params.get("bursts", 0)
 }
@@ -381,7 +365,7 @@ mod tests {
             prefix: vec!["bench".into()],
         };
         let workload = workloads::find("pair").unwrap();
-        let words = plan.words(workload, &Params::parse(["ops=7"]).unwrap());
+        let words = plan.words(workload, &Params::of("ops=7"));
         assert_eq!(words, ["bench", "work", "pair", "ops=7"]);
     }
 

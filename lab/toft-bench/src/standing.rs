@@ -30,7 +30,6 @@ pub struct Standing {
 /// A family on every peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FamilyStanding {
-    /// The family.
     pub family: String,
     /// How many cases it has.
     pub cases: usize,
@@ -81,7 +80,6 @@ pub struct Against {
 pub struct Worst {
     /// Its name.
     pub case: String,
-    /// Its ratio.
     pub ratio: f64,
     /// The peer below the line.
     pub rival: String,
@@ -106,7 +104,6 @@ pub fn peak(_: &Measured) -> Option<Metric> {
 impl Standing {
     /// Over each scope of which something was measured, the headline first. What would only repeat
     /// the headline is left out.
-    #[must_use]
     pub fn all(measured: &[Measured], peers: &[Peer]) -> Vec<Self> {
         let mut all: Vec<Self> = Scope::ALL
             .map(|scope| Self::of(measured, peers, scope))
@@ -121,14 +118,12 @@ impl Standing {
     }
 
     /// Over the headline, or what stands in its place where nothing of it was measured.
-    #[must_use]
     pub fn first(measured: &[Measured], peers: &[Peer]) -> Self {
         let first = Self::all(measured, peers).into_iter().next();
         first.unwrap_or_else(|| Self::of(measured, peers, Scope::Headline))
     }
 
     /// Over the families of one scope.
-    #[must_use]
     pub fn of(measured: &[Measured], peers: &[Peer], over: Scope) -> Self {
         let mut measured = within(measured, over);
         // Programs before benchmarks, each in the order of the table.
@@ -162,7 +157,6 @@ impl Standing {
     }
 
     /// The time of one peer against that of another over the same families.
-    #[must_use]
     pub fn between(
         measured: &[Measured],
         peers: &[Peer],
@@ -174,7 +168,6 @@ impl Standing {
     }
 
     /// What it is over, in words.
-    #[must_use]
     pub fn title(&self) -> String {
         let cases: usize = self.families.iter().map(|family| family.cases).sum();
         let plural = |count: usize, one: &str, many: &str| {
@@ -189,7 +182,6 @@ impl Standing {
     }
 
     /// The peers by their time against the base, those without one last.
-    #[must_use]
     pub fn fastest_first(&self) -> Vec<&PeerStanding> {
         let key = |one: &PeerStanding| one.time.as_ref().map_or(f64::INFINITY, |time| time.mean);
         let mut peers: Vec<&PeerStanding> = self.peers.iter().collect();
@@ -200,7 +192,6 @@ impl Standing {
 
 impl Worst {
     /// In words.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{:.2} x {}, {}", self.ratio, self.rival, self.case)
     }
@@ -208,7 +199,6 @@ impl Worst {
 
 impl Against {
     /// The mean with its interval, if it has one.
-    #[must_use]
     pub fn text(&self) -> String {
         match (self.low, self.high) {
             (Some(low), Some(high)) if low < high => {
@@ -219,7 +209,6 @@ impl Against {
     }
 
     /// True if the interval leaves open which of the two is better.
-    #[must_use]
     pub fn open(&self) -> bool {
         match (self.low, self.high) {
             (Some(low), Some(high)) => Interval { ratio: self.mean, low, high }.open(),
@@ -229,13 +218,11 @@ impl Against {
 }
 
 /// The peer that means are relative to: glibc, or else the first.
-#[must_use]
 pub fn base(peers: &[Peer]) -> usize {
     peers.iter().position(|peer| peer.name == "glibc").unwrap_or(0)
 }
 
 /// Whether a peer is a build of Toft.
-#[must_use]
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("toft")
 }

@@ -8,7 +8,6 @@ use crate::peers::Peer;
 use crate::stats::Summary;
 
 /// The table of all results. `ours` is the peer that is compared, if it is among them.
-#[must_use]
 pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Grid {
     let mut head = vec!["case".to_owned(), "unit".to_owned()];
     head.extend(peers.iter().map(|peer| peer.name.clone()));
@@ -32,7 +31,6 @@ pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Grid 
 }
 
 /// The peer whose ratios are shown: Toft, or else the first that was brought along.
-#[must_use]
 pub fn ours(peers: &[Peer]) -> Option<usize> {
     let toft = peers.iter().position(|peer| peer.name == "toft");
     let brought = || peers.iter().position(|peer| peer.name != "glibc");
@@ -94,7 +92,6 @@ fn shortened(name: &str) -> String {
 }
 
 /// A median, and how far the extremes lie from it.
-#[must_use]
 pub fn figure(summary: &Summary) -> String {
     let around = 50.0 * summary.spread();
     if !around.is_finite() {
@@ -108,7 +105,6 @@ pub fn figure(summary: &Summary) -> String {
 }
 
 /// Three digits that mean something.
-#[must_use]
 pub fn plain(value: f64) -> String {
     // Rounded, 9.999 is 10.0: the bounds are the least values that round up to a power of ten.
     let digits = match value.abs() {
@@ -152,7 +148,6 @@ fn against(
 }
 
 /// One line for each way in which a case failed, with the peers that it failed on.
-#[must_use]
 pub fn failures(measured: &[Measured], peers: &[Peer]) -> Vec<String> {
     let mut lines = Vec::new();
     for result in measured {
@@ -172,7 +167,6 @@ pub fn failures(measured: &[Measured], peers: &[Peer]) -> Vec<String> {
 }
 
 /// What the marks of a drawn table mean, as far as it has any.
-#[must_use]
 pub fn legend(drawn: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if drawn.contains("? ") {
@@ -296,13 +290,13 @@ mod tests {
 
     #[test]
     fn a_metric_that_nobody_has_makes_no_row_and_long_names_are_cut() {
-        use crate::metrics::P99;
+        use crate::metrics::P999;
         let line: Vec<std::ffi::OsString> = ["true".into(), "x".repeat(60).into()].into();
-        let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P99]);
+        let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P999]);
         let outcome = Outcome::default().with("seconds", 1.0);
         let measured = [Measured { job, series: vec![Ok(vec![outcome])] }];
         let text = draw(&measured, &[peer("glibc")], None).to_string();
         assert!(text.contains("true xxx") && text.contains("x... |"), "{text}");
-        assert!(!text.contains(P99.unit) && !text.contains(&"x".repeat(40)), "{text}");
+        assert!(!text.contains(P999.unit) && !text.contains(&"x".repeat(40)), "{text}");
     }
 }

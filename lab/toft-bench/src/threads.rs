@@ -97,7 +97,6 @@ fn stay_on(cpu: usize) {
 
 /// Nanoseconds for a word to go from one processor to another and back: the machine's part in
 /// whatever is handed between threads. The mean of a few thousand round trips.
-#[must_use]
 pub fn link_ns() -> f64 {
     const TRIPS: usize = 5000;
     let word = AtomicUsize::new(0);

@@ -1,9 +1,9 @@
 //! The workloads that are other programs, started on a peer and watched from outside.
 
-pub mod programs;
-pub mod redis;
+mod programs;
+mod redis;
 pub mod scripted;
-pub mod spawn;
+mod spawn;
 
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
@@ -26,7 +26,6 @@ pub struct HostWorkload {
 
 impl HostWorkload {
     /// What its file says.
-    #[must_use]
     pub fn listed(&self) -> &'static Listed {
         listed(self.file)
     }
@@ -53,9 +52,6 @@ pub struct Stage {
 
 impl Stage {
     /// A fresh folder for the process's temporary files.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn new() -> Result<Self, String> {
         use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -65,16 +61,11 @@ impl Stage {
         Ok(Self { folder })
     }
 
-    /// A path in it.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Writes a file into it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.path(name);
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -66,9 +66,6 @@ fn program(file: &'static str) -> Result<&'static Program, String> {
 
 impl Program {
     /// Writes the script, if the program is there.
-    ///
-    /// # Errors
-    /// Names the package to install when it is not, or a number that the script lacks.
     pub fn prepare(&self, params: &Params) -> Result<Stage, String> {
         with_tool(&self.tool, &self.package, &[&self.version])?;
         let text = fill(&self.text, params)?;
@@ -78,9 +75,6 @@ impl Program {
     }
 
     /// Runs the script once.
-    ///
-    /// # Errors
-    /// As [`child::run`].
     pub fn run(&self, peer: &Peer, stage: &Stage, limits: Limits) -> Result<Outcome, String> {
         let mut command = child::on_peer(peer, &self.tool);
         let script = stage.path(&self.script).display().to_string();
@@ -140,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_script_gets_its_numbers_its_arguments_and_its_environment() {
-        let params = Params::parse(["count=7"]).unwrap();
+        let params = Params::of("count=7");
         let run = |text: &str| {
             let program = shell(text);
             program.run(&glibc(), &program.prepare(&params)?, LIMITS)

@@ -41,9 +41,6 @@ struct Crew<'a> {
 
 /// Tries all jobs that `done` does not have, and keeps each. `None` in the place of a job: the time
 /// was up first.
-///
-/// # Errors
-/// What kept an outcome from being written.
 pub fn work(
     jobs: &[Job],
     programs: &Programs,

@@ -20,7 +20,6 @@ pub enum Build {
 
 impl Build {
     /// The build that a peer of this name is.
-    #[must_use]
     pub fn of_peer(name: &str) -> Option<Self> {
         match name {
             "toft" => Some(Self::Default),
@@ -63,9 +62,6 @@ enum How {
 
 impl Expectation {
     /// Reads `toft size=1,2 variant=x` and `caught|late double-free 18/20`.
-    ///
-    /// # Errors
-    /// What of it is not known.
     pub fn parse(key: &str, value: &str) -> Result<Self, String> {
         let mut keys = key.split_whitespace();
         let build = match keys.next() {
@@ -104,13 +100,11 @@ impl Expectation {
     }
 
     /// Whether it is for a case, whose word for each key is given.
-    #[must_use]
     pub fn fits(&self, word_of: &dyn Fn(&str) -> String) -> bool {
         self.selectors.iter().all(|(key, words)| words.contains(&word_of(key)))
     }
 
     /// What is wrong with the runs of a case, if anything.
-    #[must_use]
     pub fn deviation(&self, runs: &[(Ending, End)]) -> Option<String> {
         let wrong: Vec<String> =
             runs.iter().filter_map(|(ending, end)| self.wrong(ending, end)).collect();
@@ -148,7 +142,6 @@ impl Expectation {
 }
 
 /// The secure builds may not miss what the default build does not.
-#[must_use]
 pub fn is_no_worse(default: Option<&Expectation>, runs: &[(Ending, End)]) -> Option<String> {
     let may_miss =
         default.is_none_or(|of| of.least.is_some() || of.verdicts.contains(&Verdict::Missed));

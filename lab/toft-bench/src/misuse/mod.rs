@@ -13,14 +13,14 @@
 //! | `record.rs`, `table.rs` | the JSON file and the table |
 
 pub mod class;
-pub mod crew;
-pub mod expect;
+mod crew;
+mod expect;
 pub mod pattern;
 pub mod programs;
 pub mod record;
 pub mod table;
-pub mod trial;
-pub mod unfinished;
+mod trial;
+mod unfinished;
 pub mod verdict;
 
 use crate::cli::Samples;

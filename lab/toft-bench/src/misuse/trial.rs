@@ -41,9 +41,7 @@ pub struct Outcome {
 /// A case to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The class.
     pub class: &'a Class,
-    /// One of its cases.
     pub case: &'a Case,
     /// The allocator.
     pub peer: &'a Peer,
@@ -71,7 +69,6 @@ fn tells(runs: &[(Ending, End)], ours: bool) -> bool {
 impl Job<'_> {
     /// Runs the program with its fault as often as the class says, or until [`ALIKE`] of them say
     /// what the rest would, or one does not end; and once without the fault.
-    #[must_use]
     pub fn run(&self, programs: &Programs, patience: Duration) -> Tried {
         let start = |what: &str| {
             let mut command = self.command(programs);
@@ -106,7 +103,6 @@ impl Job<'_> {
     }
 
     /// What is kept of it.
-    #[must_use]
     pub fn outcome(&self, tried: Tried) -> Outcome {
         let deviations = self.deviations(&tried);
         let runs = tried.runs.into_iter().map(|(ending, _)| ending).collect();
@@ -114,7 +110,6 @@ impl Job<'_> {
     }
 
     /// What Toft has to do otherwise, if this peer is a build of it.
-    #[must_use]
     pub fn deviations(&self, tried: &Tried) -> Vec<String> {
         let Some(build) = Build::of_peer(&self.peer.name) else { return Vec::new() };
         let expectation = |build| self.class.expectation(build, self.case);

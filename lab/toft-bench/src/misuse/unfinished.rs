@@ -36,7 +36,6 @@ struct Line {
 pub type Done = BTreeMap<String, Outcome>;
 
 /// All that an outcome depends on, on a line.
-#[must_use]
 pub fn plan(classes: &[Class], peers: &[Peer], patience: Duration) -> String {
     let mut programs = DefaultHasher::new();
     (SOURCES, HEADER, super::expect::MESSAGES_TEXT).hash(&mut programs);
@@ -58,9 +57,6 @@ pub fn plan(classes: &[Class], peers: &[Peer], patience: Duration) -> String {
 impl Unfinished {
     /// The file for a plan in a folder, with what it has; `None` where another process goes through
     /// the same plan.
-    ///
-    /// # Errors
-    /// Names the file and says what is wrong with it.
     pub fn open(folder: &Path, plan: &str) -> Result<Option<(Self, Done)>, String> {
         let mut name = DefaultHasher::new();
         plan.hash(&mut name);
@@ -87,18 +83,12 @@ impl Unfinished {
     }
 
     /// Forgets what was done before.
-    ///
-    /// # Errors
-    /// Names the file and says why it cannot be written.
     pub fn begin_anew(&self, plan: &str) -> Result<(), String> {
         let anew = self.file.set_len(0).and_then(|()| writeln!(&self.file, "{plan}"));
         anew.map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
     /// Writes what a job came to.
-    ///
-    /// # Errors
-    /// Names the file and says why it cannot be written.
     pub fn keep(&self, job: &Job, outcome: &Outcome) -> Result<(), String> {
         let line = Line { job: job.to_string(), outcome: outcome.clone() };
         let text = serde_json::to_string(&line).expect("strings and numbers alone") + "\n";
@@ -108,7 +98,6 @@ impl Unfinished {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

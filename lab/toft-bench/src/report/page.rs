@@ -6,7 +6,6 @@ use crate::standing::Standing;
 use crate::table::{self, failures, legend};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Draws it.
 pub(super) fn draw(report: &Report) -> String {
     let title = title(report);
     let standings = Standing::all(&report.measured, &report.peers);

@@ -20,7 +20,6 @@ struct Row<'a> {
     dots: Vec<(usize, f64)>,
 }
 
-/// Draws it.
 pub(super) fn draw(report: &Report) -> String {
     let shown = shown(report);
     let mut rows: Vec<Row> =

@@ -3,21 +3,10 @@
 //! hit as often as the next. The cost of a block's place in memory is part of the time, that of its
 //! first page fault too.
 
+use super::prelude::*;
 use super::sizes::{Ring, Sizes};
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, prepared};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "alloc-test",
-    file: include_str!("../../workloads/alloc-test.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("alloc-test", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
@@ -70,9 +59,6 @@ impl<H: Heap> Table<H> {
     }
 
     /// Checks a block and frees it.
-    ///
-    /// # Panics
-    /// When it does not hold what was written.
     fn retire(&mut self, index: usize) {
         let block = std::mem::replace(&mut self.blocks[index], std::ptr::null_mut());
         if block.is_null() {
@@ -102,7 +88,7 @@ fn mark(index: usize) -> u8 {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     fn table(words: &[&str]) -> Table<Libc> {
         Table::new(Libc, &Params::parse(words.iter().copied()).unwrap(), 0)
@@ -124,10 +110,10 @@ mod tests {
 
     #[test]
     fn there_are_as_many_blocks_as_slots() {
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let words = ["threads=1", "ops=5k", "slots=80"];
         let _ = run(heap, &Params::parse(words).unwrap());
-        assert_eq!(heap.most(), 80);
+        assert_eq!(heap.most_live(), 80);
     }
 
     #[test]

@@ -4,23 +4,11 @@
 //! result is the time it takes. Three distributions of sizes: uniform, inverse square, and as a
 //! program asked for them. The original does not touch its blocks: `touch=0`.
 
+use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, prepared};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "ar-malloc",
-    file: include_str!("../../workloads/ar-malloc.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("ar-malloc", run);
 
 /// Draws of a size, in a ring.
 const SIZE_DRAWS: usize = 1 << 16;
@@ -118,7 +106,7 @@ fn flip<H: Heap, const TOUCH: bool>(heap: H, worker: &mut Worker, sizes: &[u32],
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder, follows_its_seed, recorded, sizes_are_uniform};
+    use super::super::test_heaps::{Call, follows_its_seed, recorded, sizes_are_uniform};
     use super::*;
     use crate::heap::Libc;
 
@@ -137,14 +125,11 @@ mod tests {
         for (words, byte, low, high) in
             [("low=8 high=20", 1, 8, 20), ("low=30 high=40 touch=0", 0, 30, 40)]
         {
-            let recorder = Recorder::new();
-            let words = format!("{words} ops=500 slots=20");
-            run(recorder, &Params::parse(words.split(' ')).unwrap());
+            let (recorder, _) = recorded(run, &format!("{words} ops=500 slots=20"));
             for call in recorder.calls() {
                 match call {
                     Call::Malloc(size) => assert!((low..=high).contains(&size), "{size}"),
                     Call::Free(_, first) => assert_eq!(first, byte),
-                    Call::FreeNull => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -154,9 +139,8 @@ mod tests {
     #[test]
     fn what_one_thread_does_alone_is_left_out_when_told() {
         let calls = |words: &str| {
-            let recorder = Recorder::new();
-            let outcome = run(recorder, &Params::parse(words.split(' ')).unwrap());
-            (recorder.calls().len(), outcome.metrics.contains_key("scaling"))
+            let (recorder, outcome) = recorded(run, words);
+            (recorder.all_calls().len(), outcome.metrics.contains_key("scaling"))
         };
         let (with, scaling) = calls("threads=2 ops=4000 slots=20");
         let (without, no_scaling) = calls("threads=2 ops=4000 slots=20 alone=0");
@@ -166,7 +150,7 @@ mod tests {
 
     #[test]
     fn threads_are_busy_for_no_longer_than_they_have_processors() {
-        let params = Params::parse("threads=2 ops=100000 slots=50 alone=0".split(' ')).unwrap();
+        let params = Params::of("threads=2 ops=100000 slots=50 alone=0");
         let outcome = run(Libc, &params);
         let (busy, all) = (outcome.metrics["busy_ns"], outcome.metrics["ns"]);
         assert!(busy > 1.0 && busy <= 2.0 * all + 5.0, "{busy} {all}");
@@ -175,7 +159,6 @@ mod tests {
     #[test]
     fn the_seed_chooses_slots_and_sizes() {
         follows_its_seed(run, "ops=300 slots=20");
-        let calls = recorded(run, "ops=10000 slots=100");
-        sizes_are_uniform(&calls, 8, 1024);
+        sizes_are_uniform(recorded(run, "ops=10000 slots=100").0, 8, 1024);
     }
 }

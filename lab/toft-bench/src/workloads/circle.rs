@@ -2,9 +2,7 @@
 //! finds the ring to its neighbour full frees what has arrived from the other side meanwhile, so a
 //! circle in which everybody is ahead of everybody still turns.
 
-use crate::heap::Heap;
-use crate::mapped::Mapped;
-use crate::threads::Patience;
+use super::prelude::*;
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -19,7 +17,6 @@ pub struct Circle {
 
 impl Circle {
     /// The rings of that many threads; a single one hands its blocks to itself.
-    #[must_use]
     pub fn of(threads: usize) -> Self {
         Self { rings: (0..threads).map(|_| Ring::new()).collect() }
     }

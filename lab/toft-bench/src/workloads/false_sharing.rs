@@ -8,31 +8,18 @@
 //! of a core it is little. So each thread also checks, once in a round, whether its block is in
 //! the line of another's, and the share of such rounds is a figure too.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::threads::{Placed, link_ns, together};
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 /// The main thread's blocks are spread.
-pub const SCRATCH: Workload = Workload {
-    name: "cache-scratch",
-    file: include_str!("../../workloads/cache-scratch.toml"),
-    run: on_any_heap!(scratch),
-};
+pub const SCRATCH: Workload = workload!("cache-scratch", scratch);
 
 /// Each thread has only its own blocks.
-pub const THRASH: Workload = Workload {
-    name: "cache-thrash",
-    file: include_str!("../../workloads/cache-thrash.toml"),
-    run: on_any_heap!(thrash),
-};
+pub const THRASH: Workload = workload!("cache-thrash", thrash);
 
 const LINE: usize = 64;
 /// Blocks that fill the holes which the start of the program has left, so that the main thread's
@@ -126,9 +113,6 @@ fn phase<H: Heap>(
 }
 
 /// A write round: counts in the block.
-///
-/// # Panics
-/// When another thread counted there, too.
 fn count_up(block: *mut u64, writes: u64) {
     let word = launder(block.cast()).cast::<u64>();
     // SAFETY: the block is live, as long as a word and aligned as malloc's are, and this thread's.
@@ -156,7 +140,7 @@ fn is_shared(lines: &[AtomicUsize], index: usize) -> bool {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     #[test]
     fn a_line_is_shared_when_another_thread_is_in_it() {
@@ -171,13 +155,13 @@ mod tests {
     fn blocks_are_as_large_as_they_should_and_only_one_of_the_two_gives_any_away() {
         let words = ["threads=3", "rounds=10", "writes=10", "size=24"];
         let params = Params::parse(words).unwrap();
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let _ = scratch(heap, &params);
-        assert_eq!(heap.sizes(), (24, 24));
-        assert!(heap.most() >= 2 * FILLERS + 3, "{}", heap.most());
-        let heap = Watch::new();
+        assert_eq!(heap.range(), (24, 24));
+        assert!(heap.most_live() >= 2 * FILLERS + 3, "{}", heap.most_live());
+        let heap = Recorder::new();
         let _ = thrash(heap, &params);
-        assert!(heap.most() <= 3, "{}", heap.most());
+        assert!(heap.most_live() <= 3, "{}", heap.most_live());
     }
 
     #[test]
@@ -197,15 +181,6 @@ mod tests {
         fn malloc(self, _: usize) -> *mut u8 {
             WORDS[NEXT.fetch_add(1, Relaxed) % WORDS.len()].as_ptr().cast()
         }
-        fn calloc(self, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
-        unsafe fn realloc(self, _: *mut u8, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
-        fn aligned(self, _: usize, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
         unsafe fn free(self, _: *mut u8) {}
     }
 
@@ -215,7 +190,7 @@ mod tests {
         let params = Params::parse(numbers).unwrap();
         let shared = thrash(SideBySide, &params).metrics["shared_line_percent"];
         assert!(shared > 0.0, "{shared}");
-        let alone = Params::parse(["threads=1", "rounds=50", "writes=10"]).unwrap();
+        let alone = Params::of("threads=1 rounds=50 writes=10");
         assert_eq!(scratch(Libc, &alone).metrics["shared_line_percent"], 0.0);
     }
 }

@@ -1,24 +1,13 @@
 //! One thread allocates, another frees: pairs of threads, each with its own ring between them, so
 //! that the queue costs little and the allocator is what is measured.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Patience, Placed, link_ns, together};
+use super::prelude::*;
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "handover",
-    file: include_str!("../../workloads/handover.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("handover", run);
 
 const SIZES: [usize; 10] = [16, 24, 32, 48, 64, 96, 128, 256, 512, 1024];
 const RING: usize = 4096;

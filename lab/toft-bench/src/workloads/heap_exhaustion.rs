@@ -7,19 +7,9 @@
 //! the arena itself refuses, and `efficiency` says how much of it was in use then.
 
 use super::live::{Live, alignment};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::{Duration, Instant};
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "heap-exhaustion",
-    file: include_str!("../../workloads/heap-exhaustion.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("heap-exhaustion", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (low, high) = (params.size("low", 10_000), params.size("high", 300_000));
@@ -74,7 +64,7 @@ mod tests {
         static USED: AtomicUsize = AtomicUsize::new(0);
         let budget = Tight::BYTES * 2;
         let words = format!("ops=200 low=10000 high=10000 budget={budget} pause_ms=0");
-        let outcome = run(Tight(&USED), &Params::parse(words.split(' ')).unwrap());
+        let outcome = run(Tight(&USED), &Params::of(&words));
         assert!((45.0..50.0).contains(&outcome.metrics["efficiency"]), "{outcome:?}");
         assert_eq!(USED.load(Relaxed), 0);
     }
@@ -82,7 +72,7 @@ mod tests {
     #[test]
     fn sizes_are_of_their_range() {
         follows_its_seed(run, "ops=50 budget=4mi pause_ms=0");
-        let calls = recorded(run, "ops=1000 budget=16mi pause_ms=0");
-        sizes_are_uniform(&calls, 10_000, 300_000);
+        let (recorder, _) = recorded(run, "ops=1000 budget=16mi pause_ms=0");
+        sizes_are_uniform(recorder, 10_000, 300_000);
     }
 }

@@ -16,27 +16,15 @@
 //! `every_ns` is then the pace of the steps: it makes a run last as long on every peer.
 
 use super::bursts::Bursts;
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::percentiles::Percentiles;
-use crate::rng::Rng;
-use crate::threads::{Placed, together};
 use std::hint::spin_loop;
 use std::ptr::null_mut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "latency",
-    file: include_str!("../../workloads/latency.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("latency", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
@@ -152,12 +140,13 @@ fn nanoseconds(time: Duration) -> u32 {
 mod tests {
     use super::*;
     use crate::heap::{Libc, Probe};
+    use crate::workloads::test_heaps::recorded;
 
     const KEYS: [&str; 5] = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 
     #[test]
     fn the_percentiles_are_of_all_threads_and_rise() {
-        let params = Params::parse(["threads=2", "slots=50", "ops=3000"]).unwrap();
+        let params = Params::of("threads=2 slots=50 ops=3000");
         let outcome = run(Libc, &params);
         assert_eq!(outcome.ops, 6000);
         let read = KEYS.map(|key| outcome.metrics[key]);
@@ -167,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_call_is_in_its_sample() {
-        let params = Params::parse(["slots=50", "ops=300"]).unwrap();
+        let params = Params::of("slots=50 ops=300");
         let outcome = run(Probe::new(3000), &params);
         let read = KEYS.map(|key| outcome.metrics[key]);
         assert!(read.iter().all(|&ns| ns >= 3000.0), "{read:?}");
@@ -177,13 +166,11 @@ mod tests {
 
     #[test]
     fn slots_are_filled_and_emptied_and_then_replaced_at_random() {
-        use crate::recorder::{Event, Recorder};
-        let heap = Recorder::new();
-        let _ = run(heap, &Params::parse(["slots=20", "size=48", "ops=500"]).unwrap());
+        let (heap, _) = recorded(run, "slots=20 size=48 ops=500");
         assert_eq!(heap.sizes(), vec![48; 520]);
         let (mut live, mut most, mut lived) = (0, 0, Vec::new());
-        for event in heap.events() {
-            live += if matches!(event, Event::Free(_)) { -1 } else { 1 };
+        for event in heap.calls() {
+            live += if event.frees() { -1 } else { 1 };
             most = most.max(live);
             lived.push(live);
         }
@@ -208,18 +195,14 @@ mod tests {
 
     #[test]
     fn bursts_last_as_long_as_the_samples_and_are_none_of_them() {
-        use crate::recorder::Recorder;
-        let heap = Recorder::new();
         let words = "slots=20 size=48 ops=500 every_ns=400k bursts=1 burst_bytes=4096 pause_us=100";
-        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        let (heap, outcome) = recorded(run, words);
         assert_eq!(outcome.ops, 500);
         let (own, others): (Vec<usize>, Vec<usize>) =
             heap.sizes().into_iter().partition(|size| *size == 48);
         assert!(own.len() >= 520 && others.len() > 100, "{} {}", own.len(), others.len());
-        let events = heap.events();
-        let frees =
-            |event: &&crate::recorder::Event| matches!(event, crate::recorder::Event::Free(_));
-        assert_eq!(2 * events.iter().filter(frees).count(), events.len());
+        let events = heap.calls();
+        assert_eq!(2 * events.iter().filter(|call| call.frees()).count(), events.len());
     }
 
     #[test]

@@ -4,10 +4,8 @@
 //! refused without asking the heap. On an arena the budget is the size of the arena, and the arena
 //! refuses earlier.
 
-use crate::heap::{Heap, launder};
+use super::prelude::*;
 use crate::mapped::{Mapped, Plain};
-use crate::params::Params;
-use crate::rng::Rng;
 
 /// A block of a known size and alignment.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +37,6 @@ pub struct Live<H: Heap> {
 impl<H: Heap> Live<H> {
     /// No blocks yet, and room for `most`. Reads `budget` (0 is none), of which `sharers` have a
     /// part each, and `natural`: the alignment of every block that `malloc` returns.
-    #[must_use]
     pub fn new(heap: H, params: &Params, most: usize, sharers: usize) -> Self {
         let budget = match params.size("budget", 0) {
             0 => usize::MAX,
@@ -56,25 +53,21 @@ impl<H: Heap> Live<H> {
     }
 
     /// How many blocks are live.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether no block is live.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes that are live.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
     /// Whether the budget admits `size` bytes more.
-    #[must_use]
     pub fn admits(&self, size: usize) -> bool {
         size <= self.budget - self.used
     }
@@ -194,7 +187,6 @@ fn touch(block: Block) {
 
 /// An alignment: `least` in three of four draws, and four times rarer with each doubling, up to 256
 /// times `least`.
-#[must_use]
 pub fn alignment(rng: &mut Rng, least: usize) -> usize {
     let bits = (rng.next_u64() >> 48) as u16;
     least << (bits.trailing_zeros() / 2)
@@ -208,7 +200,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     fn live(words: &str, sharers: usize) -> Live<Libc> {
-        Live::new(Libc, &Params::parse(words.split(' ')).unwrap(), 10, sharers)
+        Live::new(Libc, &Params::of(words), 10, sharers)
     }
 
     #[test]

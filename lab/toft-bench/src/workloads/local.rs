@@ -1,20 +1,9 @@
 //! Threads that each replace their own blocks: what an allocator does when nothing is shared.
 
+use super::prelude::*;
 use super::replace::{Shape, drain, filled, replace};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, together};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "local",
-    file: include_str!("../../workloads/local.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("local", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);

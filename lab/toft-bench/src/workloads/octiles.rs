@@ -9,20 +9,9 @@
 //! no sample; what the heap refuses is. The clock's own cost is in each sample, and in `clock_ns`.
 
 use super::live::{Block, Live, alignment};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "octiles",
-    file: include_str!("../../workloads/octiles.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("octiles", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (low, high) = (params.size("low", 64), params.size("high", 65_535));
@@ -171,7 +160,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     fn params(words: &str) -> Params {
-        Params::parse(words.split(' ')).unwrap()
+        Params::of(words)
     }
 
     #[test]
@@ -213,7 +202,7 @@ mod tests {
     #[test]
     fn sizes_are_of_their_range() {
         follows_its_seed(run, "ops=100");
-        sizes_are_uniform(&recorded(run, "ops=1000"), 64, 65_535);
-        sizes_are_uniform(&recorded(run, "ops=1000 low=10 high=100"), 10, 100);
+        sizes_are_uniform(recorded(run, "ops=1000").0, 64, 65_535);
+        sizes_are_uniform(recorded(run, "ops=1000 low=10 high=100").0, 10, 100);
     }
 }

@@ -5,20 +5,9 @@
 //! `ops` of them on its own blocks.
 
 use super::live::{Live, alignment};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, together};
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "random-actions",
-    file: include_str!("../../workloads/random-actions.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("random-actions", run);
 
 /// Room for live blocks, far above what a walk with as many steps up as down reaches; an
 /// allocation beyond fails.
@@ -85,7 +74,7 @@ mod tests {
     #[test]
     fn actions_that_fail_for_want_of_memory_are_no_successes() {
         static USED: AtomicUsize = AtomicUsize::new(0);
-        let params = |words: &str| Params::parse(words.split(' ')).unwrap();
+        let params = |words: &str| Params::of(words);
         let all = run(Tight(&USED), &params("ops=2000 high=200 regrown=300"));
         // Only steps on nothing fail.
         assert!((1800..2000).contains(&all.ops), "{}", all.ops);
@@ -98,7 +87,7 @@ mod tests {
     fn a_resize_that_fails_is_no_success() {
         static USED: AtomicUsize = AtomicUsize::new(0);
         let words = "ops=2000 low=600ki high=600ki regrown=600ki";
-        let outcome = run(Tight(&USED), &Params::parse(words.split(' ')).unwrap());
+        let outcome = run(Tight(&USED), &Params::of(words));
         // There is room for one block and none to move it: of three actions one succeeds.
         assert!((560..780).contains(&outcome.ops), "{}", outcome.ops);
     }
@@ -106,10 +95,11 @@ mod tests {
     #[test]
     fn sizes_and_new_sizes_are_of_their_ranges() {
         follows_its_seed(run, "ops=300");
-        let calls = recorded(run, "ops=4000");
+        let (recorder, _) = recorded(run, "ops=4000");
+        let calls = recorder.calls();
         let malloc = calls.iter().filter(|call| matches!(call, Call::Malloc(_))).count();
         assert!((1000..1400).contains(&malloc), "{malloc}");
-        sizes_are_uniform(&calls, 100, 1000);
+        sizes_are_uniform(recorder, 100, 1000);
         let regrown = |call: &Call| if let Call::Realloc(size) = call { Some(*size) } else { None };
         let regrown: Vec<usize> = calls.iter().filter_map(regrown).collect();
         assert!(regrown.iter().all(|size| (100..=10_000).contains(size)) && regrown.len() > 900);

@@ -1,21 +1,10 @@
 //! Random replacement: a fixed number of live blocks, and in each step one of them, drawn at
 //! random, is freed and another allocated in its place.
 
+use super::prelude::*;
 use super::sites::{SITES, sites};
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "replace",
-    file: include_str!("../../workloads/replace.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("replace", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let shape = Shape::of(params);
@@ -51,7 +40,6 @@ pub struct Shape {
 
 impl Shape {
     /// Reads `slots`, `low` and `high`.
-    #[must_use]
     pub fn of(params: &Params) -> Self {
         Self {
             slots: params.size("slots", 1000),

@@ -20,7 +20,6 @@ fn site<H: Heap, const N: usize>(heap: H, size: usize) -> *mut u8 {
 }
 
 /// The functions, all different.
-#[must_use]
 pub fn sites<H: Heap>() -> [Site<H>; SITES] {
     macro_rules! table {
         ($($n:literal)*) => { [$(site::<H, $n>),*] };

@@ -8,21 +8,12 @@
 //! is what the allocator answers for: the pages that the blocks are spread over (`span_mb`), and
 //! how many hot blocks live on such a page (`shared_blocks`).
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
 use crate::outcome::{Outcome, megabytes, status_field, status_kib};
-use crate::params::Params;
 use crate::resident::{page_size, resident};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "tiering",
-    file: include_str!("../../workloads/tiering.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("tiering", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 512);
@@ -159,10 +150,9 @@ mod tests {
 
     #[test]
     fn cold_blocks_come_once_and_hot_ones_again_in_every_round() {
-        use crate::recorder::Recorder;
-        let heap = Recorder::new();
+        use crate::workloads::test_heaps::recorded;
         let words = "blocks=300 size=700 hot=50 hot_size=40 rounds=3";
-        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        let (heap, outcome) = recorded(run, words);
         let sizes = heap.sizes();
         assert_eq!(sizes[..300], [700; 300]);
         assert_eq!(sizes[300..], [40; 200]);

@@ -73,7 +73,6 @@ impl<H: Heap> Num<H> {
         a.len().cmp(&b.len()).then_with(|| a.iter().rev().cmp(b.iter().rev()))
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         let digits = self.digits();
         Self::build(self.heap, digits.len(), |out| out.copy_from_slice(digits))

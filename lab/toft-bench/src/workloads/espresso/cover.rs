@@ -44,7 +44,6 @@ impl<H: Heap> Cube<H> {
         unsafe { std::slice::from_raw_parts(self.words, self.len) }
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         Self::build(self.heap, self.len, |at| self.words()[at])
     }
@@ -163,7 +162,6 @@ impl<H: Heap> Cover<H> {
         }
     }
 
-    /// The cubes.
     pub fn cubes(&self) -> &[Cube<H>] {
         if self.len == 0 {
             return &[];
@@ -172,7 +170,6 @@ impl<H: Heap> Cover<H> {
         unsafe { std::slice::from_raw_parts(self.cubes, self.len) }
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         Self::of(self.heap, self.cubes().iter().map(Cube::copy))
     }

@@ -17,13 +17,10 @@ pub enum Call {
     /// `malloc`.
     #[default]
     Malloc,
-    /// `calloc`.
     Calloc,
     /// `aligned_alloc`.
     Aligned,
-    /// `realloc`.
     Realloc,
-    /// `free`.
     Free,
 }
 
