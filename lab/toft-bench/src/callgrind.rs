@@ -10,6 +10,7 @@ use crate::metrics::INSTRUCTIONS;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
+use crate::progress;
 use crate::runner::{Job, Of, Plan, numbers, threads};
 use crate::workloads::Workload;
 use std::process::Command;
@@ -37,7 +38,7 @@ pub fn job(job: Job, plan: &Plan) -> Job {
 /// is the same in each. Gives a line for each case that cannot be counted, and each count that
 /// failed.
 pub fn add(measured: &mut [Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
-    let bar = plan.bar(measured.len() * peers.len());
+    let bar = progress::bar(measured.len() * peers.len());
     let mut lines = Vec::new();
     for Measured { job, series } in measured {
         let name = &job.case.name;
@@ -131,7 +132,7 @@ fn collected(said: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::choose;
+    use crate::fixtures;
     use std::time::Duration;
 
     fn plan(words: &[&str]) -> Plan {
@@ -141,14 +142,13 @@ mod tests {
             pin: false,
             timeout: Duration::from_secs(60),
             numbers: Params::parse(words.iter().copied()).unwrap(),
-            progress: false,
             prefix: Vec::new(),
         }
     }
 
     #[test]
     fn the_second_run_has_twice_the_operations_and_all_other_numbers() {
-        let job = choose(&["replace-100k".into()]).unwrap()[0];
+        let job = fixtures::job("replace-100k");
         let (workload, once, twice) = countable(&job, &plan(&[])).unwrap();
         assert_eq!(workload.name, "replace");
         let quick = numbers(job.case, &plan(&[])).get("ops", 0);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_number_of_another_workload_makes_nothing_longer() {
-        let job = choose(&["batch-fifo".into()]).unwrap()[0];
+        let job = fixtures::job("batch-fifo");
         let (_, once, twice) = countable(&job, &plan(&["ops=700"])).unwrap();
         assert_eq!(once.get("ops", 0), twice.get("ops", 0));
         assert_eq!(2 * once.get("repeat", 0), twice.get("repeat", 0));
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_cannot_be_counted_says_why() {
         let reason = |name: &str| {
-            let job = choose(&[name.into()]).unwrap()[0];
+            let job = fixtures::job(name);
             countable(&job, &plan(&[])).err().unwrap()
         };
         assert!(reason("handover-2").contains("threads"));

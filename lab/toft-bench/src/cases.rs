@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn the_pace_is_the_first_metric_that_is_about_speed() {
         let pace = |name: &str| {
-            let job = crate::runner::choose(&[name.into()]).unwrap()[0];
+            let job = crate::fixtures::job(name);
             job.case.pace().map(|metric| metric.key)
         };
         assert_eq!(pace("larson-2"), Some("mops"));

@@ -292,14 +292,16 @@ fn duration(time: libc::timeval) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::LIMITS;
 
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(20), pin: None };
-
-    fn shell(script: &str) -> Command {
-        let glibc = Peer { name: "glibc".into(), library: None, version: String::new() };
-        let mut command = on_peer(&glibc, "sh");
+    fn shell_on(peer: &Peer, script: &str) -> Command {
+        let mut command = on_peer(peer, "sh");
         command.args(["-c", script]);
         command
+    }
+
+    fn shell(script: &str) -> Command {
+        shell_on(&Peer::without_library("glibc", ""), script)
     }
 
     #[test]
@@ -313,11 +315,8 @@ mod tests {
 
     #[test]
     fn a_peers_own_variables_are_set() {
-        let name = "glibc@TOFT_SEEN:16".into();
-        let peer = Peer { name, library: None, version: String::new() };
-        let mut command = on_peer(&peer, "sh");
-        command.args(["-c", "echo $TOFT_SEEN"]);
-        assert_eq!(run(command, LIMITS).unwrap().output, "16\n");
+        let peer = Peer::without_library("glibc@TOFT_SEEN:16", "");
+        assert_eq!(run(shell_on(&peer, "echo $TOFT_SEEN"), LIMITS).unwrap().output, "16\n");
         assert_eq!(run(shell("echo $TOFT_SEEN"), LIMITS).unwrap().output, "\n");
     }
 
@@ -377,9 +376,7 @@ mod tests {
             library: Some("/nowhere/none.so".into()),
             version: String::new(),
         };
-        let mut command = on_peer(&peer, "sh");
-        command.args(["-c", "true"]);
-        let error = run(command, LIMITS).unwrap_err();
+        let error = run(shell_on(&peer, "true"), LIMITS).unwrap_err();
         assert!(error.contains("/nowhere/none.so"), "{error}");
     }
 }

@@ -18,7 +18,6 @@ use crate::standing::Standing;
 use crate::{bars, callgrind, child, misuse, peer_build, published, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -320,7 +319,6 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         pin: run.pin,
         timeout: Duration::from_secs(run.timeout),
         numbers: Params::parse(run.numbers.iter().map(String::as_str))?,
-        progress: std::io::stderr().is_terminal(),
         prefix: mount.prefix.iter().map(ToString::to_string).collect(),
     };
     let jobs = jobs(run, &plan)?;

@@ -110,10 +110,7 @@ pub fn mean(votes: &[Vote]) -> Option<(f64, Option<Interval>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
-    }
+    use crate::fixtures::near;
 
     fn mean_of(ratios: &[(&str, f64)]) -> f64 {
         mean(&votes(ratios.iter().copied())).unwrap().0

@@ -97,7 +97,7 @@ mod tests {
     fn the_header_says_what_the_rules_ask_for() {
         let mut machine = Machine::here();
         machine.kernel = "6.1-test".into();
-        let peer = Peer { name: "aalloc".into(), library: None, version: "1.2".into() };
+        let peer = Peer::without_library("aalloc", "1.2");
         let header = machine.header(&[peer], 5, true);
         for part in [
             "6.1-test",

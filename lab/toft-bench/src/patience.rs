@@ -80,12 +80,7 @@ fn is_about_to_run(pid: libc::pid_t) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::fixtures::shell;
 
     #[test]
     fn what_goes_round_and_what_waits_for_ever_is_given_up_and_what_ends_is_not() {

@@ -5,9 +5,9 @@
 use crate::child::{self, Limits};
 use crate::peer_cache::{Building, Cache};
 use crate::peers::{FromCrate, Peer, Recipe, recipes};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -36,14 +36,7 @@ pub fn build(names: &[String], again: bool) -> Result<(), String> {
     let recipes = recipes();
     let chosen = choose(&recipes, names)?;
     let builder = Builder { cache: Cache::of_the_user(), trials: trials()?, again };
-    let bar = match io::stderr().is_terminal() {
-        true => ProgressBar::new(chosen.len() as u64),
-        false => ProgressBar::hidden(),
-    };
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}  {msg}")
-            .expect("the template is constant"),
-    );
+    let bar = progress::bar(chosen.len());
     bar.enable_steady_tick(Duration::from_secs(1));
     let failed = builder.build_all(
         &chosen,

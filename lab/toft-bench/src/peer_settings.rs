@@ -94,7 +94,7 @@ mod tests {
     /// The variable reaches the process, beside the library of the peer that it is of.
     #[test]
     fn a_process_on_such_a_peer_sees_the_variable() {
-        let peer = Peer { name: "toft-off".into(), library: None, version: String::new() };
+        let peer = Peer::without_library("toft-off", "");
         let mut command = crate::child::on_peer(&peer, "sh");
         command.args(["-c", "echo $TOFT_RECLAIM $MALLOC_CONF"]);
         assert_eq!(command.output().unwrap().stdout, b"off\n");

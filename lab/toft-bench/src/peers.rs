@@ -105,6 +105,14 @@ pub struct Peer {
     pub version: String,
 }
 
+impl Peer {
+    /// A peer that runs on the system's malloc, or of which only the name and version are known.
+    #[must_use]
+    pub fn without_library(name: &str, version: &str) -> Self {
+        Self { name: name.to_owned(), library: None, version: version.to_owned() }
+    }
+}
+
 /// All recipes, in the order of the tables.
 ///
 /// # Panics
@@ -377,10 +385,9 @@ mod tests {
     fn a_quick_run_leaves_out_earlier_versions_and_the_slow_and_says_so() {
         let recipes = recipes();
         let chosen = |names: &[&str]| {
-            let peer =
-                |name: &str| Peer { name: name.into(), library: None, version: String::new() };
             let there = recipes.iter().filter(|recipe| names.contains(&recipe.name.as_str()));
-            let (chosen, left_out) = quick(there.map(|r| (r, peer(&r.name))).collect());
+            let (chosen, left_out) =
+                quick(there.map(|r| (r, Peer::without_library(&r.name, ""))).collect());
             (chosen.into_iter().map(|peer| peer.name).collect::<Vec<_>>().join(" "), left_out)
         };
         let all = ["toft", "glibc", "jemalloc", "jemalloc53", "tcmalloc", "tbbmalloc"];

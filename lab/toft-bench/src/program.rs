@@ -96,16 +96,14 @@ pub fn without_peak(measured: &[Measured]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(20), pin: None };
+    use crate::fixtures::LIMITS;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: String::new() }
+        Peer::without_library("glibc", "")
     }
 
     #[test]

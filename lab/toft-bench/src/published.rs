@@ -125,8 +125,9 @@ pub fn peers() -> Vec<String> {
 mod tests {
     use super::*;
     use crate::family::Scope;
+    use crate::fixtures::peers as named;
     use crate::runner::choose;
-    use crate::standing::tests::{measured, peers as named};
+    use crate::standing::tests::measured;
 
     #[test]
     fn every_program_is_a_classic_case_and_every_peer_exists() {

@@ -1,6 +1,7 @@
 //! What is kept of a run: the JSON file, written and read back.
 
 use crate::family::Group;
+use crate::json;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::outcome::Outcome;
@@ -168,14 +169,7 @@ impl Record {
     /// # Errors
     /// Names the file, and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        let record: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-        if record.toft_bench == FORMAT {
-            Ok(record)
-        } else {
-            Err(wrong(&format!("format {} is not {FORMAT}", record.toft_bench)))
-        }
+        json::read(path, "toft_bench", FORMAT)
     }
 
     /// The text of the file.
@@ -187,24 +181,12 @@ impl Record {
         Ok(text + "\n")
     }
 
-    /// The text of the file with a line for each case: short, and a difference is where it belongs.
+    /// The text of the file with a line for each case.
     ///
     /// # Errors
     /// As [`Record::text`].
     pub fn lines(&self) -> Result<String, String> {
-        let line = |value: &Value| serde_json::to_string(value).map_err(|error| error.to_string());
-        let mut whole = serde_json::to_value(self).map_err(|error| error.to_string())?;
-        let cases = whole.as_object_mut().and_then(|whole| whole.remove("cases"));
-        let cases: Vec<String> = cases
-            .as_ref()
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .map(line)
-            .collect::<Result<_, _>>()?;
-        let head = line(&whole)?;
-        let head = head.strip_suffix('}').unwrap_or(&head);
-        Ok(format!("{head},\"cases\":[\n{}\n]}}\n", cases.join(",\n")))
+        json::lines(self, "cases")
     }
 }
 
@@ -241,17 +223,16 @@ fn ratios(result: &Measured, peers: &[Peer], ours: usize) -> Vec<RatioRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::choose;
+    use crate::fixtures::{job, peers};
 
     #[test]
     fn a_record_is_read_back_with_its_ratios() {
-        let peer = |name: &str| Peer { name: name.into(), library: None, version: "1".into() };
-        let peers = ["toft", "glibc", "broken"].map(peer);
+        let peers = peers(&["toft", "glibc", "broken"]);
         let series = |values: [f64; 3]| {
             Ok(values.map(|v| Outcome::default().with("ns", v).with("peak_mb", v)).to_vec())
         };
         let measured = [Measured {
-            job: choose(&["pair-64".into()]).unwrap()[0],
+            job: job("pair-64"),
             series: vec![series([12.0, 12.1, 12.2]), series([10.0; 3]), Err("crashed".into())],
         }];
         let numbers = |result: &Measured| result.job.case.quick.clone();

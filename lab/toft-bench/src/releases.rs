@@ -79,19 +79,19 @@ mod tests {
     use super::*;
     use crate::peers::recipes;
 
-    fn peer(name: &str, version: &str) -> Peer {
-        Peer { name: name.into(), library: None, version: version.into() }
-    }
-
     #[test]
     fn a_version_has_its_date_and_one_that_is_not_recorded_is_unknown() {
-        assert_eq!(released(&peer("glibc", "2.36")), "2022-08-01");
-        assert_eq!(released(&peer("glibc@A:1", "2.36")), "2022-08-01");
+        assert_eq!(released(&Peer::without_library("glibc", "2.36")), "2022-08-01");
+        assert_eq!(released(&Peer::without_library("glibc@A:1", "2.36")), "2022-08-01");
         for (name, version) in [("glibc", "2.37"), ("tcmalloc", "2.36"), ("x=/a.so", "")] {
-            assert_eq!(released(&peer(name, version)), "unknown", "{name} {version}");
+            assert_eq!(
+                released(&Peer::without_library(name, version)),
+                "unknown",
+                "{name} {version}"
+            );
         }
-        assert_eq!(released(&peer("toft-secure", "0.1.0")), "this revision");
-        let rpmalloc = named(&peer("rpmalloc", "rpmalloc-sys 0.2.3+b097fd0"));
+        assert_eq!(released(&Peer::without_library("toft-secure", "0.1.0")), "this revision");
+        let rpmalloc = named(&Peer::without_library("rpmalloc", "rpmalloc-sys 0.2.3+b097fd0"));
         assert!(rpmalloc.contains("(rpmalloc after 1.4.3), 2022-04-04"), "{rpmalloc}");
     }
 

@@ -10,9 +10,10 @@ use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::program::Program;
+use crate::progress;
 use crate::syscalls;
 use crate::workloads::{self, Workload};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::process::Command;
 
 /// A case and what runs it.
@@ -110,23 +111,11 @@ pub struct Plan {
     pub timeout: std::time::Duration,
     /// Numbers that replace those of every case.
     pub numbers: Params,
-    /// Draw the progress.
-    pub progress: bool,
     /// The words that stand before `work` where this program starts itself on a workload.
     pub prefix: Vec<String>,
 }
 
 impl Plan {
-    /// The progress of a number of steps, drawn or not.
-    pub fn bar(&self, steps: usize) -> ProgressBar {
-        let bar =
-            if self.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
-        bar.with_style(
-            ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta}  {msg}")
-                .expect("the template is constant"),
-        )
-    }
-
     /// The words that make this program run a workload with these numbers.
     pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
         let own = ["work".to_owned(), workload.name.to_owned()];
@@ -136,7 +125,7 @@ impl Plan {
 
 /// Runs every job on every peer.
 pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Vec<Measured> {
-    let bar = plan.bar(jobs.len() * plan.runs * peers.len());
+    let bar = progress::bar(jobs.len() * plan.runs * peers.len());
     let measured = jobs.iter().map(|job| run_job(*job, peers, plan, &bar)).collect();
     bar.finish_and_clear();
     measured
@@ -269,6 +258,7 @@ pub fn threads(params: &Params) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{job, peers, shell};
     use std::collections::BTreeSet;
 
     #[test]
@@ -332,7 +322,7 @@ mod tests {
     #[test]
     fn metrics_are_added_once_and_after_those_of_the_case() {
         use crate::metrics::{CPU, FAULTS, NS};
-        let job = choose(&["pair-64".into()]).unwrap()[0];
+        let job = job("pair-64");
         assert_eq!(job.case.metrics[0], NS);
         let keys: Vec<&str> =
             job.showing(&[FAULTS, NS, CPU]).case.metrics.iter().map(|metric| metric.key).collect();
@@ -345,7 +335,7 @@ mod tests {
         let told = with_spent(|| Ok(Outcome::default().with("cpu_seconds", 77.0))).unwrap();
         assert_eq!(told.metrics["cpu_seconds"], 77.0);
         let filled = with_spent(|| {
-            let status = std::process::Command::new("true").status();
+            let status = shell("true").status();
             status.map(|_| Outcome::default()).map_err(|error| error.to_string())
         });
         let filled = filled.unwrap();
@@ -361,7 +351,6 @@ mod tests {
             pin: false,
             timeout: std::time::Duration::from_secs(1),
             numbers: Params::default(),
-            progress: false,
             prefix: vec!["bench".into()],
         };
         let workload = workloads::find("pair").unwrap();
@@ -371,9 +360,7 @@ mod tests {
 
     #[test]
     fn a_round_on_a_machine_that_moved_is_run_again_and_replaces_the_first() {
-        let peers: Vec<Peer> = ["a", "b"]
-            .map(|name| Peer { name: name.into(), library: None, version: String::new() })
-            .into();
+        let peers = peers(&["a", "b"]);
         let mut series: Vec<Series> = vec![Ok(Vec::new()), Ok(Vec::new())];
         let on = |link: [f64; 2]| {
             move |peer: &Peer| {

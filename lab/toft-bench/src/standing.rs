@@ -318,14 +318,8 @@ fn families(measured: &[&Measured], peers: usize, base: usize) -> Vec<FamilyStan
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::fixtures::{job, near, peers};
     use crate::outcome::Outcome;
-    use crate::runner::choose;
-
-    pub(crate) fn peers(names: &[&str]) -> Vec<Peer> {
-        let peer =
-            |name: &&str| Peer { name: (*name).into(), library: None, version: String::new() };
-        names.iter().map(peer).collect()
-    }
 
     /// A case with one figure and a peak for each peer; a figure of 0 stands for a failure.
     pub(crate) fn measured(case: &str, key: &str, figures: &[(f64, f64)]) -> Measured {
@@ -333,10 +327,7 @@ pub(crate) mod tests {
             let outcome = Outcome::default().with(key, figure).with("peak_mb", peak);
             if figure > 0.0 { Ok(vec![outcome; 2]) } else { Err("failed".to_owned()) }
         };
-        Measured {
-            job: choose(&[case.into()]).unwrap()[0],
-            series: figures.iter().map(series).collect(),
-        }
+        Measured { job: job(case), series: figures.iter().map(series).collect() }
     }
 
     /// Four peers on a time, a rate, a case that is only about memory, and one that rpmalloc fails.
@@ -354,10 +345,6 @@ pub(crate) mod tests {
             measured("cfrac", "seconds", &[(3.0, 6.0), (2.0, 3.0), (0.0, 0.0), (2.0, 6.0)]),
         ];
         (measured, peers(&["toft", "glibc", "rpmalloc", "tbbmalloc"]))
-    }
-
-    fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
     }
 
     #[test]

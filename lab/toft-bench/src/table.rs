@@ -190,12 +190,8 @@ pub fn legend(drawn: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{job, peers};
     use crate::outcome::Outcome;
-    use crate::runner::choose;
-
-    fn peer(name: &str) -> Peer {
-        Peer { name: name.into(), library: None, version: String::new() }
-    }
 
     #[test]
     fn figures_keep_three_digits_and_their_spread() {
@@ -221,13 +217,12 @@ mod tests {
         }
     }
 
-    fn series(values: &[f64]) -> crate::measured::Series {
-        Ok(values.iter().map(|v| Outcome::default().with("ns", *v)).collect())
+    fn series(rounds: &[f64]) -> crate::measured::Series {
+        crate::fixtures::series("ns", rounds)
     }
 
     fn drawn(all: &[crate::measured::Series], peers: &[Peer]) -> String {
-        let job = choose(&["pair-64".into()]).unwrap()[0];
-        let measured = Measured { job, series: all.to_vec() };
+        let measured = Measured { job: job("pair-64"), series: all.to_vec() };
         draw(&[measured], peers, ours(peers)).to_string()
     }
 
@@ -240,22 +235,21 @@ mod tests {
             Err("status 139".into()),
             Err("another".into()),
         ];
-        let peers = ["toft", "glibc", "other", "third", "last"].map(peer);
+        let peers = peers(&["toft", "glibc", "other", "third", "last"]);
         let text = drawn(&all, &peers);
         // Logarithms of 1.2, 1.5, 1.2: mean 0.2567, error 0.0744, times 4.3027.
         assert!(text.contains("1.20? (0.94-1.78) glibc"), "{text}");
         assert!(text.contains("failed") && text.contains("too noisy to tell"), "{text}");
         assert_eq!(legend(&text).len(), 2, "{:?}", legend(&text));
-        let job = choose(&["pair-64".into()]).unwrap()[0];
         assert_eq!(
-            failures(&[Measured { job, series: all.to_vec() }], &peers),
+            failures(&[Measured { job: job("pair-64"), series: all.to_vec() }], &peers),
             ["pair-64 on other, third: status 139", "pair-64 on last: another"]
         );
     }
 
     #[test]
     fn what_is_certain_has_no_mark() {
-        let peers = ["toft", "glibc"].map(peer);
+        let peers = peers(&["toft", "glibc"]);
         let text = drawn(&[series(&[12.0, 12.1, 12.0]), series(&[10.0, 10.0, 10.0])], &peers);
         assert!(text.contains("1.20 (1.19-1.22) glibc"), "{text}");
         assert!(!text.contains("noisy") && legend(&text).is_empty(), "{text}");
@@ -271,7 +265,7 @@ mod tests {
             let outcome = Outcome::default().with("ns", 5.0).with("link_ns", link);
             Ok(vec![outcome; 3])
         };
-        let peers = ["toft", "glibc"].map(peer);
+        let peers = peers(&["toft", "glibc"]);
         let text = drawn(&[on(50.0), on(500.0)], &peers);
         assert!(text.contains("moved") && legend(&text).len() == 1, "{text}");
         assert!(!drawn(&[on(50.0), on(51.0)], &peers).contains("moved"));
@@ -279,12 +273,11 @@ mod tests {
 
     #[test]
     fn ratios_are_of_toft_or_of_a_library_that_was_brought() {
-        let position =
-            |names: &[&str]| ours(&names.iter().map(|name| peer(name)).collect::<Vec<_>>());
+        let position = |names: &[&str]| ours(&peers(names));
         assert_eq!(position(&["glibc", "mine", "toft"]), Some(2));
         assert_eq!(position(&["glibc", "mine"]), Some(1));
         assert_eq!(position(&["toft"]), None);
-        let text = drawn(&[series(&[3.0; 2]), series(&[2.0; 2])], &["old", "new"].map(peer));
+        let text = drawn(&[series(&[3.0; 2]), series(&[2.0; 2])], &peers(&["old", "new"]));
         assert!(text.contains("old / best other") && !text.contains("glibc"), "{text}");
     }
 
@@ -295,7 +288,7 @@ mod tests {
         let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P999]);
         let outcome = Outcome::default().with("seconds", 1.0);
         let measured = [Measured { job, series: vec![Ok(vec![outcome])] }];
-        let text = draw(&measured, &[peer("glibc")], None).to_string();
+        let text = draw(&measured, &peers(&["glibc"]), None).to_string();
         assert!(text.contains("true xxx") && text.contains("x... |"), "{text}");
         assert!(!text.contains(P999.unit) && !text.contains(&"x".repeat(40)), "{text}");
     }

@@ -47,7 +47,7 @@ fn run(peer: &Peer, params: &Params, stage: &Stage, limits: Limits) -> Result<Ou
 }
 
 fn benchmark(socket: &Path, tests: &str, requests: u64, params: &Params) -> Command {
-    let system = Peer { name: "client".to_owned(), library: None, version: String::new() };
+    let system = Peer::without_library("client", "");
     let mut client = child::on_peer(&system, "redis-benchmark");
     client.arg("-s").arg(socket).args(["--csv", "-t", tests]);
     for (option, value) in [

@@ -111,13 +111,12 @@ fn numbers(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use crate::fixtures::LIMITS;
 
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), pin: None };
     const ALL: [HostWorkload; 5] = [SQLITE, LUA, PERL, NODE, GHOSTSCRIPT];
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: String::new() }
+        Peer::without_library("glibc", "")
     }
 
     fn shell(text: &str) -> Program {

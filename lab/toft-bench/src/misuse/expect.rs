@@ -166,17 +166,7 @@ fn selector(word: &str) -> Result<(String, Vec<String>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use crate::misuse::verdict::of_fault;
-    use std::process::Command;
-    use std::time::Duration;
-
-    fn run(script: &str) -> (Ending, End) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        let end = end(command, Limits { timeout: Duration::from_secs(20), pin: None }).unwrap();
-        (of_fault(&end), end)
-    }
+    use crate::fixtures::judged as run;
 
     const LINE: &str = "toft: double free: free(0x10): this 32-byte block is already free \
                         (small slab, slot 4, partition 7; call site 0x1f)";

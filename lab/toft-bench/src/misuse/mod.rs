@@ -8,7 +8,7 @@
 //! | `programs.rs` | compiling them |
 //! | `verdict.rs` | how a program ended |
 //! | `trial.rs` | running a case: how often, and what that came to |
-//! | `crew.rs` | running all of them, and saying how far it is |
+//! | `crew.rs` | running all of them |
 //! | `unfinished.rs` | what is kept when a run is stopped |
 //! | `record.rs`, `table.rs` | the JSON file and the table |
 

@@ -3,6 +3,7 @@
 use super::class::Class;
 use super::trial::{Job, Outcome};
 use super::verdict::{Ending, Verdict};
+use crate::json;
 use crate::machine::Machine;
 use crate::peers::Peer;
 use serde::{Deserialize, Serialize};
@@ -174,14 +175,7 @@ impl Record {
     /// # Errors
     /// Names the file, and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        let record: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-        if record.toft_misuse == FORMAT {
-            Ok(record)
-        } else {
-            Err(wrong(&format!("format {} is not {FORMAT}", record.toft_misuse)))
-        }
+        json::read(path, "toft_misuse", FORMAT)
     }
 
     /// A copy with the counts alone.
@@ -192,39 +186,20 @@ impl Record {
         kept
     }
 
-    /// The text of the file, a line for each class and each case.
+    /// The text of the file, with a line for each class.
     ///
     /// # Panics
     /// Never: strings and numbers can always be written as JSON.
     #[must_use]
     pub fn text(&self) -> String {
-        fn line(value: &impl Serialize) -> String {
-            serde_json::to_string(value).expect("strings and numbers alone")
-        }
-        let open = |text: String, end: char| text.strip_suffix(end).map(str::to_owned);
-        let head = Self { classes: Vec::new(), ..self.clone() };
-        let mut out = line(&head).replacen("\"classes\":[]}", "\"classes\":[\n", 1);
-        for (place, class) in self.classes.iter().enumerate() {
-            let counts = ClassRecord { cases: Vec::new(), ..class.clone() };
-            let mut text = line(&counts);
-            if !class.cases.is_empty() {
-                let cases: Vec<String> = class.cases.iter().map(line).collect();
-                text = open(text, '}').unwrap_or_default();
-                text.push_str(&format!(",\"cases\":[\n{}]}}", cases.join(",\n")));
-            }
-            out.push_str(&text);
-            out.push_str(if place + 1 < self.classes.len() { ",\n" } else { "\n" });
-        }
-        out + "]}\n"
+        json::lines(self, "classes").expect("strings and numbers alone")
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use crate::misuse::verdict::of_fault;
-    use std::time::Duration;
+    use crate::fixtures::judged;
 
     pub(crate) fn example() -> Record {
         let counts = |text: &str| serde_json::from_str::<Counts>(text).unwrap();
@@ -266,12 +241,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_death_counts_where_the_correct_program_lives() {
-        let run = |script: &str| {
-            let mut command = std::process::Command::new("sh");
-            command.args(["-c", script]);
-            let limits = Limits { timeout: Duration::from_secs(60), pin: None };
-            of_fault(&end(command, limits).unwrap())
-        };
+        let run = |script: &str| judged(script).0;
         let runs = || {
             let late = run("echo begin; echo end; kill -ABRT $$");
             let missed = run("echo begin; echo end; exit 81");

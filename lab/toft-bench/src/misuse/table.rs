@@ -79,11 +79,7 @@ pub fn section(record: &Record) -> String {
 
 fn provenance(record: &Record) -> String {
     let machine = &record.machine;
-    let peer = |one: &PeerRecord| Peer {
-        name: one.name.clone(),
-        library: None,
-        version: one.version.clone(),
-    };
+    let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
     let peers: Vec<Peer> = record.peers.iter().map(peer).collect();
     let alarms: Vec<String> = record
         .peers

@@ -131,14 +131,7 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-
-    fn run(script: &str) -> (Ending, End) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        let end = end(command, Limits { timeout: Duration::from_secs(60), pin: None }).unwrap();
-        (of_fault(&end), end)
-    }
+    use crate::fixtures::judged as run;
 
     #[test]
     fn runs_that_are_alike_stand_for_the_rest_but_not_for_those_of_toft() {

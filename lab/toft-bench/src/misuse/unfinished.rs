@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: "2.36".into() }
+        Peer::without_library("glibc", "2.36")
     }
 
     #[test]

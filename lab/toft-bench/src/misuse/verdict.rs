@@ -156,15 +156,7 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use std::process::Command;
-    use std::time::Duration;
-
-    fn shell(script: &str) -> End {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        end(command, Limits { timeout: Duration::from_secs(60), pin: None }).unwrap()
-    }
+    use crate::fixtures::ended as shell;
 
     /// As one that was killed because the time was up.
     fn endless(script: &str) -> End {

@@ -52,11 +52,7 @@ impl Report {
     /// The machine is not described as this program does.
     pub fn of(record: &Record) -> Result<Self, String> {
         let machine = serde_json::from_value(record.machine.clone());
-        let peer = |one: &PeerRecord| Peer {
-            name: one.name.clone(),
-            library: None,
-            version: one.version.clone(),
-        };
+        let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
         let mut report = Self {
             machine: machine.map_err(|error| format!("machine: {error}"))?,
             peers: record.peers.iter().map(peer).collect(),
