@@ -1,8 +1,9 @@
 //! Regressions: planted ones are flagged, and a run against itself is not.
 
+mod common;
+
+use common::{bench, scratch};
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use std::process::{Command, Output};
 use toft_bench::baseline::{Comparison, Verdict};
 use toft_bench::record::Record;
 use toft_bench::rng::Rng;
@@ -171,65 +172,41 @@ fn what_cannot_be_compared_is_named() {
     assert!(!mended.regressed() && mended.missing[0].contains("failed in the baseline"));
 }
 
-fn bench(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    command.args(words).env_remove("LD_PRELOAD").output().unwrap()
-}
-
-fn file(name: &str) -> (PathBuf, String) {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    (path.clone(), path.to_str().unwrap().to_owned())
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn two_files_are_compared_by_the_command() {
     let mut rng = Rng::new(6);
-    let ((old_path, old), (new_path, new)) = (file("old.json"), file("new.json"));
-    std::fs::write(&old_path, run(&mut rng, 7, 1.0, 1.0).to_string()).unwrap();
-    std::fs::write(&new_path, run(&mut rng, 7, 1.05, 1.0).to_string()).unwrap();
-    let worse = bench(&["compare", &old, &new]);
-    assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
-    assert!(said(&worse).contains("REGRESSION") && said(&worse).contains("replace-100k"));
-    let better = bench(&["compare", &new, &old]);
-    assert_eq!(better.status.code(), Some(0), "{}", said(&better));
-    assert!(said(&better).contains("better") && !said(&better).contains("REGRESSION"));
-    let tolerant = bench(&["compare", "--threshold", "20%", &old, &new]);
-    assert_eq!(tolerant.status.code(), Some(0), "{}", said(&tolerant));
-    assert!(said(&tolerant).contains("3 within 20 %"), "{}", said(&tolerant));
-    assert_eq!(bench(&["compare", &old, "/nowhere.json"]).status.code(), Some(2));
+    let write = |name: &str, run: Value| std::fs::write(scratch(name), run.to_string()).unwrap();
+    write("old.json", run(&mut rng, 7, 1.0, 1.0));
+    write("new.json", run(&mut rng, 7, 1.05, 1.0));
+    let worse = bench("compare old.json new.json");
+    assert_eq!(worse.status, Some(1), "{worse:?}");
+    assert!(worse.out.contains("REGRESSION") && worse.out.contains("replace-100k"), "{worse:?}");
+    let better = bench("compare new.json old.json").page();
+    assert!(better.contains("better") && !better.contains("REGRESSION"), "{better}");
+    let tolerant = bench("compare --threshold 20% old.json new.json").page();
+    assert!(tolerant.contains("3 within 20 %"), "{tolerant}");
+    assert_eq!(bench("compare old.json /nowhere.json").status, Some(2));
 }
 
 /// The figures of the earlier run are replaced by what no machine can be: no noise hides that.
 #[test]
 fn a_run_is_compared_with_its_baseline() {
-    let (path, name) = file("baseline.json");
-    let words = ["--quick", "--runs", "3", "--peers", "glibc", "--workload", "pair-64"];
-    let more = ["--set", "ops=20k"];
-    let first = bench(&[&words[..], &more, &["--output", &name]].concat());
-    assert!(first.status.success(), "{first:?}");
-    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let against = |ns: f64, extra: &[&str]| {
+    let line = "--quick --runs 3 --peers glibc --workload pair-64 --set ops=20k";
+    bench(&format!("{line} --output baseline.json")).page();
+    let kept = common::json("baseline.json");
+    let against = |ns: f64, more: &str| {
         let mut changed = kept.clone();
         for outcome in changed["cases"][0]["peers"]["glibc"].as_array_mut().unwrap() {
             assert!(outcome["metrics"]["ns"].as_f64().unwrap() > 0.0);
             outcome["metrics"]["ns"] = ns.into();
         }
-        std::fs::write(&path, changed.to_string()).unwrap();
-        bench(&[&words[..], &more, &["--baseline", &name], extra].concat())
+        std::fs::write(scratch("baseline.json"), changed.to_string()).unwrap();
+        bench(&format!("{line} --baseline baseline.json{more}"))
     };
-    let worse = against(1e-12, &[]);
-    assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
-    assert!(said(&worse).contains("REGRESSION"), "{}", said(&worse));
-    let better = against(1e15, &[]);
-    assert_eq!(better.status.code(), Some(0), "{}", said(&better));
-    assert!(said(&better).contains("| better"), "{}", said(&better));
-    let tolerant = against(1e-12, &["--threshold", "1e30"]);
-    assert_eq!(tolerant.status.code(), Some(0), "{}", said(&tolerant));
-    let absent = bench(&["--baseline", "/nowhere/old.json", "--workload", "pair-64"]);
-    assert_eq!(absent.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&absent.stderr).contains("/nowhere/old.json"));
+    let worse = against(1e-12, "");
+    assert!(worse.status == Some(1) && worse.out.contains("REGRESSION"), "{worse:?}");
+    assert!(against(1e15, "").page().contains("| better"));
+    assert_eq!(against(1e-12, " --threshold 1e30").status, Some(0));
+    let absent = bench("--baseline /nowhere/old.json --workload pair-64");
+    assert!(absent.status == Some(2) && absent.err.contains("/nowhere/old.json"), "{absent:?}");
 }
