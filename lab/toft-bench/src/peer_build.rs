@@ -237,15 +237,15 @@ fn run(command: &mut Command) -> Result<Output, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Stage;
     use std::cell::RefCell;
 
     /// A separate builder, whose trial is `true`. Every peer below is made from the sources of
     /// libc's crate, which are there because this program is built with them.
-    fn builder(name: &str) -> (Builder, PathBuf) {
-        let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+    fn builder() -> (Builder, Stage) {
+        let stage = Stage::new().unwrap();
         let trials = vec![vec!["true".to_owned()]];
-        (Builder { cache: Cache(folder.clone()), trials, again: false }, folder)
+        (Builder { cache: Cache(stage.path("cache")), trials, again: false }, stage)
     }
 
     fn recipe(name: &str, script: &str) -> Recipe {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_is_reported_in_a_line_leaves_nothing_and_stops_no_other() {
-        let (builder, folder) = builder("fails");
+        let (builder, stage) = builder();
         let bad =
             recipe("bad", "echo first >&2\necho the error is here >&2\necho last >&2\nexit 3");
         let none = recipe("none", "true");
@@ -276,15 +276,14 @@ mod tests {
         assert!(lines[0].starts_with("bad: failed: the error is here"), "{lines:?}");
         assert!(lines[1].contains("wrote no library"), "{lines:?}");
         assert!(lines[2].starts_with("good: libc 0.2."), "{lines:?}");
-        assert!(!folder.join("bad").exists() && !folder.join("none").exists());
+        assert!(!stage.path("cache/bad").exists() && !stage.path("cache/none").exists());
         let log = fs::read_to_string(builder.cache.log("bad")).unwrap();
         assert!(log.contains("first") && log.contains("last"), "{log}");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn one_that_crashes_or_cannot_be_loaded_is_refused() {
-        let (builder, folder) = builder("crashes");
+        let (builder, stage) = builder();
         let body = "#include <stdlib.h>\nvoid __attribute__((constructor)) f(void) { abort(); }";
         let crashes = recipe("crashes", &c_library(body));
         let error = builder.build_one(&crashes).unwrap_err();
@@ -292,14 +291,13 @@ mod tests {
         let text = recipe("text", "echo no library > \"$OUT\"");
         let error = builder.build_one(&text).unwrap_err();
         assert!(error.contains("cannot be preloaded"), "{error}");
-        assert!(!folder.join("crashes").exists() && !folder.join("text").exists());
-        fs::remove_dir_all(folder).unwrap();
+        assert!(!stage.path("cache/crashes").exists() && !stage.path("cache/text").exists());
     }
 
     #[test]
     fn one_that_is_there_is_not_built_again_unless_asked_or_changed() {
-        let (mut builder, folder) = builder("again");
-        let count = folder.join("count");
+        let (mut builder, stage) = builder();
+        let count = stage.path("count");
         let script = |more: &str| {
             format!("echo {more} >> '{}'\n{}", count.display(), c_library("int nothing;"))
         };
@@ -315,7 +313,6 @@ mod tests {
         builder.again = false;
         assert!(builder.build_one(&recipe("peer", "exit 1")).is_err());
         assert!(builder.build_one(&recipe("peer", &script("b"))).unwrap().before);
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -151,12 +151,7 @@ fn library_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    pub fn empty(name: &str) -> Cache {
-        let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        Cache(folder)
-    }
+    use crate::host::Stage;
 
     fn put(cache: &Cache, version: &str, key: &str, text: &str) {
         let building = cache.begin("peer").unwrap();
@@ -166,7 +161,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_found_by_its_key_and_replaces_what_was_there() {
-        let cache = empty("kept");
+        let stage = Stage::new().unwrap();
+        let cache = Cache(stage.path("kept"));
         assert!(cache.find("peer", "k").is_none());
         put(&cache, "peer 1.0", "k", "first");
         let (library, version) = cache.find("peer", "k").unwrap();
@@ -179,12 +175,12 @@ mod tests {
         assert_eq!(fs::read_to_string(library).unwrap(), "second");
         put(&cache, "peer 1.1", "other", "third");
         assert_eq!(fs::read_dir(cache.0.join("peer")).unwrap().count(), 1);
-        fs::remove_dir_all(cache.0).unwrap();
     }
 
     #[test]
     fn an_interrupted_build_is_not_found_and_is_cleared_by_the_next() {
-        let cache = empty("interrupted");
+        let stage = Stage::new().unwrap();
+        let cache = Cache(stage.path("interrupted"));
         let building = cache.begin("peer").unwrap();
         fs::write(building.library(), "half").unwrap();
         fs::write(building.work().join("file"), "").unwrap();
@@ -197,6 +193,5 @@ mod tests {
         assert!(!next.library().exists() && !next.work().join("file").exists());
         drop(next);
         assert!(!cache.0.join("peer").exists(), "a build that failed leaves nothing");
-        fs::remove_dir_all(cache.0).unwrap();
     }
 }

@@ -103,16 +103,4 @@ mod tests {
         }
         assert!(row("never").contains("lacks a submodule"), "{table}");
     }
-
-    #[test]
-    fn the_json_says_the_same() {
-        let whole: serde_json::Value =
-            serde_json::from_str(&json(&list(&recipes(), Mount::default()).unwrap())).unwrap();
-        assert_eq!(whole[0]["installed"], true);
-        assert_eq!(whole[0]["version"], crate::peers::libc_version());
-        assert_eq!(whole[1]["installed"], false);
-        assert_eq!(whole[1]["extra"], true);
-        assert_eq!(whole[1]["kind"], "package");
-        assert_eq!(whole[2]["licence"], "BSD-3-Clause");
-    }
 }

@@ -107,19 +107,6 @@ mod tests {
     }
 
     #[test]
-    fn a_program_reports_every_metric_of_its_row() {
-        let line = words(&["sh", "-c", "sleep 0.02"]);
-        let job = Program::new(&line).unwrap().job(&line);
-        assert_eq!(job.case.name, "sh -c sleep 0.02");
-        let Of::Program(program) = job.of else { panic!("not a program") };
-        let outcome = program.run(&glibc(), LIMITS).unwrap();
-        for metric in job.case.metrics.iter().filter(|metric| **metric != PEAK) {
-            assert!(outcome.metrics.contains_key(metric.key), "{}", metric.key);
-        }
-        assert!(outcome.metrics["seconds"] >= 0.02 && outcome.metrics["minor_faults"] > 20.0);
-    }
-
-    #[test]
     fn a_peak_below_our_own_is_left_out_and_said() {
         assert_eq!((peak(1400, 1380), peak(1500, 1380)), (None, Some(1500)));
         let line = words(&["true"]);
@@ -129,17 +116,6 @@ mod tests {
             |outcome: &Outcome| [Measured { job, series: vec![Ok(vec![outcome.clone()])] }];
         assert!(without_peak(&measured(&outcome))[0].contains("true: its peak"));
         assert!(without_peak(&measured(&outcome.with("peak_mb", 3.0))).is_empty());
-    }
-
-    #[test]
-    fn what_is_not_there_or_fails_is_named() {
-        let error = Program::new(&words(&["no-such-program", "x"])).unwrap_err();
-        assert_eq!(error, "program not found: no-such-program");
-        let error = Program::new(&words(&["/etc/passwd"])).unwrap_err();
-        assert_eq!(error, "/etc/passwd cannot be executed");
-        let failing = Program::new(&words(&["sh", "-c", "echo first >&2; echo last >&2; exit 3"]));
-        let error = failing.unwrap().run(&glibc(), LIMITS).unwrap_err();
-        assert_eq!(error, "exit status: 3: last");
     }
 
     #[test]

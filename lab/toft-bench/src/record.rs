@@ -224,6 +224,7 @@ fn ratios(result: &Measured, peers: &[Peer], ours: usize) -> Vec<RatioRecord> {
 mod tests {
     use super::*;
     use crate::fixtures::{job, peers};
+    use crate::host::Stage;
 
     #[test]
     fn a_record_is_read_back_with_its_ratios() {
@@ -249,7 +250,8 @@ mod tests {
         assert_eq!(lines.lines().count(), 2 + record.cases.len());
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(value(&lines), value(&record.text().unwrap()));
-        let path = std::env::temp_dir().join(format!("toft-record-{}.json", std::process::id()));
+        let stage = Stage::new().unwrap();
+        let path = stage.path("toft-record.json");
         std::fs::write(&path, record.text().unwrap()).unwrap();
         let back = Record::read(&path).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());

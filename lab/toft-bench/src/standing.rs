@@ -198,16 +198,6 @@ impl Worst {
 }
 
 impl Against {
-    /// The mean with its interval, if it has one.
-    pub fn text(&self) -> String {
-        match (self.low, self.high) {
-            (Some(low), Some(high)) if low < high => {
-                format!("{:.2} ({low:.2}-{high:.2})", self.mean)
-            }
-            _ => format!("{:.2}", self.mean),
-        }
-    }
-
     /// True if the interval leaves open which of the two is better.
     pub fn open(&self) -> bool {
         match (self.low, self.high) {
@@ -409,33 +399,6 @@ pub(crate) mod tests {
         let time = standing.peers[0].time.clone().unwrap();
         assert_eq!(time.cases, 1);
         near(time.mean, 3.0);
-    }
-
-    /// A case more of a shape that is there, however extreme, moves no mean by more than its share
-    /// of that family. The twin is a case of a family that is not there.
-    #[test]
-    fn a_planted_case_more_of_a_shape_does_not_move_the_mean() {
-        let peers = peers(&["toft", "glibc"]);
-        let mean = |measured: &[Measured]| {
-            let standing = Standing::of(measured, &peers, Scope::Headline);
-            let time = standing.peers[0].time.clone().unwrap();
-            (time.mean, time.families, time.cases)
-        };
-        let figures = [(1.0, 1.0), (10.0, 1.0)];
-        let once = vec![
-            measured("malloc-thread-1", "ns", &figures),
-            measured("cfrac", "seconds", &[(1.0, 1.0), (1.0, 1.0)]),
-        ];
-        let mut planted = once.clone();
-        for case in ["malloc-thread-2", "malloc-thread-8", "malloc-thread-16", "malloc-thread-32"] {
-            planted.push(measured(case, "ns", &figures));
-        }
-        assert_eq!((mean(&once).1, mean(&planted).1), (2, 2));
-        assert_eq!((mean(&once).2, mean(&planted).2), (2, 6));
-        near(mean(&planted).0, mean(&once).0);
-        let mut other = once.clone();
-        other.push(measured("larson-2", "mops", &[(10.0, 1.0), (1.0, 1.0)]));
-        near(mean(&other).0, 0.01_f64.cbrt());
     }
 
     #[test]

@@ -104,6 +104,8 @@ fn a_program_that_is_absent_static_or_fails_is_said_once() {
     let absent = bench("-- no-such-program x");
     assert_eq!(absent.status, Some(2));
     assert!(absent.err.contains("program not found: no-such-program"), "{absent:?}");
+    let data = bench("-- /etc/passwd");
+    assert!(data.status == Some(2) && data.err.contains("/etc/passwd cannot be executed"));
 
     empty_library("failing.so");
     let line = "--runs 3 --peers glibc,mine=failing.so -- sh -c";

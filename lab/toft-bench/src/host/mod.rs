@@ -61,6 +61,7 @@ impl Stage {
         Ok(Self { folder })
     }
 
+    /// The path of a file or folder in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -200,6 +200,7 @@ impl Record {
 pub(super) mod tests {
     use super::*;
     use crate::fixtures::judged;
+    use crate::host::Stage;
 
     pub(crate) fn example() -> Record {
         let counts = |text: &str| serde_json::from_str::<Counts>(text).unwrap();
@@ -261,7 +262,8 @@ pub(super) mod tests {
     #[test]
     fn a_record_is_read_back_as_it_was() {
         let record = example();
-        let path = std::env::temp_dir().join(format!("toft-misuse-{}.json", std::process::id()));
+        let stage = Stage::new().unwrap();
+        let path = stage.path("toft-misuse.json");
         for record in [record.clone(), record.kept()] {
             std::fs::write(&path, record.text()).unwrap();
             let back = Record::read(&path).unwrap();
@@ -274,6 +276,5 @@ pub(super) mod tests {
         assert!(Record::read(&path).unwrap_err().contains("toft-misuse"));
         std::fs::write(&path, record.text().replacen(":1,", ":9,", 1)).unwrap();
         assert!(Record::read(&path).unwrap_err().contains("format 9"));
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -155,16 +155,4 @@ mod tests {
         runs[1].1.status = None;
         assert!(tells(&runs, true) && tells(&runs, false));
     }
-
-    #[test]
-    fn an_outcome_is_kept_as_text_and_comes_back() {
-        let judged = Ending::Judged(Verdict::Caught, "SIGABRT: x".to_owned());
-        let runs = vec![judged, Ending::NoSuchCall, Ending::Failed("exit status: 1".to_owned())];
-        for twin in [Ok(()), Err("it did not end".to_owned())] {
-            let outcome =
-                Outcome { runs: runs.clone(), twin, deviations: vec!["wrong".to_owned()] };
-            let text = serde_json::to_string(&outcome).unwrap();
-            assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
-        }
-    }
 }

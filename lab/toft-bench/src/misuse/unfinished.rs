@@ -112,16 +112,9 @@ impl Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Stage;
     use crate::misuse::class::classes;
     use crate::misuse::verdict::{Ending, Verdict};
-
-    fn folder(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("toft-unfinished-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
 
     /// Opens a file that was open in this process. While a test beside this one starts a process,
     /// the child holds its lock for a moment, too.
@@ -146,7 +139,8 @@ mod tests {
 
     #[test]
     fn what_was_done_is_there_again_but_for_a_line_that_was_cut_off() {
-        let (folder, classes, peer) = (folder("again"), classes(), glibc());
+        let stage = Stage::new().unwrap();
+        let (folder, classes, peer) = (stage.path(""), classes(), glibc());
         let cases = classes[0].cases();
         let job = |n: usize| Job { class: &classes[0], case: &cases[n], peer: &peer };
         let (file, done) = Unfinished::open(&folder, "a plan").unwrap().unwrap();
@@ -166,12 +160,12 @@ mod tests {
         assert_eq!(done[&job(1).to_string()], outcome("again"));
         file.finish();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn another_plan_is_another_file_and_one_that_is_in_use_is_left_alone() {
-        let folder = folder("other");
+        let stage = Stage::new().unwrap();
+        let folder = stage.path("");
         let (first, _) = Unfinished::open(&folder, "a plan").unwrap().unwrap();
         assert!(Unfinished::open(&folder, "a plan").unwrap().is_none());
         let (other, _) = Unfinished::open(&folder, "another").unwrap().unwrap();
@@ -183,14 +177,13 @@ mod tests {
         let (other, done) = again(&folder, "another");
         assert!(done.is_empty());
         assert_eq!(fs::read_to_string(other.path()).unwrap(), "another\n");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_plan_changes_with_all_that_an_outcome_depends_on() {
         let (classes, second) = (classes(), Duration::from_secs(1));
-        let own = std::env::temp_dir().join(format!("toft-plan-{}", std::process::id()));
-        fs::write(&own, "a library").unwrap();
+        let stage = Stage::new().unwrap();
+        let own = stage.write("own.so", "a library").unwrap();
         let peer = Peer { name: "mine".into(), library: Some(own.clone()), version: String::new() };
         let of = |peers: &[Peer]| plan(&classes, peers, second);
         let first = of(std::slice::from_ref(&peer));
@@ -201,6 +194,5 @@ mod tests {
         assert_ne!(first, plan(&classes, std::slice::from_ref(&peer), 2 * second));
         fs::write(&own, "another library").unwrap();
         assert_ne!(first, of(&[peer]));
-        fs::remove_file(own).unwrap();
     }
 }

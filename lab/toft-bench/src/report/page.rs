@@ -129,14 +129,6 @@ mod tests {
     use crate::report::tests::TEXT;
 
     #[test]
-    fn the_page_asks_for_nothing() {
-        let page = draw(&Report::parse(TEXT).unwrap());
-        for outside in ["http://", "https://", "src=", "url(", "@import", "<link"] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-    }
-
-    #[test]
     fn a_name_with_signs_of_html_stays_a_name() {
         let page = draw(&Report::parse(TEXT).unwrap());
         assert!(!page.contains("<x>"), "{page}");

@@ -169,13 +169,4 @@ mod tests {
         assert_eq!(places.iter().map(|place| place.0).collect::<Vec<_>>(), [0, 2, 1]);
         assert_eq!(places.iter().map(|place| place.2).collect::<Vec<_>>(), [8.0, 8.0, 28.0]);
     }
-
-    #[test]
-    fn the_file_is_a_whole_picture_of_its_own() {
-        let drawn = Report::parse(TEXT).unwrap().cases_svg();
-        assert!(drawn.starts_with("<svg xmlns=") && drawn.trim_end().ends_with("</svg>"));
-        assert!(drawn.contains("&lt;x&gt;&amp;") && !drawn.contains("<x>"), "{drawn}");
-        assert!(drawn.contains("prefers-color-scheme"), "{drawn}");
-        assert!(drawn.contains("too short for claims"), "{drawn}");
-    }
 }

@@ -1,6 +1,6 @@
 //! Talloc's random actions: allocate, free a random live block, or give one another size, each as
 //! often. Allocations are of 100 to 1000 bytes, new sizes of 100 to 10 000, alignments of 8 and,
-//! ever more seldom, up to 2048. What fails is no success: an action on nothing, or without memory.
+//! ever more seldom, up to 2048. What fails is no success: an action on nothing, or beyond the budget.
 //! Talloc's program counts successes in a fixed time; this one does fixed actions, each thread
 //! `ops` of them on its own blocks.
 
@@ -31,7 +31,7 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let ops = params.get("ops", 1_000_000);
     let (_, spans) = together(threads, Placed::Anywhere, |index| {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
-        let mut live = Live::new(heap, params, MOST, threads);
+        let mut live = Live::new(heap, params.size("budget", 0), MOST);
         let start = Instant::now();
         let done = act(&mut live, shape, &mut rng, ops);
         (start, Instant::now(), done)
@@ -67,29 +67,18 @@ fn act<H: Heap>(live: &mut Live<H>, shape: Shape, rng: &mut Rng, ops: u64) -> u6
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Tight, follows_its_seed, recorded, sizes_are_uniform};
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use crate::heap::Libc;
+    use crate::workloads::test_heaps::{Call, follows_its_seed, recorded, sizes_are_uniform};
 
     #[test]
-    fn actions_that_fail_for_want_of_memory_are_no_successes() {
-        static USED: AtomicUsize = AtomicUsize::new(0);
-        let params = |words: &str| Params::of(words);
-        let all = run(Tight(&USED), &params("ops=2000 high=200 regrown=300"));
+    fn actions_that_fail_are_no_successes() {
+        let ops = |words: &str| run(Libc, &Params::of(words)).ops;
         // Only steps on nothing fail.
-        assert!((1800..2000).contains(&all.ops), "{}", all.ops);
-        let few = run(Tight(&USED), &params("ops=2000 low=400ki high=500ki regrown=600ki"));
-        assert!((100..1500).contains(&few.ops), "{}", few.ops);
-        assert_eq!(USED.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn a_resize_that_fails_is_no_success() {
-        static USED: AtomicUsize = AtomicUsize::new(0);
-        let words = "ops=2000 low=600ki high=600ki regrown=600ki";
-        let outcome = run(Tight(&USED), &Params::of(words));
-        // There is room for one block and none to move it: of three actions one succeeds.
-        assert!((560..780).contains(&outcome.ops), "{}", outcome.ops);
+        let all = ops("ops=2000 high=200 regrown=300");
+        assert!((1800..2000).contains(&all), "{all}");
+        let few = ops("ops=2000 low=400ki high=500ki regrown=600ki budget=1mi");
+        assert!((100..1500).contains(&few), "{few}");
     }
 
     #[test]

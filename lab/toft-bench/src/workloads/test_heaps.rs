@@ -1,58 +1,9 @@
-//! Heaps for the tests of workloads: one that runs out of memory, and one that writes down what it
-//! is asked.
+//! A heap for the tests of workloads, which writes down what it is asked.
 
 use crate::heap::{Heap, Libc};
 use crate::params::Params;
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// A heap that refuses when more than [`Tight::BYTES`] would be live.
-#[derive(Clone, Copy, Debug)]
-pub struct Tight(pub &'static AtomicUsize);
-
-impl Tight {
-    pub const BYTES: usize = 1 << 20;
-
-    fn counted(self, block: *mut u8) -> *mut u8 {
-        if self.0.fetch_add(usable(block), Relaxed) + usable(block) > Self::BYTES {
-            // SAFETY: handed out just now.
-            unsafe { self.free(block) };
-            return std::ptr::null_mut();
-        }
-        block
-    }
-}
-
-fn usable(block: *mut u8) -> usize {
-    // SAFETY: null or a live block of libc.
-    unsafe { libc::malloc_usable_size(block.cast()) }
-}
-
-impl Heap for Tight {
-    fn malloc(self, size: usize) -> *mut u8 {
-        self.counted(Libc.malloc(size))
-    }
-    unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8 {
-        let fresh = self.malloc(size);
-        if !fresh.is_null() {
-            // SAFETY: the caller's block is live and not the fresh one; the shorter bounds it.
-            unsafe {
-                fresh.copy_from_nonoverlapping(block, usable(block).min(size));
-                self.free(block);
-            }
-        }
-        fresh
-    }
-    fn aligned(self, align: usize, size: usize) -> *mut u8 {
-        self.counted(Libc.aligned(align, size))
-    }
-    unsafe fn free(self, block: *mut u8) {
-        self.0.fetch_sub(usable(block), Relaxed);
-        // SAFETY: the caller keeps free's contract.
-        unsafe { Libc.free(block) }
-    }
-}
 
 /// What a [`Recorder`] was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
