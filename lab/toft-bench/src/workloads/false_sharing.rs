@@ -8,6 +8,7 @@
 //! of a core it is little. So each thread also checks, once in a round, whether its block is in
 //! the line of another's, and the share of such rounds is a figure too.
 
+use super::local::scaled;
 use super::prelude::*;
 use super::replace::drain;
 use std::sync::atomic::{
@@ -42,24 +43,18 @@ fn run<H: Heap>(heap: H, params: &Params, given: bool) -> Outcome {
     let total = rounds * threads as u64;
     // The fillers of the first phase stay, so that what it leaves behind is filled by the second's.
     let mut fillers = Mapped::<*mut u8>::new(2 * FILLERS);
-    let (first, second) = fillers.split_at_mut(FILLERS);
-    let gifts = |fillers, threads| given.then(|| gifts(heap, params, fillers, threads));
-    let finish = |outcome: Outcome, shared: u64| {
-        let us = outcome.metrics["ns"] / 1e3;
-        outcome.with("us", us).with("shared_line_percent", 100.0 * shared as f64 / total as f64)
-    };
-    if threads == 1 {
-        let (seconds, shared) = phase(heap, params, 1, gifts(first, 1));
-        drain(heap, &mut fillers);
-        return finish(Outcome::timed(total, seconds), shared);
-    }
-    // As in `local`: what one thread does is measured right before.
-    let link = link_ns();
-    let alone = rounds as f64 / phase(heap, params, 1, gifts(first, 1)).0;
-    let (seconds, shared) = phase(heap, params, threads, gifts(second, threads));
+    let mut unused = fillers.chunks_mut(FILLERS);
+    let mut shared = 0;
+    let outcome = scaled(threads, total, |threads| {
+        let fillers = unused.next().expect("there are two phases at most");
+        let gifts = given.then(|| gifts(heap, params, fillers, threads));
+        let (seconds, rounds) = phase(heap, params, threads, gifts);
+        shared = rounds;
+        seconds
+    });
     drain(heap, &mut fillers);
-    let scaling = total as f64 / seconds / alone;
-    finish(Outcome::timed(total, seconds), shared).with("scaling", scaling).with("link_ns", link)
+    let us = outcome.metrics["ns"] / 1e3;
+    outcome.with("us", us).with("shared_line_percent", 100.0 * shared as f64 / total as f64)
 }
 
 /// A block for each thread, of fresh memory.

@@ -7,9 +7,8 @@
 //! not ordered with the code around it unless fences are added, and is another instruction on each
 //! kind of processor. It is no finer, since the kernel's clock is made of it. (On some virtual
 //! machines it advances in steps of 10 ns; then so do these percentiles, and only the means tell
-//! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
-//! and is measured on intervals with nothing in them. `clock_ns` is their median and
-//! `clock_mean_ns` their mean, and `clock_p9999_ns` is the part of the tail that is the machine's.
+//! smaller differences.) What two readings cost is part of every sample, and is the same on all
+//! peers.
 //!
 //! With `bursts=N`, N other threads allocate and free bursts of other sizes as long as this lasts,
 //! each size only now and then, so that there is always idle memory that is being returned.
@@ -32,13 +31,6 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let seed = params.get("seed", 1);
     let mut samples = Mapped::<u32>::new(threads * ops);
     let mut outcome = Outcome::default();
-    let clock = &mut samples[..ops];
-    clock.fill_with(empty_interval);
-    let clock = Percentiles::of(clock);
-    outcome.set("clock_ns", f64::from(clock.at(5000)));
-    outcome.set("clock_p9999_ns", f64::from(clock.at(9999)));
-    outcome.set("clock_mean_ns", clock.mean());
-
     let working = AtomicUsize::new(threads);
     let every = Duration::from_nanos(params.get("every_ns", 0));
     let bursts = Bursts::of(params);
@@ -122,15 +114,6 @@ fn sample<H: Heap>(
     }
 }
 
-/// Two readings of the clock and nothing between them.
-fn empty_interval() -> u32 {
-    let start = Instant::now();
-    let nothing = launder(null_mut());
-    let end = Instant::now();
-    debug_assert!(nothing.is_null());
-    nanoseconds(end - start)
-}
-
 /// Four seconds are more than a call takes; what is longer counts as that.
 fn nanoseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
@@ -151,7 +134,6 @@ mod tests {
         assert_eq!(outcome.ops, 6000);
         let read = KEYS.map(|key| outcome.metrics[key]);
         assert!(read.is_sorted(), "{read:?}");
-        assert!(outcome.metrics["clock_ns"] <= outcome.metrics["clock_p9999_ns"]);
     }
 
     #[test]

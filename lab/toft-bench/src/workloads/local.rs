@@ -9,16 +9,22 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let ops = params.get("ops", 1_000_000);
     let total = ops * threads as u64;
+    scaled(threads, total, |threads| phase(heap, params, threads, ops))
+}
+
+/// Runs a phase of `threads` threads that do `total` operations together, and says how many times
+/// the rate of one thread that is. The phase returns its seconds.
+///
+/// A virtual machine's processors are sometimes two halves of one core. So what one thread does is
+/// measured right before, and how far apart the processors are is written down.
+pub fn scaled(threads: usize, total: u64, mut phase: impl FnMut(usize) -> f64) -> Outcome {
     if threads == 1 {
-        return Outcome::timed(total, phase(heap, params, 1, ops));
+        return Outcome::timed(total, phase(1));
     }
-    // A virtual machine's processors are sometimes two halves of one core. So what one thread does
-    // is measured right before, and how far apart the processors are is written down.
     let link = link_ns();
-    let alone = ops as f64 / phase(heap, params, 1, ops);
-    let seconds = phase(heap, params, threads, ops);
+    let (alone, seconds) = (phase(1), phase(threads));
     Outcome::timed(total, seconds)
-        .with("scaling", total as f64 / seconds / alone)
+        .with("scaling", threads as f64 * alone / seconds)
         .with("link_ns", link)
 }
 
@@ -35,7 +41,5 @@ fn phase<H: Heap>(heap: H, params: &Params, threads: usize, ops: u64) -> f64 {
         drain(heap, &mut slots);
         (start, end)
     });
-    let first = spans.iter().map(|span| span.0).min().expect("no threads");
-    let last = spans.iter().map(|span| span.1).max().expect("no threads");
-    (last - first).as_secs_f64()
+    span(&spans)
 }

@@ -102,7 +102,7 @@ mod prelude {
     pub(super) use crate::outcome::Outcome;
     pub(super) use crate::params::Params;
     pub(super) use crate::rng::Rng;
-    pub(super) use crate::threads::{Patience, Placed, link_ns, prepared, together};
+    pub(super) use crate::threads::{Patience, Placed, link_ns, prepared, span, together};
     pub(super) use std::time::{Duration, Instant};
 }
 

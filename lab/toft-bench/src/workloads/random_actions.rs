@@ -34,12 +34,10 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         let mut live = Live::new(heap, params.size("budget", 0), MOST);
         let start = Instant::now();
         let done = act(&mut live, shape, &mut rng, ops);
-        (start, Instant::now(), done)
+        ((start, Instant::now()), done)
     });
-    let first = spans.iter().map(|span| span.0).min().expect("no threads");
-    let last = spans.iter().map(|span| span.1).max().expect("no threads");
-    let done = spans.iter().map(|span| span.2).sum();
-    Outcome::timed(done, (last - first).as_secs_f64())
+    let (spans, done): (Vec<_>, Vec<u64>) = spans.into_iter().unzip();
+    Outcome::timed(done.iter().sum(), span(&spans))
 }
 
 /// Does `ops` actions; returns how many succeeded.
