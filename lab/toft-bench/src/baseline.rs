@@ -30,19 +30,13 @@ pub enum Verdict {
 /// A figure that both runs have.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The case.
     pub case: String,
-    /// The peer.
     pub peer: String,
-    /// What was measured.
     pub metric: Metric,
-    /// The median of the earlier run.
     pub old: f64,
-    /// The median of this run.
     pub new: f64,
     /// The ratio of new to old.
     pub interval: Interval,
-    /// What it amounts to.
     pub verdict: Verdict,
 }
 
@@ -59,7 +53,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares `new` with `old`. The threshold is a share: 0.03 is 3 %.
-    #[must_use]
     pub fn of(new: &Record, old: &Record, threshold: f64) -> Self {
         let mut comparison = Self::default();
         comparison.machines(new, old);
@@ -85,19 +78,16 @@ impl Comparison {
     }
 
     /// Whether anything became worse.
-    #[must_use]
     pub fn regressed(&self) -> bool {
         !self.broken.is_empty() || self.count(Verdict::Regression) > 0
     }
 
     /// How many figures have a verdict.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.changes.iter().filter(|change| change.verdict == verdict).count()
     }
 
     /// What is said of it: a table of what changed, what could not be compared, and a last line.
-    #[must_use]
     pub fn text(&self, threshold: f64) -> String {
         let mut text = String::new();
         if self.changes.iter().any(|change| change.verdict != Verdict::Same) {
@@ -262,32 +252,4 @@ fn judge(interval: &Interval, better: Better, threshold: f64) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::{MOPS, NS};
-
-    #[test]
-    fn worse_is_up_for_times_and_down_for_rates() {
-        let interval = |ratio: f64, reach: f64| Interval {
-            ratio,
-            low: ratio * (1.0 - reach),
-            high: ratio * (1.0 + reach),
-        };
-        let verdict =
-            |metric: Metric, ratio, reach| judge(&interval(ratio, reach), metric.better, 0.03);
-        assert_eq!(verdict(NS, 1.05, 0.01), Verdict::Regression);
-        assert_eq!(verdict(MOPS, 1.05, 0.01), Verdict::Improvement);
-        assert_eq!(verdict(NS, 0.95, 0.01), Verdict::Improvement);
-        assert_eq!(verdict(MOPS, 0.95, 0.01), Verdict::Regression);
-        assert_eq!(verdict(NS, 1.05, 0.06), Verdict::Unsure);
-        assert_eq!(verdict(NS, 1.02, 0.001), Verdict::Same);
-    }
-
-    #[test]
-    fn zeros_are_equal_and_counts_are_sure() {
-        assert_eq!(interval(&NS, &[0.0; 3], &[0.0; 2]), Some(Interval::exact(1.0)));
-        assert_eq!(interval(&NS, &[1.0; 3], &[0.0; 3]), None);
-        assert_eq!(interval(&INSTRUCTIONS, &[33.0], &[30.0]), Some(Interval::exact(1.1)));
-        assert_eq!(interval(&NS, &[33.0], &[30.0]), None);
-    }
-}
+mod tests;

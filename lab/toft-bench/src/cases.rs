@@ -13,13 +13,11 @@ use std::sync::{LazyLock, Mutex};
 /// A workload with its numbers: one row of the result, and one more for each further metric.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The row's name.
     pub name: String,
     /// The family that it votes in, unless that is its workload.
     pub family: Option<String>,
     /// The group of that family, unless that is its workload's.
     pub group: Option<Group>,
-    /// The numbers.
     pub full: Params,
     /// What `--quick` replaces in them.
     pub quick: Params,
@@ -42,9 +40,7 @@ impl Case {
 pub struct Listed {
     /// One line: what it does, and what is an operation.
     pub about: String,
-    /// The group of its families.
     pub group: Group,
-    /// Its rows.
     pub cases: Vec<Case>,
     /// The program that it is, for those that are a script for another program.
     pub program: Option<Program>,

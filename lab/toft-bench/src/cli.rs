@@ -91,12 +91,6 @@ enum Sub {
     },
     /// Run the misuse corpus: which allocator stops which class of misuse
     Misuse(misuse::Options),
-    /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
-    #[command(hide = true)]
-    Work {
-        /// The workload and its parameters
-        words: Vec<String>,
-    },
 }
 
 #[derive(Args, Debug)]
@@ -250,16 +244,17 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             Ok(0)
         }
         Some(Sub::Misuse(options)) => misuse::run(options, mount),
-        Some(Sub::Work { words }) => work(words),
     }
 }
 
-/// `work NAME [number=N ...]`: runs one workload and prints its outcome as a line of JSON.
+/// `work NAME [number=N ...] [file=TRACE]`: runs one workload and prints its outcome as a line of
+/// JSON. A program calls it before it parses options.
 ///
 /// # Errors
 /// When there is no such workload, a number is none, or the process runs on another malloc than it
 /// was told to.
-pub fn work(words: &[String]) -> Result<u8, String> {
+pub fn work_of(words: &[OsString]) -> Result<u8, String> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (name, numbers) = words.split_first().ok_or("work: which workload?")?;
     let workload = workloads::find(name).ok_or_else(|| format!("no workload is called {name}"))?;
     let (files, numbers): (Vec<_>, Vec<_>) =
@@ -282,15 +277,6 @@ pub fn work(words: &[String]) -> Result<u8, String> {
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
     crate::out::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(0)
-}
-
-/// [`work`] for words as a process gets them.
-///
-/// # Errors
-/// As [`work`].
-pub fn work_of(words: &[OsString]) -> Result<u8, String> {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    work(&words)
 }
 
 fn measure(run: &Run, mount: Mount) -> Result<u8, String> {

@@ -26,11 +26,8 @@ pub enum Group {
 pub enum Scope {
     /// Programs and published benchmarks: the mean that claims are made of.
     Headline,
-    /// Third-party programs.
     Programs,
-    /// Published benchmarks.
     Classic,
-    /// Our own shapes.
     Own,
 }
 
@@ -79,9 +76,7 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote<'a> {
     pub family: &'a str,
-    /// The geometric mean of the ratios.
     pub ratio: f64,
-    /// Of how many cases it is.
     pub cases: usize,
 }
 

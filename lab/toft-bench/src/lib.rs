@@ -6,7 +6,7 @@
 
 mod asleep;
 mod bars;
-pub mod baseline;
+mod baseline;
 mod callgrind;
 mod cases;
 pub mod child;
@@ -41,11 +41,11 @@ mod program;
 mod progress;
 mod published;
 mod purge;
-pub mod record;
+mod record;
 mod releases;
-pub mod report;
+mod report;
 pub mod resident;
-pub mod rng;
+mod rng;
 mod runner;
 mod standing;
 mod standing_table;

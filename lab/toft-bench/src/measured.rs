@@ -12,7 +12,6 @@ pub type Series = Result<Vec<Outcome>, String>;
 /// A case on every peer.
 #[derive(Clone)]
 pub struct Measured {
-    /// What was run.
     pub job: Job,
     /// One series per peer, in the order of the peers.
     pub series: Vec<Series>,

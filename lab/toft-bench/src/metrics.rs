@@ -25,11 +25,8 @@ pub enum About {
 pub struct Metric {
     /// Its key in the output of a run.
     pub key: &'static str,
-    /// What it is counted in.
     pub unit: &'static str,
-    /// The good direction.
     pub better: Better,
-    /// What it is about.
     pub about: About,
 }
 

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Builds peers into a cache.
 pub struct Builder {
-    /// Where the libraries are kept.
     pub cache: Cache,
     /// Programs and their words, each of which has to end well on a library before it is kept.
     pub trials: Vec<Vec<String>>,
@@ -26,7 +25,6 @@ pub struct Builder {
 #[derive(Debug)]
 pub struct Built {
     pub version: String,
-    /// Whether it was there before.
     pub before: bool,
 }
 

@@ -9,13 +9,10 @@ use serde::Serialize;
 /// A peer as the list shows it.
 #[derive(Debug, Serialize)]
 pub struct Listed {
-    /// What the tables call it.
     pub name: String,
     /// Whether a process can be started on it here and now.
     pub installed: bool,
-    /// The version that is there.
     pub version: Option<String>,
-    /// When that was released.
     pub released: Option<&'static str>,
     /// Its library; the system's malloc has none.
     pub library: Option<String>,

@@ -25,7 +25,6 @@ pub struct Published {
 #[serde(deny_unknown_fields)]
 pub struct Program {
     pub case: String,
-    /// The command line of the program.
     pub command: String,
     /// The time of each peer relative to glibc.
     pub time: BTreeMap<String, f64>,

@@ -1,4 +1,4 @@
-//! What is kept of a run: the JSON file, written and read back.
+//! What is kept of a run: the JSON file, written and read back. `docs/bench.md` describes it.
 
 use crate::family::Group;
 use crate::json;
@@ -21,25 +21,18 @@ const FORMAT: u32 = 1;
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of this format.
     pub toft_bench: u32,
-    /// When it was measured.
     #[serde(default)]
     pub date: String,
-    /// Where it was measured.
     pub machine: Value,
-    /// Rounds.
     #[serde(default)]
     pub runs: usize,
     /// Whether the numbers were the smaller ones.
     #[serde(default)]
     pub quick: bool,
-    /// How long it took.
     #[serde(default)]
     pub took_seconds: f64,
-    /// The peers, in the order of the table.
     pub peers: Vec<PeerRecord>,
-    /// The cases, in the order of the table.
     pub cases: Vec<CaseRecord>,
     /// How the peers stand over the headline, or over what there is of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,13 +41,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Standing>,
 }
-
-/// A peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PeerRecord {
-    /// What the table calls it.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// When that was released: a day, `this revision` or `unknown`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -64,23 +53,17 @@ pub struct PeerRecord {
 /// A case on every peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseRecord {
-    /// The row.
     pub case: String,
-    /// Its workload.
     pub workload: String,
-    /// The family that it votes in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub family: String,
-    /// The group of its family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
-    /// The numbers that it was run with.
     #[serde(default)]
     pub numbers: Vec<String>,
     /// What is compared.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// Every sample of each peer.
     pub peers: BTreeMap<String, SeriesRecord>,
     /// The ratios of the compared peer to the others.
     #[serde(default)]
@@ -91,19 +74,13 @@ pub struct CaseRecord {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SeriesRecord {
-    /// The outcomes.
     Samples(Vec<Outcome>),
-    /// The failure.
-    Failed {
-        /// How.
-        failed: String,
-    },
+    Failed { failed: String },
 }
 
 /// A ratio taken round by round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RatioRecord {
-    /// The metric's key.
     pub metric: String,
     /// The peer above the line.
     pub of: String,
@@ -126,7 +103,6 @@ pub struct RatioRecord {
 impl Record {
     /// The record of what was measured. `numbers` are those of each case, `ours` is the peer whose
     /// ratios are kept.
-    #[must_use]
     pub fn of(
         machine: &Machine,
         (runs, quick, took): (usize, bool, Duration),
@@ -165,26 +141,17 @@ impl Record {
     }
 
     /// Reads a file.
-    ///
-    /// # Errors
-    /// Names the file, and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_bench", FORMAT)
     }
 
     /// The text of the file.
-    ///
-    /// # Errors
-    /// When a figure cannot be written as JSON.
     pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         Ok(text + "\n")
     }
 
     /// The text of the file with a line for each case.
-    ///
-    /// # Errors
-    /// As [`Record::text`].
     pub fn lines(&self) -> Result<String, String> {
         json::lines(self, "cases")
     }

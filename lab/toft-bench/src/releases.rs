@@ -15,13 +15,11 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// The peers that are of this version.
     pub peers: Vec<String>,
     /// The version as a peer states it.
     pub version: String,
     /// The release of the allocator that a crate or a package carries, if it has another number.
     pub contains: Option<String>,
-    /// The day.
     pub date: String,
     /// Where the day is from.
     #[cfg_attr(not(test), expect(dead_code, reason = "it is for people who check the day"))]

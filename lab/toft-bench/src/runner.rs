@@ -19,9 +19,7 @@ use std::process::Command;
 /// A case and what runs it.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// The row.
     pub case: &'static Case,
-    /// Its workload.
     pub of: Of,
 }
 
@@ -30,7 +28,6 @@ pub struct Job {
 pub enum Of {
     /// Runs inside a process of this program.
     Inside(&'static Workload),
-    /// Runs other programs.
     Host(&'static HostWorkload),
     /// Is any program, from the command line.
     Program(&'static Program),
@@ -101,9 +98,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Rounds.
     pub runs: usize,
-    /// Smaller numbers.
     pub quick: bool,
     /// Keep single processes on one processor.
     pub pin: bool,

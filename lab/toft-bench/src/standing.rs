@@ -17,7 +17,6 @@ pub const WORSE: f64 = 1.15;
 /// All peers over the families of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The groups that it is over.
     pub over: Scope,
     /// The peer that `time` and `memory` are relative to: glibc, or else the first.
     pub base: String,
@@ -31,7 +30,6 @@ pub struct Standing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FamilyStanding {
     pub family: String,
-    /// How many cases it has.
     pub cases: usize,
     /// The time of each peer against that of the base, in the order of the peers.
     pub time: Vec<Option<f64>>,
@@ -42,7 +40,6 @@ pub struct FamilyStanding {
 /// A peer over the cases that it and the other have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerStanding {
-    /// The peer.
     pub name: String,
     /// Its time against that of the base.
     pub time: Option<Against>,
@@ -52,7 +49,6 @@ pub struct PeerStanding {
     pub memory: Option<Against>,
     /// Its peak memory against that of whichever other fast peer is tightest on a case.
     pub memory_to_tightest: Option<Against>,
-    /// The cases that it failed.
     pub failed: usize,
 }
 
@@ -63,7 +59,6 @@ pub struct Against {
     pub mean: f64,
     /// The lower end of its 95 % interval over families; a single family has none.
     pub low: Option<f64>,
-    /// Its upper end.
     pub high: Option<f64>,
     /// Of how many families it is.
     pub families: usize,
@@ -71,14 +66,12 @@ pub struct Against {
     pub cases: usize,
     /// How many of the families are above [`WORSE`].
     pub worse: usize,
-    /// The worst case.
     pub worst: Worst,
 }
 
 /// The case with the largest ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worst {
-    /// Its name.
     pub case: String,
     pub ratio: f64,
     /// The peer below the line.

@@ -45,9 +45,7 @@ impl SyscallInfo {
 /// The ends of what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// From here.
     Begin,
-    /// To here.
     End,
 }
 

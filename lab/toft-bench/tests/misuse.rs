@@ -5,15 +5,11 @@ mod common;
 
 use common::{Ran, command, json, scratch, text_of};
 use std::path::{Path, PathBuf};
-use toft_bench::misuse::record::Record;
-use toft_bench::misuse::table::{MARKS, section};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// The text of a file of this repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Runs the corpus with the words of a line, and programs and unfinished runs in a cache.
@@ -27,37 +23,29 @@ fn misuse(line: &str) -> Ran {
     misuse_in("misuse cache", line)
 }
 
-#[test]
-fn the_page_is_made_of_the_committed_run() {
-    let record = Record::read(&root().join("docs/figures/misuse.json")).unwrap();
-    assert_eq!(record.classes.len(), 33);
-    for name in ["toft", "glibc", "hardened_malloc", "scudo"] {
-        assert!(record.peers.iter().any(|peer| peer.name == name), "{name} was not run");
-    }
-    let made = section(&record);
-    let page = read(&root().join("docs/misuse.md"));
-    let has = MARKS.section_of(&page).unwrap();
-    for (line, wanted) in has.lines().zip(made.lines()) {
-        assert_eq!(line, wanted, "written by hand? `cargo xtask misuse --page` makes it");
-    }
-    assert_eq!(has.lines().count(), made.lines().count());
-}
-
+/// The page is made of the committed run: made again it is as it was, and so is the run.
 #[test]
 fn the_table_is_written_again_of_what_is_kept() {
     std::fs::create_dir_all(scratch("misuse-page")).unwrap();
-    let page = scratch("misuse-page/misuse.md");
-    std::fs::write(&page, "before\n<!-- misuse -->\nold\n<!-- /misuse -->\nafter\n").unwrap();
-    let kept = root().join("docs/figures/misuse.json");
-    std::fs::copy(&kept, scratch("misuse-kept.json")).unwrap();
+    let (page, kept) = (read("docs/misuse.md"), read("docs/figures/misuse.json"));
+    let old = page.replace("| missed |", "| old |");
+    assert_ne!(old, page);
+    std::fs::write(scratch("misuse-page/misuse.md"), old).unwrap();
+    std::fs::write(scratch("misuse-kept.json"), &kept).unwrap();
     let line = "--from misuse-kept.json --page misuse-page/misuse.md";
     misuse(line).page();
-    let made = read(&page);
-    assert!(made.starts_with("before\n") && made.ends_with("\nafter\n") && !made.contains("old"));
-    let theirs = read(&root().join("docs/misuse.md"));
-    assert_eq!(MARKS.section_of(&made), MARKS.section_of(&theirs));
-    assert_eq!(text_of("misuse-page/figures/misuse.json"), read(&kept));
-    std::fs::write(&page, "no marks\n").unwrap();
+    for (line, wanted) in page.lines().zip(text_of("misuse-page/misuse.md").lines()) {
+        assert_eq!(line, wanted, "written by hand? `cargo xtask misuse --page` makes it");
+    }
+    assert_eq!(text_of("misuse-page/misuse.md"), page);
+    assert_eq!(text_of("misuse-page/figures/misuse.json"), kept);
+    let record = json("misuse-kept.json");
+    assert_eq!(record["classes"].as_array().unwrap().len(), 33);
+    for name in ["toft", "glibc", "hardened_malloc", "scudo"] {
+        let peers = record["peers"].as_array().unwrap();
+        assert!(peers.iter().any(|peer| peer["name"] == name), "{name} was not run");
+    }
+    std::fs::write(scratch("misuse-page/misuse.md"), "no marks\n").unwrap();
     let ran = misuse(line);
     assert_eq!(ran.status, Some(2));
     assert!(ran.err.contains("misuse.md: there is no line"), "{ran:?}");
@@ -100,7 +88,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     let line = format!(
         r#"{{"job":"{job}","outcome":{{"runs":[{{"judged":["late","planted"]}}],"twin":{{"Ok":null}},"deviations":[]}}}}"#
     );
-    std::fs::write(&file, read(&file) + &line + "\n").unwrap();
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + &line + "\n").unwrap();
     let went_on = run("--output misuse-stopped.json");
     assert_eq!(went_on.status, Some(0), "{went_on:?}");
     assert!(went_on.err.contains("1 of 60 were done by a run that was stopped"), "{went_on:?}");
@@ -108,7 +96,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     assert_eq!(unfinished(), Vec::<PathBuf>::new(), "what is finished is not kept");
     // And `--again` runs everything again.
     run("--minutes 0");
-    std::fs::write(&file, read(&file) + &line + "\n").unwrap();
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + &line + "\n").unwrap();
     run("--again --output misuse-stopped.json").page();
     assert!(!text_of("misuse-stopped.json").contains("planted"));
 }

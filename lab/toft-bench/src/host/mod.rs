@@ -14,7 +14,6 @@ use std::path::PathBuf;
 
 /// A workload of other programs.
 pub struct HostWorkload {
-    /// Its name on the command line.
     pub name: &'static str,
     /// The text of its file in `workloads/`.
     pub file: &'static str,

@@ -15,19 +15,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What is started.
     pub tool: String,
-    /// The Debian package that has it.
     pub package: String,
     /// The argument with which it says its version, or does nothing else.
     pub version: String,
-    /// The name of the script's file.
     pub script: String,
     /// The script. `#name#` stands for a number of the case.
     pub text: String,
     /// What it is started with. `{script}` stands for the path of the script.
     pub arguments: Vec<String>,
-    /// What is set in its environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
 }

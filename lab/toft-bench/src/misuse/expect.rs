@@ -10,11 +10,8 @@ use std::sync::LazyLock;
 /// A build of Toft that is held to what the corpus says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// `libtoft.so`.
     Default,
-    /// `libtoft-secure.so`.
     Secure,
-    /// `libtoft-secure-light.so`.
     Light,
 }
 
@@ -40,9 +37,7 @@ static MESSAGES: LazyLock<BTreeMap<String, String>> =
 /// A line of a program's head.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// Of which build.
     pub build: Build,
-    /// As it was written.
     pub value: String,
     selectors: Vec<(String, Vec<String>)>,
     verdicts: Vec<Verdict>,

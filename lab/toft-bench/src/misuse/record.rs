@@ -16,11 +16,8 @@ const FORMAT: u32 = 1;
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of this format.
     pub toft_misuse: u32,
-    /// When.
     pub date: String,
-    /// Where.
     pub machine: Machine,
     /// The allocators, in the order of the table.
     pub peers: Vec<PeerRecord>,
@@ -31,18 +28,14 @@ pub struct Record {
 /// An allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PeerRecord {
-    /// What the table calls it.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
 /// A class on every allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClassRecord {
-    /// Its number.
     pub number: u32,
-    /// What is done.
     pub title: String,
     /// How many runs came to what.
     pub peers: BTreeMap<String, Counts>,
@@ -64,16 +57,12 @@ pub struct CaseRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// See [`Verdict::Caught`].
     #[serde(skip_serializing_if = "is_zero")]
     pub caught: usize,
-    /// See [`Verdict::Late`].
     #[serde(skip_serializing_if = "is_zero")]
     pub late: usize,
-    /// See [`Verdict::Prevented`].
     #[serde(skip_serializing_if = "is_zero")]
     pub prevented: usize,
-    /// See [`Verdict::Missed`].
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: usize,
     /// Runs that did not come as far as their fault, or died where the correct program dies, too.
@@ -90,7 +79,6 @@ fn is_zero(count: &usize) -> bool {
 
 impl Counts {
     /// The number of runs of a verdict.
-    #[must_use]
     pub fn of(&self, verdict: Verdict) -> usize {
         match verdict {
             Verdict::Caught => self.caught,
@@ -136,7 +124,6 @@ fn texts(outcome: &Outcome) -> Vec<String> {
 
 impl Record {
     /// The record of what was tried; `jobs` are in the order of the classes.
-    #[must_use]
     pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], outcomes: &[Outcome]) -> Self {
         let peer =
             |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
@@ -171,15 +158,11 @@ impl Record {
     }
 
     /// Reads a file.
-    ///
-    /// # Errors
-    /// Names the file, and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_misuse", FORMAT)
     }
 
     /// A copy with the counts alone.
-    #[must_use]
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();
         kept.classes.iter_mut().for_each(|class| class.cases.clear());
@@ -187,10 +170,6 @@ impl Record {
     }
 
     /// The text of the file, with a line for each class.
-    ///
-    /// # Panics
-    /// Never: strings and numbers can always be written as JSON.
-    #[must_use]
     pub fn text(&self) -> String {
         json::lines(self, "classes").expect("strings and numbers alone")
     }

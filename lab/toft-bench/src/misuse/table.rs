@@ -17,7 +17,6 @@ pub const MARKS: Marks<'static> = Marks {
 };
 
 /// What a peer came to in a class. One word where every run came to the same.
-#[must_use]
 pub fn cell(counts: Option<&Counts>) -> String {
     let Some(counts) = counts else { return "–".to_owned() };
     let mut all: Vec<(&str, usize)> =
@@ -65,13 +64,11 @@ fn grid(record: &Record, name: impl Fn(&str) -> String) -> Grid {
 }
 
 /// The table for a terminal.
-#[must_use]
 pub fn draw(record: &Record) -> String {
     grid(record, str::to_owned).to_string()
 }
 
 /// The section of a page, with its marks.
-#[must_use]
 pub fn section(record: &Record) -> String {
     let table = grid(record, bold_if_ours).markdown();
     format!("{}\n{}\n{table}{}", MARKS.begin_line, provenance(record), MARKS.end)

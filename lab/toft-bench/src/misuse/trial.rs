@@ -43,7 +43,6 @@ pub struct Outcome {
 pub struct Job<'a> {
     pub class: &'a Class,
     pub case: &'a Case,
-    /// The allocator.
     pub peer: &'a Peer,
 }
 

@@ -14,7 +14,6 @@ pub const CLAIM: Marks<'static> = Marks {
 };
 
 /// The first claim of a README: what the headline of the run shows, wins and losses alike.
-#[must_use]
 pub fn claim(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
     format!("{}\n{}\n{}", CLAIM.begin_line, sentences(report, &standing), CLAIM.end)

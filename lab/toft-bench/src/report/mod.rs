@@ -39,17 +39,11 @@ pub struct Report {
 
 impl Report {
     /// Reads the text of a file that `--output` wrote.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::of(&serde_json::from_str(text).map_err(|error| error.to_string())?)
     }
 
     /// The report of a recorded run.
-    ///
-    /// # Errors
-    /// The machine is not described as this program does.
     pub fn of(record: &Record) -> Result<Self, String> {
         let machine = serde_json::from_value(record.machine.clone());
         let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
@@ -83,7 +77,6 @@ impl Report {
     }
 
     /// Without the cases that measured other work than they do now.
-    #[must_use]
     pub fn of_today(mut self) -> Self {
         let changed = &self.changed;
         self.measured.retain(|result| !changed.contains(&result.job.case.name));
@@ -91,33 +84,28 @@ impl Report {
     }
 
     /// The page.
-    #[must_use]
     pub fn html(&self) -> String {
         page::draw(self)
     }
 
     /// The plot for a README: time and peak memory of every peer over the headline, if there are
     /// two peers that can be drawn.
-    #[must_use]
     pub fn svg(&self) -> Option<String> {
         scatter::picture(self, &Standing::first(&self.measured, &self.peers))
     }
 
     /// The long plot: each case's ratio to the best peer, for Toft and the fast peers.
-    #[must_use]
     pub fn cases_svg(&self) -> String {
         ratios::draw(self)
     }
 
     /// The rounds that the longest series has.
-    #[must_use]
     pub fn rounds(&self) -> usize {
         let series = self.measured.iter().flat_map(|result| &result.series);
         series.filter_map(|series| Some(series.as_ref().ok()?.len())).max().unwrap_or(0)
     }
 
     /// The peer that all of this is about, if it was run.
-    #[must_use]
     pub fn ours(&self) -> Option<usize> {
         self.peers.iter().position(|peer| peer.name == "toft")
     }
@@ -142,7 +130,6 @@ fn has_numbers(case: &Case, numbers: &[String]) -> bool {
 }
 
 /// The date and the time now, to the minute.
-#[must_use]
 pub fn now() -> String {
     date(std::time::SystemTime::now())
 }

@@ -42,7 +42,6 @@ const DIGITS: usize = 4;
 /// the figure for its speed, its peak memory, and the figure that shows if the machine is the
 /// same. Cases that this program does not have are part of the headline, which names them, or of
 /// our own shapes where there are no others.
-#[must_use]
 pub fn kept(record: &Record, report: &Report, scope: Scope) -> Record {
     let mut kept = record.clone();
     // It would be that of the figures before they were rounded.
@@ -79,7 +78,6 @@ fn rounded(figure: f64) -> f64 {
 }
 
 /// The README's table: a row for each allocator, over programs and published benchmarks.
-#[must_use]
 pub fn headline(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
     let base = &standing.base;
@@ -129,7 +127,6 @@ fn brief(against: Option<&Against>) -> String {
 }
 
 /// The section about programs and published benchmarks; `folder` is where the plots are.
-#[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
     let mut text = format!("{}\n{}", PAGE.begin_line, provenance(report));
@@ -145,7 +142,6 @@ pub fn section(report: &Report, folder: &str) -> String {
 }
 
 /// The section about our own shapes.
-#[must_use]
 pub fn shapes(report: &Report) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
     let mut text = format!("{}\n{}", SHAPES.begin_line, provenance(report));
@@ -226,6 +222,16 @@ fn provenance(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::TEXT;
+
+    /// The figures of the pages are of cases that this program measures as it did then.
+    #[test]
+    fn the_committed_runs_have_cases_of_today() {
+        for (name, least) in [("run", 40), ("shapes", 100)] {
+            let file = format!("{}/../../docs/figures/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let report = Report::of(&Record::read(file.as_ref()).unwrap()).unwrap().of_today();
+            assert!(report.measured.len() > least, "{name}: {:?}", report.unknown);
+        }
+    }
 
     #[test]
     fn a_figure_keeps_four_digits() {

@@ -11,7 +11,7 @@ pub const WORKLOAD: Workload = workload!("alloc-test", run);
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let ops = params.get("ops", 100_000);
-    let (seconds, bytes) = prepared(
+    let (seconds, _) = prepared(
         threads,
         Placed::Spread,
         |index| Table::new(heap, params, index),
@@ -20,12 +20,9 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
                 table.replace();
             }
             table.empty();
-            table.bytes
         },
     );
-    let total = ops * threads as u64;
-    Outcome::timed(total, seconds)
-        .with("mean_bytes", bytes.iter().sum::<u64>() as f64 / total as f64)
+    Outcome::timed(ops * threads as u64, seconds)
 }
 
 struct Table<H> {
@@ -34,7 +31,6 @@ struct Table<H> {
     sizes: Ring,
     blocks: Mapped<*mut u8>,
     lengths: Mapped<u32>,
-    bytes: u64,
 }
 
 impl<H: Heap> Table<H> {
@@ -43,7 +39,7 @@ impl<H: Heap> Table<H> {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
         let sizes = Sizes::Inverse(1, 1 << params.get("exponent", 10)).ring(rng.next_u64());
         let (blocks, lengths) = (Mapped::new(slots), Mapped::new(slots));
-        Self { heap, rng, sizes, blocks, lengths, bytes: 0 }
+        Self { heap, rng, sizes, blocks, lengths }
     }
 
     fn replace(&mut self) {
@@ -55,7 +51,6 @@ impl<H: Heap> Table<H> {
         unsafe { block.write_bytes(mark(index), size) };
         self.blocks[index] = block;
         self.lengths[index] = size as u32;
-        self.bytes += size as u64;
     }
 
     /// Checks a block and frees it.

@@ -21,7 +21,6 @@ const DOUBLINGS: usize = 14;
 pub struct Bursts {
     /// How many threads; may be none.
     pub threads: usize,
-    /// Bytes of a burst.
     bytes: usize,
     /// Between two bursts.
     pause: Duration,

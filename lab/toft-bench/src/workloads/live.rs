@@ -7,9 +7,7 @@ use crate::mapped::{Mapped, Plain};
 /// A block of a known size and alignment.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Its first byte.
     pub start: *mut u8,
-    /// Its bytes.
     pub size: usize,
     /// The power of two that its address is a multiple of.
     pub align: usize,

@@ -30,11 +30,8 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 /// How many blocks, and the range of their sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Live blocks.
     pub slots: usize,
-    /// The smallest size.
     pub low: usize,
-    /// The largest size.
     pub high: usize,
 }
 

@@ -51,8 +51,6 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         .with("mapped_purged_mb", above(purged.mapped, fresh.mapped))
         .with("tables_purged_mb", above(purged.tables, fresh.tables))
         .with("drained_purged_mb", above(purged.resident, fresh.resident))
-        .with("steady_25_mb", above(quarter.resident, fresh.resident))
-        .with("steady_50_mb", above(half.resident, fresh.resident))
         .with("steady_mb", above(whole.resident, fresh.resident))
         .with("live_mb", live as f64 / 1e6)
 }

@@ -9,8 +9,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire};
 use toft_trace::read::{Error, chunks};
 use toft_trace::{Action, Event};
-
-/// What is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Call {
@@ -18,7 +16,6 @@ pub enum Call {
     #[default]
     Malloc,
     Calloc,
-    /// `aligned_alloc`.
     Aligned,
     Realloc,
     Free,
@@ -29,7 +26,6 @@ pub enum Call {
 pub struct Step {
     /// Its number in the order of the process.
     pub sequence: u64,
-    /// The bytes that are asked for.
     pub size: u64,
     /// The place of the object.
     pub object: u32,
@@ -94,7 +90,6 @@ pub struct Script {
     places: Mapped<Place>,
     threads: Mapped<Thread>,
     thread_count: usize,
-    /// How many steps there are.
     pub events: u64,
     /// Events of objects that the trace does not know, or whose life is over: not played.
     pub skipped: u64,
