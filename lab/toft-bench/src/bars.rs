@@ -175,7 +175,7 @@ impl Field<'_> {
                     // Toft run in another way is no rival, unless it is named.
                     Against::Best(ALL) => !is_of(name, "toft"),
                     Against::Best(names) => names.contains(&name),
-                    _ => peers::fast().iter().any(|fast| fast == name),
+                    _ => peers::is_fast(name),
                 };
                 let wanted = |&peer: &usize| peer != ours && among(&self.peers[peer].name);
                 let best = result
@@ -303,10 +303,8 @@ mod tests {
             let job = job(bar.case);
             assert!(job.case.metrics.contains(&bar.metric), "{} {}", bar.case, bar.metric.key);
         }
-        let known: Vec<String> =
-            crate::peers::recipes().into_iter().map(|recipe| recipe.name).collect();
         for name in RIVALS.iter().chain(GLIBC).chain(super::peers()) {
-            assert!(known.iter().any(|known| known == name), "{name}");
+            assert!(crate::peers::recipe(name).is_some(), "{name}");
         }
     }
 }

@@ -41,8 +41,7 @@ const OF_ALLOCATORS: &[&str] =
     &["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"];
 
 /// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
-#[must_use]
-pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();
@@ -115,10 +114,7 @@ impl Running {
 }
 
 /// Runs a command to its end, well or not.
-///
-/// # Errors
-/// When it cannot be started or waited for.
-pub fn end(command: Command, limits: Limits) -> io::Result<End> {
+pub(crate) fn end(command: Command, limits: Limits) -> io::Result<End> {
     end_or_give_up(command, limits.pin, |running| running.ends_within(limits.timeout))
 }
 
@@ -176,17 +172,12 @@ pub fn run(command: Command, limits: Limits) -> Result<Ended, String> {
 }
 
 /// What the loader says when it goes on without the library of a peer.
-#[must_use]
-pub fn not_preloaded(said: &str) -> Option<&str> {
+pub(crate) fn not_preloaded(said: &str) -> Option<&str> {
     said.lines().find(|line| line.contains("cannot be preloaded"))
 }
 
 /// Processor seconds and page faults without disk of all children that were waited for so far.
-///
-/// # Panics
-/// When the kernel does not tell, which is no option.
-#[must_use]
-pub fn spent_by_children() -> (f64, u64) {
+pub(crate) fn spent_by_children() -> (f64, u64) {
     // SAFETY: zero is a valid rusage, which is plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live local of the right type.
@@ -197,10 +188,7 @@ pub fn spent_by_children() -> (f64, u64) {
 
 /// What the peak of any child is at least, in KiB, since it begins as a copy of this process: the
 /// peak of a child that does nothing. A program that stays below it cannot be told from it.
-///
-/// # Errors
-/// When no child can be made.
-pub fn least_peak_kib() -> io::Result<u64> {
+pub(crate) fn least_peak_kib() -> io::Result<u64> {
     // SAFETY: the child makes one call, which is allowed after a fork of any process.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -218,8 +206,7 @@ pub(crate) fn processor_seconds(usage: &libc::rusage) -> f64 {
 }
 
 /// Whether the library of a peer is mapped in a process.
-#[must_use]
-pub fn is_loaded(pid: &str, library: &Path) -> bool {
+pub(crate) fn is_loaded(pid: &str, library: &Path) -> bool {
     // A file in memory has no path to canonicalise, but its link says what the kernel calls it.
     let real = library
         .canonicalize()

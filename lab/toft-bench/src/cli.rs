@@ -437,7 +437,7 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
         Ok((kept, report))
     };
     let ((kept, report), (kept_shapes, shapes)) = (part(Scope::Headline)?, part(Scope::Own)?);
-    let placed = |path: &Path, parts: &[(Marks<'_>, String)]| -> Result<String, String> {
+    let placed = |path: &Path, parts: &[(Marks, String)]| -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
         parts.iter().try_fold(text, |text, (marks, part)| {
@@ -478,16 +478,11 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn list() -> u8 {
-    let about = |job: &runner::Job| match job.of {
-        runner::Of::Inside(workload) => &workload.listed().about,
-        runner::Of::Host(workload) => &workload.listed().about,
-        runner::Of::Program(_) => unreachable!("a program is no listed job"),
-    };
     let mut last = "";
     for job in runner::jobs() {
         if job.workload() != last {
             last = job.workload();
-            crate::out::outln!("{last}: {}", about(&job));
+            crate::out::outln!("{last}: {}", job.of.listed().map_or("", |listed| &listed.about));
         }
         crate::out::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }

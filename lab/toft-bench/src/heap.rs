@@ -80,13 +80,13 @@ impl Heap for Libc {
 /// Allocates and touches the first and the last byte. Aborts when there is no memory, since a
 /// failed allocation would be the fastest of all.
 #[inline(always)]
-pub fn take<H: Heap>(heap: H, size: usize) -> *mut u8 {
+pub(crate) fn take<H: Heap>(heap: H, size: usize) -> *mut u8 {
     touched(heap.malloc(size), size)
 }
 
 /// Allocates and writes every byte, one after the other, as published benchmarks do.
 #[inline(always)]
-pub fn take_filled<H: Heap>(heap: H, size: usize) -> *mut u8 {
+pub(crate) fn take_filled<H: Heap>(heap: H, size: usize) -> *mut u8 {
     filled(take(heap, size), size)
 }
 

@@ -39,8 +39,7 @@ impl Machine {
     }
 
     /// The header of the tables.
-    #[must_use]
-    pub fn header(&self, peers: &[Peer], runs: usize, quick: bool) -> String {
+    pub(crate) fn header(&self, peers: &[Peer], runs: usize, quick: bool) -> String {
         format!(
             "{} x {}, Linux {}, THP {}, glibc {}, revision {}\npeers: {}\n{runs} interleaved {}{}",
             self.cpus,

@@ -79,7 +79,7 @@ fn quick_peers() -> Vec<Peer> {
 }
 
 pub(crate) fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
-    let listed = peer_table::list(&peers::recipes(), mount)?;
+    let listed = peer_table::list(peers::recipes(), mount)?;
     crate::out::outln!(
         "{}",
         if json { peer_table::json(&listed) } else { peer_table::draw(&listed) }

@@ -15,8 +15,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome of `ops` operations in `seconds`: sets `ns`, `mops` and `seconds`.
-    #[must_use]
-    pub fn timed(ops: u64, seconds: f64) -> Self {
+    pub(crate) fn timed(ops: u64, seconds: f64) -> Self {
         let mut outcome = Self { ops, metrics: BTreeMap::new() };
         outcome.set("ns", seconds * 1e9 / ops as f64);
         outcome.set("mops", ops as f64 / seconds / 1e6);
@@ -25,34 +24,30 @@ impl Outcome {
     }
 
     /// Sets a figure.
-    pub fn set(&mut self, key: &str, value: f64) {
+    pub(crate) fn set(&mut self, key: &str, value: f64) {
         self.metrics.insert(key.to_owned(), value);
     }
 
     /// [`Outcome::set`], chained.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: f64) -> Self {
+    pub(crate) fn with(mut self, key: &str, value: f64) -> Self {
         self.set(key, value);
         self
     }
 }
 
 /// Kilobytes of the kernel (1024 B) as the megabytes (10^6 B) of the tables.
-#[must_use]
-pub fn megabytes(kib: u64) -> f64 {
+pub(crate) fn megabytes(kib: u64) -> f64 {
     kib as f64 * 1024.0 / 1e6
 }
 
 /// A field of `/proc/self/status` in KiB, e.g. `VmHWM`; 0 when the kernel does not say.
-#[must_use]
-pub fn status_kib(pid: &str, field: &str) -> u64 {
+pub(crate) fn status_kib(pid: &str, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status_field(&status, field)
 }
 
 /// A field of the text of a `status` file, in KiB.
-#[must_use]
-pub fn status_field(status: &str, field: &str) -> u64 {
+pub(crate) fn status_field(status: &str, field: &str) -> u64 {
     status
         .lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))

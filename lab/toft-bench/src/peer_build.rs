@@ -32,7 +32,7 @@ pub struct Built {
 /// what became of it.
 pub fn build(names: &[String], again: bool) -> Result<(), String> {
     let recipes = recipes();
-    let chosen = choose(&recipes, names)?;
+    let chosen = choose(recipes, names)?;
     let builder = Builder { cache: Cache::of_the_user(), trials: trials()?, again };
     let bar = progress::bar(chosen.len());
     bar.enable_steady_tick(Duration::from_secs(1));
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn only_what_is_built_here_can_be_asked_for() {
         let recipes = recipes();
-        let error = |name: &str| choose(&recipes, &[name.to_owned()]).unwrap_err();
+        let error = |name: &str| choose(recipes, &[name.to_owned()]).unwrap_err();
         assert!(error("nomalloc").contains("nomalloc"));
         assert!(error("tcmalloc").contains("apt-get install"), "{}", error("tcmalloc"));
-        let all = choose(&recipes, &[]).unwrap();
+        let all = choose(recipes, &[]).unwrap();
         assert!(all.iter().all(|recipe| recipe.from_crate.is_some()) && all.len() > 5);
     }
 

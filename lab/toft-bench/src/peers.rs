@@ -37,7 +37,7 @@ const FILES: &[&str] = &[
 /// A peer's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     /// What the tables call it.
     pub name: String,
     /// Its licence, as SPDX writes it.
@@ -75,7 +75,7 @@ pub struct Recipe {
 /// Where a distribution's package puts the library.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Packaged {
+pub(crate) struct Packaged {
     /// The Debian package.
     pub package: String,
     /// Where it may lie; `{arch}` is the processor's name.
@@ -85,7 +85,7 @@ pub struct Packaged {
 /// How to build the library out of a crate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct FromCrate {
+pub(crate) struct FromCrate {
     /// The crate.
     pub name: String,
     /// Its version requirement.
@@ -114,30 +114,27 @@ impl Peer {
 }
 
 /// All recipes, in the order of the tables.
-///
-/// # Panics
-/// When a file in `peers/` does not parse; a test reads them all.
-#[must_use]
-pub fn recipes() -> Vec<Recipe> {
-    let parsed = |text: &&str| toml::from_str(text).expect("a peer's file does not parse");
-    FILES.iter().map(parsed).collect()
+pub(crate) fn recipes() -> &'static [Recipe] {
+    static READ: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
+        let parsed = |text: &&str| toml::from_str(text).expect("a peer's file does not parse");
+        FILES.iter().map(parsed).collect()
+    });
+    &READ
 }
 
-/// The names of the peers that are as fast as they come.
-#[must_use]
-pub fn fast() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        recipes().into_iter().filter(|recipe| recipe.fast).map(|recipe| recipe.name).collect()
-    });
-    &NAMES
+/// The recipe of a peer.
+pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
+    recipes().iter().find(|recipe| recipe.name == name)
+}
+
+/// Whether a peer is as fast as they come.
+pub(crate) fn is_fast(name: &str) -> bool {
+    recipe(name).is_some_and(|recipe| recipe.fast)
 }
 
 impl Recipe {
     /// Finds the library on this machine, or says how to get it.
-    ///
-    /// # Errors
-    /// The way to install or build it, or why there is none.
-    pub fn find(&self) -> Result<Peer, String> {
+    pub(crate) fn find(&self) -> Result<Peer, String> {
         if self.unavailable.is_some() {
             return Err(self.how());
         }
@@ -170,14 +167,12 @@ impl Recipe {
     }
 
     /// The recipe of the peer whose library this one is, too.
-    fn base(&self) -> Option<Self> {
-        let of = self.of.as_ref()?;
-        recipes().into_iter().find(|recipe| recipe.name == *of)
+    fn base(&self) -> Option<&'static Self> {
+        recipe(self.of.as_ref()?)
     }
 
     /// Where it comes from, in a word.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         if let Some(base) = self.base() {
             return base.kind();
         }
@@ -190,8 +185,7 @@ impl Recipe {
     }
 
     /// How to get it.
-    #[must_use]
-    pub fn how(&self) -> String {
+    pub(crate) fn how(&self) -> String {
         if let Some(reason) = &self.unavailable {
             return format!("cannot be had: {reason}");
         }
@@ -212,11 +206,7 @@ impl Recipe {
 
 impl FromCrate {
     /// All that the library depends on, as text: one built from another key is out of date.
-    ///
-    /// # Panics
-    /// Never: strings can always be written as JSON.
-    #[must_use]
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         serde_json::to_string_pretty(self).expect("strings alone")
     }
 }
@@ -228,24 +218,21 @@ impl FromCrate {
 /// # Errors
 /// Names the first that is unknown or not there, and how to get it.
 pub fn choose(names: &[String]) -> Result<Vec<Peer>, String> {
-    let recipes = recipes();
     if names.is_empty() {
-        return Ok(found(&recipes).map(|(_, peer)| peer).collect());
+        return Ok(found().map(|(_, peer)| peer).collect());
     }
-    names.iter().map(|name| choose_one(name, &recipes)).collect()
+    names.iter().map(|name| choose_one(name)).collect()
 }
 
-fn found(recipes: &[Recipe]) -> impl Iterator<Item = (&Recipe, Peer)> {
-    let wanted = recipes.iter().filter(|recipe| !recipe.extra);
+fn found() -> impl Iterator<Item = (&'static Recipe, Peer)> {
+    let wanted = recipes().iter().filter(|recipe| !recipe.extra);
     wanted.filter_map(|recipe| Some((recipe, recipe.find().ok()?)))
 }
 
 /// Of the peers that are there, those that a quick run needs: our own, the system's, and the fast
 /// ones in their latest version. The second list says which are left out, and why.
-#[must_use]
-pub fn choose_quick() -> (Vec<Peer>, Vec<String>) {
-    let recipes = recipes();
-    quick(found(&recipes).collect())
+pub(crate) fn choose_quick() -> (Vec<Peer>, Vec<String>) {
+    quick(found().collect())
 }
 
 fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
@@ -264,7 +251,7 @@ fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
     (chosen, left_out)
 }
 
-fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
+fn choose_one(name: &str) -> Result<Peer, String> {
     let called = name.split('=').next().unwrap_or(name);
     if let Some(wrong) = called.split('@').skip(1).find(|setting| !setting.contains(':')) {
         return Err(format!("{called}: {wrong} is not VARIABLE:VALUE"));
@@ -276,10 +263,10 @@ fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
         return Ok(Peer { name: name.to_owned(), library: Some(library), version: String::new() });
     }
     if let Some((plain, _)) = name.split_once('@') {
-        return Ok(Peer { name: name.to_owned(), ..choose_one(plain, recipes)? });
+        return Ok(Peer { name: name.to_owned(), ..choose_one(plain)? });
     }
-    let recipe = recipes.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
-        let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+    let recipe = recipe(name).ok_or_else(|| {
+        let known: Vec<&str> = recipes().iter().map(|recipe| recipe.name.as_str()).collect();
         format!("no peer is called {name}; there are {}", known.join(", "))
     })?;
     recipe.find().map_err(|how| format!("peer {name} is not there: {how}"))
@@ -323,8 +310,8 @@ mod tests {
 
     #[test]
     fn every_file_is_a_recipe_with_exactly_one_source() {
-        let names: Vec<String> = recipes()
-            .into_iter()
+        let names: Vec<&str> = recipes()
+            .iter()
             .map(|recipe| {
                 let sources = usize::from(recipe.system)
                     + usize::from(recipe.built.is_some())
@@ -343,7 +330,7 @@ mod tests {
                 assert!(!recipe.licence.is_empty(), "{}", recipe.name);
                 // The system's own libc is there anyway; nothing else may be a copyleft's.
                 assert!(system || !recipe.licence.contains("GPL"), "{}", recipe.name);
-                recipe.name
+                recipe.name.as_str()
             })
             .collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
@@ -351,7 +338,7 @@ mod tests {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
             assert!(
-                names.contains(&stem) || stem == "releases",
+                names.contains(&&*stem) || stem == "releases",
                 "{stem} is not in FILES, or its name differs"
             );
         }
@@ -369,7 +356,7 @@ mod tests {
 
     #[test]
     fn whoever_is_slow_or_secure_is_left_out_unless_named() {
-        let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
+        let extra = |name: &str| recipe(name).unwrap().extra;
         assert!(
             ["scudo", "hardened_malloc", "isoalloc", "toft-secure", "toft-secure-light"]
                 .map(extra)
@@ -403,9 +390,9 @@ mod tests {
         let every: Vec<&str> =
             recipes.iter().filter(|r| !r.extra).map(|r| r.name.as_str()).collect();
         assert_eq!(chosen(&every).0.split(' ').count(), 7);
-        for recipe in &recipes {
-            let known = |later: &String| recipes.iter().any(|other| other.name == *later);
-            assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
+        for one in recipes {
+            let known = |later: &String| recipe(later).is_some();
+            assert!(one.later.as_ref().is_none_or(known), "{}", one.name);
         }
     }
 

@@ -7,11 +7,7 @@ use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 /// Resident bytes of this process, from `/proc/self/statm`.
-///
-/// # Panics
-/// When the kernel does not say.
-#[must_use]
-pub fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let mut text = [0; 256];
     let text = read("/proc/self/statm", &mut text).expect("no /proc/self/statm");
     pages(text).expect("/proc/self/statm is not as documented") * page_size()
@@ -31,11 +27,7 @@ pub fn resident_at(start: Instant, times: &[Duration], seen: &mut [u64]) {
 }
 
 /// A field of `/proc/self/status` that is in KiB, such as `VmSize`, in bytes.
-///
-/// # Panics
-/// When the kernel does not say.
-#[must_use]
-pub fn status_bytes(field: &str) -> u64 {
+pub(crate) fn status_bytes(field: &str) -> u64 {
     let mut text = [0; 8192];
     let text = read("/proc/self/status", &mut text).expect("no /proc/self/status");
     let text = std::str::from_utf8(text).expect("/proc/self/status is text");
@@ -45,7 +37,7 @@ pub fn status_bytes(field: &str) -> u64 {
 
 /// Whose page faults are meant.
 #[derive(Clone, Copy, Debug)]
-pub enum Faults {
+pub(crate) enum Faults {
     /// Those of all threads.
     OfProcess,
     /// Those of the calling thread.
@@ -53,11 +45,7 @@ pub enum Faults {
 }
 
 /// Page faults so far that needed no disk.
-///
-/// # Panics
-/// When the kernel does not tell, which is no option.
-#[must_use]
-pub fn faults(of: Faults) -> u64 {
+pub(crate) fn faults(of: Faults) -> u64 {
     let who = match of {
         Faults::OfProcess => libc::RUSAGE_SELF,
         Faults::OfThread => libc::RUSAGE_THREAD,
@@ -71,10 +59,7 @@ pub fn faults(of: Faults) -> u64 {
 }
 
 /// What a file of the kernel's says, as far as there is room for it.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn read<'a>(path: &str, text: &'a mut [u8]) -> io::Result<&'a [u8]> {
+pub(crate) fn read<'a>(path: &str, text: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let count = File::open(path)?.read(text)?;
     Ok(&text[..count])
 }
@@ -85,8 +70,7 @@ fn pages(statm: &[u8]) -> Option<u64> {
 }
 
 /// Bytes of a page.
-#[must_use]
-pub fn page_size() -> u64 {
+pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).expect("the kernel does not say how large a page is")

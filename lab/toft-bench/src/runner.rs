@@ -1,6 +1,6 @@
 //! Runs cases on peers, interleaved: A B C, A B C, A B C.
 
-use crate::cases::Case;
+use crate::cases::{Case, Listed};
 use crate::child::{self, Limits};
 use crate::family::{Group, Scope};
 use crate::host::{self, HostWorkload};
@@ -33,6 +33,17 @@ pub enum Of {
     Program(&'static Program),
 }
 
+impl Of {
+    /// What the file of the workload says.
+    pub fn listed(self) -> Option<&'static Listed> {
+        match self {
+            Self::Inside(workload) => Some(workload.listed()),
+            Self::Host(workload) => Some(workload.listed()),
+            Self::Program(_) => None,
+        }
+    }
+}
+
 impl Job {
     /// The name of its workload.
     pub fn workload(&self) -> &'static str {
@@ -50,12 +61,8 @@ impl Job {
 
     /// The group of its family.
     pub fn group(&self) -> Group {
-        let whole = || match self.of {
-            Of::Inside(workload) => workload.listed().group,
-            Of::Host(workload) => workload.listed().group,
-            Of::Program(_) => Group::Program,
-        };
-        self.case.group.unwrap_or_else(whole)
+        let whole = self.of.listed().map_or(Group::Program, |listed| listed.group);
+        self.case.group.unwrap_or(whole)
     }
 
     /// This job with `more` after its metrics. The rows are few and live as long as the program.

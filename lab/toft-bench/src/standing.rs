@@ -123,8 +123,7 @@ impl Standing {
         measured.sort_by_key(|result| result.job.group() != Group::Program);
         let measured = measured.as_slice();
         let base = base(peers);
-        let fast = peers::fast();
-        let is_fast = |peer: usize| fast.iter().any(|name| *name == peers[peer].name);
+        let is_fast = |peer: usize| peers::is_fast(&peers[peer].name);
         let to_base =
             |peer: usize, metric: Figure| against(measured, peers, &ratio_to(peer, base, metric));
         let to_best = |peer: usize, among: &dyn Fn(usize) -> bool, metric: Figure| {

@@ -79,10 +79,7 @@ pub struct Options {
 }
 
 /// Runs what the command line says; returns the exit status.
-///
-/// # Errors
-/// What kept it from running.
-pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
+pub(crate) fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     let classes = chosen(&options.only)?;
     options.samples.begin();
     if options.list {

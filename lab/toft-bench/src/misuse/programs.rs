@@ -68,11 +68,7 @@ impl Programs {
     }
 
     /// The program of a class.
-    ///
-    /// # Panics
-    /// When it was not asked for.
-    #[must_use]
-    pub fn of(&self, class: &Class, language: &str) -> &Path {
+    pub(crate) fn of(&self, class: &Class, language: &str) -> &Path {
         self.0.get(&(class.source.clone(), language.to_owned())).expect("built for this class")
     }
 }

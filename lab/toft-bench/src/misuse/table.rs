@@ -10,11 +10,7 @@ use crate::standing_table::bold_if_ours;
 use std::fmt::Write;
 
 /// The marks of the table in a page.
-pub const MARKS: Marks<'static> = Marks {
-    begin: "<!-- misuse",
-    begin_line: "<!-- misuse: made by `cargo xtask misuse --page`, do not edit -->",
-    end: "<!-- /misuse -->",
-};
+pub(crate) const MARKS: Marks = Marks { name: "misuse", made_by: "cargo xtask misuse --page" };
 
 /// What a peer came to in a class. One word where every run came to the same.
 pub fn cell(counts: Option<&Counts>) -> String {
@@ -68,10 +64,10 @@ pub fn draw(record: &Record) -> String {
     grid(record, str::to_owned).to_string()
 }
 
-/// The section of a page, with its marks.
+/// The section of a page.
 pub fn section(record: &Record) -> String {
     let table = grid(record, bold_if_ours).markdown();
-    format!("{}\n{}\n{table}{}", MARKS.begin_line, provenance(record), MARKS.end)
+    format!("{}\n{table}", provenance(record))
 }
 
 fn provenance(record: &Record) -> String {
@@ -139,7 +135,6 @@ mod tests {
         ] {
             assert!(made.contains(part), "{part} is not in\n{made}");
         }
-        assert!(made.starts_with(MARKS.begin_line) && made.ends_with(MARKS.end));
         let mut record = record;
         record.classes[0].peers.get_mut("glibc").unwrap().false_alarms = 3;
         assert!(section(&record).contains("did not end well: glibc 3."));

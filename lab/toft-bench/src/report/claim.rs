@@ -7,16 +7,12 @@ use crate::standing::{Against, PeerStanding, Standing, is_ours};
 use std::fmt::Write;
 
 /// The marks of the claim in the README.
-pub const CLAIM: Marks<'static> = Marks {
-    begin: "<!-- claim",
-    begin_line: "<!-- claim: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /claim -->",
-};
+pub(crate) const CLAIM: Marks = Marks { name: "claim", made_by: "cargo xtask readme" };
 
 /// The first claim of a README: what the headline of the run shows, wins and losses alike.
 pub fn claim(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
-    format!("{}\n{}\n{}", CLAIM.begin_line, sentences(report, &standing), CLAIM.end)
+    sentences(report, &standing) + "\n"
 }
 
 fn sentences(report: &Report, standing: &Standing) -> String {

@@ -16,8 +16,8 @@ use crate::peers::Peer;
 use crate::record::{PeerRecord, Record, SeriesRecord};
 use crate::runner;
 use crate::standing::Standing;
-pub use claim::{CLAIM, claim};
-pub use readme::{HEADLINE, PAGE, SHAPES, headline, kept, section, shapes};
+pub(crate) use claim::{CLAIM, claim};
+pub(crate) use readme::{HEADLINE, PAGE, SHAPES, headline, kept, section, shapes};
 
 /// Everything that is said of a run.
 pub struct Report {

@@ -81,7 +81,7 @@ pub(super) fn draw(report: &Report) -> String {
 
 /// Builds of Toft last, so that they are drawn on the others; every peer, if none is a fast one.
 fn shown(report: &Report) -> Vec<usize> {
-    let fast = |peer: &usize| peers::fast().contains(&report.peers[*peer].name);
+    let fast = |peer: &usize| peers::is_fast(&report.peers[*peer].name);
     let others = (0..report.peers.len()).filter(|&peer| !report.is_ours(peer));
     let mut shown: Vec<usize> = others.clone().filter(fast).collect();
     if shown.is_empty() {

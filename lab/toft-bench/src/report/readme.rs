@@ -15,25 +15,13 @@ use crate::standing_table::{FamilyFigure, bold_if_ours, by_group};
 use std::fmt::Write;
 
 /// The marks of the section about programs and published benchmarks in the page.
-pub const PAGE: Marks<'static> = Marks {
-    begin: "<!-- figures",
-    begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /figures -->",
-};
+pub(crate) const PAGE: Marks = Marks { name: "figures", made_by: "cargo xtask readme" };
 
 /// The marks of the section about our own shapes in the page.
-pub const SHAPES: Marks<'static> = Marks {
-    begin: "<!-- shapes",
-    begin_line: "<!-- shapes: made by `cargo xtask readme --shapes`, do not edit -->",
-    end: "<!-- /shapes -->",
-};
+pub(crate) const SHAPES: Marks = Marks { name: "shapes", made_by: "cargo xtask readme --shapes" };
 
 /// The marks of the small table in the README.
-pub const HEADLINE: Marks<'static> = Marks {
-    begin: "<!-- headline",
-    begin_line: "<!-- headline: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /headline -->",
-};
+pub(crate) const HEADLINE: Marks = Marks { name: "headline", made_by: "cargo xtask readme" };
 
 /// The digits of a figure that is kept; more would be noise.
 const DIGITS: usize = 4;
@@ -100,7 +88,7 @@ pub fn headline(report: &Report) -> String {
         let means = [brief(one.time.as_ref()), brief(one.memory.as_ref())];
         grid.push([bold_if_ours(&name), released].into_iter().chain(means).chain([slower]));
     }
-    format!("{}\n{}{}", HEADLINE.begin_line, grid.markdown(), HEADLINE.end)
+    grid.markdown()
 }
 
 /// An allocator's own name, where the lab's adds the line of its versions.
@@ -129,7 +117,7 @@ fn brief(against: Option<&Against>) -> String {
 /// The section about programs and published benchmarks; `folder` is where the plots are.
 pub fn section(report: &Report, folder: &str) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}", PAGE.begin_line, provenance(report));
+    let mut text = provenance(report);
     let base = standings.first().map_or("", |standing| &standing.base);
     let _ = writeln!(
         text,
@@ -137,16 +125,14 @@ pub fn section(report: &Report, folder: &str) -> String {
     );
     tables(report, &standings, &mut text);
     let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
-    text.push_str(PAGE.end);
     text
 }
 
 /// The section about our own shapes.
 pub fn shapes(report: &Report) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}", SHAPES.begin_line, provenance(report));
+    let mut text = provenance(report);
     tables(report, &standings, &mut text);
-    text.push_str(SHAPES.end);
     text
 }
 
@@ -259,7 +245,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(text.starts_with(PAGE.begin_line) && text.ends_with(PAGE.end));
     }
 
     /// A case that measured other work than it does now is named and in no table; its twin, with
@@ -290,7 +275,6 @@ mod tests {
         ] {
             assert!(text.contains(row), "{row} is not in {text}");
         }
-        assert!(text.starts_with(HEADLINE.begin_line) && text.ends_with(HEADLINE.end));
     }
 
     #[test]

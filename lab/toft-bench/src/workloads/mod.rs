@@ -152,8 +152,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 /// The workload called `name`.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Workload> {
+pub(crate) fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|workload| workload.name == name)
 }
 

@@ -19,7 +19,7 @@ pub(crate) const WORKLOAD: Workload = workload!("trace", run);
 
 /// The variable that names the file. A process that is measured inherits it from the one that
 /// measures. It begins otherwise than the options of the peers, which complain about strange ones.
-pub const VARIABLE: &str = "REPLAY_TRACE";
+pub(crate) const VARIABLE: &str = "REPLAY_TRACE";
 
 /// Replayed when no file is named.
 static BUILT_IN: &[u8] = include_bytes!("../../../workloads/built-in.trace");
