@@ -78,16 +78,6 @@ pub fn locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Locks a file until it is closed; returns false if another process has it locked.
-pub fn try_locked(file: &File) -> io::Result<bool> {
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
-}
-
 impl Building {
     /// The folder to build in.
     pub fn work(&self) -> PathBuf {

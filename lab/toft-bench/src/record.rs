@@ -100,6 +100,13 @@ pub struct RatioRecord {
     pub noisy: bool,
 }
 
+impl PeerRecord {
+    /// Without the day of the release, for files that do not keep it.
+    pub fn undated(name: &str, version: &str) -> Self {
+        Self { name: name.to_owned(), version: version.to_owned(), released: String::new() }
+    }
+}
+
 impl Record {
     /// The record of what was measured. `numbers` are those of each case, `ours` is the peer whose
     /// ratios are kept.

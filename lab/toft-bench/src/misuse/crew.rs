@@ -29,7 +29,7 @@ pub fn work(
     programs: &Programs,
     times: Times,
     done: &Done,
-    keep: Option<&Unfinished>,
+    file: &Unfinished,
 ) -> Result<Vec<Option<Outcome>>, String> {
     let begin = Instant::now();
     let outcomes: Vec<_> =
@@ -45,7 +45,7 @@ pub fn work(
             let job = jobs[place];
             bar.set_message(job.to_string());
             let outcome = job.outcome(job.run(programs, times.patience));
-            if let Err(error) = keep.map_or(Ok(()), |file| file.keep(&job, &outcome)) {
+            if let Err(error) = file.keep(&job, &outcome) {
                 *lock(&wrong) = Some(error);
             }
             *lock(&outcomes[place]) = Some(outcome);

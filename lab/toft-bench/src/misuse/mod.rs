@@ -35,7 +35,7 @@ use record::Record;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trial::{Job, Outcome, Tried};
-use unfinished::{Done, Unfinished};
+use unfinished::Unfinished;
 
 /// Exit status: Toft does not do what the corpus says.
 const DEVIATES: u8 = 1;
@@ -123,18 +123,10 @@ fn tried(
         all: Duration::from_secs(60 * options.minutes),
     };
     let plan = unfinished::plan(classes, &peers, times.patience);
-    let (file, mut done) = Unfinished::open(&folder, &plan)?.map_or_else(
-        || {
-            eprintln!(
-                "another process does the same: what this one does is not kept if it is stopped"
-            );
-            (None, Done::new())
-        },
-        |(file, done)| (Some(file), done),
-    );
+    let (file, mut done) = Unfinished::open(&folder, &plan)?;
     if options.again {
         done.clear();
-        file.as_ref().map_or(Ok(()), |file| file.begin_anew(&plan))?;
+        file.begin_anew()?;
     }
     if !done.is_empty() {
         eprintln!(
@@ -143,26 +135,20 @@ fn tried(
             jobs.len()
         );
     }
-    let outcomes = crew::work(&jobs, &programs, times, &done, file.as_ref())?;
+    let outcomes = crew::work(&jobs, &programs, times, &done, &file)?;
     let left = outcomes.iter().filter(|outcome| outcome.is_none()).count();
     let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();
     let Some(outcomes) = outcomes else {
-        let kept = file.map_or_else(String::new, |file| {
-            format!(
-                "; what is done is in {}, and the same command goes on from there",
-                file.path().display()
-            )
-        });
         eprintln!(
-            "stopped after {} minutes, {left} of {} are left{kept}",
+            "stopped after {} minutes, {left} of {} are left; what is done is in {}, and the same \
+             command goes on from there",
             options.minutes,
-            jobs.len()
+            jobs.len(),
+            file.path().display()
         );
         return Ok(None);
     };
-    if let Some(file) = file {
-        file.finish();
-    }
+    file.finish();
     let deviations = outcomes.iter().flat_map(|outcome| outcome.deviations.clone()).collect();
     Ok(Some((Record::of(&peers, classes, &jobs, &outcomes), deviations)))
 }

@@ -6,6 +6,7 @@ use super::verdict::{Ending, Verdict};
 use crate::json;
 use crate::machine::Machine;
 use crate::peers::Peer;
+use crate::record::PeerRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,13 +24,6 @@ pub struct Record {
     pub peers: Vec<PeerRecord>,
     /// The classes, by number.
     pub classes: Vec<ClassRecord>,
-}
-
-/// An allocator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PeerRecord {
-    pub name: String,
-    pub version: String,
 }
 
 /// A class on every allocator.
@@ -125,8 +119,7 @@ fn texts(outcome: &Outcome) -> Vec<String> {
 impl Record {
     /// The record of what was tried; `jobs` are in the order of the classes.
     pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], outcomes: &[Outcome]) -> Self {
-        let peer =
-            |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
+        let peer = |peer: &Peer| PeerRecord::undated(&peer.name, &peer.version);
         let class = |class: &Class| {
             let mut record = ClassRecord {
                 number: class.number,
@@ -192,10 +185,7 @@ pub(super) mod tests {
                 peers: [("toft".to_owned(), vec!["caught SIGABRT: x".to_owned()])].into(),
             }],
         };
-        let peer = |name: &str, version: &str| PeerRecord {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        };
+        let peer = PeerRecord::undated;
         Record {
             toft_misuse: FORMAT,
             date: "2026-01-31 12:00 UTC".to_owned(),

@@ -1,10 +1,11 @@
 //! The table, class by class: for a terminal, and for a page.
 
-use super::record::{Counts, PeerRecord, Record};
+use super::record::{Counts, Record};
 use super::verdict::{VERDICTS, Verdict};
 use crate::grid::Grid;
 use crate::marks::Marks;
 use crate::peers::Peer;
+use crate::record::PeerRecord;
 use crate::releases;
 use crate::standing_table::bold_if_ours;
 use std::fmt::Write;
