@@ -24,7 +24,6 @@ pub struct Asleep {
 }
 
 impl Asleep {
-    /// A place for `threads` threads.
     pub fn new(threads: usize) -> Self {
         Self { called: AtomicU32::new(0), tasks: Mapped::new(threads) }
     }

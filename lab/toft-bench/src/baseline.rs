@@ -76,8 +76,6 @@ impl Comparison {
         }
         comparison
     }
-
-    /// Whether anything became worse.
     pub fn regressed(&self) -> bool {
         !self.broken.is_empty() || self.count(Verdict::Regression) > 0
     }

@@ -4,24 +4,23 @@
 //! Each workload runs twice on a peer, the second time with twice the operations. The difference is
 //! what the operations cost; start-up, filling and draining are in both and drop out.
 
-use crate::child::{self, Ended, Limits};
+use crate::child::Ended;
 use crate::measured::Measured;
 use crate::metrics::INSTRUCTIONS;
-use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::progress;
-use crate::runner::{Job, Of, Plan, numbers, threads};
+use crate::runner::{Job, Of, Plan, inside, numbers, threads};
 use crate::workloads::Workload;
 use std::process::Command;
 
 /// The numbers that make a workload longer; of a case, the first that it has.
 const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "rounds"];
 
+const CALLGRIND: [&str; 3] = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
+
 /// To count one in this many operations of a timed run is enough.
 const SHARE: u64 = 100;
-
-/// Checks that valgrind is there.
 pub fn is_there() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -86,41 +85,27 @@ fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Param
     Ok((workload, with(length)?, with(2 * length)?))
 }
 
+/// The instructions of an operation.
 fn difference(
     workload: &Workload,
     peer: &Peer,
     (once, twice): (&Params, &Params),
     plan: &Plan,
 ) -> Result<f64, String> {
-    let (few, few_instructions) = count(workload, peer, once, plan)?;
-    let (many, many_instructions) = count(workload, peer, twice, plan)?;
-    if many.ops <= few.ops || many_instructions <= few_instructions {
+    let count = |params: &Params| {
+        let command = plan.command(peer, &CALLGRIND, workload, params)?;
+        let (outcome, Ended { said, .. }) = inside(command, plan, threads(params))?;
+        let count = collected(&said).ok_or_else(|| format!("callgrind said {said:?}"))?;
+        Ok::<_, String>((outcome.ops, count))
+    };
+    let ((few, few_instructions), (many, many_instructions)) = (count(once)?, count(twice)?);
+    if many <= few || many_instructions <= few_instructions {
         return Err(format!(
-            "{} operations took {many_instructions} instructions, and {} took {few_instructions}",
-            many.ops, few.ops
+            "{many} operations took {many_instructions} instructions, and {few} took \
+             {few_instructions}"
         ));
     }
-    let ops = many.ops - few.ops;
-    Ok((many_instructions - few_instructions) as f64 / ops as f64)
-}
-
-/// Runs a workload under callgrind.
-fn count(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<(Outcome, u64), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = child::on_peer(peer, "valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    command.args(plan.words(workload, params));
-    let limits = Limits { timeout: plan.timeout, pin: None };
-    let Ended { output, said, .. } = child::run(command, limits)?;
-    let outcome = serde_json::from_str(&output)
-        .map_err(|error| format!("unreadable outcome {output:?}: {error}"))?;
-    let instructions = collected(&said).ok_or_else(|| format!("callgrind said {said:?}"))?;
-    Ok((outcome, instructions))
+    Ok((many_instructions - few_instructions) as f64 / (many - few) as f64)
 }
 
 /// The number of instructions, from callgrind's last words.

@@ -89,8 +89,6 @@ impl Running {
         // SAFETY: the kernel just made this descriptor for us.
         Ok(Self { pid, handle: unsafe { OwnedFd::from_raw_fd(raw as i32) } })
     }
-
-    /// Its number.
     pub(crate) fn pid(&self) -> libc::pid_t {
         self.pid
     }

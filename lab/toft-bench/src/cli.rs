@@ -2,6 +2,7 @@
 
 use crate::baseline::Comparison;
 use crate::family::Scope;
+use crate::files;
 use crate::machine::Machine;
 use crate::marks::Marks;
 use crate::measured::Measured;
@@ -184,7 +185,7 @@ impl Samples {
     /// Writes the object.
     pub(crate) fn write(&self, text: &str) -> Result<(), String> {
         match &self.output {
-            Some(path) if !self.are_printed() => write(path, text),
+            Some(path) if !self.are_printed() => files::write(path, text),
             _ => {
                 crate::out::one(text.trim_end());
                 Ok(())
@@ -231,13 +232,12 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
         }
         Some(Sub::Report { file, html, svg, cases_svg, readme }) => {
             let record = Record::read(file)?;
-            let report =
-                Report::of(&record).map_err(|error| format!("{}: {error}", file.display()))?;
-            let page = |path: &PathBuf| write(path, &report.html());
+            let report = Report::of(&record).map_err(files::at(file))?;
+            let page = |path: &PathBuf| files::write(path, &report.html());
             html.as_ref().map_or(Ok(()), page)?;
-            let plot = |path: &PathBuf| write(path, &picture(&report)?);
+            let plot = |path: &PathBuf| files::write(path, &picture(&report)?);
             svg.as_ref().map_or(Ok(()), plot)?;
-            let cases = |path: &PathBuf| write(path, &report.cases_svg());
+            let cases = |path: &PathBuf| files::write(path, &report.cases_svg());
             cases_svg.as_ref().map_or(Ok(()), cases)?;
             let figures = |path: &PathBuf| write_readme(path, &record, &report);
             readme.as_ref().map_or(Ok(()), figures)?;
@@ -333,7 +333,7 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         let (date, quick) = (record.date.clone(), run.quick);
         let (unknown, changed) = (Vec::new(), Vec::new());
         let report = Report { machine, peers, measured, date, quick, unknown, changed };
-        write(path, &report.html())?;
+        files::write(path, &report.html())?;
     }
     let failed = |result: &Measured| result.series.iter().any(Result::is_err);
     let program_failed = !run.program.is_empty() && measured.iter().any(failed);
@@ -438,15 +438,12 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
     };
     let ((kept, report), (kept_shapes, shapes)) = (part(Scope::Headline)?, part(Scope::Own)?);
     let placed = |path: &Path, parts: &[(Marks, String)]| -> Result<String, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        parts.iter().try_fold(text, |text, (marks, part)| {
-            marks.placed(&text, part).map_err(|error| wrong(&error))
-        })
+        let place = |text: String, (marks, part): &(Marks, String)| marks.placed(&text, part);
+        parts.iter().try_fold(files::read(path)?, place).map_err(files::at(path))
     };
     // Every place is found before anything is written.
     let folder = root.join("docs/figures");
-    let (mut files, mut tables) = (Vec::new(), Vec::new());
+    let (mut made, mut tables) = (Vec::new(), Vec::new());
     if !report.measured.is_empty() {
         let front = placed(
             readme,
@@ -456,25 +453,21 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
             ],
         )?;
         tables.push((report::PAGE, report::section(&report, "figures")));
-        files.push((folder.join("run.json"), kept));
-        files.push((folder.join("peers.svg"), picture(&report)?));
-        files.push((folder.join("cases.svg"), report.cases_svg()));
-        files.push((readme.to_owned(), front));
+        made.push((folder.join("run.json"), kept));
+        made.push((folder.join("peers.svg"), picture(&report)?));
+        made.push((folder.join("cases.svg"), report.cases_svg()));
+        made.push((readme.to_owned(), front));
     }
     if !shapes.measured.is_empty() {
         tables.push((report::SHAPES, report::shapes(&shapes)));
-        files.push((folder.join("shapes.json"), kept_shapes));
+        made.push((folder.join("shapes.json"), kept_shapes));
     }
     if tables.is_empty() {
         return Err("the file has no case that this program measures as it does".into());
     }
-    files.push((page.clone(), placed(&page, &tables)?));
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    files.iter().try_for_each(|(path, text)| write(path, text))
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    made.push((page.clone(), placed(&page, &tables)?));
+    files::make_folder(&folder)?;
+    made.iter().try_for_each(|(path, text)| files::write(path, text))
 }
 
 fn list() -> u8 {

@@ -45,8 +45,6 @@ impl Scope {
             _ => None,
         }
     }
-
-    /// True if a group is part of it.
     pub fn contains(self, group: Group) -> bool {
         match self {
             Self::Headline => group != Group::Own,

@@ -16,8 +16,6 @@ pub(crate) const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), pin
 pub(crate) fn peers(names: &[&str]) -> Vec<Peer> {
     names.iter().map(|name| Peer::without_library(name, "")).collect()
 }
-
-/// The job of a case.
 pub(crate) fn job(case: &str) -> Job {
     choose(&[case.to_owned()]).unwrap()[0]
 }
@@ -32,8 +30,6 @@ pub(crate) fn measured(case: &str, key: &str, figures: &[f64]) -> Measured {
     let series = figures.iter().map(|figure| series(key, &[*figure; 3])).collect();
     Measured { job: job(case), series }
 }
-
-/// A command of the shell.
 pub(crate) fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);

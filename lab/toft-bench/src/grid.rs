@@ -48,12 +48,9 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A table without rows.
     pub fn new(words: usize, head: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         Self { words, head: cells(head), rows: Vec::new() }
     }
-
-    /// Adds a row at the end.
     pub fn push(&mut self, row: impl IntoIterator<Item = impl Into<Cell>>) {
         self.rows.push(cells(row));
     }

@@ -1,5 +1,6 @@
 //! The files of recorded runs.
 
+use crate::files;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,13 +9,13 @@ use std::path::Path;
 /// Reads a file of a format whose version is in the field `version`; `known` is the one that this
 /// program writes. An error names the file.
 pub fn read<T: DeserializeOwned>(path: &Path, version: &str, known: u32) -> Result<T, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let whole: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    let whole: Value = serde_json::from_str(&files::read(path)?).map_err(files::at(path))?;
     match whole.get(version) {
-        Some(found) if *found != known => Err(wrong(&format!("format {found} is not {known}"))),
+        Some(found) if *found != known => {
+            Err(files::at(path)(format!("format {found} is not {known}")))
+        }
         // What the field is missing from says so itself.
-        _ => serde_json::from_value(whole).map_err(|error| wrong(&error)),
+        _ => serde_json::from_value(whole).map_err(files::at(path)),
     }
 }
 

@@ -12,6 +12,7 @@ mod cases;
 pub mod child;
 pub mod cli;
 mod family;
+mod files;
 #[cfg(test)]
 mod fixtures;
 mod grid;

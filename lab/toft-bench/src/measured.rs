@@ -23,8 +23,6 @@ impl Measured {
         let outcomes = self.series[peer].as_ref().ok()?;
         outcomes.iter().map(|outcome| outcome.metrics.get(metric.key).copied()).collect()
     }
-
-    /// The summary of a metric on a peer.
     pub fn summary(&self, peer: usize, metric: &Metric) -> Option<Summary> {
         Summary::of(&self.samples(peer, metric)?)
     }

@@ -22,8 +22,6 @@ impl Outcome {
         outcome.set("seconds", seconds);
         outcome
     }
-
-    /// Sets a figure.
     pub(crate) fn set(&mut self, key: &str, value: f64) {
         self.metrics.insert(key.to_owned(), value);
     }

@@ -121,8 +121,6 @@ pub(crate) fn recipes() -> &'static [Recipe] {
     });
     &READ
 }
-
-/// The recipe of a peer.
 pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
     recipes().iter().find(|recipe| recipe.name == name)
 }
@@ -183,8 +181,6 @@ impl Recipe {
             _ => "crate",
         }
     }
-
-    /// How to get it.
     pub(crate) fn how(&self) -> String {
         if let Some(reason) = &self.unavailable {
             return format!("cannot be had: {reason}");

@@ -146,13 +146,9 @@ impl Record {
             groups: Standing::all(measured, peers).into_iter().skip(1).collect(),
         }
     }
-
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_bench", FORMAT)
     }
-
-    /// The text of the file.
     pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         Ok(text + "\n")

@@ -1,7 +1,7 @@
 //! Runs cases on peers, interleaved: A B C, A B C, A B C.
 
 use crate::cases::{Case, Listed};
-use crate::child::{self, Limits};
+use crate::child::{self, Ended, Limits};
 use crate::family::{Group, Scope};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
@@ -34,7 +34,6 @@ pub enum Of {
 }
 
 impl Of {
-    /// What the file of the workload says.
     pub fn listed(self) -> Option<&'static Listed> {
         match self {
             Self::Inside(workload) => Some(workload.listed()),
@@ -45,7 +44,6 @@ impl Of {
 }
 
 impl Job {
-    /// The name of its workload.
     pub fn workload(&self) -> &'static str {
         match self.of {
             Of::Inside(workload) => workload.name,
@@ -58,8 +56,6 @@ impl Job {
     pub fn family(&self) -> &'static str {
         self.case.family.as_deref().unwrap_or_else(|| self.workload())
     }
-
-    /// The group of its family.
     pub fn group(&self) -> Group {
         let whole = self.of.listed().map_or(Group::Program, |listed| listed.group);
         self.case.group.unwrap_or(whole)
@@ -118,6 +114,27 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// This program on a peer, as a process that runs a workload, under the tool of these words.
+    pub fn command(
+        &self,
+        peer: &Peer,
+        tool: &[&str],
+        workload: &Workload,
+        params: &Params,
+    ) -> Result<Command, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = match tool {
+            [] => child::on_peer(peer, program),
+            [tool, words @ ..] => {
+                let mut command = child::on_peer(peer, tool);
+                command.args(words).arg(program);
+                command
+            }
+        };
+        command.args(self.words(workload, params));
+        Ok(command)
+    }
+
     /// The words that make this program run a workload with these numbers.
     pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
         let own = ["work".to_owned(), workload.name.to_owned()];
@@ -140,9 +157,10 @@ fn run_job(job: Job, peers: &[Peer], plan: &Plan, bar: &ProgressBar) -> Measured
     let params = numbers(job.case, plan);
     let once: Box<Once> = match job.of {
         Of::Inside(workload) => Box::new(move |peer| {
-            let mut outcome = inside(workload, peer, &params, plan)?;
+            let command = || plan.command(peer, &[], workload, &params);
+            let (mut outcome, _) = inside(command()?, plan, threads(&params))?;
             if job.case.metrics.contains(&CALLS_PER_ROUND) {
-                count_calls(&mut outcome, command(workload, peer, &params, plan)?, plan)?;
+                count_calls(&mut outcome, command()?, plan)?;
             }
             Ok(outcome)
         }),
@@ -215,31 +233,14 @@ fn limits(plan: &Plan, threads: u64) -> Limits {
     Limits { timeout: plan.timeout, pin }
 }
 
-fn inside(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<Outcome, String> {
-    let command = command(workload, peer, params, plan)?;
-    let ended = child::run(command, limits(plan, threads(params)))?;
+/// Runs a process that `Plan::command` made; `threads` run in it at the same time.
+pub fn inside(command: Command, plan: &Plan, threads: u64) -> Result<(Outcome, Ended), String> {
+    let ended = child::run(command, limits(plan, threads))?;
     let mut outcome: Outcome = serde_json::from_str(&ended.output)
         .map_err(|error| format!("unreadable outcome {:?}: {error}", ended.output))?;
     outcome.set("cpu_seconds", ended.cpu_seconds);
     outcome.set("minor_faults", ended.minor_faults as f64);
-    Ok(outcome)
-}
-
-fn command(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<Command, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = child::on_peer(peer, program);
-    command.args(plan.words(workload, params));
-    Ok(command)
+    Ok((outcome, ended))
 }
 
 /// Runs a workload that marks its rounds a second time, only to count the system calls of a round.

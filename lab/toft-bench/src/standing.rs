@@ -158,8 +158,6 @@ impl Standing {
     ) -> Option<Against> {
         against(&within(measured, over), peers, &ratio_to(ours, theirs, &pace))
     }
-
-    /// What it is over, in words.
     pub fn title(&self) -> String {
         let cases: usize = self.families.iter().map(|family| family.cases).sum();
         let plural = |count: usize, one: &str, many: &str| {
@@ -183,7 +181,6 @@ impl Standing {
 }
 
 impl Worst {
-    /// In words.
     pub fn text(&self) -> String {
         format!("{:.2} x {}, {}", self.ratio, self.rival, self.case)
     }
@@ -213,8 +210,6 @@ pub fn is_ours(name: &str) -> bool {
 fn rivals(peers: &[Peer], peer: usize, other: usize) -> bool {
     peer != other && !(is_ours(&peers[peer].name) && is_ours(&peers[other].name))
 }
-
-/// What is part of a scope.
 fn within(measured: &[Measured], over: Scope) -> Vec<&Measured> {
     measured.iter().filter(|result| over.contains(result.job.group())).collect()
 }

@@ -63,8 +63,6 @@ impl Thunks {
         clear_cache(start, length);
         Self { start, count }
     }
-
-    /// How many there are; never none.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -7,6 +7,7 @@ mod spawn;
 
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
+use crate::files;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
@@ -24,7 +25,6 @@ pub struct HostWorkload {
 }
 
 impl HostWorkload {
-    /// What its file says.
     pub fn listed(&self) -> &'static Listed {
         listed(self.file)
     }
@@ -56,7 +56,7 @@ impl Stage {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("toft-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        std::fs::create_dir(&folder).map_err(files::at(&folder))?;
         Ok(Self { folder })
     }
 
@@ -64,11 +64,9 @@ impl Stage {
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
-
-    /// Writes a file into it.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.path(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        files::write(&path, text)?;
         Ok(path)
     }
 }

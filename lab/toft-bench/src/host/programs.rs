@@ -27,8 +27,6 @@ pub const PYTHON: HostWorkload = HostWorkload {
         all([python], limits)
     },
 };
-
-/// The C compiler.
 pub const GCC: HostWorkload = HostWorkload {
     name: "gcc",
     file: include_str!("../../workloads/gcc.toml"),

@@ -9,8 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
     name: "redis",
     file: include_str!("../../workloads/redis.toml"),

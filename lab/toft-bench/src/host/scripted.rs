@@ -44,16 +44,10 @@ macro_rules! scripted {
         }
     };
 }
-
-/// SQLite in memory.
 pub const SQLITE: HostWorkload = scripted!("sqlite");
-/// Lua.
 pub const LUA: HostWorkload = scripted!("lua");
-/// Perl.
 pub const PERL: HostWorkload = scripted!("perl");
-/// Node.js.
 pub const NODE: HostWorkload = scripted!("node");
-/// Ghostscript.
 pub const GHOSTSCRIPT: HostWorkload = scripted!("ghostscript");
 
 fn program(file: &'static str) -> Result<&'static Program, String> {
@@ -69,8 +63,6 @@ impl Program {
         stage.write(&self.script, &text)?;
         Ok(stage)
     }
-
-    /// Runs the script once.
     pub fn run(&self, peer: &Peer, stage: &Stage, limits: Limits) -> Result<Outcome, String> {
         let mut command = child::on_peer(peer, &self.tool);
         let script = stage.path(&self.script).display().to_string();

@@ -29,8 +29,6 @@ impl Build {
 
 /// The messages, as they are written.
 pub const MESSAGES_TEXT: &str = include_str!("../../misuse/messages.toml");
-
-/// The messages, by name.
 static MESSAGES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| toml::from_str(MESSAGES_TEXT).expect("misuse/messages.toml"));
 

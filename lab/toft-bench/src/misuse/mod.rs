@@ -24,7 +24,7 @@ mod unfinished;
 pub mod verdict;
 
 use crate::cli::Samples;
-use crate::cli::write;
+use crate::files;
 use crate::mount::{LIGHT, Mount, SECURE, choose_peers};
 use crate::peer_cache::Cache;
 use crate::peers::{Peer, Recipe, recipes};
@@ -223,14 +223,13 @@ fn compared(recipe: &Recipe) -> bool {
 }
 
 fn write_page(path: &Path, record: &Record) -> Result<(), String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let kept = record.kept();
-    let text = table::MARKS.placed(&text, &table::section(&kept)).map_err(|error| wrong(&error))?;
+    let placed = table::MARKS.placed(&files::read(path)?, &table::section(&kept));
+    let text = placed.map_err(files::at(path))?;
     let folder = path.parent().unwrap_or(Path::new("")).join("figures");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    write(&folder.join("misuse.json"), &kept.text())?;
-    write(path, &text)
+    files::make_folder(&folder)?;
+    files::write(&folder.join("misuse.json"), &kept.text())?;
+    files::write(path, &text)
 }
 
 #[cfg(test)]

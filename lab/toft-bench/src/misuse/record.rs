@@ -72,7 +72,6 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Counts {
-    /// The number of runs of a verdict.
     pub fn of(&self, verdict: Verdict) -> usize {
         match verdict {
             Verdict::Caught => self.caught,
@@ -149,8 +148,6 @@ impl Record {
             classes: classes.iter().map(class).collect(),
         }
     }
-
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_misuse", FORMAT)
     }

@@ -9,8 +9,6 @@ use crate::record::PeerRecord;
 use crate::releases;
 use crate::standing_table::bold_if_ours;
 use std::fmt::Write;
-
-/// The marks of the table in a page.
 pub(crate) const MARKS: Marks = Marks { name: "misuse", made_by: "cargo xtask misuse --page" };
 
 /// What a peer came to in a class. One word where every run came to the same.
@@ -59,13 +57,9 @@ fn grid(record: &Record, name: impl Fn(&str) -> String) -> Grid {
     grid.push(first.into_iter().chain(peers().map(|name| clean(record, name))));
     grid
 }
-
-/// The table for a terminal.
 pub fn draw(record: &Record) -> String {
     grid(record, str::to_owned).to_string()
 }
-
-/// The section of a page.
 pub fn section(record: &Record) -> String {
     let table = grid(record, bold_if_ours).markdown();
     format!("{}\n{table}", provenance(record))

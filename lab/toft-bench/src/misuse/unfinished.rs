@@ -7,13 +7,14 @@
 
 use super::class::{Class, HEADER, SOURCES};
 use super::trial::{ALIKE, Job, Outcome};
+use crate::files;
 use crate::machine::Machine;
 use crate::peers::Peer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,33 +60,25 @@ impl Unfinished {
         let mut name = DefaultHasher::new();
         plan.hash(&mut name);
         let path = folder.join(format!("unfinished-{:016x}.jsonl", name.finish()));
-        let wrong = |error: io::Error| format!("{}: {error}", path.display());
         let open = File::options().create(true).append(true).read(true).open(&path);
-        let mut file = open.map_err(wrong)?;
-        let text = fs::read_to_string(&path).map_err(wrong)?;
+        let mut file = open.map_err(files::at(&path))?;
+        let text = files::read(&path)?;
         let known = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
         let done = known.map(|line| (line.job, line.outcome)).collect();
         if !text.is_empty() && !text.ends_with('\n') {
-            file.write_all(b"\n").map_err(wrong)?;
+            file.write_all(b"\n").map_err(files::at(&path))?;
         }
         Ok((Self { path, file }, done))
     }
-
-    /// Forgets what was done before.
     pub fn begin_anew(&self) -> Result<(), String> {
-        self.file.set_len(0).map_err(|error| format!("{}: {error}", self.path.display()))
+        self.file.set_len(0).map_err(files::at(&self.path))
     }
-
-    /// Writes what a job came to.
     pub fn keep(&self, job: &Job, outcome: &Outcome) -> Result<(), String> {
         let line = Line { job: job.to_string(), outcome: outcome.clone() };
         let text = serde_json::to_string(&line).expect("strings and numbers alone") + "\n";
         // One call for a line, and at the end of the file: threads do not write into each other's.
-        let written = (&self.file).write_all(text.as_bytes());
-        written.map_err(|error| format!("{}: {error}", self.path.display()))
+        (&self.file).write_all(text.as_bytes()).map_err(files::at(&self.path))
     }
-
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -42,8 +42,6 @@ impl Report {
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::of(&serde_json::from_str(text).map_err(|error| error.to_string())?)
     }
-
-    /// The report of a recorded run.
     pub fn of(record: &Record) -> Result<Self, String> {
         let machine = serde_json::from_value(record.machine.clone());
         let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
@@ -82,8 +80,6 @@ impl Report {
         self.measured.retain(|result| !changed.contains(&result.job.case.name));
         self
     }
-
-    /// The page.
     pub fn html(&self) -> String {
         page::draw(self)
     }

@@ -71,8 +71,6 @@ fn figure(plot: &str) -> Markup {
     let plot = plot.replacen(r#" xmlns="http://www.w3.org/2000/svg""#, "", 1);
     html! { figure.plot { (PreEscaped(plot)) } }
 }
-
-/// The title of the page.
 fn title(report: &Report) -> String {
     let plural =
         |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });

@@ -19,8 +19,6 @@ pub(crate) const PAGE: Marks = Marks { name: "figures", made_by: "cargo xtask re
 
 /// The marks of the section about our own shapes in the page.
 pub(crate) const SHAPES: Marks = Marks { name: "shapes", made_by: "cargo xtask readme --shapes" };
-
-/// The marks of the small table in the README.
 pub(crate) const HEADLINE: Marks = Marks { name: "headline", made_by: "cargo xtask readme" };
 
 /// The digits of a figure that is kept; more would be noise.
@@ -127,8 +125,6 @@ pub fn section(report: &Report, folder: &str) -> String {
     let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
     text
 }
-
-/// The section about our own shapes.
 pub fn shapes(report: &Report) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
     let mut text = provenance(report);
@@ -160,8 +156,6 @@ fn tables(report: &Report, standings: &[Standing], text: &mut String) {
         }
     }
 }
-
-/// How to read the tables.
 const LEGEND: &str = "
 Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of its
 sizes and numbers of threads. In brackets are its 95 % interval over families and their number.

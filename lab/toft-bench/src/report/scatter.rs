@@ -147,75 +147,37 @@ fn number(place: f64) -> String {
 mod tests {
     use super::*;
     use crate::family::Scope;
+    use crate::fixtures::peers;
     use crate::report::tests::TEXT;
-    use crate::standing::{PeerStanding, Worst};
+    use crate::standing::tests::measured;
 
-    /// A mean and its number of cases.
-    type MeanOf = Option<(f64, usize)>;
-
-    /// Peers with their means of time and of memory.
-    fn standing(peers: &[(&str, MeanOf, MeanOf)]) -> Standing {
-        let against = |mean: MeanOf| {
-            let worst = Worst { case: String::new(), ratio: 1.0, rival: String::new() };
-            let families = |cases| Against {
-                mean: 0.0,
-                low: None,
-                high: None,
-                families: cases,
-                cases,
-                worse: 0,
-                worst,
-            };
-            mean.map(|(mean, cases)| Against { mean, ..families(cases) })
+    /// The picture of three programs on these peers, each of which ends the first so many.
+    fn drawn(ended: &[(&str, usize)]) -> Option<String> {
+        let mut report = Report::parse(TEXT).unwrap();
+        let names: Vec<&str> = ended.iter().map(|(name, _)| *name).collect();
+        report.peers = peers(&names);
+        let case = |at: usize, name: &str| {
+            let figure = |&(_, count): &(&str, usize)| (f64::from(u8::from(at < count)), 10.0);
+            measured(name, "seconds", &ended.iter().map(figure).collect::<Vec<_>>())
         };
-        let peer = |&(name, time, memory): &(&str, _, _)| PeerStanding {
-            name: name.to_owned(),
-            time: against(time),
-            time_to_best: None,
-            memory: against(memory),
-            memory_to_tightest: None,
-            failed: 0,
-        };
-        Standing {
-            over: Scope::Headline,
-            base: "glibc".into(),
-            peers: peers.iter().map(peer).collect(),
-            families: Vec::new(),
-        }
+        let cases = [case(0, "gcc"), case(1, "lua"), case(2, "git")];
+        picture(&report, &Standing::of(&cases, &report.peers, Scope::Headline))
     }
 
     #[test]
-    fn a_dot_for_each_peer_that_has_both_means() {
-        let one = |mean| Some((mean, 1));
-        let glibc = ("glibc", one(1.0), one(1.0));
-        let toft = ("toft", one(0.5), one(1.5));
-        let report = Report::parse(TEXT).unwrap();
-        let drawn = |all: &[_]| picture(&report, &standing(all));
-        let text = drawn(&[toft, glibc, ("<x>", None, None)]).unwrap();
-        assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains(">toft<") && text.contains("want of cases: &lt;x"), "{text}");
-        let text = drawn(&[toft, glibc, ("<x>", one(3.0), one(1.0))]).unwrap();
-        assert_eq!(text.matches("<circle").count(), 3);
-        assert!(text.contains(">&lt;x&gt;<") && !text.contains("want of"), "{text}");
-        assert!(drawn(&[toft]).is_none());
-        // One case of three is not enough.
-        let three = |mean| Some((mean, 3));
-        let all = [
-            ("toft", three(0.5), one(1.5)),
-            ("glibc", three(1.0), one(1.0)),
-            ("few", one(3.0), one(1.0)),
-        ];
-        let text = drawn(&all).unwrap();
-        assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains("want of cases: few"), "{text}");
+    fn a_dot_for_each_peer_that_has_both_means_of_most_cases() {
+        for (count, shown) in [(0, false), (1, false), (2, true), (3, true)] {
+            let text = drawn(&[("toft", 3), ("glibc", 3), ("<x>", count)]).unwrap();
+            assert_eq!(text.matches("<circle").count(), 2 + usize::from(shown));
+            assert_eq!(text.contains(">&lt;x&gt;<"), shown, "{text}");
+            assert_eq!(text.contains("want of cases: &lt;x"), !shown, "{text}");
+        }
+        assert!(drawn(&[("toft", 3)]).is_none());
     }
 
     #[test]
     fn the_picture_is_a_file_of_its_own_for_light_and_dark() {
-        let report = Report::parse(TEXT).unwrap();
-        let one = Some((1.0, 1));
-        let all = standing(&[("toft", Some((0.5, 1)), one), ("glibc", one, one)]);
-        let drawn = picture(&report, &all).unwrap();
+        let drawn = drawn(&[("toft", 3), ("glibc", 3)]).unwrap();
         assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
         for part in
             ["prefers-color-scheme", "rect class=\"ground\"", "too short for claims", "A CPU"]

@@ -10,8 +10,6 @@ use super::replace::drain;
 use super::sizes::Sizes;
 
 pub const WORKLOAD: Workload = workload!("ar-malloc", run);
-
-/// Draws of a size, in a ring.
 const SIZE_DRAWS: usize = 1 << 16;
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -37,18 +37,12 @@ impl<H: Heap> Live<H> {
         let budget = if budget == 0 { usize::MAX } else { budget };
         Self { heap, blocks: Mapped::new(most), len: 0, used: 0, budget }
     }
-
-    /// How many blocks are live.
     pub fn len(&self) -> usize {
         self.len
     }
-
-    /// Whether no block is live.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// The bytes that are live.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -138,8 +132,6 @@ impl<H: Heap> Live<H> {
         }
         start
     }
-
-    /// Frees every block.
     pub fn clear(&mut self) {
         while self.len > 0 {
             self.free(self.len - 1);

@@ -34,9 +34,9 @@ fn phase<H: Heap>(heap: H, params: &Params, threads: usize, ops: u64) -> f64 {
     let (_, spans) = together(threads, Placed::Spread, |index| {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
         let mut slots = filled(heap, shape, &mut rng);
-        replace(heap, &mut slots, shape, &mut rng, ops / 10);
+        replace(heap, &mut slots, shape, &mut rng, ops / 10, take);
         let start = Instant::now();
-        replace(heap, &mut slots, shape, &mut rng, ops);
+        replace(heap, &mut slots, shape, &mut rng, ops, take);
         let end = Instant::now();
         drain(heap, &mut slots);
         (start, end)

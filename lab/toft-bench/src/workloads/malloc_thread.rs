@@ -9,8 +9,6 @@ use super::replace::drain;
 use super::sizes::Sizes;
 
 pub const WORKLOAD: Workload = workload!("malloc-thread", run);
-
-/// Draws of a slot, in a ring.
 const SLOT_DRAWS: usize = 4096;
 /// Draws of a size, in a ring. It is no multiple of the other, so slots and sizes pair differently.
 const SIZE_DRAWS: usize = 8000;

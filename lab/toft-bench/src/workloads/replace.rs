@@ -12,11 +12,14 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let mut rng = Rng::new(params.get("seed", 1));
     let mut slots = filled(heap, shape, &mut rng);
     let one_site = params.size("sites", 1) == 1;
+    let sites = sites::<H>();
     let step = |slots: &mut [*mut u8], rng: &mut Rng, ops| {
         if one_site {
-            replace(heap, slots, shape, rng, ops);
+            replace(heap, slots, shape, rng, ops, take);
         } else {
-            replace_at_sites(heap, slots, shape, rng, ops);
+            // A size belongs to its site, as in programs, where a site mostly allocates one type.
+            let at_its_site = |heap: H, size: usize| sites[(size / 16) % SITES](heap, size);
+            replace(heap, slots, shape, rng, ops, at_its_site);
         }
     };
     step(&mut slots, &mut rng, ops / 10);
@@ -36,7 +39,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Reads `slots`, `low` and `high`.
     pub fn of(params: &Params) -> Self {
         Self {
             slots: params.size("slots", 1000),
@@ -55,9 +57,16 @@ pub fn filled<H: Heap>(heap: H, shape: Shape, rng: &mut Rng) -> Mapped<*mut u8> 
     slots
 }
 
-/// `ops` replacements, all at one call site.
+/// `ops` replacements by blocks that `take` allocates.
 #[inline(never)]
-pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut Rng, ops: u64) {
+pub fn replace<H: Heap>(
+    heap: H,
+    slots: &mut [*mut u8],
+    shape: Shape,
+    rng: &mut Rng,
+    ops: u64,
+    take: impl Fn(H, usize) -> *mut u8,
+) {
     for _ in 0..ops {
         let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
         // SAFETY: the slot holds a live block, which no other code frees.
@@ -66,27 +75,6 @@ pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut 
     }
 }
 
-/// `ops` replacements, each at a call site drawn at random.
-#[inline(never)]
-fn replace_at_sites<H: Heap>(
-    heap: H,
-    slots: &mut [*mut u8],
-    shape: Shape,
-    rng: &mut Rng,
-    ops: u64,
-) {
-    let sites = sites::<H>();
-    for _ in 0..ops {
-        let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
-        // A size belongs to its site, as in programs, where a site mostly allocates one type.
-        let site = sites[(size / 16) % SITES];
-        // SAFETY: the slot holds a live block, which no other code frees.
-        unsafe { heap.free(slots[index]) };
-        slots[index] = site(heap, size);
-    }
-}
-
-/// Frees every block of the table.
 pub fn drain<H: Heap>(heap: H, slots: &mut [*mut u8]) {
     for slot in slots {
         // SAFETY: the slot holds a live block or null, and is emptied at once.

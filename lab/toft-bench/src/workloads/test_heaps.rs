@@ -20,7 +20,6 @@ pub enum Call {
 }
 
 impl Call {
-    /// True if a block was freed.
     pub fn frees(&self) -> bool {
         matches!(self, Self::Free(..))
     }
@@ -64,8 +63,6 @@ impl Recorder {
         };
         self.0.lock().unwrap().calls.iter().filter_map(size).collect()
     }
-
-    /// The smallest and the largest size.
     pub fn range(self) -> (usize, usize) {
         let sizes = self.sizes();
         (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap())

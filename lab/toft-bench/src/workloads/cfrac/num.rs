@@ -54,8 +54,6 @@ impl<H: Heap> Num<H> {
         // SAFETY: the first word counts the digits after the header, all written by `build`.
         unsafe { std::slice::from_raw_parts(self.block.add(HEADER), *self.block as usize) }
     }
-
-    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.digits().is_empty()
     }
@@ -66,8 +64,6 @@ impl<H: Heap> Num<H> {
         let value = || digits.iter().rev().fold(0, |sum, digit| sum << 16 | u64::from(*digit));
         (digits.len() <= 4).then(value)
     }
-
-    /// How it compares.
     pub fn order(&self, other: &Self) -> Ordering {
         let (a, b) = (self.digits(), other.digits());
         a.len().cmp(&b.len()).then_with(|| a.iter().rev().cmp(b.iter().rev()))
@@ -77,8 +73,6 @@ impl<H: Heap> Num<H> {
         let digits = self.digits();
         Self::build(self.heap, digits.len(), |out| out.copy_from_slice(digits))
     }
-
-    /// The sum.
     pub fn add(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len().max(b.len()) + 1, |out| {
@@ -104,8 +98,6 @@ impl<H: Heap> Num<H> {
             debug_assert_eq!(borrow, 0, "a negative difference");
         })
     }
-
-    /// The product.
     pub fn mul(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len() + b.len(), |out| {
@@ -170,8 +162,6 @@ impl<H: Heap> Num<H> {
         let digits = self.digits();
         Self::build(self.heap, digits.len() + 1, |out| shift_into(digits, bits, out))
     }
-
-    /// The remainder.
     pub fn modulo(&self, by: &Self) -> Self {
         self.divide(by).1
     }
@@ -190,8 +180,6 @@ impl<H: Heap> Num<H> {
             guess = next;
         }
     }
-
-    /// The greatest common divisor.
     pub fn gcd(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.copy(), other.copy());
         while !b.is_zero() {

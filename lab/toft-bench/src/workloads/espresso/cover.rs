@@ -10,8 +10,6 @@ pub struct Cube<H: Heap> {
     words: *mut u32,
     len: usize,
 }
-
-/// Variables per word.
 const PER_WORD: usize = 16;
 const LOW: u32 = 0x5555_5555;
 
@@ -61,14 +59,10 @@ impl<H: Heap> Cube<H> {
             if at == variable / PER_WORD { word & !(3 << shift) | bits << shift } else { word }
         })
     }
-
-    /// The common part, unless it is empty.
     pub fn meet(&self, other: &Self) -> Option<Self> {
         self.meets(other)
             .then(|| Self::build(self.heap, self.len, |at| self.words()[at] & other.words()[at]))
     }
-
-    /// Whether there is a common part.
     pub fn meets(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| {
             let both = a & b;
@@ -80,8 +74,6 @@ impl<H: Heap> Cube<H> {
     pub fn join(&self, other: &Self) -> Self {
         Self::build(self.heap, self.len, |at| self.words()[at] | other.words()[at])
     }
-
-    /// Whether this cube contains the other.
     pub fn contains(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| a & b == *b)
     }
@@ -122,12 +114,9 @@ impl<H: Heap> Drop for Cover<H> {
 }
 
 impl<H: Heap> Cover<H> {
-    /// The empty sum.
     pub fn new(heap: H) -> Self {
         Self { heap, cubes: std::ptr::null_mut(), len: 0, room: 0 }
     }
-
-    /// The sum of some cubes.
     pub fn of(heap: H, cubes: impl IntoIterator<Item = Cube<H>>) -> Self {
         let mut cover = Self::new(heap);
         for cube in cubes {
@@ -135,8 +124,6 @@ impl<H: Heap> Cover<H> {
         }
         cover
     }
-
-    /// Adds a cube.
     pub fn push(&mut self, cube: Cube<H>) {
         if self.len == self.room {
             self.room = (self.room * 2).max(4);
@@ -173,8 +160,6 @@ impl<H: Heap> Cover<H> {
     pub fn copy(&self) -> Self {
         Self::of(self.heap, self.cubes().iter().map(Cube::copy))
     }
-
-    /// Replaces a cube.
     pub fn set(&mut self, at: usize, cube: Cube<H>) {
         assert!(at < self.len);
         // SAFETY: initialised, and owned by this cover.

@@ -44,8 +44,6 @@ pub struct Step {
     /// Whether the object's event after this one is another thread's.
     pub tells: bool,
 }
-
-/// An object.
 pub struct Place {
     /// Its block; null before and after its life.
     pub block: AtomicPtr<u8>,
@@ -83,8 +81,6 @@ unsafe impl Plain for Step {}
 unsafe impl Plain for Place {}
 // SAFETY: numbers only.
 unsafe impl Plain for Thread {}
-
-/// A whole trace.
 pub struct Script {
     steps: Mapped<Step>,
     places: Mapped<Place>,
@@ -145,8 +141,6 @@ impl Script {
     pub fn threads(&self) -> &[Thread] {
         &self.threads[..self.thread_count]
     }
-
-    /// The objects.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -155,8 +149,6 @@ impl Script {
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.steps) + size_of_val(&*self.places) + size_of_val(&*self.threads)
     }
-
-    /// What a thread does.
     pub fn steps_of(&self, thread: &Thread) -> &[Step] {
         &self.steps[thread.from..thread.to]
     }
