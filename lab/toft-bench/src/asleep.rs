@@ -4,9 +4,7 @@
 //! could wake one of them but the call.
 
 use crate::mapped::Mapped;
-use crate::outcome::status_field;
-use crate::resident::read;
-use std::io::Write;
+use crate::outcome::{status_field, with_status};
 use std::ptr::null;
 use std::sync::atomic::{
     AtomicU32, AtomicUsize,
@@ -71,28 +69,16 @@ impl Asleep {
 }
 
 fn sleeps(task: usize) -> bool {
-    task != 0
-        && status(task, |text| {
-            text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()
-        }) == Some('S')
+    let state = |text: &str| text.contains("\nState:\tS");
+    task != 0 && with_status(format_args!("self/task/{task}"), state) == Some(true)
 }
 
 fn switches(task: usize) -> u64 {
     let both = |text: &str| {
         let of = |kind| status_field(text, kind);
-        Some(of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches"))
+        of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches")
     };
-    status(task, both).expect("a thread that sleeps has a status")
-}
-
-/// What `look` finds in the status of a thread. Asks `malloc` for nothing.
-fn status<R>(task: usize, look: impl Fn(&str) -> Option<R>) -> Option<R> {
-    let (mut path, mut text) = ([0; 64], [0; 8192]);
-    let mut rest = &mut path[..];
-    write!(rest, "/proc/self/task/{task}/status").expect("the path is short");
-    let left = rest.len();
-    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
-    look(std::str::from_utf8(read(path, &mut text).ok()?).ok()?)
+    with_status(format_args!("self/task/{task}"), both).expect("a thread that sleeps has a status")
 }
 
 #[cfg(test)]

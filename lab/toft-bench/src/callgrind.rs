@@ -73,8 +73,8 @@ fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Param
         return Err("its threads wait for each other, and waiting is instructions".to_owned());
     }
     // Of the case's own numbers: one that was given by hand may be of another workload.
-    let given = |key: &&&str| job.case.full.get(key, u64::MAX) != u64::MAX;
-    let key = LENGTHS.iter().find(given).ok_or("no number makes it longer")?;
+    let key = LENGTHS.iter().find(|key| job.case.full.has(key));
+    let key = key.ok_or("no number makes it longer")?;
     // Who gives the number by hand means it.
     let by_hand = plan.numbers.get(key, 0);
     let length = if by_hand > 0 { by_hand } else { (params.get(key, 1) / SHARE).max(1) };

@@ -30,6 +30,16 @@ impl Params {
         Self::parse(words.split_whitespace()).unwrap()
     }
 
+    /// The names and their numbers, in the order of the names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), *value))
+    }
+
+    /// Whether there is a number called `key`.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// The number called `key`, or `default`.
     pub(crate) fn get(&self, key: &str, default: u64) -> u64 {
         self.0.get(key).copied().unwrap_or(default)
@@ -42,7 +52,7 @@ impl Params {
 
     /// The words that [`Params::parse`] reads back.
     pub(crate) fn words(&self) -> Vec<String> {
-        self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
+        self.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     /// These numbers with those of `other` on top.

@@ -70,16 +70,15 @@ fn trials() -> Result<Vec<Vec<String>>, String> {
     Ok(words.into_iter().map(trial).collect())
 }
 
-/// Those of `names`, or all, that are built and can be.
+/// Those of `names`, or all that are built here.
 fn choose<'a>(recipes: &'a [Recipe], names: &[String]) -> Result<Vec<&'a Recipe>, String> {
     if names.is_empty() {
-        let can = |recipe: &&Recipe| recipe.from_crate.is_some() && recipe.unavailable.is_none();
-        return Ok(recipes.iter().filter(can).collect());
+        return Ok(recipes.iter().filter(|recipe| recipe.from_crate.is_some()).collect());
     }
     let one = |name: &String| {
         let recipe = recipes.iter().find(|recipe| &recipe.name == name);
         let recipe = recipe.ok_or_else(|| format!("no peer is called {name}"))?;
-        if recipe.from_crate.is_none() || recipe.unavailable.is_some() {
+        if recipe.from_crate.is_none() {
             return Err(format!("{name} is not built here: {}", recipe.how()));
         }
         Ok(recipe)

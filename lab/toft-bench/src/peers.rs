@@ -42,8 +42,6 @@ pub(crate) struct Recipe {
     pub name: String,
     /// Its licence, as SPDX writes it.
     pub licence: String,
-    /// Why it cannot be had; a reason here stands for whatever else the file says.
-    pub unavailable: Option<String>,
     /// Only compared when it is asked for by name.
     #[serde(default)]
     pub extra: bool,
@@ -133,9 +131,6 @@ pub(crate) fn is_fast(name: &str) -> bool {
 impl Recipe {
     /// Finds the library on this machine, or says how to get it.
     pub(crate) fn find(&self) -> Result<Peer, String> {
-        if self.unavailable.is_some() {
-            return Err(self.how());
-        }
         if let Some(base) = self.base() {
             return Ok(Peer { name: self.name.clone(), ..base.find()? });
         }
@@ -182,9 +177,6 @@ impl Recipe {
         }
     }
     pub(crate) fn how(&self) -> String {
-        if let Some(reason) = &self.unavailable {
-            return format!("cannot be had: {reason}");
-        }
         if let Some(base) = self.base() {
             return base.how();
         }
@@ -338,16 +330,6 @@ mod tests {
                 "{stem} is not in FILES, or its name differs"
             );
         }
-    }
-
-    #[test]
-    fn one_that_cannot_be_had_says_why() {
-        let text =
-            "name = \"x\"\nlicence = \"MIT\"\nunavailable = \"wants a submodule\"\nsystem = true";
-        let recipe: Recipe = toml::from_str(text).unwrap();
-        let error = recipe.find().unwrap_err();
-        assert!(error.contains("wants a submodule"), "{error}");
-        assert!(toml::from_str::<Recipe>("name = \"x\"\nsystem = true").is_err(), "no licence");
     }
 
     #[test]

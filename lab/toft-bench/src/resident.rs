@@ -1,16 +1,18 @@
 //! What the kernel counts as this process's memory, read without calling `malloc`: the measuring
 //! must not make the heap under test larger.
 
-use crate::outcome::status_field;
+use crate::outcome::status_kib;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// Resident bytes of this process, from `/proc/self/statm`.
 pub(crate) fn resident() -> u64 {
     let mut text = [0; 256];
-    let text = read("/proc/self/statm", &mut text).expect("no /proc/self/statm");
-    pages(text).expect("/proc/self/statm is not as documented") * page_size()
+    let count = File::open("/proc/self/statm").and_then(|mut file| file.read(&mut text));
+    pages(&text[..count.expect("no /proc/self/statm")])
+        .expect("/proc/self/statm is not as documented")
+        * page_size()
 }
 
 /// Resident bytes at each of these times after `start`, which rise. The thread that asks sleeps in
@@ -28,11 +30,7 @@ pub fn resident_at(start: Instant, times: &[Duration], seen: &mut [u64]) {
 
 /// A field of `/proc/self/status` that is in KiB, such as `VmSize`, in bytes.
 pub(crate) fn status_bytes(field: &str) -> u64 {
-    let mut text = [0; 8192];
-    let text = read("/proc/self/status", &mut text).expect("no /proc/self/status");
-    let text = std::str::from_utf8(text).expect("/proc/self/status is text");
-    assert!(text.contains(field), "/proc/self/status has no {field}");
-    1024 * status_field(text, field)
+    1024 * status_kib("self", field)
 }
 
 /// Whose page faults are meant.
@@ -56,12 +54,6 @@ pub(crate) fn faults(of: Faults) -> u64 {
     let result = unsafe { libc::getrusage(who, &raw mut usage) };
     assert_eq!(result, 0, "getrusage takes these arguments");
     usage.ru_minflt.cast_unsigned()
-}
-
-/// What a file of the kernel's says, as far as there is room for it.
-pub(crate) fn read<'a>(path: &str, text: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let count = File::open(path)?.read(text)?;
-    Ok(&text[..count])
 }
 
 /// The second field of `statm`: resident pages.

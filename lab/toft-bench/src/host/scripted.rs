@@ -75,9 +75,8 @@ impl Program {
 /// A script with its numbers in it.
 fn fill(text: &str, params: &Params) -> Result<String, String> {
     let mut text = text.to_owned();
-    for word in params.words() {
-        let (name, value) = word.split_once('=').expect("the form of a number");
-        text = text.replace(&format!("#{name}#"), value);
+    for (name, value) in params.iter() {
+        text = text.replace(&format!("#{name}#"), &value.to_string());
     }
     match numbers(&text).first() {
         Some(name) => Err(format!("the script needs the number `{name}`")),
@@ -153,9 +152,7 @@ mod tests {
             wanted.sort_unstable();
             wanted.dedup();
             for case in &workload.listed().cases {
-                let words = case.full.words();
-                let given: Vec<&str> =
-                    words.iter().map(|word| word.split('=').next().unwrap()).collect();
+                let given: Vec<&str> = case.full.iter().map(|(name, _)| name).collect();
                 assert_eq!(given, wanted, "{}", case.name);
             }
         }
@@ -166,13 +163,9 @@ mod tests {
     fn every_script_runs_to_its_end() {
         for workload in &ALL {
             let case = &workload.listed().cases[0];
-            let words: Vec<String> = case
-                .full
-                .words()
-                .iter()
-                .map(|word| format!("{}=2", word.split('=').next().unwrap()))
-                .collect();
-            let params = Params::parse(words.iter().map(String::as_str)).unwrap();
+            let words: Vec<String> =
+                case.full.iter().map(|(name, _)| format!("{name}=2")).collect();
+            let params = Params::of(&words.join(" "));
             match (workload.prepare)(&params) {
                 Ok(stage) => {
                     let outcome = (workload.run)(&glibc(), &params, &stage, LIMITS).unwrap();
