@@ -224,6 +224,7 @@ impl Field<'_> {
 fn ratio_text(ratio: &Summary, name: &str) -> String {
     format!("{:.3} x {name} ({:.2} .. {:.2})", ratio.median, ratio.min, ratio.max)
 }
+
 pub fn draw(verdicts: &[Verdict]) -> Grid {
     let mut table = Grid::new(3, ["bar", "measured", ""]);
     for verdict in verdicts {

@@ -76,6 +76,7 @@ impl Comparison {
         }
         comparison
     }
+
     pub fn regressed(&self) -> bool {
         !self.broken.is_empty() || self.count(Verdict::Regression) > 0
     }

@@ -21,6 +21,7 @@ const CALLGRIND: [&str; 3] = ["valgrind", "--tool=callgrind", "--callgrind-out-f
 
 /// To count one in this many operations of a timed run is enough.
 const SHARE: u64 = 100;
+
 pub fn is_there() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),

@@ -45,6 +45,7 @@ impl Scope {
             _ => None,
         }
     }
+
     pub fn contains(self, group: Group) -> bool {
         match self {
             Self::Headline => group != Group::Own,

@@ -16,6 +16,7 @@ pub(crate) const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), pin
 pub(crate) fn peers(names: &[&str]) -> Vec<Peer> {
     names.iter().map(|name| Peer::without_library(name, "")).collect()
 }
+
 pub(crate) fn job(case: &str) -> Job {
     choose(&[case.to_owned()]).unwrap()[0]
 }
@@ -30,6 +31,7 @@ pub(crate) fn measured(case: &str, key: &str, figures: &[f64]) -> Measured {
     let series = figures.iter().map(|figure| series(key, &[*figure; 3])).collect();
     Measured { job: job(case), series }
 }
+
 pub(crate) fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);

@@ -51,6 +51,7 @@ impl Grid {
     pub fn new(words: usize, head: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         Self { words, head: cells(head), rows: Vec::new() }
     }
+
     pub fn push(&mut self, row: impl IntoIterator<Item = impl Into<Cell>>) {
         self.rows.push(cells(row));
     }

@@ -23,6 +23,7 @@ impl Measured {
         let outcomes = self.series[peer].as_ref().ok()?;
         outcomes.iter().map(|outcome| outcome.metrics.get(metric.key).copied()).collect()
     }
+
     pub fn summary(&self, peer: usize, metric: &Metric) -> Option<Summary> {
         Summary::of(&self.samples(peer, metric)?)
     }

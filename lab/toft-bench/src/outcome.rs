@@ -25,6 +25,7 @@ impl Outcome {
         outcome.set("seconds", seconds);
         outcome
     }
+
     pub(crate) fn set(&mut self, key: &str, value: f64) {
         self.metrics.insert(key.to_owned(), value);
     }

@@ -47,6 +47,7 @@ pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
         })
         .collect()
 }
+
 pub fn draw(listed: &[Listed]) -> String {
     let head = "peer,installed,version,released,kind,by default,how to get it,licence";
     let mut table = Grid::new(8, head.split(','));
@@ -65,6 +66,7 @@ pub fn draw(listed: &[Listed]) -> String {
     }
     table.to_string()
 }
+
 pub fn json(listed: &[Listed]) -> String {
     serde_json::to_string_pretty(listed).expect("strings and truth values alone")
 }

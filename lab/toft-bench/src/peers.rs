@@ -119,6 +119,7 @@ pub(crate) fn recipes() -> &'static [Recipe] {
     });
     &READ
 }
+
 pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
     recipes().iter().find(|recipe| recipe.name == name)
 }
@@ -176,6 +177,7 @@ impl Recipe {
             _ => "crate",
         }
     }
+
     pub(crate) fn how(&self) -> String {
         if let Some(base) = self.base() {
             return base.how();
@@ -375,12 +377,8 @@ mod tests {
     }
 
     #[test]
-    fn glibc_is_always_there_and_the_unknown_is_named() {
+    fn glibc_is_always_there() {
         let chosen = choose(&["glibc".to_owned()]).unwrap();
         assert!(chosen[0].library.is_none() && !chosen[0].version.is_empty());
-        let error = choose(&["nomalloc".to_owned()]).unwrap_err();
-        assert!(error.contains("nomalloc") && error.contains("glibc"), "{error}");
-        let error = choose(&["mine=/nowhere/lib.so".to_owned()]).unwrap_err();
-        assert!(error.contains("mine") && error.contains("/nowhere/lib.so"), "{error}");
     }
 }

@@ -21,9 +21,11 @@ impl<'a> Percentiles<'a> {
         let rank = (self.sorted.len() * share).div_ceil(10_000);
         self.sorted[rank - 1]
     }
+
     pub fn mean(&self) -> f64 {
         self.sorted.iter().map(|&sample| f64::from(sample)).sum::<f64>() / self.sorted.len() as f64
     }
+
     pub fn max(&self) -> u32 {
         self.at(10_000)
     }

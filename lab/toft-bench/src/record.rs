@@ -41,6 +41,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Standing>,
 }
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PeerRecord {
     pub name: String,
@@ -146,9 +147,11 @@ impl Record {
             groups: Standing::all(measured, peers).into_iter().skip(1).collect(),
         }
     }
+
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_bench", FORMAT)
     }
+
     pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         Ok(text + "\n")
@@ -197,7 +200,7 @@ mod tests {
     use crate::host::Stage;
 
     #[test]
-    fn a_record_is_read_back_with_its_ratios() {
+    fn a_record_is_read_back_as_it_was() {
         let peers = peers(&["toft", "glibc", "broken"]);
         let series = |values: [f64; 3]| {
             Ok(values.map(|v| Outcome::default().with("ns", v).with("peak_mb", v)).to_vec())
@@ -226,21 +229,11 @@ mod tests {
         let back = Record::read(&path).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());
         assert!(back.quick && back.runs == 3 && back.took_seconds == 1.25);
-        let summary = back.summary.unwrap();
-        assert_eq!((summary.base.as_str(), summary.peers[2].failed), ("glibc", 1));
-        assert!((summary.peers[0].time.as_ref().unwrap().mean - 1.21).abs() < 1e-9);
-        assert!(back.machine["kernel"].is_string());
         let case = &back.cases[0];
         assert_eq!(case.numbers, measured[0].job.case.quick.words());
         assert!(
             matches!(&case.peers["broken"], SeriesRecord::Failed { failed } if failed == "crashed")
         );
-        let ratio = &case.ratios[0];
-        assert_eq!(
-            (ratio.of.as_str(), ratio.to.as_str(), ratio.metric.as_str()),
-            ("toft", "glibc", "ns")
-        );
-        assert!((ratio.median - 1.21).abs() < 1e-9 && ratio.low.unwrap() > 1.18 && !ratio.open);
         std::fs::write(&path, "{\"toft_bench\": 9}").unwrap();
         assert!(Record::read(&path).unwrap_err().contains(&path.display().to_string()));
         std::fs::remove_file(&path).unwrap();

@@ -51,6 +51,7 @@ impl Shuffled {
     const MODULUS: u64 = 714_025;
     const FACTOR: u64 = 1366;
     const STEP: u64 = 150_889;
+
     pub fn new(seed: u64) -> Self {
         let mut state = seed % Self::MODULUS;
         let mut draw = || {

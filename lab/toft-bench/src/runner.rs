@@ -56,6 +56,7 @@ impl Job {
     pub fn family(&self) -> &'static str {
         self.case.family.as_deref().unwrap_or_else(|| self.workload())
     }
+
     pub fn group(&self) -> Group {
         let whole = self.of.listed().map_or(Group::Program, |listed| listed.group);
         self.case.group.unwrap_or(whole)

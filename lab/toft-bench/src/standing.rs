@@ -158,6 +158,7 @@ impl Standing {
     ) -> Option<Against> {
         against(&within(measured, over), peers, &ratio_to(ours, theirs, &pace))
     }
+
     pub fn title(&self) -> String {
         let cases: usize = self.families.iter().map(|family| family.cases).sum();
         let plural = |count: usize, one: &str, many: &str| {
@@ -210,6 +211,7 @@ pub fn is_ours(name: &str) -> bool {
 fn rivals(peers: &[Peer], peer: usize, other: usize) -> bool {
     peer != other && !(is_ours(&peers[peer].name) && is_ours(&peers[other].name))
 }
+
 fn within(measured: &[Measured], over: Scope) -> Vec<&Measured> {
     measured.iter().filter(|result| over.contains(result.job.group())).collect()
 }

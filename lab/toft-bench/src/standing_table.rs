@@ -123,18 +123,6 @@ mod tests {
     }
 
     #[test]
-    fn the_means_have_a_row_for_each_peer_with_its_families_and_its_worst_case() {
-        let (measured, peers) = four();
-        let means = Standing::of(&measured, &peers, Scope::Headline).means(None);
-        let toft = row(&means, "toft");
-        for part in ["|1.14(", ";3)|", "|1.96(", "4.00xrpmalloc,larson-2", "|2.00("] {
-            assert!(toft.contains(part), "{part} in {toft}");
-        }
-        let rpmalloc = row(&means, "rpmalloc");
-        assert!(rpmalloc.contains("|–|") && rpmalloc.ends_with("|1|"), "{rpmalloc}");
-    }
-
-    #[test]
     fn the_families_have_a_row_each_and_what_failed_has_no_figure() {
         let (measured, peers) = four();
         let standing = Standing::of(&measured, &peers, Scope::Headline);

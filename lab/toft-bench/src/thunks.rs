@@ -63,6 +63,7 @@ impl Thunks {
         clear_cache(start, length);
         Self { start, count }
     }
+
     pub fn len(&self) -> usize {
         self.count
     }

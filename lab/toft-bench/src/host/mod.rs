@@ -64,6 +64,7 @@ impl Stage {
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.path(name);
         files::write(&path, text)?;

@@ -27,6 +27,7 @@ pub const PYTHON: HostWorkload = HostWorkload {
         all([python], limits)
     },
 };
+
 pub const GCC: HostWorkload = HostWorkload {
     name: "gcc",
     file: include_str!("../../workloads/gcc.toml"),

@@ -44,6 +44,7 @@ macro_rules! scripted {
         }
     };
 }
+
 pub const SQLITE: HostWorkload = scripted!("sqlite");
 pub const LUA: HostWorkload = scripted!("lua");
 pub const PERL: HostWorkload = scripted!("perl");
@@ -63,6 +64,7 @@ impl Program {
         stage.write(&self.script, &text)?;
         Ok(stage)
     }
+
     pub fn run(&self, peer: &Peer, stage: &Stage, limits: Limits) -> Result<Outcome, String> {
         let mut command = child::on_peer(peer, &self.tool);
         let script = stage.path(&self.script).display().to_string();

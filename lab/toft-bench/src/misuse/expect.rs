@@ -220,12 +220,4 @@ mod tests {
         assert_eq!(is_no_worse(Some(&expects("missed")), &[missed]), None);
         assert!(is_no_worse(Some(&expects("missed")), &[run("exit 1")]).is_some());
     }
-
-    #[test]
-    fn a_build_is_known_by_the_name_of_the_peer() {
-        assert_eq!(Build::of_peer("toft"), Some(Build::Default));
-        assert_eq!(Build::of_peer(SECURE), Some(Build::Secure));
-        assert_eq!(Build::of_peer(LIGHT), Some(Build::Light));
-        assert_eq!(Build::of_peer("glibc"), None);
-    }
 }

@@ -148,6 +148,7 @@ impl Record {
             classes: classes.iter().map(class).collect(),
         }
     }
+
     pub fn read(path: &Path) -> Result<Self, String> {
         json::read(path, "toft_misuse", FORMAT)
     }

@@ -57,9 +57,11 @@ fn grid(record: &Record, name: impl Fn(&str) -> String) -> Grid {
     grid.push(first.into_iter().chain(peers().map(|name| clean(record, name))));
     grid
 }
+
 pub fn draw(record: &Record) -> String {
     grid(record, str::to_owned).to_string()
 }
+
 pub fn section(record: &Record) -> String {
     let table = grid(record, bold_if_ours).markdown();
     format!("{}\n{table}", provenance(record))

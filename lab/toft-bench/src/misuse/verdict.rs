@@ -32,6 +32,7 @@ impl Verdict {
             Self::Missed => "missed",
         }
     }
+
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         VERDICTS.into_iter().find(|verdict| verdict.word() == word)
     }
@@ -74,6 +75,7 @@ fn first_words(end: &End) -> String {
     let line = named(&end.said).or_else(|| end.said.lines().find(|line| !line.trim().is_empty()));
     line.map_or_else(String::new, |line| format!(": {}", line.trim()))
 }
+
 pub(crate) fn of_fault(end: &End) -> Ending {
     if let Some(line) = not_preloaded(&end.said) {
         return Ending::Failed(line.to_owned());

@@ -42,6 +42,7 @@ impl Report {
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::of(&serde_json::from_str(text).map_err(|error| error.to_string())?)
     }
+
     pub fn of(record: &Record) -> Result<Self, String> {
         let machine = serde_json::from_value(record.machine.clone());
         let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
@@ -80,6 +81,7 @@ impl Report {
         self.measured.retain(|result| !changed.contains(&result.job.case.name));
         self
     }
+
     pub fn html(&self) -> String {
         page::draw(self)
     }

@@ -71,6 +71,7 @@ fn figure(plot: &str) -> Markup {
     let plot = plot.replacen(r#" xmlns="http://www.w3.org/2000/svg""#, "", 1);
     html! { figure.plot { (PreEscaped(plot)) } }
 }
+
 fn title(report: &Report) -> String {
     let plural =
         |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });

@@ -125,6 +125,7 @@ pub fn section(report: &Report, folder: &str) -> String {
     let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
     text
 }
+
 pub fn shapes(report: &Report) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
     let mut text = provenance(report);
@@ -156,6 +157,7 @@ fn tables(report: &Report, standings: &[Standing], text: &mut String) {
         }
     }
 }
+
 const LEGEND: &str = "
 Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of its
 sizes and numbers of threads. In brackets are its 95 % interval over families and their number.

@@ -52,6 +52,7 @@ impl<H: Heap> Table<H> {
         self.blocks[index] = block;
         self.lengths[index] = size as u32;
     }
+
     fn retire(&mut self, index: usize) {
         let block = std::mem::replace(&mut self.blocks[index], std::ptr::null_mut());
         if block.is_null() {

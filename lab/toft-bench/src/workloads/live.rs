@@ -37,12 +37,15 @@ impl<H: Heap> Live<H> {
         let budget = if budget == 0 { usize::MAX } else { budget };
         Self { heap, blocks: Mapped::new(most), len: 0, used: 0, budget }
     }
+
     pub fn len(&self) -> usize {
         self.len
     }
+
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+
     pub fn used(&self) -> usize {
         self.used
     }
@@ -132,6 +135,7 @@ impl<H: Heap> Live<H> {
         }
         start
     }
+
     pub fn clear(&mut self) {
         while self.len > 0 {
             self.free(self.len - 1);

@@ -5,6 +5,7 @@
 use super::prelude::*;
 
 pub const WORKLOAD: Workload = workload!("pair", run);
+
 pub(super) fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 64);
     let ops = params.get("ops", 1_000_000);

@@ -18,6 +18,7 @@ fn site<H: Heap, const N: usize>(heap: H, size: usize) -> *mut u8 {
     unsafe { std::arch::asm!("/* site {} */", const N, options(nomem, nostack, preserves_flags)) };
     block
 }
+
 pub fn sites<H: Heap>() -> [Site<H>; SITES] {
     macro_rules! table {
         ($($n:literal)*) => { [$(site::<H, $n>),*] };

@@ -32,6 +32,7 @@ impl Sizes {
             other => panic!("sizes={other}: 0 is uniform, 1 inverse square, 2 recorded"),
         }
     }
+
     pub fn table(self, count: usize, seed: u64) -> Mapped<u32> {
         let mut rng = Rng::new(seed);
         let mut table = Mapped::<u32>::new(count);

@@ -54,6 +54,7 @@ impl<H: Heap> Num<H> {
         // SAFETY: the first word counts the digits after the header, all written by `build`.
         unsafe { std::slice::from_raw_parts(self.block.add(HEADER), *self.block as usize) }
     }
+
     pub fn is_zero(&self) -> bool {
         self.digits().is_empty()
     }
@@ -64,6 +65,7 @@ impl<H: Heap> Num<H> {
         let value = || digits.iter().rev().fold(0, |sum, digit| sum << 16 | u64::from(*digit));
         (digits.len() <= 4).then(value)
     }
+
     pub fn order(&self, other: &Self) -> Ordering {
         let (a, b) = (self.digits(), other.digits());
         a.len().cmp(&b.len()).then_with(|| a.iter().rev().cmp(b.iter().rev()))
@@ -73,6 +75,7 @@ impl<H: Heap> Num<H> {
         let digits = self.digits();
         Self::build(self.heap, digits.len(), |out| out.copy_from_slice(digits))
     }
+
     pub fn add(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len().max(b.len()) + 1, |out| {
@@ -98,6 +101,7 @@ impl<H: Heap> Num<H> {
             debug_assert_eq!(borrow, 0, "a negative difference");
         })
     }
+
     pub fn mul(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len() + b.len(), |out| {
@@ -162,6 +166,7 @@ impl<H: Heap> Num<H> {
         let digits = self.digits();
         Self::build(self.heap, digits.len() + 1, |out| shift_into(digits, bits, out))
     }
+
     pub fn modulo(&self, by: &Self) -> Self {
         self.divide(by).1
     }
@@ -180,6 +185,7 @@ impl<H: Heap> Num<H> {
             guess = next;
         }
     }
+
     pub fn gcd(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.copy(), other.copy());
         while !b.is_zero() {

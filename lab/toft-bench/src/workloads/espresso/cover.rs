@@ -10,6 +10,7 @@ pub struct Cube<H: Heap> {
     words: *mut u32,
     len: usize,
 }
+
 const PER_WORD: usize = 16;
 const LOW: u32 = 0x5555_5555;
 
@@ -59,10 +60,12 @@ impl<H: Heap> Cube<H> {
             if at == variable / PER_WORD { word & !(3 << shift) | bits << shift } else { word }
         })
     }
+
     pub fn meet(&self, other: &Self) -> Option<Self> {
         self.meets(other)
             .then(|| Self::build(self.heap, self.len, |at| self.words()[at] & other.words()[at]))
     }
+
     pub fn meets(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| {
             let both = a & b;
@@ -74,6 +77,7 @@ impl<H: Heap> Cube<H> {
     pub fn join(&self, other: &Self) -> Self {
         Self::build(self.heap, self.len, |at| self.words()[at] | other.words()[at])
     }
+
     pub fn contains(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| a & b == *b)
     }
@@ -117,6 +121,7 @@ impl<H: Heap> Cover<H> {
     pub fn new(heap: H) -> Self {
         Self { heap, cubes: std::ptr::null_mut(), len: 0, room: 0 }
     }
+
     pub fn of(heap: H, cubes: impl IntoIterator<Item = Cube<H>>) -> Self {
         let mut cover = Self::new(heap);
         for cube in cubes {
@@ -124,6 +129,7 @@ impl<H: Heap> Cover<H> {
         }
         cover
     }
+
     pub fn push(&mut self, cube: Cube<H>) {
         if self.len == self.room {
             self.room = (self.room * 2).max(4);
@@ -160,6 +166,7 @@ impl<H: Heap> Cover<H> {
     pub fn copy(&self) -> Self {
         Self::of(self.heap, self.cubes().iter().map(Cube::copy))
     }
+
     pub fn set(&mut self, at: usize, cube: Cube<H>) {
         assert!(at < self.len);
         // SAFETY: initialised, and owned by this cover.

@@ -20,6 +20,7 @@ const STRIDE: usize = 64;
 
 /// Nothing left to do.
 const DONE: usize = usize::MAX;
+
 pub struct Order {
     /// The sequence number that each thread is about to play, or less by up to a stride; written by
     /// the thread alone, and by the starter before there is one. The last is the starter's own. No
@@ -42,6 +43,7 @@ impl Order {
     pub fn begins(&self, thread: usize, sequence: u64) {
         self.reached[thread].store(sequence as usize, Relaxed);
     }
+
     pub fn ends(&self, thread: usize) {
         self.reached[thread].store(DONE, Relaxed);
     }

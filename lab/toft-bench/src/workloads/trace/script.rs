@@ -44,6 +44,7 @@ pub struct Step {
     /// Whether the object's event after this one is another thread's.
     pub tells: bool,
 }
+
 pub struct Place {
     /// Its block; null before and after its life.
     pub block: AtomicPtr<u8>,
@@ -141,6 +142,7 @@ impl Script {
     pub fn threads(&self) -> &[Thread] {
         &self.threads[..self.thread_count]
     }
+
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -149,6 +151,7 @@ impl Script {
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.steps) + size_of_val(&*self.places) + size_of_val(&*self.threads)
     }
+
     pub fn steps_of(&self, thread: &Thread) -> &[Step] {
         &self.steps[thread.from..thread.to]
     }
