@@ -4,9 +4,7 @@
 //! could wake one of them but the call.
 
 use crate::mapped::Mapped;
-use crate::outcome::status_field;
-use crate::resident::read;
-use std::io::Write;
+use crate::outcome::{status_field, with_status};
 use std::ptr::null;
 use std::sync::atomic::{
     AtomicU32, AtomicUsize,
@@ -24,8 +22,6 @@ pub struct Asleep {
 }
 
 impl Asleep {
-    /// A place for `threads` threads.
-    #[must_use]
     pub fn new(threads: usize) -> Self {
         Self { called: AtomicU32::new(0), tasks: Mapped::new(threads) }
     }
@@ -57,9 +53,6 @@ impl Asleep {
     }
 
     /// Waits until the kernel says of every thread that it sleeps.
-    ///
-    /// # Panics
-    /// When that takes longer than a minute.
     pub fn wait_for_all(&self) {
         let start = Instant::now();
         while !self.tasks.iter().all(|task| sleeps(task.load(Acquire))) {
@@ -70,35 +63,22 @@ impl Asleep {
 
     /// How often the kernel has taken these threads off a processor so far. Each time that one of
     /// them is woken and sleeps again adds one.
-    #[must_use]
     pub fn times(&self) -> u64 {
         self.tasks.iter().map(|task| switches(task.load(Acquire))).sum()
     }
 }
 
 fn sleeps(task: usize) -> bool {
-    task != 0
-        && status(task, |text| {
-            text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()
-        }) == Some('S')
+    let state = |text: &str| text.contains("\nState:\tS");
+    task != 0 && with_status(format_args!("self/task/{task}"), state) == Some(true)
 }
 
 fn switches(task: usize) -> u64 {
     let both = |text: &str| {
         let of = |kind| status_field(text, kind);
-        Some(of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches"))
+        of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches")
     };
-    status(task, both).expect("a thread that sleeps has a status")
-}
-
-/// What `look` finds in the status of a thread. Asks `malloc` for nothing.
-fn status<R>(task: usize, look: impl Fn(&str) -> Option<R>) -> Option<R> {
-    let (mut path, mut text) = ([0; 64], [0; 8192]);
-    let mut rest = &mut path[..];
-    write!(rest, "/proc/self/task/{task}/status").expect("the path is short");
-    let left = rest.len();
-    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
-    look(std::str::from_utf8(read(path, &mut text).ok()?).ok()?)
+    with_status(format_args!("self/task/{task}"), both).expect("a thread that sleeps has a status")
 }
 
 #[cfg(test)]

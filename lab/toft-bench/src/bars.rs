@@ -1,5 +1,6 @@
 //! The bars that Toft has to clear, judged on measured cases. Each is a row of a table.
 
+use crate::grid::Grid;
 use crate::measured::Measured;
 use crate::metrics::{
     BACK_2S, Better, CALLS_PER_ROUND, DRAINED, KREQ, MOPS, MS, Metric, NS, P999, P9999, PEAK,
@@ -9,7 +10,6 @@ use crate::peer_settings::is_of;
 use crate::peers::{self, Peer};
 use crate::stats::{Summary, paired};
 use crate::table::plain;
-use comfy_table::{Table, presets};
 
 /// What a figure of Toft is held against.
 #[derive(Clone, Copy)]
@@ -95,7 +95,6 @@ pub struct Verdict {
 }
 
 /// The cases that the bars need.
-#[must_use]
 pub fn cases() -> Vec<String> {
     let mut names = Vec::new();
     for bar in BARS {
@@ -110,13 +109,11 @@ pub fn cases() -> Vec<String> {
 }
 
 /// The peers that the bars need by name, whether or not a run has them anyway.
-#[must_use]
 pub fn peers() -> &'static [&'static str] {
     OFF
 }
 
 /// Judges every bar whose case was measured.
-#[must_use]
 pub fn judge(measured: &[Measured], peers: &[Peer]) -> Vec<Verdict> {
     let field = Field { measured, peers };
     let known = |bar: &&Bar| field.case(bar.case).is_some();
@@ -178,7 +175,7 @@ impl Field<'_> {
                     // Toft run in another way is no rival, unless it is named.
                     Against::Best(ALL) => !is_of(name, "toft"),
                     Against::Best(names) => names.contains(&name),
-                    _ => peers::fast().iter().any(|fast| fast == name),
+                    _ => peers::is_fast(name),
                 };
                 let wanted = |&peer: &usize| peer != ours && among(&self.peers[peer].name);
                 let best = result
@@ -228,14 +225,11 @@ fn ratio_text(ratio: &Summary, name: &str) -> String {
     format!("{:.3} x {name} ({:.2} .. {:.2})", ratio.median, ratio.min, ratio.max)
 }
 
-/// The table of verdicts.
-#[must_use]
-pub fn draw(verdicts: &[Verdict]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(["bar", "measured", ""]);
+pub fn draw(verdicts: &[Verdict]) -> Grid {
+    let mut table = Grid::new(3, ["bar", "measured", ""]);
     for verdict in verdicts {
         let word = if verdict.met { "met" } else { "MISSED" };
-        table.add_row([verdict.bar.as_str(), verdict.measured.as_str(), word]);
+        table.push([verdict.bar.as_str(), verdict.measured.as_str(), word]);
     }
     table
 }
@@ -243,106 +237,73 @@ pub fn draw(verdicts: &[Verdict]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
-    use crate::runner::{self, choose};
+    use crate::fixtures::{job, measured, peers};
+    use crate::runner;
 
-    fn peers(names: &[&str]) -> Vec<Peer> {
-        let peer =
-            |name: &&str| Peer { name: (*name).into(), library: None, version: String::new() };
-        names.iter().map(peer).collect()
-    }
-
-    fn measured(case: &str, key: &str, values: &[f64]) -> Measured {
-        let series = |value: &f64| Ok(vec![Outcome::default().with(key, *value); 3]);
-        Measured {
-            job: choose(&[case.into()]).unwrap()[0],
-            series: values.iter().map(series).collect(),
-        }
-    }
-
-    fn verdict(results: &[Measured], names: &[&str], bar: &str) -> bool {
+    /// Whether the bar whose text has this part is met by a case with these figures.
+    fn is_met(names: &[&str], results: &[Measured], bar: &str) -> bool {
         let verdicts = judge(results, &peers(names));
         verdicts.iter().find(|verdict| verdict.bar.contains(bar)).unwrap().met
     }
 
+    /// Each bar with a figure that just meets it and one that just does not.
     #[test]
-    fn times_must_stay_below_the_best_and_rates_above() {
-        let names = ["toft", "glibc", "tcmalloc", "snmalloc"];
-        for (ours, met) in [(5.7, true), (5.8, false)] {
-            let pair = [measured("pair-64", "ns", &[ours, 1.0, 5.0, 6.0])];
-            assert_eq!(verdict(&pair, &names, "pair-64"), met, "{ours}");
-        }
-        for (ours, met) in [(41.0, true), (39.0, false)] {
-            let handover = [measured("handover-2", "mops", &[ours, 9.0, 99.0, 40.0])];
-            assert_eq!(verdict(&handover, &names, "handover-2"), met, "{ours}");
+    fn each_kind_of_bar_is_met_up_to_its_limit() {
+        let fast = &["toft", "glibc", "tcmalloc", "snmalloc"][..];
+        let two = &["toft", "glibc"][..];
+        let off = &["toft", "toft-off", "tcmalloc"][..];
+        for (bar, names, case, key, others, good, bad) in [
+            // Times must stay below the best, and rates above.
+            ("pair-64", fast, "pair-64", "ns", &[1.0, 5.0, 6.0][..], 5.7, 5.8),
+            ("handover-2", fast, "handover-2", "mops", &[9.0, 99.0, 40.0], 41.0, 39.0),
+            ("x one thread", two, "local-2", "scaling", &[9.0], 1.91, 1.89),
+            // Starts are against glibc, in milliseconds.
+            ("spawn-true (ms", two, "spawn-true", "ms", &[1.0], 1.4, 1.6),
+            // What is back must be enough, and no call is too many but none.
+            ("% back", two, "burst-idle", "back_2s_pct", &[99.0], 95.1, 94.9),
+            ("system calls", two, "thrash", "syscalls_per_round", &[300.0], 0.0, 0.05),
+            // Latency is held against Toft that returns nothing. Of the rivals of all other bars
+            // that is none.
+            ("p99.9)", off, "latency-64-reclaim", "p999_ns", &[100.0, 10.0], 109.0, 111.0),
+            ("cfrac", off, "cfrac", "seconds", &[0.5, 1.0], 1.04, 1.06),
+        ] {
+            let met = |ours: f64| {
+                let figures = [&[ours], others].concat();
+                is_met(names, &[measured(case, key, &figures)], bar)
+            };
+            assert!(met(good) && !met(bad), "{bar}");
         }
     }
 
     #[test]
-    fn threads_are_against_toft_itself_and_starts_against_glibc_in_milliseconds() {
-        let names = ["toft", "glibc"];
-        for (two, met) in [(1.91, true), (1.89, false)] {
-            let local = [measured("local-2", "scaling", &[two, 9.0])];
-            assert_eq!(verdict(&local, &names, "x one thread"), met, "{two}");
-        }
+    fn many_threads_are_against_two_of_toft_itself() {
         for (eight, met) in [(80.0, true), (70.0, false)] {
             let local = [
                 measured("local-2", "mops", &[100.0, 9.0]),
                 measured("local-8", "mops", &[eight, 9.0]),
             ];
-            assert_eq!(verdict(&local, &names, "local-8"), met, "{eight}");
+            assert_eq!(is_met(&["toft", "glibc"], &local, "local-8"), met, "{eight}");
         }
-        for (ours, met) in [(1.4, true), (1.6, false)] {
-            let spawn = [measured("spawn-true", "ms", &[ours, 1.0])];
-            assert_eq!(verdict(&spawn, &names, "spawn-true (ms"), met, "{ours}");
-        }
-    }
-
-    #[test]
-    fn what_is_back_must_be_enough_and_no_call_is_too_many_but_none() {
-        let names = ["toft", "glibc"];
-        for (back, met) in [(95.1, true), (94.9, false)] {
-            let burst = [measured("burst-idle", "back_2s_pct", &[back, 99.0])];
-            assert_eq!(verdict(&burst, &names, "% back"), met, "{back}");
-        }
-        for (calls, met) in [(0.0, true), (0.05, false)] {
-            let thrash = [measured("thrash", "syscalls_per_round", &[calls, 300.0])];
-            assert_eq!(verdict(&thrash, &names, "system calls"), met, "{calls}");
-        }
-    }
-
-    #[test]
-    fn latency_is_held_against_toft_that_gives_nothing_back_and_speed_is_not() {
-        let names = ["toft", "toft-off", "tcmalloc"];
-        for (ours, met) in [(109.0, true), (111.0, false)] {
-            let latency = [measured("latency-64-reclaim", "p999_ns", &[ours, 100.0, 10.0])];
-            assert_eq!(verdict(&latency, &names, "p99.9)"), met, "{ours}");
-        }
-        // Of all the others the best is tcmalloc: the other Toft does not count.
-        let cfrac = [measured("cfrac", "seconds", &[1.04, 0.5, 1.0])];
-        assert!(verdict(&cfrac, &names, "cfrac"));
     }
 
     #[test]
     fn a_bar_without_a_figure_is_missed() {
         let mut pair = measured("pair-64", "ns", &[5.0, 5.0]);
         pair.series[0] = Err("signal: 6".into());
-        assert!(!verdict(&[pair], &["toft", "tcmalloc"], "pair-64"));
+        assert!(!is_met(&["toft", "tcmalloc"], &[pair], "pair-64"));
         let alone = [measured("pair-64", "ns", &[5.0])];
-        assert!(!verdict(&alone, &["toft"], "pair-64"));
+        assert!(!is_met(&["toft"], &alone, "pair-64"));
     }
 
     #[test]
     fn every_bar_names_cases_and_metrics_that_exist() {
         assert!(runner::choose(&cases()).is_ok());
         for bar in BARS {
-            let job = choose(&[bar.case.into()]).unwrap()[0];
+            let job = job(bar.case);
             assert!(job.case.metrics.contains(&bar.metric), "{} {}", bar.case, bar.metric.key);
         }
-        let known: Vec<String> =
-            crate::peers::recipes().into_iter().map(|recipe| recipe.name).collect();
         for name in RIVALS.iter().chain(GLIBC).chain(super::peers()) {
-            assert!(known.iter().any(|known| known == name), "{name}");
+            assert!(crate::peers::recipe(name).is_some(), "{name}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! the ratio excludes 1. The threshold keeps out what does not matter, and the slow drift of a
 //! machine between two runs. The interval keeps out what may be chance.
 
+use crate::grid::Grid;
 use crate::interval::{Interval, unpaired};
 use crate::measured::apart;
 use crate::metrics::{Better, INSTRUCTIONS, Metric, metric};
@@ -12,7 +13,6 @@ use crate::outcome::Outcome;
 use crate::record::{CaseRecord, Record, SeriesRecord};
 use crate::stats::Summary;
 use crate::table::plain;
-use comfy_table::{CellAlignment, Table, presets};
 
 /// What can be said of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +30,13 @@ pub enum Verdict {
 /// A figure that both runs have.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The case.
     pub case: String,
-    /// The peer.
     pub peer: String,
-    /// What was measured.
     pub metric: Metric,
-    /// The median of the earlier run.
     pub old: f64,
-    /// The median of this run.
     pub new: f64,
     /// The ratio of new to old.
     pub interval: Interval,
-    /// What it amounts to.
     pub verdict: Verdict,
 }
 
@@ -59,7 +53,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares `new` with `old`. The threshold is a share: 0.03 is 3 %.
-    #[must_use]
     pub fn of(new: &Record, old: &Record, threshold: f64) -> Self {
         let mut comparison = Self::default();
         comparison.machines(new, old);
@@ -84,20 +77,16 @@ impl Comparison {
         comparison
     }
 
-    /// Whether anything became worse.
-    #[must_use]
     pub fn regressed(&self) -> bool {
         !self.broken.is_empty() || self.count(Verdict::Regression) > 0
     }
 
     /// How many figures have a verdict.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.changes.iter().filter(|change| change.verdict == verdict).count()
     }
 
     /// What is said of it: a table of what changed, what could not be compared, and a last line.
-    #[must_use]
     pub fn text(&self, threshold: f64) -> String {
         let mut text = String::new();
         if self.changes.iter().any(|change| change.verdict != Verdict::Same) {
@@ -120,17 +109,9 @@ impl Comparison {
         )
     }
 
-    fn draw(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header([
-            "case",
-            "peer",
-            "unit",
-            "baseline",
-            "now",
-            "now / baseline",
-            "",
-        ]);
+    fn draw(&self) -> Grid {
+        let head = ["case", "peer", "unit", "baseline", "now", "now / baseline", ""];
+        let mut table = Grid::new(3, head);
         for change in self.changes.iter().filter(|change| change.verdict != Verdict::Same) {
             let Interval { ratio, low, high } = change.interval;
             let word = match change.verdict {
@@ -139,7 +120,7 @@ impl Comparison {
                 Verdict::Unsure => "too noisy to tell",
                 Verdict::Same => "",
             };
-            table.add_row([
+            table.push([
                 change.case.clone(),
                 change.peer.clone(),
                 change.metric.unit.to_owned(),
@@ -148,9 +129,6 @@ impl Comparison {
                 format!("{ratio:.3} ({low:.3}-{high:.3})"),
                 word.to_owned(),
             ]);
-        }
-        for column in table.column_iter_mut().skip(3).take(3) {
-            column.set_cell_alignment(CellAlignment::Right);
         }
         table
     }
@@ -273,32 +251,4 @@ fn judge(interval: &Interval, better: Better, threshold: f64) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::{MOPS, NS};
-
-    #[test]
-    fn worse_is_up_for_times_and_down_for_rates() {
-        let interval = |ratio: f64, reach: f64| Interval {
-            ratio,
-            low: ratio * (1.0 - reach),
-            high: ratio * (1.0 + reach),
-        };
-        let verdict =
-            |metric: Metric, ratio, reach| judge(&interval(ratio, reach), metric.better, 0.03);
-        assert_eq!(verdict(NS, 1.05, 0.01), Verdict::Regression);
-        assert_eq!(verdict(MOPS, 1.05, 0.01), Verdict::Improvement);
-        assert_eq!(verdict(NS, 0.95, 0.01), Verdict::Improvement);
-        assert_eq!(verdict(MOPS, 0.95, 0.01), Verdict::Regression);
-        assert_eq!(verdict(NS, 1.05, 0.06), Verdict::Unsure);
-        assert_eq!(verdict(NS, 1.02, 0.001), Verdict::Same);
-    }
-
-    #[test]
-    fn zeros_are_equal_and_counts_are_sure() {
-        assert_eq!(interval(&NS, &[0.0; 3], &[0.0; 2]), Some(Interval::exact(1.0)));
-        assert_eq!(interval(&NS, &[1.0; 3], &[0.0; 3]), None);
-        assert_eq!(interval(&INSTRUCTIONS, &[33.0], &[30.0]), Some(Interval::exact(1.1)));
-        assert_eq!(interval(&NS, &[33.0], &[30.0]), None);
-    }
-}
+mod tests;

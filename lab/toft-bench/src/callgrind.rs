@@ -4,26 +4,24 @@
 //! Each workload runs twice on a peer, the second time with twice the operations. The difference is
 //! what the operations cost; start-up, filling and draining are in both and drop out.
 
-use crate::child::{self, Ended, Limits};
+use crate::child::Ended;
 use crate::measured::Measured;
 use crate::metrics::INSTRUCTIONS;
-use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
-use crate::runner::{Job, Of, Plan, numbers, threads};
+use crate::progress;
+use crate::runner::{Job, Of, Plan, inside, numbers, threads};
 use crate::workloads::Workload;
 use std::process::Command;
 
 /// The numbers that make a workload longer; of a case, the first that it has.
 const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "rounds"];
 
+const CALLGRIND: [&str; 3] = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
+
 /// To count one in this many operations of a timed run is enough.
 const SHARE: u64 = 100;
 
-/// Checks that valgrind is there.
-///
-/// # Errors
-/// When it is not, and how to get it.
 pub fn is_there() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -32,7 +30,6 @@ pub fn is_there() -> Result<(), String> {
 }
 
 /// The job with the instructions after its own metrics, if they can be counted.
-#[must_use]
 pub fn job(job: Job, plan: &Plan) -> Job {
     if countable(&job, plan).is_ok() { job.showing(&[INSTRUCTIONS]) } else { job }
 }
@@ -40,9 +37,8 @@ pub fn job(job: Job, plan: &Plan) -> Job {
 /// Counts once for each case and peer, and adds the count to the outcomes of all rounds, since it
 /// is the same in each. Gives a line for each case that cannot be counted, and each count that
 /// failed.
-#[must_use]
 pub fn add(measured: &mut [Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
-    let bar = plan.bar(measured.len() * peers.len());
+    let bar = progress::bar(measured.len() * peers.len());
     let mut lines = Vec::new();
     for Measured { job, series } in measured {
         let name = &job.case.name;
@@ -78,8 +74,8 @@ fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Param
         return Err("its threads wait for each other, and waiting is instructions".to_owned());
     }
     // Of the case's own numbers: one that was given by hand may be of another workload.
-    let given = |key: &&&str| job.case.full.get(key, u64::MAX) != u64::MAX;
-    let key = LENGTHS.iter().find(given).ok_or("no number makes it longer")?;
+    let key = LENGTHS.iter().find(|key| job.case.full.has(key));
+    let key = key.ok_or("no number makes it longer")?;
     // Who gives the number by hand means it.
     let by_hand = plan.numbers.get(key, 0);
     let length = if by_hand > 0 { by_hand } else { (params.get(key, 1) / SHARE).max(1) };
@@ -90,41 +86,27 @@ fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Param
     Ok((workload, with(length)?, with(2 * length)?))
 }
 
+/// The instructions of an operation.
 fn difference(
     workload: &Workload,
     peer: &Peer,
     (once, twice): (&Params, &Params),
     plan: &Plan,
 ) -> Result<f64, String> {
-    let (few, few_instructions) = count(workload, peer, once, plan)?;
-    let (many, many_instructions) = count(workload, peer, twice, plan)?;
-    if many.ops <= few.ops || many_instructions <= few_instructions {
+    let count = |params: &Params| {
+        let command = plan.command(peer, &CALLGRIND, workload, params)?;
+        let (outcome, Ended { said, .. }) = inside(command, plan, threads(params))?;
+        let count = collected(&said).ok_or_else(|| format!("callgrind said {said:?}"))?;
+        Ok::<_, String>((outcome.ops, count))
+    };
+    let ((few, few_instructions), (many, many_instructions)) = (count(once)?, count(twice)?);
+    if many <= few || many_instructions <= few_instructions {
         return Err(format!(
-            "{} operations took {many_instructions} instructions, and {} took {few_instructions}",
-            many.ops, few.ops
+            "{many} operations took {many_instructions} instructions, and {few} took \
+             {few_instructions}"
         ));
     }
-    let ops = many.ops - few.ops;
-    Ok((many_instructions - few_instructions) as f64 / ops as f64)
-}
-
-/// Runs a workload under callgrind.
-fn count(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<(Outcome, u64), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = child::on_peer(peer, "valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    command.args(plan.words(workload, params));
-    let limits = Limits { timeout: plan.timeout, pin: None };
-    let Ended { output, said, .. } = child::run(command, limits)?;
-    let outcome = serde_json::from_str(&output)
-        .map_err(|error| format!("unreadable outcome {output:?}: {error}"))?;
-    let instructions = collected(&said).ok_or_else(|| format!("callgrind said {said:?}"))?;
-    Ok((outcome, instructions))
+    Ok((many_instructions - few_instructions) as f64 / (many - few) as f64)
 }
 
 /// The number of instructions, from callgrind's last words.
@@ -136,7 +118,7 @@ fn collected(said: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::choose;
+    use crate::fixtures;
     use std::time::Duration;
 
     fn plan(words: &[&str]) -> Plan {
@@ -146,14 +128,13 @@ mod tests {
             pin: false,
             timeout: Duration::from_secs(60),
             numbers: Params::parse(words.iter().copied()).unwrap(),
-            progress: false,
             prefix: Vec::new(),
         }
     }
 
     #[test]
     fn the_second_run_has_twice_the_operations_and_all_other_numbers() {
-        let job = choose(&["replace-100k".into()]).unwrap()[0];
+        let job = fixtures::job("replace-100k");
         let (workload, once, twice) = countable(&job, &plan(&[])).unwrap();
         assert_eq!(workload.name, "replace");
         let quick = numbers(job.case, &plan(&[])).get("ops", 0);
@@ -165,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_number_of_another_workload_makes_nothing_longer() {
-        let job = choose(&["batch-fifo".into()]).unwrap()[0];
+        let job = fixtures::job("batch-fifo");
         let (_, once, twice) = countable(&job, &plan(&["ops=700"])).unwrap();
         assert_eq!(once.get("ops", 0), twice.get("ops", 0));
         assert_eq!(2 * once.get("repeat", 0), twice.get("repeat", 0));
@@ -174,7 +155,7 @@ mod tests {
     #[test]
     fn what_cannot_be_counted_says_why() {
         let reason = |name: &str| {
-            let job = choose(&[name.into()]).unwrap()[0];
+            let job = fixtures::job(name);
             countable(&job, &plan(&[])).err().unwrap()
         };
         assert!(reason("handover-2").contains("threads"));

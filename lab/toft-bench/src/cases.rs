@@ -13,13 +13,11 @@ use std::sync::{LazyLock, Mutex};
 /// A workload with its numbers: one row of the result, and one more for each further metric.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The row's name.
     pub name: String,
     /// The family that it votes in, unless that is its workload.
     pub family: Option<String>,
     /// The group of that family, unless that is its workload's.
     pub group: Option<Group>,
-    /// The numbers.
     pub full: Params,
     /// What `--quick` replaces in them.
     pub quick: Params,
@@ -32,7 +30,6 @@ pub struct Case {
 
 impl Case {
     /// The metric that says how fast it is, unless it is about other things alone.
-    #[must_use]
     pub fn pace(&self) -> Option<Metric> {
         self.metrics.iter().copied().find(|metric| metric.about == About::Speed)
     }
@@ -43,9 +40,7 @@ impl Case {
 pub struct Listed {
     /// One line: what it does, and what is an operation.
     pub about: String,
-    /// The group of its families.
     pub group: Group,
-    /// Its rows.
     pub cases: Vec<Case>,
     /// The program that it is, for those that are a script for another program.
     pub program: Option<Program>,
@@ -76,9 +71,6 @@ struct Row {
 
 impl Listed {
     /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let cases = file.case.into_iter().map(|row| {
@@ -105,10 +97,6 @@ impl Listed {
 }
 
 /// What the file of a workload says, which is part of this program.
-///
-/// # Panics
-/// When the file does not parse; a test reads them all.
-#[must_use]
 pub fn listed(file: &'static str) -> &'static Listed {
     static READ: LazyLock<Mutex<HashMap<&'static str, &'static Listed>>> =
         LazyLock::new(Mutex::default);
@@ -141,7 +129,7 @@ mod tests {
     #[test]
     fn the_pace_is_the_first_metric_that_is_about_speed() {
         let pace = |name: &str| {
-            let job = crate::runner::choose(&[name.into()]).unwrap()[0];
+            let job = crate::fixtures::job(name);
             job.case.pace().map(|metric| metric.key)
         };
         assert_eq!(pace("larson-2"), Some("mops"));

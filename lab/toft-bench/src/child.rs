@@ -41,8 +41,7 @@ const OF_ALLOCATORS: &[&str] =
     &["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"];
 
 /// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
-#[must_use]
-pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();
@@ -91,7 +90,6 @@ impl Running {
         Ok(Self { pid, handle: unsafe { OwnedFd::from_raw_fd(raw as i32) } })
     }
 
-    /// Its number.
     pub(crate) fn pid(&self) -> libc::pid_t {
         self.pid
     }
@@ -115,10 +113,7 @@ impl Running {
 }
 
 /// Runs a command to its end, well or not.
-///
-/// # Errors
-/// When it cannot be started or waited for.
-pub fn end(command: Command, limits: Limits) -> io::Result<End> {
+pub(crate) fn end(command: Command, limits: Limits) -> io::Result<End> {
     end_or_give_up(command, limits.pin, |running| running.ends_within(limits.timeout))
 }
 
@@ -176,17 +171,12 @@ pub fn run(command: Command, limits: Limits) -> Result<Ended, String> {
 }
 
 /// What the loader says when it goes on without the library of a peer.
-#[must_use]
-pub fn not_preloaded(said: &str) -> Option<&str> {
+pub(crate) fn not_preloaded(said: &str) -> Option<&str> {
     said.lines().find(|line| line.contains("cannot be preloaded"))
 }
 
 /// Processor seconds and page faults without disk of all children that were waited for so far.
-///
-/// # Panics
-/// When the kernel does not tell, which is no option.
-#[must_use]
-pub fn spent_by_children() -> (f64, u64) {
+pub(crate) fn spent_by_children() -> (f64, u64) {
     // SAFETY: zero is a valid rusage, which is plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live local of the right type.
@@ -197,10 +187,7 @@ pub fn spent_by_children() -> (f64, u64) {
 
 /// What the peak of any child is at least, in KiB, since it begins as a copy of this process: the
 /// peak of a child that does nothing. A program that stays below it cannot be told from it.
-///
-/// # Errors
-/// When no child can be made.
-pub fn least_peak_kib() -> io::Result<u64> {
+pub(crate) fn least_peak_kib() -> io::Result<u64> {
     // SAFETY: the child makes one call, which is allowed after a fork of any process.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -218,8 +205,7 @@ pub(crate) fn processor_seconds(usage: &libc::rusage) -> f64 {
 }
 
 /// Whether the library of a peer is mapped in a process.
-#[must_use]
-pub fn is_loaded(pid: &str, library: &Path) -> bool {
+pub(crate) fn is_loaded(pid: &str, library: &Path) -> bool {
     // A file in memory has no path to canonicalise, but its link says what the kernel calls it.
     let real = library
         .canonicalize()
@@ -292,15 +278,7 @@ fn duration(time: libc::timeval) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(20), pin: None };
-
-    fn shell(script: &str) -> Command {
-        let glibc = Peer { name: "glibc".into(), library: None, version: String::new() };
-        let mut command = on_peer(&glibc, "sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::fixtures::{LIMITS, shell};
 
     #[test]
     fn output_and_cost_come_back() {
@@ -309,16 +287,6 @@ mod tests {
         assert!(ended.seconds >= 0.05 && ended.cpu_seconds < ended.seconds);
         assert!((200..100_000).contains(&ended.peak_kib), "{}", ended.peak_kib);
         assert!(ended.minor_faults > 20, "{}", ended.minor_faults);
-    }
-
-    #[test]
-    fn a_peers_own_variables_are_set() {
-        let name = "glibc@TOFT_SEEN:16".into();
-        let peer = Peer { name, library: None, version: String::new() };
-        let mut command = on_peer(&peer, "sh");
-        command.args(["-c", "echo $TOFT_SEEN"]);
-        assert_eq!(run(command, LIMITS).unwrap().output, "16\n");
-        assert_eq!(run(shell("echo $TOFT_SEEN"), LIMITS).unwrap().output, "\n");
     }
 
     #[test]
@@ -368,18 +336,5 @@ mod tests {
         let short = Limits { timeout: Duration::from_millis(50), pin: None };
         let error = run(shell("sleep 30"), short).unwrap_err();
         assert!(error.contains("killed"), "{error}");
-    }
-
-    #[test]
-    fn a_library_that_cannot_be_preloaded_is_a_failure() {
-        let peer = Peer {
-            name: "none".into(),
-            library: Some("/nowhere/none.so".into()),
-            version: String::new(),
-        };
-        let mut command = on_peer(&peer, "sh");
-        command.args(["-c", "true"]);
-        let error = run(command, LIMITS).unwrap_err();
-        assert!(error.contains("/nowhere/none.so"), "{error}");
     }
 }

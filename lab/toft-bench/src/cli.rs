@@ -2,6 +2,7 @@
 
 use crate::baseline::Comparison;
 use crate::family::Scope;
+use crate::files;
 use crate::machine::Machine;
 use crate::marks::Marks;
 use crate::measured::Measured;
@@ -18,7 +19,6 @@ use crate::standing::Standing;
 use crate::{bars, callgrind, child, misuse, peer_build, published, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -92,12 +92,6 @@ enum Sub {
     },
     /// Run the misuse corpus: which allocator stops which class of misuse
     Misuse(misuse::Options),
-    /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
-    #[command(hide = true)]
-    Work {
-        /// The workload and its parameters
-        words: Vec<String>,
-    },
 }
 
 #[derive(Args, Debug)]
@@ -191,7 +185,7 @@ impl Samples {
     /// Writes the object.
     pub(crate) fn write(&self, text: &str) -> Result<(), String> {
         match &self.output {
-            Some(path) if !self.are_printed() => write(path, text),
+            Some(path) if !self.are_printed() => files::write(path, text),
             _ => {
                 crate::out::one(text.trim_end());
                 Ok(())
@@ -237,28 +231,30 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             compare(&Record::read(new)?, &Record::read(old)?, *threshold)
         }
         Some(Sub::Report { file, html, svg, cases_svg, readme }) => {
-            let report = Report::read(file)?;
-            let page = |path: &PathBuf| write(path, &report.html());
+            let record = Record::read(file)?;
+            let report = Report::of(&record).map_err(files::at(file))?;
+            let page = |path: &PathBuf| files::write(path, &report.html());
             html.as_ref().map_or(Ok(()), page)?;
-            let plot = |path: &PathBuf| write(path, &picture(&report)?);
+            let plot = |path: &PathBuf| files::write(path, &picture(&report)?);
             svg.as_ref().map_or(Ok(()), plot)?;
-            let cases = |path: &PathBuf| write(path, &report.cases_svg());
+            let cases = |path: &PathBuf| files::write(path, &report.cases_svg());
             cases_svg.as_ref().map_or(Ok(()), cases)?;
-            let figures = |path: &PathBuf| write_readme(path, &Record::read(file)?, &report);
+            let figures = |path: &PathBuf| write_readme(path, &record, &report);
             readme.as_ref().map_or(Ok(()), figures)?;
             Ok(0)
         }
         Some(Sub::Misuse(options)) => misuse::run(options, mount),
-        Some(Sub::Work { words }) => work(words),
     }
 }
 
-/// `work NAME [number=N ...]`: runs one workload and prints its outcome as a line of JSON.
+/// `work NAME [number=N ...] [file=TRACE]`: runs one workload and prints its outcome as a line of
+/// JSON. A program calls it before it parses options.
 ///
 /// # Errors
 /// When there is no such workload, a number is none, or the process runs on another malloc than it
 /// was told to.
-pub fn work(words: &[String]) -> Result<u8, String> {
+pub fn work_of(words: &[OsString]) -> Result<u8, String> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (name, numbers) = words.split_first().ok_or("work: which workload?")?;
     let workload = workloads::find(name).ok_or_else(|| format!("no workload is called {name}"))?;
     let (files, numbers): (Vec<_>, Vec<_>) =
@@ -279,17 +275,8 @@ pub fn work(words: &[String]) -> Result<u8, String> {
     // A script that is played is in memory from start to end, and not from the allocator.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
-    crate::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
+    crate::out::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(0)
-}
-
-/// [`work`] for words as a process gets them.
-///
-/// # Errors
-/// As [`work`].
-pub fn work_of(words: &[OsString]) -> Result<u8, String> {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    work(&words)
 }
 
 fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
@@ -318,21 +305,20 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         pin: run.pin,
         timeout: Duration::from_secs(run.timeout),
         numbers: Params::parse(run.numbers.iter().map(String::as_str))?,
-        progress: std::io::stderr().is_terminal(),
         prefix: mount.prefix.iter().map(ToString::to_string).collect(),
     };
     let jobs = jobs(run, &plan)?;
     let machine = Machine::here();
-    crate::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
+    crate::out::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
     if run.callgrind {
         for line in callgrind::add(&mut measured, &peers, &plan) {
-            crate::outln!("{line}");
+            crate::out::outln!("{line}");
         }
     }
     let took = start.elapsed();
     show(&measured, &peers);
-    crate::outln!(
+    crate::out::outln!(
         "took {}",
         humantime::format_duration(Duration::from_secs(took.as_secs().max(1)))
     );
@@ -344,21 +330,21 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     }
     if let Some(path) = &run.html {
         let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
-        let (date, quick) = (record.date.clone(), Some(run.quick));
+        let (date, quick) = (record.date.clone(), run.quick);
         let (unknown, changed) = (Vec::new(), Vec::new());
         let report = Report { machine, peers, measured, date, quick, unknown, changed };
-        write(path, &report.html())?;
+        files::write(path, &report.html())?;
     }
     let failed = |result: &Measured| result.series.iter().any(Result::is_err);
     let program_failed = !run.program.is_empty() && measured.iter().any(failed);
     let mut status = u8::from(program_failed) * MISSED;
     if run.bars {
         let verdicts = bars::judge(&measured, &peers);
-        crate::outln!("{}", bars::draw(&verdicts));
+        crate::out::outln!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
     }
     if run.published {
-        crate::outln!("{}", published::draw(&measured, &peers));
+        crate::out::outln!("{}", published::draw(&measured, &peers));
     }
     if let Some(baseline) = baseline {
         status = status.max(compare(&record, &baseline, run.threshold)?);
@@ -395,7 +381,7 @@ fn leave_out_slow(jobs: &mut Vec<Job>) {
     let slow: Vec<&str> =
         jobs.iter().filter(|job| job.case.slow).map(|job| job.case.name.as_str()).collect();
     if !slow.is_empty() {
-        crate::outln!(
+        crate::out::outln!(
             "left out, since they are slow (--workloads names them): {}",
             slow.join(", ")
         );
@@ -405,34 +391,30 @@ fn leave_out_slow(jobs: &mut Vec<Job>) {
 
 fn show(measured: &[Measured], peers: &[Peer]) {
     let drawn = table::draw(measured, peers, table::ours(peers)).to_string();
-    crate::outln!("{drawn}");
+    crate::out::outln!("{drawn}");
     for line in table::legend(&drawn).into_iter().chain(without_peak(measured)) {
-        crate::outln!("{line}");
+        crate::out::outln!("{line}");
     }
     for line in table::failures(measured, peers) {
-        crate::outln!("failed: {line}");
+        crate::out::outln!("failed: {line}");
     }
     // Of a single case the table says it all.
     if measured.len() > 1 && peers.len() > 1 {
         let standings = Standing::all(measured, peers);
         for standing in &standings {
-            crate::outln!("{}", standing.draw());
+            crate::out::outln!("{}\n{}", standing.title(), standing.means(None));
         }
-        for standing in standings.iter().filter(|one| is_whole(one)) {
-            crate::outln!("{}", standing.draw_families());
+        for standing in standings.iter().filter(|one| one.over.is_whole()) {
+            let families = standing.by_family(|row| &row.time, None);
+            crate::out::outln!("time x {}, {}\n{families}", standing.base, standing.over.title());
         }
     }
-}
-
-/// The headline and our own shapes have the families of the other two.
-fn is_whole(standing: &Standing) -> bool {
-    matches!(standing.over, Scope::Headline | Scope::Own)
 }
 
 fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
     let share = threshold / 100.0;
     let comparison = Comparison::of(new, old, share);
-    crate::outln!("{}", comparison.text(share).trim_end_matches('\n'));
+    crate::out::outln!("{}", comparison.text(share).trim_end_matches('\n'));
     if comparison.changes.is_empty() && comparison.broken.is_empty() {
         return Err("there is nothing that both runs have measured".to_owned());
     }
@@ -455,16 +437,13 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
         Ok((kept, report))
     };
     let ((kept, report), (kept_shapes, shapes)) = (part(Scope::Headline)?, part(Scope::Own)?);
-    let placed = |path: &Path, parts: &[(Marks<'_>, String)]| -> Result<String, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        parts.iter().try_fold(text, |text, (marks, part)| {
-            marks.placed(&text, part).map_err(|error| wrong(&error))
-        })
+    let placed = |path: &Path, parts: &[(Marks, String)]| -> Result<String, String> {
+        let place = |text: String, (marks, part): &(Marks, String)| marks.placed(&text, part);
+        parts.iter().try_fold(files::read(path)?, place).map_err(files::at(path))
     };
     // Every place is found before anything is written.
     let folder = root.join("docs/figures");
-    let (mut files, mut tables) = (Vec::new(), Vec::new());
+    let (mut made, mut tables) = (Vec::new(), Vec::new());
     if !report.measured.is_empty() {
         let front = placed(
             readme,
@@ -474,40 +453,31 @@ fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), S
             ],
         )?;
         tables.push((report::PAGE, report::section(&report, "figures")));
-        files.push((folder.join("run.json"), kept));
-        files.push((folder.join("peers.svg"), picture(&report)?));
-        files.push((folder.join("cases.svg"), report.cases_svg()));
-        files.push((readme.to_owned(), front));
+        made.push((folder.join("run.json"), kept));
+        made.push((folder.join("peers.svg"), picture(&report)?));
+        made.push((folder.join("cases.svg"), report.cases_svg()));
+        made.push((readme.to_owned(), front));
     }
     if !shapes.measured.is_empty() {
         tables.push((report::SHAPES, report::shapes(&shapes)));
-        files.push((folder.join("shapes.json"), kept_shapes));
+        made.push((folder.join("shapes.json"), kept_shapes));
     }
     if tables.is_empty() {
         return Err("the file has no case that this program measures as it does".into());
     }
-    files.push((page.clone(), placed(&page, &tables)?));
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    files.iter().try_for_each(|(path, text)| write(path, text))
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    made.push((page.clone(), placed(&page, &tables)?));
+    files::make_folder(&folder)?;
+    made.iter().try_for_each(|(path, text)| files::write(path, text))
 }
 
 fn list() -> u8 {
-    let about = |job: &runner::Job| match job.of {
-        runner::Of::Inside(workload) => &workload.listed().about,
-        runner::Of::Host(workload) => &workload.listed().about,
-        runner::Of::Program(_) => unreachable!("a program is no listed job"),
-    };
     let mut last = "";
     for job in runner::jobs() {
         if job.workload() != last {
             last = job.workload();
-            crate::outln!("{last}: {}", about(&job));
+            crate::out::outln!("{last}: {}", job.of.listed().map_or("", |listed| &listed.about));
         }
-        crate::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
+        crate::out::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
     0
 }

@@ -26,11 +26,8 @@ pub enum Group {
 pub enum Scope {
     /// Programs and published benchmarks: the mean that claims are made of.
     Headline,
-    /// Third-party programs.
     Programs,
-    /// Published benchmarks.
     Classic,
-    /// Our own shapes.
     Own,
 }
 
@@ -39,7 +36,6 @@ impl Scope {
     pub const ALL: [Self; 4] = [Self::Headline, Self::Programs, Self::Classic, Self::Own];
 
     /// The scope that is called `name` where cases are chosen.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "headline" => Some(Self::Headline),
@@ -50,8 +46,6 @@ impl Scope {
         }
     }
 
-    /// True if a group is part of it.
-    #[must_use]
     pub fn contains(self, group: Group) -> bool {
         match self {
             Self::Headline => group != Group::Own,
@@ -61,8 +55,12 @@ impl Scope {
         }
     }
 
+    /// True if it is not a part of the headline, which has the families of its parts.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Headline | Self::Own)
+    }
+
     /// What a table calls it.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Headline => "programs and published benchmarks",
@@ -76,16 +74,12 @@ impl Scope {
 /// The mean of a family: its name, the geometric mean of the ratios of its cases, and their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote<'a> {
-    /// The family.
     pub family: &'a str,
-    /// The geometric mean of the ratios.
     pub ratio: f64,
-    /// Of how many cases it is.
     pub cases: usize,
 }
 
 /// One vote for each family, in the order in which the families first appear.
-#[must_use]
 pub fn votes<'a>(ratios: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Vote<'a>> {
     let mut families: Vec<(&str, Vec<f64>)> = Vec::new();
     for (family, ratio) in ratios {
@@ -102,7 +96,6 @@ pub fn votes<'a>(ratios: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Vote<'
 
 /// The geometric mean of the votes with its 95 % interval, as if the families were drawn from many
 /// more of their kind: Student's t on the logarithms. A single family has no interval.
-#[must_use]
 pub fn mean(votes: &[Vote]) -> Option<(f64, Option<Interval>)> {
     let ratios: Vec<f64> = votes.iter().map(|vote| vote.ratio).collect();
     Some((geometric_mean(&ratios)?, interval::paired(&ratios, &vec![1.0; ratios.len()])))
@@ -111,10 +104,7 @@ pub fn mean(votes: &[Vote]) -> Option<(f64, Option<Interval>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
-    }
+    use crate::fixtures::near;
 
     fn mean_of(ratios: &[(&str, f64)]) -> f64 {
         mean(&votes(ratios.iter().copied())).unwrap().0

@@ -6,25 +6,45 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// An allocator under test. The methods are inlined into the workload, so each place that calls
-/// them is a separate call site.
+/// An allocator under test; by default the `malloc` of this process. The methods are inlined into
+/// the workload, so each place that calls them is a separate call site.
 pub trait Heap: Copy + Send + Sync + 'static {
     /// `malloc`.
-    fn malloc(self, size: usize) -> *mut u8;
+    #[inline(always)]
+    fn malloc(self, size: usize) -> *mut u8 {
+        // SAFETY: malloc may be called with any size.
+        unsafe { libc::malloc(size) }.cast()
+    }
     /// `calloc` of one object.
-    fn calloc(self, size: usize) -> *mut u8;
+    #[inline(always)]
+    fn calloc(self, size: usize) -> *mut u8 {
+        // SAFETY: calloc may be called with any size.
+        unsafe { libc::calloc(1, size) }.cast()
+    }
     /// `realloc`.
     ///
     /// # Safety
     /// As C's `realloc`: `block` is null or a live block of this heap.
-    unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8;
+    #[inline(always)]
+    unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps realloc's contract.
+        unsafe { libc::realloc(block.cast(), size) }.cast()
+    }
     /// `aligned_alloc`.
-    fn aligned(self, align: usize, size: usize) -> *mut u8;
+    #[inline(always)]
+    fn aligned(self, align: usize, size: usize) -> *mut u8 {
+        // SAFETY: aligned_alloc may be called with any arguments.
+        unsafe { libc::aligned_alloc(align, size) }.cast()
+    }
     /// `free`.
     ///
     /// # Safety
     /// As C's `free`: `block` is null or a live block of this heap.
-    unsafe fn free(self, block: *mut u8);
+    #[inline(always)]
+    unsafe fn free(self, block: *mut u8) {
+        // SAFETY: the caller keeps free's contract.
+        unsafe { libc::free(block.cast()) }
+    }
     /// Gives back to the system what it can, at once; see [`crate::purge`].
     fn purge(self) {
         crate::purge::purge();
@@ -50,31 +70,6 @@ unsafe extern "C" fn entry<H: Heap>(size: usize, heap: *const H) -> *mut u8 {
 pub struct Libc;
 
 impl Heap for Libc {
-    #[inline(always)]
-    fn malloc(self, size: usize) -> *mut u8 {
-        // SAFETY: malloc may be called with any size.
-        unsafe { libc::malloc(size) }.cast()
-    }
-    #[inline(always)]
-    fn calloc(self, size: usize) -> *mut u8 {
-        // SAFETY: calloc may be called with any size.
-        unsafe { libc::calloc(1, size) }.cast()
-    }
-    #[inline(always)]
-    unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps realloc's contract.
-        unsafe { libc::realloc(block.cast(), size) }.cast()
-    }
-    #[inline(always)]
-    fn aligned(self, align: usize, size: usize) -> *mut u8 {
-        // SAFETY: aligned_alloc may be called with any arguments.
-        unsafe { libc::aligned_alloc(align, size) }.cast()
-    }
-    #[inline(always)]
-    unsafe fn free(self, block: *mut u8) {
-        // SAFETY: the caller keeps free's contract.
-        unsafe { libc::free(block.cast()) }
-    }
     /// `malloc` itself, so that the code which calls it is its call site. It does not see the
     /// second argument.
     fn entry(self) -> usize {
@@ -85,13 +80,13 @@ impl Heap for Libc {
 /// Allocates and touches the first and the last byte. Aborts when there is no memory, since a
 /// failed allocation would be the fastest of all.
 #[inline(always)]
-pub fn take<H: Heap>(heap: H, size: usize) -> *mut u8 {
+pub(crate) fn take<H: Heap>(heap: H, size: usize) -> *mut u8 {
     touched(heap.malloc(size), size)
 }
 
 /// Allocates and writes every byte, one after the other, as published benchmarks do.
 #[inline(always)]
-pub fn take_filled<H: Heap>(heap: H, size: usize) -> *mut u8 {
+pub(crate) fn take_filled<H: Heap>(heap: H, size: usize) -> *mut u8 {
     filled(take(heap, size), size)
 }
 

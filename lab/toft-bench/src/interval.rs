@@ -14,15 +14,12 @@ pub const TOO_WIDE: f64 = 0.15;
 pub struct Interval {
     /// The geometric mean of the ratios, or the ratio of the geometric means.
     pub ratio: f64,
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
 impl Interval {
     /// A ratio of counts that come out the same each time.
-    #[must_use]
     pub fn exact(ratio: f64) -> Self {
         Self { ratio, low: ratio, high: ratio }
     }
@@ -35,20 +32,17 @@ impl Interval {
     }
 
     /// The distance of the ends, as a share of the ratio.
-    #[must_use]
     pub fn width(&self) -> f64 {
         (self.high - self.low) / self.ratio
     }
 
     /// Whether the interval leaves open which of the two is larger. That two are exactly equal in
     /// every round is not open.
-    #[must_use]
     pub fn open(&self) -> bool {
         self.low < self.high && self.low <= 1.0 && self.high >= 1.0
     }
 
     /// Whether it is too wide to tell anything.
-    #[must_use]
     pub fn too_wide(&self) -> bool {
         self.width() > TOO_WIDE
     }
@@ -56,7 +50,6 @@ impl Interval {
 
 /// The interval of a ratio taken round by round. Rounds in which one of the two is not positive
 /// have no logarithm and are left out; `None` with fewer than two others.
-#[must_use]
 pub fn paired(ours: &[f64], theirs: &[f64]) -> Option<Interval> {
     let logs: Vec<f64> = ours
         .iter()
@@ -72,7 +65,6 @@ pub fn paired(ours: &[f64], theirs: &[f64]) -> Option<Interval> {
 /// The interval of the ratio of two sets of samples that have nothing to do with each other, by
 /// Welch's t, which does not assume that both vary as much. `None` when one has fewer than two
 /// positive samples.
-#[must_use]
 pub fn unpaired(new: &[f64], old: &[f64]) -> Option<Interval> {
     let logs = |samples: &[f64]| -> Vec<f64> {
         samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.ln()).collect()

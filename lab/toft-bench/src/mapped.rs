@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 /// Types of which all-zero bytes are a value.
 ///
@@ -9,20 +10,13 @@ use std::ptr::NonNull;
 /// All-zero bytes must be a valid value, and dropping one must be a no-op.
 pub unsafe trait Plain {}
 
-// SAFETY: zero is a value of each, and none has drop glue.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for u32 {}
-// SAFETY: as above.
-unsafe impl Plain for u64 {}
-// SAFETY: as above.
-unsafe impl Plain for usize {}
-// SAFETY: as above; null is a value.
-unsafe impl Plain for *mut u8 {}
-// SAFETY: as above.
-unsafe impl Plain for std::sync::atomic::AtomicUsize {}
-// SAFETY: as above.
-unsafe impl Plain for std::sync::atomic::AtomicPtr<u8> {}
+macro_rules! plain {
+    ($($type:ty),*) => {
+        // SAFETY: zero, or null, is a value of each, and none has drop glue.
+        $(unsafe impl Plain for $type {})*
+    };
+}
+plain!(u8, u32, u64, usize, *mut u8, AtomicUsize, AtomicPtr<u8>);
 
 /// A zeroed slice in a separate mapping, resident from the start so that no page fault of the
 /// bookkeeping falls into a timed loop.
@@ -39,10 +33,6 @@ unsafe impl<T: Plain> Sync for Mapped<T> {}
 
 impl<T: Plain> Mapped<T> {
     /// Maps `len` zeroed values.
-    ///
-    /// # Panics
-    /// When the kernel refuses the mapping.
-    #[must_use]
     pub fn new(len: usize) -> Self {
         assert!(len > 0, "an empty mapping");
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing else.

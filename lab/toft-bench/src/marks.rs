@@ -4,17 +4,6 @@
 
 use crate::machine::Machine;
 
-/// What a part begins and ends with.
-#[derive(Clone, Copy, Debug)]
-pub struct Marks<'a> {
-    /// The beginning of its first line, by which it is found; the rest is a warning to people.
-    pub begin: &'a str,
-    /// That line as it is written.
-    pub begin_line: &'a str,
-    /// Its last line.
-    pub end: &'a str,
-}
-
 /// What ends each part with figures.
 pub const END: &str = "<!-- /figures -->";
 
@@ -30,43 +19,40 @@ pub fn count(page: &str) -> usize {
     page.matches("<!-- figures: ").count()
 }
 
-impl Marks<'_> {
-    /// A text with the part, marks and all, in place of the one that it has.
-    ///
-    /// # Errors
-    /// When there is no place for it.
-    pub fn placed(&self, text: &str, part: &str) -> Result<String, String> {
-        let (start, end) = self.place(text)?;
-        Ok(format!("{}{part}{}", &text[..start], &text[end..]))
-    }
-
-    /// The part that a text has.
-    ///
-    /// # Errors
-    /// When it has none.
-    pub fn section_of<'t>(&self, text: &'t str) -> Result<&'t str, String> {
-        self.place(text).map(|(start, end)| &text[start..end])
-    }
-
-    fn place(&self, text: &str) -> Result<(usize, usize), String> {
-        let Self { begin, begin_line, end } = self;
-        let start = text.find(begin).ok_or(format!("there is no line `{begin_line}`"))?;
-        let length = text[start..]
-            .find(end)
-            .ok_or(format!("`{begin_line}` has no end: there is no line `{end}`"))?;
-        Ok((start, start + length + end.len()))
-    }
-}
-
 /// A page with other text between one pair of marks; `file` is what the page is called.
 ///
 /// # Errors
 /// The page does not have the marks.
 pub fn replaced(page: &str, file: &str, name: &str, text: &str) -> Result<String, String> {
     let begin = begin(name);
-    let marks = Marks { begin: &begin, begin_line: begin.trim_end(), end: END };
-    let part = format!("{begin}{text}{END}");
-    marks.placed(page, &part).map_err(|error| format!("{file}: {error}"))
+    placed(page, &begin, begin.trim_end(), END, &format!("{begin}{text}{END}"))
+        .map_err(|error| format!("{file}: {error}"))
+}
+
+/// What a part of a page of this lab begins and ends with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks {
+    pub name: &'static str,
+    /// The command that makes the part, for people who would edit it.
+    pub made_by: &'static str,
+}
+
+impl Marks {
+    /// A text with this part, marks and all, in place of the one that it has.
+    pub(crate) fn placed(self, text: &str, part: &str) -> Result<String, String> {
+        let Self { name, made_by } = self;
+        let (begin, end) = (format!("<!-- {name}"), format!("<!-- /{name} -->"));
+        let line = format!("{begin}: made by `{made_by}`, do not edit -->");
+        placed(text, &begin, &line, &end, &format!("{line}\n{part}{end}"))
+    }
+}
+
+/// A text with a part in place of what goes from `begin`, which is written as `line`, to `end`.
+fn placed(text: &str, begin: &str, line: &str, end: &str, part: &str) -> Result<String, String> {
+    let start = text.find(begin).ok_or_else(|| format!("there is no line `{line}`"))?;
+    let no_end = || format!("`{line}` has no end: there is no line `{end}`");
+    let length = text[start..].find(end).ok_or_else(no_end)? + end.len();
+    Ok(format!("{}{part}{}", &text[..start], &text[start + length..]))
 }
 
 /// Where and with which revision it was measured.

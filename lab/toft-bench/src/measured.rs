@@ -12,7 +12,6 @@ pub type Series = Result<Vec<Outcome>, String>;
 /// A case on every peer.
 #[derive(Clone)]
 pub struct Measured {
-    /// What was run.
     pub job: Job,
     /// One series per peer, in the order of the peers.
     pub series: Vec<Series>,
@@ -20,20 +19,16 @@ pub struct Measured {
 
 impl Measured {
     /// The samples of a metric on a peer, unless it failed or does not have it.
-    #[must_use]
     pub fn samples(&self, peer: usize, metric: &Metric) -> Option<Vec<f64>> {
         let outcomes = self.series[peer].as_ref().ok()?;
         outcomes.iter().map(|outcome| outcome.metrics.get(metric.key).copied()).collect()
     }
 
-    /// The summary of a metric on a peer.
-    #[must_use]
     pub fn summary(&self, peer: usize, metric: &Metric) -> Option<Summary> {
         Summary::of(&self.samples(peer, metric)?)
     }
 
     /// The best of some peers by the median.
-    #[must_use]
     pub fn best(&self, among: impl IntoIterator<Item = usize>, metric: &Metric) -> Option<usize> {
         among
             .into_iter()
@@ -47,7 +42,6 @@ impl Measured {
 
     /// The ratio of one peer to another, paired round by round. Rounds in which the two did not
     /// find the same machine are left out.
-    #[must_use]
     pub fn ratio(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;
         paired(&mine, &others)
@@ -55,7 +49,6 @@ impl Measured {
 
     /// How many times the cost of one peer is that of another, round by round. Of a rate, which is
     /// better when it is more, this is the inverse of the ratio.
-    #[must_use]
     pub fn cost(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
         let ratio = self.ratio(ours, theirs, metric)?;
         Some(match metric.better {
@@ -67,7 +60,6 @@ impl Measured {
     }
 
     /// The ratio of two peers as a geometric mean with its confidence interval.
-    #[must_use]
     pub fn interval(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Interval> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;
         interval::paired(&mine, &others).or_else(|| {
@@ -90,7 +82,6 @@ impl Measured {
     }
 
     /// Whether in some round the peers did not all find the same machine.
-    #[must_use]
     pub fn moved(&self) -> bool {
         let rounds =
             self.series.iter().filter_map(|series| Some(series.as_ref().ok()?.len())).max();

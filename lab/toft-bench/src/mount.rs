@@ -70,7 +70,7 @@ pub(crate) fn choose_peers(
 fn quick_peers() -> Vec<Peer> {
     let (chosen, left_out) = peers::choose_quick();
     if !left_out.is_empty() {
-        crate::outln!(
+        crate::out::outln!(
             "left out, since this is a quick run (--peers names them): {}",
             left_out.join(", ")
         );
@@ -79,7 +79,10 @@ fn quick_peers() -> Vec<Peer> {
 }
 
 pub(crate) fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
-    let listed = peer_table::list(&peers::recipes(), mount)?;
-    crate::outln!("{}", if json { peer_table::json(&listed) } else { peer_table::draw(&listed) });
+    let listed = peer_table::list(peers::recipes(), mount)?;
+    crate::out::outln!(
+        "{}",
+        if json { peer_table::json(&listed) } else { peer_table::draw(&listed) }
+    );
     Ok(0)
 }

@@ -40,8 +40,7 @@ fn print(text: Arguments<'_>) {
 }
 
 /// As `println`, by [`line()`].
-#[macro_export]
 macro_rules! outln {
-    () => { $crate::out::line(format_args!("")) };
     ($($text:tt)*) => { $crate::out::line(format_args!($($text)*)) };
 }
+pub(crate) use outln;

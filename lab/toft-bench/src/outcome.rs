@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{Read, Write};
 
 /// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,8 +18,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome of `ops` operations in `seconds`: sets `ns`, `mops` and `seconds`.
-    #[must_use]
-    pub fn timed(ops: u64, seconds: f64) -> Self {
+    pub(crate) fn timed(ops: u64, seconds: f64) -> Self {
         let mut outcome = Self { ops, metrics: BTreeMap::new() };
         outcome.set("ns", seconds * 1e9 / ops as f64);
         outcome.set("mops", ops as f64 / seconds / 1e6);
@@ -24,35 +26,41 @@ impl Outcome {
         outcome
     }
 
-    /// Sets a figure.
-    pub fn set(&mut self, key: &str, value: f64) {
+    pub(crate) fn set(&mut self, key: &str, value: f64) {
         self.metrics.insert(key.to_owned(), value);
     }
 
     /// [`Outcome::set`], chained.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: f64) -> Self {
+    pub(crate) fn with(mut self, key: &str, value: f64) -> Self {
         self.set(key, value);
         self
     }
 }
 
 /// Kilobytes of the kernel (1024 B) as the megabytes (10^6 B) of the tables.
-#[must_use]
-pub fn megabytes(kib: u64) -> f64 {
+pub(crate) fn megabytes(kib: u64) -> f64 {
     kib as f64 * 1024.0 / 1e6
 }
 
-/// A field of `/proc/self/status` in KiB, e.g. `VmHWM`; 0 when the kernel does not say.
-#[must_use]
-pub fn status_kib(pid: &str, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status_field(&status, field)
+/// What `look` finds in the status of a process, or of a thread as `self/task/NUMBER`. Asks
+/// `malloc` for nothing.
+pub(crate) fn with_status<R>(of: impl Display, look: impl FnOnce(&str) -> R) -> Option<R> {
+    let (mut path, mut text) = ([0; 64], [0; 8192]);
+    let mut rest = &mut path[..];
+    write!(rest, "/proc/{of}/status").expect("the path is short");
+    let left = rest.len();
+    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
+    let count = File::open(path).ok()?.read(&mut text).ok()?;
+    std::str::from_utf8(&text[..count]).ok().map(look)
+}
+
+/// A field of the status of a process in KiB, e.g. `VmHWM`; 0 when the kernel does not say.
+pub(crate) fn status_kib(pid: &str, field: &str) -> u64 {
+    with_status(pid, |status| status_field(status, field)).unwrap_or(0)
 }
 
 /// A field of the text of a `status` file, in KiB.
-#[must_use]
-pub fn status_field(status: &str, field: &str) -> u64 {
+pub(crate) fn status_field(status: &str, field: &str) -> u64 {
     status
         .lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))

@@ -24,27 +24,39 @@ impl Params {
         Ok(Self(map))
     }
 
+    /// The numbers of a text that is sound.
+    #[cfg(test)]
+    pub(crate) fn of(words: &str) -> Self {
+        Self::parse(words.split_whitespace()).unwrap()
+    }
+
+    /// The names and their numbers, in the order of the names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), *value))
+    }
+
+    /// Whether there is a number called `key`.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// The number called `key`, or `default`.
-    #[must_use]
-    pub fn get(&self, key: &str, default: u64) -> u64 {
+    pub(crate) fn get(&self, key: &str, default: u64) -> u64 {
         self.0.get(key).copied().unwrap_or(default)
     }
 
     /// [`Params::get`] for sizes and counts.
-    #[must_use]
-    pub fn size(&self, key: &str, default: u64) -> usize {
+    pub(crate) fn size(&self, key: &str, default: u64) -> usize {
         usize::try_from(self.get(key, default)).expect("a count beyond the address space")
     }
 
     /// The words that [`Params::parse`] reads back.
-    #[must_use]
-    pub fn words(&self) -> Vec<String> {
-        self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     /// These numbers with those of `other` on top.
-    #[must_use]
-    pub fn with(mut self, other: &Self) -> Self {
+    pub(crate) fn with(mut self, other: &Self) -> Self {
         self.0.extend(other.0.iter().map(|(key, value)| (key.clone(), *value)));
         self
     }

@@ -26,9 +26,6 @@ const LATER_LOOKS: Duration = Duration::from_millis(500);
 
 /// Runs a command until it ends, or has used `patience` of processor time, or has done nothing for
 /// so long.
-///
-/// # Errors
-/// When it cannot be started or waited for.
 pub fn end(command: Command, patience: Duration) -> io::Result<End> {
     end_or_give_up(command, None, |running| ends(running, patience))
 }
@@ -83,12 +80,7 @@ fn is_about_to_run(pid: libc::pid_t) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
+    use crate::fixtures::shell;
 
     #[test]
     fn what_goes_round_and_what_waits_for_ever_is_given_up_and_what_ends_is_not() {

@@ -5,19 +5,15 @@
 use crate::child::{self, Limits};
 use crate::peer_cache::{Building, Cache};
 use crate::peers::{FromCrate, Peer, Recipe, recipes};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// What makes a malloc of a `Heap` in Rust.
-pub const PRELOAD: &str = include_str!("../peers/preload.rs");
-
 /// Builds peers into a cache.
 pub struct Builder {
-    /// Where the libraries are kept.
     pub cache: Cache,
     /// Programs and their words, each of which has to end well on a library before it is kept.
     pub trials: Vec<Vec<String>>,
@@ -28,37 +24,23 @@ pub struct Builder {
 /// A peer that is in the cache.
 #[derive(Debug)]
 pub struct Built {
-    /// Its library.
-    pub library: PathBuf,
-    /// Its version.
     pub version: String,
-    /// Whether it was there before.
     pub before: bool,
 }
 
 /// Builds the peers called `names`, or all; those in the cache only when `again`. Says for each
 /// what became of it.
-///
-/// # Errors
-/// Names those that did not build, after all have been tried, and names that are no such peer's.
 pub fn build(names: &[String], again: bool) -> Result<(), String> {
     let recipes = recipes();
-    let chosen = choose(&recipes, names)?;
+    let chosen = choose(recipes, names)?;
     let builder = Builder { cache: Cache::of_the_user(), trials: trials()?, again };
-    let bar = match io::stderr().is_terminal() {
-        true => ProgressBar::new(chosen.len() as u64),
-        false => ProgressBar::hidden(),
-    };
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}  {msg}")
-            .expect("the template is constant"),
-    );
+    let bar = progress::bar(chosen.len());
     bar.enable_steady_tick(Duration::from_secs(1));
     let failed = builder.build_all(
         &chosen,
         |name| bar.set_message(format!("builds {name}")),
         |line| {
-            bar.suspend(|| crate::outln!("{line}"));
+            bar.suspend(|| crate::out::outln!("{line}"));
             bar.inc(1);
         },
     );
@@ -88,16 +70,15 @@ fn trials() -> Result<Vec<Vec<String>>, String> {
     Ok(words.into_iter().map(trial).collect())
 }
 
-/// Those of `names`, or all, that are built and can be.
+/// Those of `names`, or all that are built here.
 fn choose<'a>(recipes: &'a [Recipe], names: &[String]) -> Result<Vec<&'a Recipe>, String> {
     if names.is_empty() {
-        let can = |recipe: &&Recipe| recipe.from_crate.is_some() && recipe.unavailable.is_none();
-        return Ok(recipes.iter().filter(can).collect());
+        return Ok(recipes.iter().filter(|recipe| recipe.from_crate.is_some()).collect());
     }
     let one = |name: &String| {
         let recipe = recipes.iter().find(|recipe| &recipe.name == name);
         let recipe = recipe.ok_or_else(|| format!("no peer is called {name}"))?;
-        if recipe.from_crate.is_none() || recipe.unavailable.is_some() {
+        if recipe.from_crate.is_none() {
             return Err(format!("{name} is not built here: {}", recipe.how()));
         }
         Ok(recipe)
@@ -137,16 +118,13 @@ impl Builder {
     }
 
     /// Builds a peer, unless it is there. One that fails a trial is not kept.
-    ///
-    /// # Errors
-    /// All that was said by what failed.
     pub fn build_one(&self, recipe: &Recipe) -> Result<Built, String> {
         let text = |error: io::Error| error.to_string();
         let from = recipe.from_crate.as_ref().ok_or_else(|| recipe.how())?;
         let key = from.key();
         let there = || {
-            let (library, version) = self.cache.find(&recipe.name, &key).filter(|_| !self.again)?;
-            Some(Built { library, version, before: true })
+            let (_, version) = self.cache.find(&recipe.name, &key).filter(|_| !self.again)?;
+            Some(Built { version, before: true })
         };
         if let Some(built) = there() {
             return Ok(built);
@@ -163,9 +141,9 @@ impl Builder {
             return Err("the script wrote no library".to_owned());
         }
         self.try_out(&recipe.name, &building)?;
-        let library = building.keep(version, &key).map_err(text)?;
+        building.keep(version, &key).map_err(text)?;
         let _ = fs::remove_file(self.cache.log(&recipe.name));
-        Ok(Built { library, version: version.to_owned(), before: false })
+        Ok(Built { version: version.to_owned(), before: false })
     }
 
     fn try_out(&self, name: &str, building: &Building) -> Result<(), String> {
@@ -209,44 +187,28 @@ fn make(from: &FromCrate, building: &Building) -> Result<String, String> {
     let output = metadata(&[]).or_else(|error| metadata(&["--offline"]).map_err(|_| error))?;
     let (source, version) = source_in(&output.stdout, &from.name)
         .ok_or_else(|| format!("cargo did not fetch {}", from.name))?;
-    if let Some(script) = &from.script {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("set -e\n{script}")]).current_dir(&work);
-        run(shell.env("SRC", source).env("OUT", building.library()))?;
-    }
-    if from.heap.is_some() {
-        let words = ["build", "--release", "--quiet", "--offline", "--target-dir", "target"];
-        run(cargo(&work).args(words))?;
-        fs::copy(work.join("target/release/libpeer.so"), building.library()).map_err(text)?;
-    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("set -e\n{}", from.script)]).current_dir(&work);
+    run(shell.env("SRC", source).env("OUT", building.library()))?;
     Ok(version)
 }
 
-/// A cargo project that depends on the crate, and is the library when that is made by Rust.
+/// A cargo project that depends on the crate.
 fn write_project(work: &Path, from: &FromCrate) -> io::Result<()> {
-    let FromCrate { name, version, heap, .. } = from;
-    let mut manifest = format!(
+    let FromCrate { name, version, .. } = from;
+    let manifest = format!(
         "[package]\nname = \"peer\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n\n\
-         [lib]\ncrate-type = [\"cdylib\"]\n\n[profile.release]\npanic = \"abort\"\nlto = \"fat\"\n\
-         codegen-units = 1\n\n[dependencies]\n{name} = \"{version}\"\n"
+         [dependencies]\n{name} = \"{version}\"\n"
     );
-    if heap.is_some() && name != "libc" {
-        manifest.push_str("libc = \"0.2\"\n");
-    }
     fs::create_dir_all(work.join("src"))?;
     fs::write(work.join("Cargo.toml"), manifest)?;
-    fs::write(work.join("src/lib.rs"), if heap.is_some() { PRELOAD } else { "" })?;
-    fs::write(work.join("src/heap.rs"), heap.as_deref().unwrap_or_default())
+    fs::write(work.join("src/lib.rs"), "")
 }
 
 fn cargo(work: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(work).env_remove("LD_PRELOAD");
-    // They are meant for this workspace, and the last one moves what is built.
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
-        command.env_remove(name);
-    }
     command
 }
 
@@ -272,15 +234,15 @@ fn run(command: &mut Command) -> Result<Output, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Stage;
     use std::cell::RefCell;
 
     /// A separate builder, whose trial is `true`. Every peer below is made from the sources of
     /// libc's crate, which are there because this program is built with them.
-    fn builder(name: &str) -> (Builder, PathBuf) {
-        let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+    fn builder() -> (Builder, Stage) {
+        let stage = Stage::new().unwrap();
         let trials = vec![vec!["true".to_owned()]];
-        (Builder { cache: Cache::new(folder.clone()), trials, again: false }, folder)
+        (Builder { cache: Cache(stage.path("cache")), trials, again: false }, stage)
     }
 
     fn recipe(name: &str, script: &str) -> Recipe {
@@ -297,7 +259,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_is_reported_in_a_line_leaves_nothing_and_stops_no_other() {
-        let (builder, folder) = builder("fails");
+        let (builder, stage) = builder();
         let bad =
             recipe("bad", "echo first >&2\necho the error is here >&2\necho last >&2\nexit 3");
         let none = recipe("none", "true");
@@ -311,15 +273,14 @@ mod tests {
         assert!(lines[0].starts_with("bad: failed: the error is here"), "{lines:?}");
         assert!(lines[1].contains("wrote no library"), "{lines:?}");
         assert!(lines[2].starts_with("good: libc 0.2."), "{lines:?}");
-        assert!(!folder.join("bad").exists() && !folder.join("none").exists());
+        assert!(!stage.path("cache/bad").exists() && !stage.path("cache/none").exists());
         let log = fs::read_to_string(builder.cache.log("bad")).unwrap();
         assert!(log.contains("first") && log.contains("last"), "{log}");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn one_that_crashes_or_cannot_be_loaded_is_refused() {
-        let (builder, folder) = builder("crashes");
+        let (builder, stage) = builder();
         let body = "#include <stdlib.h>\nvoid __attribute__((constructor)) f(void) { abort(); }";
         let crashes = recipe("crashes", &c_library(body));
         let error = builder.build_one(&crashes).unwrap_err();
@@ -327,14 +288,13 @@ mod tests {
         let text = recipe("text", "echo no library > \"$OUT\"");
         let error = builder.build_one(&text).unwrap_err();
         assert!(error.contains("cannot be preloaded"), "{error}");
-        assert!(!folder.join("crashes").exists() && !folder.join("text").exists());
-        fs::remove_dir_all(folder).unwrap();
+        assert!(!stage.path("cache/crashes").exists() && !stage.path("cache/text").exists());
     }
 
     #[test]
     fn one_that_is_there_is_not_built_again_unless_asked_or_changed() {
-        let (mut builder, folder) = builder("again");
-        let count = folder.join("count");
+        let (mut builder, stage) = builder();
+        let count = stage.path("count");
         let script = |more: &str| {
             format!("echo {more} >> '{}'\n{}", count.display(), c_library("int nothing;"))
         };
@@ -350,55 +310,6 @@ mod tests {
         builder.again = false;
         assert!(builder.build_one(&recipe("peer", "exit 1")).is_err());
         assert!(builder.build_one(&recipe("peer", &script("b"))).unwrap().before);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    /// A heap that only grows, or one that never has memory.
-    fn in_rust(name: &str, allocate: &str) -> Recipe {
-        let heap = format!(
-            "pub struct Heap(usize, usize);\n\
-             impl super::Heap for Heap {{\n\
-             const NEW: Self = Self(0, 0);\n\
-             unsafe fn begin(&mut self) {{ let (start, size) = super::region(); *self = Self(start as usize, start as usize + size); }}\n\
-             unsafe fn allocate(&mut self, layout: super::Layout) -> *mut u8 {{ {allocate} }}\n\
-             unsafe fn free(&mut self, _: *mut u8, _: super::Layout) {{}}\n\
-             unsafe fn resize(&mut self, block: *mut u8, layout: super::Layout, size: usize) -> *mut u8 {{ super::move_to_new(self, block, layout, size) }}\n\
-             }}\n"
-        );
-        let mut recipe = recipe(name, "");
-        let from = recipe.from_crate.as_mut().unwrap();
-        (from.script, from.heap) = (None, Some(heap));
-        recipe
-    }
-
-    #[test]
-    fn a_heap_in_rust_becomes_the_malloc_of_programs() {
-        let (mut builder, folder) = builder("heap");
-        let script = "printf 'b\\na\\n' | sort | tr -d '\\n' | grep ab";
-        builder.trials = vec![["sh", "-c", script].map(str::to_owned).into()];
-        let grows = "self.0 = self.0.next_multiple_of(layout.align()) + layout.size(); \
-                     if self.0 > self.1 { return core::ptr::null_mut(); } \
-                     (self.0 - layout.size()) as *mut u8";
-        let built = builder.build_one(&in_rust("grows", grows)).unwrap();
-        assert!(built.library.exists() && built.version.starts_with("libc 0.2."));
-        // Were this not the malloc of the trial's programs, they would not notice.
-        let never = in_rust("never", "let _ = layout; core::ptr::null_mut()");
-        let error = builder.build_one(&never).unwrap_err();
-        assert!(error.starts_with("it fails"), "{error}");
-        let broken = in_rust("broken", "a sentence that no compiler likes");
-        let error = builder.build_one(&broken).unwrap_err();
-        assert!(error.contains("error: "), "{error}");
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn only_what_is_built_here_can_be_asked_for() {
-        let recipes = recipes();
-        let error = |name: &str| choose(&recipes, &[name.to_owned()]).unwrap_err();
-        assert!(error("nomalloc").contains("nomalloc"));
-        assert!(error("tcmalloc").contains("apt-get install"), "{}", error("tcmalloc"));
-        let all = choose(&recipes, &[]).unwrap();
-        assert!(all.iter().all(|recipe| recipe.from_crate.is_some()) && all.len() > 5);
     }
 
     #[test]

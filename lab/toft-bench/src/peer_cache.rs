@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of all built peers.
 #[derive(Clone, Debug)]
-pub struct Cache(PathBuf);
+pub struct Cache(pub(crate) PathBuf);
 
 /// A peer's folder while something is built in it. Others who want to build the same wait.
 pub struct Building {
@@ -22,14 +22,7 @@ pub struct Building {
 }
 
 impl Cache {
-    /// A cache in this folder.
-    #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self(folder)
-    }
-
     /// The one of the user: `TOFT_BENCH_CACHE`, or below the user's cache folder.
-    #[must_use]
     pub fn of_the_user() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(folder) = variable("TOFT_BENCH_CACHE") {
@@ -42,13 +35,11 @@ impl Cache {
     }
 
     /// Where compiled programs of the corpus of misuse are kept.
-    #[must_use]
     pub fn misuse(&self) -> PathBuf {
         self.0.join("misuse")
     }
 
     /// The library of a peer that was built from the recipe of this key, and its version.
-    #[must_use]
     pub fn find(&self, name: &str, key: &str) -> Option<(PathBuf, String)> {
         fs::read_dir(self.0.join(name)).ok()?.flatten().find_map(|entry| {
             let folder = entry.path();
@@ -60,15 +51,11 @@ impl Cache {
     }
 
     /// Where the output of a build that failed is kept.
-    #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
         self.0.join("logs").join(format!("{name}.log"))
     }
 
     /// Begins to build a peer, in an empty folder.
-    ///
-    /// # Errors
-    /// When the folder cannot be made.
     pub fn begin(&self, name: &str) -> io::Result<Building> {
         let folder = self.0.join(name);
         fs::create_dir_all(&folder)?;
@@ -82,9 +69,6 @@ impl Cache {
 }
 
 /// Locks a folder against other processes, until the returned file is closed.
-///
-/// # Errors
-/// When it cannot be opened.
 pub fn locked(folder: &Path) -> io::Result<File> {
     let lock = File::open(folder)?;
     // SAFETY: the descriptor is open.
@@ -94,28 +78,13 @@ pub fn locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Locks a file until it is closed; returns false if another process has it locked.
-///
-/// # Errors
-/// When the system has no such locks.
-pub fn try_locked(file: &File) -> io::Result<bool> {
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
-}
-
 impl Building {
     /// The folder to build in.
-    #[must_use]
     pub fn work(&self) -> PathBuf {
         self.folder.join(".new/work")
     }
 
     /// Where the library has to be put.
-    #[must_use]
     pub fn library(&self) -> PathBuf {
         self.slot().join(library_name(&self.name))
     }
@@ -124,11 +93,8 @@ impl Building {
         self.folder.join(".new/slot")
     }
 
-    /// Puts the library into the cache, in the place of what was there. Returns where it is now.
-    ///
-    /// # Errors
-    /// When a file cannot be written or moved.
-    pub fn keep(self, version: &str, key: &str) -> io::Result<PathBuf> {
+    /// Puts the library into the cache, in the place of what was there.
+    pub fn keep(self, version: &str, key: &str) -> io::Result<()> {
         let slot = self.slot();
         fs::write(slot.join("version"), version)?;
         fs::write(slot.join("recipe"), key)?;
@@ -149,7 +115,7 @@ impl Building {
                 true => {}
             }
         }
-        Ok(place.join(library_name(&self.name)))
+        Ok(())
     }
 
     fn clear(&self) -> io::Result<()> {
@@ -175,12 +141,7 @@ fn library_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    pub fn empty(name: &str) -> Cache {
-        let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        Cache::new(folder)
-    }
+    use crate::host::Stage;
 
     fn put(cache: &Cache, version: &str, key: &str, text: &str) {
         let building = cache.begin("peer").unwrap();
@@ -190,7 +151,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_found_by_its_key_and_replaces_what_was_there() {
-        let cache = empty("kept");
+        let stage = Stage::new().unwrap();
+        let cache = Cache(stage.path("kept"));
         assert!(cache.find("peer", "k").is_none());
         put(&cache, "peer 1.0", "k", "first");
         let (library, version) = cache.find("peer", "k").unwrap();
@@ -203,12 +165,12 @@ mod tests {
         assert_eq!(fs::read_to_string(library).unwrap(), "second");
         put(&cache, "peer 1.1", "other", "third");
         assert_eq!(fs::read_dir(cache.0.join("peer")).unwrap().count(), 1);
-        fs::remove_dir_all(cache.0).unwrap();
     }
 
     #[test]
     fn an_interrupted_build_is_not_found_and_is_cleared_by_the_next() {
-        let cache = empty("interrupted");
+        let stage = Stage::new().unwrap();
+        let cache = Cache(stage.path("interrupted"));
         let building = cache.begin("peer").unwrap();
         fs::write(building.library(), "half").unwrap();
         fs::write(building.work().join("file"), "").unwrap();
@@ -221,6 +183,5 @@ mod tests {
         assert!(!next.library().exists() && !next.work().join("file").exists());
         drop(next);
         assert!(!cache.0.join("peer").exists(), "a build that failed leaves nothing");
-        fs::remove_dir_all(cache.0).unwrap();
     }
 }

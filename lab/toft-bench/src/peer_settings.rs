@@ -2,8 +2,7 @@
 //! for.
 
 use crate::mount::Carried;
-use crate::peers::{Peer, Recipe, recipes};
-use std::sync::LazyLock;
+use crate::peers::{Peer, recipe};
 
 impl Peer {
     /// Names and values of variables, in the order in which they are set. First are those of the
@@ -16,7 +15,6 @@ impl Peer {
 }
 
 /// A peer's name without the variables behind it.
-#[must_use]
 pub fn plain(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
@@ -30,21 +28,13 @@ pub fn of_carried(name: &str, carried: &dyn Carried) -> Option<Result<Peer, Stri
 }
 
 /// Whether the peer called `name` is another way to run the library of `base`.
-#[must_use]
 pub fn is_of(name: &str, base: &str) -> bool {
-    let of = |recipe: &Recipe| recipe.name == plain(name) && recipe.of.as_deref() == Some(base);
-    files().iter().any(of)
+    recipe(plain(name)).is_some_and(|recipe| recipe.of.as_deref() == Some(base))
 }
 
 fn of_the_file(name: &str) -> impl Iterator<Item = (&str, &str)> {
-    let recipe = files().iter().find(|recipe| recipe.name == name);
-    let variables = recipe.into_iter().flat_map(|recipe| &recipe.environment);
+    let variables = recipe(name).into_iter().flat_map(|recipe| &recipe.environment);
     variables.map(|(variable, value)| (variable.as_str(), value.as_str()))
-}
-
-fn files() -> &'static [Recipe] {
-    static FILES: LazyLock<Vec<Recipe>> = LazyLock::new(recipes);
-    &FILES
 }
 
 #[cfg(test)]
@@ -96,7 +86,7 @@ mod tests {
     /// The variable reaches the process, beside the library of the peer that it is of.
     #[test]
     fn a_process_on_such_a_peer_sees_the_variable() {
-        let peer = Peer { name: "toft-off".into(), library: None, version: String::new() };
+        let peer = Peer::without_library("toft-off", "");
         let mut command = crate::child::on_peer(&peer, "sh");
         command.args(["-c", "echo $TOFT_RECLAIM $MALLOC_CONF"]);
         assert_eq!(command.output().unwrap().stdout, b"off\n");

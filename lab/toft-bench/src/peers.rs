@@ -25,10 +25,6 @@ const FILES: &[&str] = &[
     include_str!("../peers/scudo.toml"),
     include_str!("../peers/hardened_malloc.toml"),
     include_str!("../peers/isoalloc.toml"),
-    include_str!("../peers/dlmalloc.toml"),
-    include_str!("../peers/talc.toml"),
-    include_str!("../peers/rlsf.toml"),
-    include_str!("../peers/good_memory_allocator.toml"),
     include_str!("../peers/toft-secure.toml"),
     include_str!("../peers/toft-secure-light.toml"),
     include_str!("../peers/toft-calls.toml"),
@@ -41,13 +37,11 @@ const FILES: &[&str] = &[
 /// A peer's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     /// What the tables call it.
     pub name: String,
     /// Its licence, as SPDX writes it.
     pub licence: String,
-    /// Why it cannot be had; a reason here stands for whatever else the file says.
-    pub unavailable: Option<String>,
     /// Only compared when it is asked for by name.
     #[serde(default)]
     pub extra: bool,
@@ -79,25 +73,23 @@ pub struct Recipe {
 /// Where a distribution's package puts the library.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Packaged {
+pub(crate) struct Packaged {
     /// The Debian package.
     pub package: String,
     /// Where it may lie; `{arch}` is the processor's name.
     pub paths: Vec<String>,
 }
 
-/// How to build the library out of a crate: by a script, or by Rust.
+/// How to build the library out of a crate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct FromCrate {
+pub(crate) struct FromCrate {
     /// The crate.
     pub name: String,
     /// Its version requirement.
     pub version: String,
     /// A shell script that reads `$SRC` (the crate's sources) and writes `$OUT` (the library).
-    pub script: Option<String>,
-    /// Rust that makes a `Heap` out of the crate, as `peers/preload.rs` wants it.
-    pub heap: Option<String>,
+    pub script: String,
 }
 
 /// An allocator that processes can be started on.
@@ -111,34 +103,35 @@ pub struct Peer {
     pub version: String,
 }
 
-/// All recipes, in the order of the tables.
-///
-/// # Panics
-/// When a file in `peers/` does not parse; a test reads them all.
-#[must_use]
-pub fn recipes() -> Vec<Recipe> {
-    let parsed = |text: &&str| toml::from_str(text).expect("a peer's file does not parse");
-    FILES.iter().map(parsed).collect()
+impl Peer {
+    /// A peer that runs on the system's malloc, or of which only the name and version are known.
+    #[must_use]
+    pub fn without_library(name: &str, version: &str) -> Self {
+        Self { name: name.to_owned(), library: None, version: version.to_owned() }
+    }
 }
 
-/// The names of the peers that are as fast as they come.
-#[must_use]
-pub fn fast() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        recipes().into_iter().filter(|recipe| recipe.fast).map(|recipe| recipe.name).collect()
+/// All recipes, in the order of the tables.
+pub(crate) fn recipes() -> &'static [Recipe] {
+    static READ: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
+        let parsed = |text: &&str| toml::from_str(text).expect("a peer's file does not parse");
+        FILES.iter().map(parsed).collect()
     });
-    &NAMES
+    &READ
+}
+
+pub(crate) fn recipe(name: &str) -> Option<&'static Recipe> {
+    recipes().iter().find(|recipe| recipe.name == name)
+}
+
+/// Whether a peer is as fast as they come.
+pub(crate) fn is_fast(name: &str) -> bool {
+    recipe(name).is_some_and(|recipe| recipe.fast)
 }
 
 impl Recipe {
     /// Finds the library on this machine, or says how to get it.
-    ///
-    /// # Errors
-    /// The way to install or build it, or why there is none.
-    pub fn find(&self) -> Result<Peer, String> {
-        if self.unavailable.is_some() {
-            return Err(self.how());
-        }
+    pub(crate) fn find(&self) -> Result<Peer, String> {
         if let Some(base) = self.base() {
             return Ok(Peer { name: self.name.clone(), ..base.find()? });
         }
@@ -168,14 +161,12 @@ impl Recipe {
     }
 
     /// The recipe of the peer whose library this one is, too.
-    fn base(&self) -> Option<Self> {
-        let of = self.of.as_ref()?;
-        recipes().into_iter().find(|recipe| recipe.name == *of)
+    fn base(&self) -> Option<&'static Self> {
+        recipe(self.of.as_ref()?)
     }
 
     /// Where it comes from, in a word.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         if let Some(base) = self.base() {
             return base.kind();
         }
@@ -187,12 +178,7 @@ impl Recipe {
         }
     }
 
-    /// How to get it.
-    #[must_use]
-    pub fn how(&self) -> String {
-        if let Some(reason) = &self.unavailable {
-            return format!("cannot be had: {reason}");
-        }
+    pub(crate) fn how(&self) -> String {
         if let Some(base) = self.base() {
             return base.how();
         }
@@ -210,16 +196,8 @@ impl Recipe {
 
 impl FromCrate {
     /// All that the library depends on, as text: one built from another key is out of date.
-    ///
-    /// # Panics
-    /// Never: strings can always be written as JSON.
-    #[must_use]
-    pub fn key(&self) -> String {
-        let mut key = serde_json::to_string_pretty(self).expect("strings alone");
-        if self.heap.is_some() {
-            key.push_str(crate::peer_build::PRELOAD);
-        }
-        key
+    pub(crate) fn key(&self) -> String {
+        serde_json::to_string_pretty(self).expect("strings alone")
     }
 }
 
@@ -230,24 +208,21 @@ impl FromCrate {
 /// # Errors
 /// Names the first that is unknown or not there, and how to get it.
 pub fn choose(names: &[String]) -> Result<Vec<Peer>, String> {
-    let recipes = recipes();
     if names.is_empty() {
-        return Ok(found(&recipes).map(|(_, peer)| peer).collect());
+        return Ok(found().map(|(_, peer)| peer).collect());
     }
-    names.iter().map(|name| choose_one(name, &recipes)).collect()
+    names.iter().map(|name| choose_one(name)).collect()
 }
 
-fn found(recipes: &[Recipe]) -> impl Iterator<Item = (&Recipe, Peer)> {
-    let wanted = recipes.iter().filter(|recipe| !recipe.extra);
+fn found() -> impl Iterator<Item = (&'static Recipe, Peer)> {
+    let wanted = recipes().iter().filter(|recipe| !recipe.extra);
     wanted.filter_map(|recipe| Some((recipe, recipe.find().ok()?)))
 }
 
 /// Of the peers that are there, those that a quick run needs: our own, the system's, and the fast
 /// ones in their latest version. The second list says which are left out, and why.
-#[must_use]
-pub fn choose_quick() -> (Vec<Peer>, Vec<String>) {
-    let recipes = recipes();
-    quick(found(&recipes).collect())
+pub(crate) fn choose_quick() -> (Vec<Peer>, Vec<String>) {
+    quick(found().collect())
 }
 
 fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
@@ -266,7 +241,7 @@ fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
     (chosen, left_out)
 }
 
-fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
+fn choose_one(name: &str) -> Result<Peer, String> {
     let called = name.split('=').next().unwrap_or(name);
     if let Some(wrong) = called.split('@').skip(1).find(|setting| !setting.contains(':')) {
         return Err(format!("{called}: {wrong} is not VARIABLE:VALUE"));
@@ -278,10 +253,10 @@ fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
         return Ok(Peer { name: name.to_owned(), library: Some(library), version: String::new() });
     }
     if let Some((plain, _)) = name.split_once('@') {
-        return Ok(Peer { name: name.to_owned(), ..choose_one(plain, recipes)? });
+        return Ok(Peer { name: name.to_owned(), ..choose_one(plain)? });
     }
-    let recipe = recipes.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
-        let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+    let recipe = recipe(name).ok_or_else(|| {
+        let known: Vec<&str> = recipes().iter().map(|recipe| recipe.name.as_str()).collect();
         format!("no peer is called {name}; there are {}", known.join(", "))
     })?;
     recipe.find().map_err(|how| format!("peer {name} is not there: {how}"))
@@ -325,8 +300,8 @@ mod tests {
 
     #[test]
     fn every_file_is_a_recipe_with_exactly_one_source() {
-        let names: Vec<String> = recipes()
-            .into_iter()
+        let names: Vec<&str> = recipes()
+            .iter()
             .map(|recipe| {
                 let sources = usize::from(recipe.system)
                     + usize::from(recipe.built.is_some())
@@ -342,13 +317,10 @@ mod tests {
                     base.is_none_or(|base| base.of.is_none() && base.licence == recipe.licence)
                 );
                 assert_eq!(recipe.of.is_some(), !recipe.environment.is_empty());
-                if let Some(from) = &recipe.from_crate {
-                    assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
-                }
                 assert!(!recipe.licence.is_empty(), "{}", recipe.name);
                 // The system's own libc is there anyway; nothing else may be a copyleft's.
                 assert!(system || !recipe.licence.contains("GPL"), "{}", recipe.name);
-                recipe.name
+                recipe.name.as_str()
             })
             .collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
@@ -356,38 +328,20 @@ mod tests {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
             assert!(
-                names.contains(&stem) || ["preload", "releases"].contains(&&*stem),
+                names.contains(&&*stem) || stem == "releases",
                 "{stem} is not in FILES, or its name differs"
             );
         }
     }
 
     #[test]
-    fn one_that_cannot_be_had_says_why() {
-        let text =
-            "name = \"x\"\nlicence = \"MIT\"\nunavailable = \"wants a submodule\"\nsystem = true";
-        let recipe: Recipe = toml::from_str(text).unwrap();
-        let error = recipe.find().unwrap_err();
-        assert!(error.contains("wants a submodule"), "{error}");
-        assert!(toml::from_str::<Recipe>("name = \"x\"\nsystem = true").is_err(), "no licence");
-    }
-
-    #[test]
     fn whoever_is_slow_or_secure_is_left_out_unless_named() {
-        let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
+        let extra = |name: &str| recipe(name).unwrap().extra;
         assert!(
-            [
-                "scudo",
-                "hardened_malloc",
-                "isoalloc",
-                "talc",
-                "dlmalloc",
-                "toft-secure",
-                "toft-secure-light"
-            ]
-            .map(extra)
-            .iter()
-            .all(|&e| e)
+            ["scudo", "hardened_malloc", "isoalloc", "toft-secure", "toft-secure-light"]
+                .map(extra)
+                .iter()
+                .all(|&e| e)
         );
         assert!(!["glibc", "tbbmalloc", "rpmalloc"].map(extra).iter().any(|&e| e));
         let names: Vec<String> = choose(&[]).unwrap().into_iter().map(|peer| peer.name).collect();
@@ -398,10 +352,9 @@ mod tests {
     fn a_quick_run_leaves_out_earlier_versions_and_the_slow_and_says_so() {
         let recipes = recipes();
         let chosen = |names: &[&str]| {
-            let peer =
-                |name: &str| Peer { name: name.into(), library: None, version: String::new() };
             let there = recipes.iter().filter(|recipe| names.contains(&recipe.name.as_str()));
-            let (chosen, left_out) = quick(there.map(|r| (r, peer(&r.name))).collect());
+            let (chosen, left_out) =
+                quick(there.map(|r| (r, Peer::without_library(&r.name, ""))).collect());
             (chosen.into_iter().map(|peer| peer.name).collect::<Vec<_>>().join(" "), left_out)
         };
         let all = ["toft", "glibc", "jemalloc", "jemalloc53", "tcmalloc", "tbbmalloc"];
@@ -417,31 +370,15 @@ mod tests {
         let every: Vec<&str> =
             recipes.iter().filter(|r| !r.extra).map(|r| r.name.as_str()).collect();
         assert_eq!(chosen(&every).0.split(' ').count(), 7);
-        for recipe in &recipes {
-            let known = |later: &String| recipes.iter().any(|other| other.name == *later);
-            assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
+        for one in recipes {
+            let known = |later: &String| recipe(later).is_some();
+            assert!(one.later.as_ref().is_none_or(known), "{}", one.name);
         }
     }
 
     #[test]
-    fn a_key_changes_with_the_recipe_and_with_what_surrounds_a_heap() {
-        let from = |script: Option<&str>, heap: Option<&str>| FromCrate {
-            name: "c".into(),
-            version: "1".into(),
-            script: script.map(Into::into),
-            heap: heap.map(Into::into),
-        };
-        assert_ne!(from(Some("a"), None).key(), from(Some("b"), None).key());
-        assert!(from(None, Some("a")).key().contains("pthread_atfork"));
-    }
-
-    #[test]
-    fn glibc_is_always_there_and_the_unknown_is_named() {
+    fn glibc_is_always_there() {
         let chosen = choose(&["glibc".to_owned()]).unwrap();
         assert!(chosen[0].library.is_none() && !chosen[0].version.is_empty());
-        let error = choose(&["nomalloc".to_owned()]).unwrap_err();
-        assert!(error.contains("nomalloc") && error.contains("glibc"), "{error}");
-        let error = choose(&["mine=/nowhere/lib.so".to_owned()]).unwrap_err();
-        assert!(error.contains("mine") && error.contains("/nowhere/lib.so"), "{error}");
     }
 }

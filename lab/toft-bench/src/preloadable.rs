@@ -17,12 +17,10 @@ pub enum Found {
     Program(PathBuf),
     /// A file that cannot.
     NotExecutable(PathBuf),
-    /// Nothing.
     Nothing,
 }
 
 /// Looks for a program as `execvp` does: a name with a slash is a path.
-#[must_use]
 pub fn find(name: &Path, path: &OsStr) -> Found {
     let look = |file: &Path| {
         let about = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
@@ -48,7 +46,6 @@ pub fn find(name: &Path, path: &OsStr) -> Found {
 
 /// Why no library can be preloaded into a program, if so. Of a script its interpreter counts. What
 /// cannot be read is left to the loader.
-#[must_use]
 pub fn closed(file: &Path) -> Option<String> {
     let mut file = file.to_owned();
     // As many interpreters of interpreters as the kernel follows.
@@ -90,15 +87,10 @@ fn is_dynamic(bytes: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Stage;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("toft-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    fn file(folder: &Path, name: &str, text: &[u8], mode: u32) -> PathBuf {
-        let file = folder.join(name);
+    fn file(folder: &Stage, name: &str, text: &[u8], mode: u32) -> PathBuf {
+        let file = folder.path(name);
         fs::write(&file, text).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         file
@@ -106,23 +98,22 @@ mod tests {
 
     #[test]
     fn programs_are_found_in_the_order_of_the_path() {
-        let (first, second) = (folder("find-a"), folder("find-b"));
+        let (first, second) = (Stage::new().unwrap(), Stage::new().unwrap());
         file(&first, "tool", b"", 0o644);
         let tool = file(&second, "tool", b"", 0o755);
-        let path = std::env::join_paths([&first, &second]).unwrap();
+        let folders = [first.path(""), second.path("")];
+        let path = std::env::join_paths(&folders).unwrap();
         assert_eq!(find(Path::new("tool"), &path), Found::Program(tool));
-        let only = find(Path::new("tool"), first.as_os_str());
-        assert_eq!(only, Found::NotExecutable(first.join("tool")));
+        let only = find(Path::new("tool"), folders[0].as_os_str());
+        assert_eq!(only, Found::NotExecutable(first.path("tool")));
         assert_eq!(find(Path::new("other"), &path), Found::Nothing);
-        assert_eq!(find(&first, &path), Found::Nothing, "a folder is no program");
-        fs::remove_dir_all(first).unwrap();
-        fs::remove_dir_all(second).unwrap();
+        assert_eq!(find(&folders[0], &path), Found::Nothing, "a folder is no program");
     }
 
     /// This very test is dynamic; without its request for a loader it would be static.
     #[test]
     fn static_and_privileged_programs_are_closed_and_scripts_follow_their_interpreter() {
-        let here = folder("closed");
+        let here = Stage::new().unwrap();
         let own = fs::read("/proc/self/exe").unwrap();
         assert_eq!(is_dynamic(&own), Some(true));
         let mut fixed = own.clone();
@@ -143,6 +134,5 @@ mod tests {
         assert_eq!(closed(&shell), None);
         let privileged = file(&here, "privileged", &own, 0o4755);
         assert!(closed(&privileged).unwrap().contains("set-uid"));
-        fs::remove_dir_all(here).unwrap();
     }
 }

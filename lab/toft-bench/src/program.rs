@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 /// A program with its arguments.
 #[derive(Debug)]
 pub struct Program {
-    /// The file.
     file: PathBuf,
-    /// Its arguments.
     arguments: Vec<OsString>,
     /// Why no library can be preloaded into it, if so.
     closed: Option<String>,
@@ -25,9 +23,6 @@ pub struct Program {
 
 impl Program {
     /// Looks for a program as a shell does, and at it.
-    ///
-    /// # Errors
-    /// When there is none, or it cannot be executed.
     pub fn new(words: &[OsString]) -> Result<Self, String> {
         let (name, arguments) = words.split_first().ok_or("which program?")?;
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,7 +38,6 @@ impl Program {
     }
 
     /// What it is as a row of the table. Programs are few and live as long as this one.
-    #[must_use]
     pub fn job(self, words: &[OsString]) -> Job {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let case = Case {
@@ -59,9 +53,6 @@ impl Program {
     }
 
     /// Runs it once on a peer.
-    ///
-    /// # Errors
-    /// When the peer cannot be preloaded, or as [`child::run`].
     pub fn run(&self, peer: &Peer, limits: Limits) -> Result<Outcome, String> {
         if let (Some(why), Some(_)) = (&self.closed, &peer.library) {
             return Err(why.clone());
@@ -87,7 +78,6 @@ fn peak(seen: u64, least: u64) -> Option<u64> {
 }
 
 /// A line for each program whose peak is missing, with the reason.
-#[must_use]
 pub fn without_peak(measured: &[Measured]) -> Vec<String> {
     let lacks = |result: &&Measured| {
         let outcomes = result.series.iter().flatten().flatten();
@@ -106,29 +96,14 @@ pub fn without_peak(measured: &[Measured]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(20), pin: None };
+    use crate::fixtures::LIMITS;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: String::new() }
-    }
-
-    #[test]
-    fn a_program_reports_every_metric_of_its_row() {
-        let line = words(&["sh", "-c", "sleep 0.02"]);
-        let job = Program::new(&line).unwrap().job(&line);
-        assert_eq!(job.case.name, "sh -c sleep 0.02");
-        let Of::Program(program) = job.of else { panic!("not a program") };
-        let outcome = program.run(&glibc(), LIMITS).unwrap();
-        for metric in job.case.metrics.iter().filter(|metric| **metric != PEAK) {
-            assert!(outcome.metrics.contains_key(metric.key), "{}", metric.key);
-        }
-        assert!(outcome.metrics["seconds"] >= 0.02 && outcome.metrics["minor_faults"] > 20.0);
+        Peer::without_library("glibc", "")
     }
 
     #[test]
@@ -141,17 +116,6 @@ mod tests {
             |outcome: &Outcome| [Measured { job, series: vec![Ok(vec![outcome.clone()])] }];
         assert!(without_peak(&measured(&outcome))[0].contains("true: its peak"));
         assert!(without_peak(&measured(&outcome.with("peak_mb", 3.0))).is_empty());
-    }
-
-    #[test]
-    fn what_is_not_there_or_fails_is_named() {
-        let error = Program::new(&words(&["no-such-program", "x"])).unwrap_err();
-        assert_eq!(error, "program not found: no-such-program");
-        let error = Program::new(&words(&["/etc/passwd"])).unwrap_err();
-        assert_eq!(error, "/etc/passwd cannot be executed");
-        let failing = Program::new(&words(&["sh", "-c", "echo first >&2; echo last >&2; exit 3"]));
-        let error = failing.unwrap().run(&glibc(), LIMITS).unwrap_err();
-        assert_eq!(error, "exit status: 3: last");
     }
 
     #[test]

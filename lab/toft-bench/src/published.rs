@@ -1,10 +1,10 @@
 //! The lab beside the published benchmarks: what the classic shapes say here, and what their own
 //! programs have said. Where the two rank the allocators in another way, the lab is wrong.
 
+use crate::grid::Grid;
 use crate::measured::Measured;
 use crate::peers::Peer;
 use crate::standing::base;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +17,6 @@ pub struct Published {
     pub about: String,
     /// Differences below this share are noise.
     pub noise: f64,
-    /// Each of the programs.
     pub program: Vec<Program>,
 }
 
@@ -25,19 +24,13 @@ pub struct Published {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// The case.
     pub case: String,
-    /// The command line of the program.
     pub command: String,
     /// The time of each peer relative to glibc.
     pub time: BTreeMap<String, f64>,
 }
 
 /// What is recorded.
-///
-/// # Panics
-/// When the file does not parse; a test reads it.
-#[must_use]
 pub fn recorded() -> &'static Published {
     static READ: LazyLock<Published> = LazyLock::new(|| {
         toml::from_str(include_str!("../published.toml")).expect("published.toml does not parse")
@@ -46,7 +39,6 @@ pub fn recorded() -> &'static Published {
 }
 
 /// The cases that have a published program with figures.
-#[must_use]
 pub fn cases() -> Vec<String> {
     recorded().program.iter().map(|program| program.case.clone()).collect()
 }
@@ -92,17 +84,15 @@ fn rows<'a>(measured: &[Measured], peers: &[Peer], published: &'a Published) -> 
 
 /// The table: a line for each published program that was run, a column for each peer with the time
 /// here and, in brackets, there.
-#[must_use]
 pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
     let published = recorded();
     let rows = rows(measured, peers, published);
     let shown: Vec<usize> =
         (0..peers.len()).filter(|&peer| rows.iter().any(|row| row.times[peer].is_some())).collect();
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let names = shown.iter().map(|&peer| peers[peer].name.clone());
     let first = "time x glibc here (published)".to_owned();
-    table.set_header([first].into_iter().chain(names).chain(["pairs ranked alike".to_owned()]));
+    let head = [first].into_iter().chain(names).chain(["pairs ranked alike".to_owned()]);
+    let mut table = Grid::new(1, head);
     for row in &rows {
         let cell = |&peer: &usize| {
             row.times[peer]
@@ -111,17 +101,13 @@ pub fn draw(measured: &[Measured], peers: &[Peer]) -> String {
         let (agreed, pairs) = row.agreement(published.noise);
         let name = format!("{}: {}", row.program.case, row.program.command);
         let cells = [name].into_iter().chain(shown.iter().map(cell));
-        table.add_row(cells.chain([format!("{agreed} of {pairs}")]));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+        table.push(cells.chain([format!("{agreed} of {pairs}")]));
     }
     let note = "Pairs that the published program has within noise are not counted.";
     format!("{table}\npublished: {}\n{note}", published.about.trim_end())
 }
 
 /// The peers that have published figures.
-#[must_use]
 pub fn peers() -> Vec<String> {
     let mut names = vec!["glibc".to_owned()];
     for program in &recorded().program {
@@ -138,8 +124,9 @@ pub fn peers() -> Vec<String> {
 mod tests {
     use super::*;
     use crate::family::Scope;
+    use crate::fixtures::peers as named;
     use crate::runner::choose;
-    use crate::standing::tests::{measured, peers as named};
+    use crate::standing::tests::measured;
 
     #[test]
     fn every_program_is_a_classic_case_and_every_peer_exists() {
@@ -147,9 +134,8 @@ mod tests {
             assert!(Scope::Classic.contains(job.group()), "{}", job.case.name);
             assert!(job.case.pace().is_some(), "{}", job.case.name);
         }
-        let known: Vec<String> =
-            crate::peers::recipes().into_iter().map(|recipe| recipe.name).collect();
-        assert!(peers().iter().all(|peer| known.contains(peer)), "{:?}", peers());
+        let is_known = |peer: &String| crate::peers::recipe(peer).is_some();
+        assert!(peers().iter().all(is_known), "{:?}", peers());
         assert_eq!(peers().len(), 7);
     }
 

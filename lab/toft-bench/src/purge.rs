@@ -7,29 +7,24 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// The ways, by the symbol that each is found by.
-const WAYS: &[Way] = &[
-    Way { symbol: c"toft_purge", ask: toft },
-    Way { symbol: c"mallctl", ask: jemalloc },
-    Way { symbol: c"mi_collect", ask: mimalloc },
-    Way { symbol: c"MallocExtension_ReleaseFreeMemory", ask: tcmalloc },
-    Way { symbol: c"malloc_trim", ask: trim },
-];
+/// The symbol that a way is found by, and a function that takes the address of that symbol.
+type Way = (&'static CStr, unsafe fn(*mut c_void));
 
-/// A way of asking.
-struct Way {
-    symbol: &'static CStr,
-    /// Takes the address of the symbol.
-    ask: unsafe fn(*mut c_void),
-}
+const WAYS: &[Way] = &[
+    (c"toft_purge", toft),
+    (c"mallctl", jemalloc),
+    (c"mi_collect", mimalloc),
+    (c"MallocExtension_ReleaseFreeMemory", tcmalloc),
+    (c"malloc_trim", trim),
+];
 
 /// Asks, and says in which way: by the name of the function.
 pub fn purge() -> &'static CStr {
-    let found = WAYS.iter().find_map(|way| address(way.symbol).map(|at| (way, at)));
-    let (way, at) = found.expect("the C library has malloc_trim");
+    let found = WAYS.iter().find_map(|(symbol, ask)| Some((symbol, ask, address(symbol)?)));
+    let (symbol, ask, at) = found.expect("the C library has malloc_trim");
     // SAFETY: the address is that of the function which is called so.
-    unsafe { (way.ask)(at) };
-    way.symbol
+    unsafe { ask(at) };
+    symbol
 }
 
 fn address(symbol: &CStr) -> Option<*mut c_void> {
@@ -95,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_last_way_is_the_one_that_is_always_there() {
-        assert_eq!(WAYS.last().unwrap().symbol, c"malloc_trim");
+        assert_eq!(WAYS.last().unwrap().0, c"malloc_trim");
         assert!(address(c"no_such_symbol_anywhere").is_none());
     }
 }

@@ -6,7 +6,6 @@ pub struct Rng(u64);
 
 impl Rng {
     /// A generator for `seed`; nearby seeds are spread first, so that threads may use 0, 1, 2.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -53,8 +52,6 @@ impl Shuffled {
     const FACTOR: u64 = 1366;
     const STEP: u64 = 150_889;
 
-    /// A generator for `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut state = seed % Self::MODULUS;
         let mut draw = || {

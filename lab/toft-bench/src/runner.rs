@@ -1,7 +1,7 @@
 //! Runs cases on peers, interleaved: A B C, A B C, A B C.
 
-use crate::cases::Case;
-use crate::child::{self, Limits};
+use crate::cases::{Case, Listed};
+use crate::child::{self, Ended, Limits};
 use crate::family::{Group, Scope};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
@@ -10,17 +10,16 @@ use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::program::Program;
+use crate::progress;
 use crate::syscalls;
 use crate::workloads::{self, Workload};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::process::Command;
 
 /// A case and what runs it.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// The row.
     pub case: &'static Case,
-    /// Its workload.
     pub of: Of,
 }
 
@@ -29,15 +28,22 @@ pub struct Job {
 pub enum Of {
     /// Runs inside a process of this program.
     Inside(&'static Workload),
-    /// Runs other programs.
     Host(&'static HostWorkload),
     /// Is any program, from the command line.
     Program(&'static Program),
 }
 
+impl Of {
+    pub fn listed(self) -> Option<&'static Listed> {
+        match self {
+            Self::Inside(workload) => Some(workload.listed()),
+            Self::Host(workload) => Some(workload.listed()),
+            Self::Program(_) => None,
+        }
+    }
+}
+
 impl Job {
-    /// The name of its workload.
-    #[must_use]
     pub fn workload(&self) -> &'static str {
         match self.of {
             Of::Inside(workload) => workload.name,
@@ -47,24 +53,16 @@ impl Job {
     }
 
     /// The family that it votes in.
-    #[must_use]
     pub fn family(&self) -> &'static str {
         self.case.family.as_deref().unwrap_or_else(|| self.workload())
     }
 
-    /// The group of its family.
-    #[must_use]
     pub fn group(&self) -> Group {
-        let whole = || match self.of {
-            Of::Inside(workload) => workload.listed().group,
-            Of::Host(workload) => workload.listed().group,
-            Of::Program(_) => Group::Program,
-        };
-        self.case.group.unwrap_or_else(whole)
+        let whole = self.of.listed().map_or(Group::Program, |listed| listed.group);
+        self.case.group.unwrap_or(whole)
     }
 
     /// This job with `more` after its metrics. The rows are few and live as long as the program.
-    #[must_use]
     pub fn showing(self, more: &[Metric]) -> Self {
         let mut case = self.case.clone();
         case.metrics.extend(more.iter().filter(|metric| !self.case.metrics.contains(metric)));
@@ -73,7 +71,6 @@ impl Job {
 }
 
 /// Every job, in the order of the table.
-#[must_use]
 pub fn jobs() -> Vec<Job> {
     let inside = workloads::ALL.iter().flat_map(|workload| {
         workload.listed().cases.iter().map(move |case| Job { case, of: Of::Inside(workload) })
@@ -86,9 +83,6 @@ pub fn jobs() -> Vec<Job> {
 
 /// The jobs whose case or workload is called one of `names`, or that are part of a scope that is;
 /// all when no names are given.
-///
-/// # Errors
-/// Names the first that is neither.
 pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
     let all = jobs();
     let is = |job: &Job, name: &str| {
@@ -108,9 +102,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Rounds.
     pub runs: usize,
-    /// Smaller numbers.
     pub quick: bool,
     /// Keep single processes on one processor.
     pub pin: bool,
@@ -118,29 +110,33 @@ pub struct Plan {
     pub timeout: std::time::Duration,
     /// Numbers that replace those of every case.
     pub numbers: Params,
-    /// Draw the progress.
-    pub progress: bool,
     /// The words that stand before `work` where this program starts itself on a workload.
     pub prefix: Vec<String>,
 }
 
 impl Plan {
-    /// The progress of a number of steps, drawn or not.
-    ///
-    /// # Panics
-    /// Never: the template is constant.
-    #[must_use]
-    pub fn bar(&self, steps: usize) -> ProgressBar {
-        let bar =
-            if self.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
-        bar.with_style(
-            ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta}  {msg}")
-                .expect("the template is constant"),
-        )
+    /// This program on a peer, as a process that runs a workload, under the tool of these words.
+    pub fn command(
+        &self,
+        peer: &Peer,
+        tool: &[&str],
+        workload: &Workload,
+        params: &Params,
+    ) -> Result<Command, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = match tool {
+            [] => child::on_peer(peer, program),
+            [tool, words @ ..] => {
+                let mut command = child::on_peer(peer, tool);
+                command.args(words).arg(program);
+                command
+            }
+        };
+        command.args(self.words(workload, params));
+        Ok(command)
     }
 
     /// The words that make this program run a workload with these numbers.
-    #[must_use]
     pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
         let own = ["work".to_owned(), workload.name.to_owned()];
         self.prefix.iter().cloned().chain(own).chain(params.words()).collect()
@@ -148,9 +144,8 @@ impl Plan {
 }
 
 /// Runs every job on every peer.
-#[must_use]
 pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Vec<Measured> {
-    let bar = plan.bar(jobs.len() * plan.runs * peers.len());
+    let bar = progress::bar(jobs.len() * plan.runs * peers.len());
     let measured = jobs.iter().map(|job| run_job(*job, peers, plan, &bar)).collect();
     bar.finish_and_clear();
     measured
@@ -163,9 +158,10 @@ fn run_job(job: Job, peers: &[Peer], plan: &Plan, bar: &ProgressBar) -> Measured
     let params = numbers(job.case, plan);
     let once: Box<Once> = match job.of {
         Of::Inside(workload) => Box::new(move |peer| {
-            let mut outcome = inside(workload, peer, &params, plan)?;
+            let command = || plan.command(peer, &[], workload, &params);
+            let (mut outcome, _) = inside(command()?, plan, threads(&params))?;
             if job.case.metrics.contains(&CALLS_PER_ROUND) {
-                count_calls(&mut outcome, command(workload, peer, &params, plan)?, plan)?;
+                count_calls(&mut outcome, command()?, plan)?;
             }
             Ok(outcome)
         }),
@@ -226,7 +222,6 @@ fn with_spent(run: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, 
 }
 
 /// The numbers of a case under a plan.
-#[must_use]
 pub fn numbers(case: &Case, plan: &Plan) -> Params {
     let full = case.full.clone();
     let sized = if plan.quick { full.with(&case.quick) } else { full };
@@ -239,31 +234,14 @@ fn limits(plan: &Plan, threads: u64) -> Limits {
     Limits { timeout: plan.timeout, pin }
 }
 
-fn inside(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<Outcome, String> {
-    let command = command(workload, peer, params, plan)?;
-    let ended = child::run(command, limits(plan, threads(params)))?;
+/// Runs a process that `Plan::command` made; `threads` run in it at the same time.
+pub fn inside(command: Command, plan: &Plan, threads: u64) -> Result<(Outcome, Ended), String> {
+    let ended = child::run(command, limits(plan, threads))?;
     let mut outcome: Outcome = serde_json::from_str(&ended.output)
         .map_err(|error| format!("unreadable outcome {:?}: {error}", ended.output))?;
     outcome.set("cpu_seconds", ended.cpu_seconds);
     outcome.set("minor_faults", ended.minor_faults as f64);
-    Ok(outcome)
-}
-
-fn command(
-    workload: &Workload,
-    peer: &Peer,
-    params: &Params,
-    plan: &Plan,
-) -> Result<Command, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = child::on_peer(peer, program);
-    command.args(plan.words(workload, params));
-    Ok(command)
+    Ok((outcome, ended))
 }
 
 /// Runs a workload that marks its rounds a second time, only to count the system calls of a round.
@@ -277,7 +255,6 @@ fn count_calls(outcome: &mut Outcome, command: Command, plan: &Plan) -> Result<(
 }
 
 /// How many threads of a workload run at the same time.
-#[must_use]
 pub fn threads(params: &Params) -> u64 {
     params.get("threads", 1) + params.get("bursts", 0)
 }
@@ -285,6 +262,7 @@ pub fn threads(params: &Params) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{job, peers, shell};
     use std::collections::BTreeSet;
 
     #[test]
@@ -302,9 +280,8 @@ mod tests {
         for job in jobs() {
             assert!(names.insert(&job.case.name), "two cases are called {}", job.case.name);
             assert!(!job.case.metrics.is_empty(), "{} measures nothing", job.case.name);
-            for word in job.case.quick.words() {
-                let key = word.split('=').next().unwrap();
-                assert_ne!(job.case.full.get(key, u64::MAX), u64::MAX, "{}: {key}", job.case.name);
+            for (key, _) in job.case.quick.iter() {
+                assert!(job.case.full.has(key), "{}: {key}", job.case.name);
             }
         }
     }
@@ -313,8 +290,7 @@ mod tests {
     fn effort(params: &Params) -> u64 {
         let counts = ["ops", "requests", "repeat", "batches", "functions", "count", "pages"];
         let others = ["files", "rows", "array", "bodies", "times"];
-        let is_there = |key: &&str| params.get(key, u64::MAX) != u64::MAX;
-        let most = counts.iter().chain(&others).copied().find(is_there);
+        let most = counts.iter().chain(&others).copied().find(|key| params.has(key));
         most.map_or(1, |key| params.get(key, 1)) * params.get("rounds", 1)
     }
 
@@ -348,7 +324,7 @@ mod tests {
     #[test]
     fn metrics_are_added_once_and_after_those_of_the_case() {
         use crate::metrics::{CPU, FAULTS, NS};
-        let job = choose(&["pair-64".into()]).unwrap()[0];
+        let job = job("pair-64");
         assert_eq!(job.case.metrics[0], NS);
         let keys: Vec<&str> =
             job.showing(&[FAULTS, NS, CPU]).case.metrics.iter().map(|metric| metric.key).collect();
@@ -361,7 +337,7 @@ mod tests {
         let told = with_spent(|| Ok(Outcome::default().with("cpu_seconds", 77.0))).unwrap();
         assert_eq!(told.metrics["cpu_seconds"], 77.0);
         let filled = with_spent(|| {
-            let status = std::process::Command::new("true").status();
+            let status = shell("true").status();
             status.map(|_| Outcome::default()).map_err(|error| error.to_string())
         });
         let filled = filled.unwrap();
@@ -377,19 +353,16 @@ mod tests {
             pin: false,
             timeout: std::time::Duration::from_secs(1),
             numbers: Params::default(),
-            progress: false,
             prefix: vec!["bench".into()],
         };
         let workload = workloads::find("pair").unwrap();
-        let words = plan.words(workload, &Params::parse(["ops=7"]).unwrap());
+        let words = plan.words(workload, &Params::of("ops=7"));
         assert_eq!(words, ["bench", "work", "pair", "ops=7"]);
     }
 
     #[test]
     fn a_round_on_a_machine_that_moved_is_run_again_and_replaces_the_first() {
-        let peers: Vec<Peer> = ["a", "b"]
-            .map(|name| Peer { name: name.into(), library: None, version: String::new() })
-            .into();
+        let peers = peers(&["a", "b"]);
         let mut series: Vec<Series> = vec![Ok(Vec::new()), Ok(Vec::new())];
         let on = |link: [f64; 2]| {
             move |peer: &Peer| {

@@ -17,7 +17,6 @@ pub const WORSE: f64 = 1.15;
 /// All peers over the families of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The groups that it is over.
     pub over: Scope,
     /// The peer that `time` and `memory` are relative to: glibc, or else the first.
     pub base: String,
@@ -30,9 +29,7 @@ pub struct Standing {
 /// A family on every peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FamilyStanding {
-    /// The family.
     pub family: String,
-    /// How many cases it has.
     pub cases: usize,
     /// The time of each peer against that of the base, in the order of the peers.
     pub time: Vec<Option<f64>>,
@@ -43,7 +40,6 @@ pub struct FamilyStanding {
 /// A peer over the cases that it and the other have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerStanding {
-    /// The peer.
     pub name: String,
     /// Its time against that of the base.
     pub time: Option<Against>,
@@ -53,7 +49,6 @@ pub struct PeerStanding {
     pub memory: Option<Against>,
     /// Its peak memory against that of whichever other fast peer is tightest on a case.
     pub memory_to_tightest: Option<Against>,
-    /// The cases that it failed.
     pub failed: usize,
 }
 
@@ -64,7 +59,6 @@ pub struct Against {
     pub mean: f64,
     /// The lower end of its 95 % interval over families; a single family has none.
     pub low: Option<f64>,
-    /// Its upper end.
     pub high: Option<f64>,
     /// Of how many families it is.
     pub families: usize,
@@ -72,16 +66,13 @@ pub struct Against {
     pub cases: usize,
     /// How many of the families are above [`WORSE`].
     pub worse: usize,
-    /// The worst case.
     pub worst: Worst,
 }
 
 /// The case with the largest ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worst {
-    /// Its name.
     pub case: String,
-    /// Its ratio.
     pub ratio: f64,
     /// The peer below the line.
     pub rival: String,
@@ -106,7 +97,6 @@ pub fn peak(_: &Measured) -> Option<Metric> {
 impl Standing {
     /// Over each scope of which something was measured, the headline first. What would only repeat
     /// the headline is left out.
-    #[must_use]
     pub fn all(measured: &[Measured], peers: &[Peer]) -> Vec<Self> {
         let mut all: Vec<Self> = Scope::ALL
             .map(|scope| Self::of(measured, peers, scope))
@@ -121,22 +111,19 @@ impl Standing {
     }
 
     /// Over the headline, or what stands in its place where nothing of it was measured.
-    #[must_use]
     pub fn first(measured: &[Measured], peers: &[Peer]) -> Self {
         let first = Self::all(measured, peers).into_iter().next();
         first.unwrap_or_else(|| Self::of(measured, peers, Scope::Headline))
     }
 
     /// Over the families of one scope.
-    #[must_use]
     pub fn of(measured: &[Measured], peers: &[Peer], over: Scope) -> Self {
         let mut measured = within(measured, over);
         // Programs before benchmarks, each in the order of the table.
         measured.sort_by_key(|result| result.job.group() != Group::Program);
         let measured = measured.as_slice();
         let base = base(peers);
-        let fast = peers::fast();
-        let is_fast = |peer: usize| fast.iter().any(|name| *name == peers[peer].name);
+        let is_fast = |peer: usize| peers::is_fast(&peers[peer].name);
         let to_base =
             |peer: usize, metric: Figure| against(measured, peers, &ratio_to(peer, base, metric));
         let to_best = |peer: usize, among: &dyn Fn(usize) -> bool, metric: Figure| {
@@ -162,7 +149,6 @@ impl Standing {
     }
 
     /// The time of one peer against that of another over the same families.
-    #[must_use]
     pub fn between(
         measured: &[Measured],
         peers: &[Peer],
@@ -173,8 +159,6 @@ impl Standing {
         against(&within(measured, over), peers, &ratio_to(ours, theirs, &pace))
     }
 
-    /// What it is over, in words.
-    #[must_use]
     pub fn title(&self) -> String {
         let cases: usize = self.families.iter().map(|family| family.cases).sum();
         let plural = |count: usize, one: &str, many: &str| {
@@ -189,7 +173,6 @@ impl Standing {
     }
 
     /// The peers by their time against the base, those without one last.
-    #[must_use]
     pub fn fastest_first(&self) -> Vec<&PeerStanding> {
         let key = |one: &PeerStanding| one.time.as_ref().map_or(f64::INFINITY, |time| time.mean);
         let mut peers: Vec<&PeerStanding> = self.peers.iter().collect();
@@ -199,27 +182,13 @@ impl Standing {
 }
 
 impl Worst {
-    /// In words.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{:.2} x {}, {}", self.ratio, self.rival, self.case)
     }
 }
 
 impl Against {
-    /// The mean with its interval, if it has one.
-    #[must_use]
-    pub fn text(&self) -> String {
-        match (self.low, self.high) {
-            (Some(low), Some(high)) if low < high => {
-                format!("{:.2} ({low:.2}-{high:.2})", self.mean)
-            }
-            _ => format!("{:.2}", self.mean),
-        }
-    }
-
     /// True if the interval leaves open which of the two is better.
-    #[must_use]
     pub fn open(&self) -> bool {
         match (self.low, self.high) {
             (Some(low), Some(high)) => Interval { ratio: self.mean, low, high }.open(),
@@ -229,13 +198,11 @@ impl Against {
 }
 
 /// The peer that means are relative to: glibc, or else the first.
-#[must_use]
 pub fn base(peers: &[Peer]) -> usize {
     peers.iter().position(|peer| peer.name == "glibc").unwrap_or(0)
 }
 
 /// Whether a peer is a build of Toft.
-#[must_use]
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("toft")
 }
@@ -245,7 +212,6 @@ fn rivals(peers: &[Peer], peer: usize, other: usize) -> bool {
     peer != other && !(is_ours(&peers[peer].name) && is_ours(&peers[other].name))
 }
 
-/// What is part of a scope.
 fn within(measured: &[Measured], over: Scope) -> Vec<&Measured> {
     measured.iter().filter(|result| over.contains(result.job.group())).collect()
 }
@@ -331,14 +297,8 @@ fn families(measured: &[&Measured], peers: usize, base: usize) -> Vec<FamilyStan
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::fixtures::{job, near, peers};
     use crate::outcome::Outcome;
-    use crate::runner::choose;
-
-    pub(crate) fn peers(names: &[&str]) -> Vec<Peer> {
-        let peer =
-            |name: &&str| Peer { name: (*name).into(), library: None, version: String::new() };
-        names.iter().map(peer).collect()
-    }
 
     /// A case with one figure and a peak for each peer; a figure of 0 stands for a failure.
     pub(crate) fn measured(case: &str, key: &str, figures: &[(f64, f64)]) -> Measured {
@@ -346,10 +306,7 @@ pub(crate) mod tests {
             let outcome = Outcome::default().with(key, figure).with("peak_mb", peak);
             if figure > 0.0 { Ok(vec![outcome; 2]) } else { Err("failed".to_owned()) }
         };
-        Measured {
-            job: choose(&[case.into()]).unwrap()[0],
-            series: figures.iter().map(series).collect(),
-        }
+        Measured { job: job(case), series: figures.iter().map(series).collect() }
     }
 
     /// Four peers on a time, a rate, a case that is only about memory, and one that rpmalloc fails.
@@ -367,10 +324,6 @@ pub(crate) mod tests {
             measured("cfrac", "seconds", &[(3.0, 6.0), (2.0, 3.0), (0.0, 0.0), (2.0, 6.0)]),
         ];
         (measured, peers(&["toft", "glibc", "rpmalloc", "tbbmalloc"]))
-    }
-
-    fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
     }
 
     #[test]
@@ -435,33 +388,6 @@ pub(crate) mod tests {
         let time = standing.peers[0].time.clone().unwrap();
         assert_eq!(time.cases, 1);
         near(time.mean, 3.0);
-    }
-
-    /// A case more of a shape that is there, however extreme, moves no mean by more than its share
-    /// of that family. The twin is a case of a family that is not there.
-    #[test]
-    fn a_planted_case_more_of_a_shape_does_not_move_the_mean() {
-        let peers = peers(&["toft", "glibc"]);
-        let mean = |measured: &[Measured]| {
-            let standing = Standing::of(measured, &peers, Scope::Headline);
-            let time = standing.peers[0].time.clone().unwrap();
-            (time.mean, time.families, time.cases)
-        };
-        let figures = [(1.0, 1.0), (10.0, 1.0)];
-        let once = vec![
-            measured("malloc-thread-1", "ns", &figures),
-            measured("cfrac", "seconds", &[(1.0, 1.0), (1.0, 1.0)]),
-        ];
-        let mut planted = once.clone();
-        for case in ["malloc-thread-2", "malloc-thread-8", "malloc-thread-16", "malloc-thread-32"] {
-            planted.push(measured(case, "ns", &figures));
-        }
-        assert_eq!((mean(&once).1, mean(&planted).1), (2, 2));
-        assert_eq!((mean(&once).2, mean(&planted).2), (2, 6));
-        near(mean(&planted).0, mean(&once).0);
-        let mut other = once.clone();
-        other.push(measured("larson-2", "mops", &[(10.0, 1.0), (1.0, 1.0)]));
-        near(mean(&other).0, 0.01_f64.cbrt());
     }
 
     #[test]

@@ -59,10 +59,7 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn near(a: f64, b: f64) {
-        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
-    }
+    use crate::fixtures::near;
 
     #[test]
     fn the_median_is_the_middle_in_any_order() {

@@ -45,9 +45,7 @@ impl SyscallInfo {
 /// The ends of what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// From here.
     Begin,
-    /// To here.
     End,
 }
 
@@ -68,9 +66,6 @@ pub fn mark(mark: Mark) {
 }
 
 /// Runs a program to its end and counts the system calls between its marks.
-///
-/// # Errors
-/// When it cannot be started or watched, did not end well in time, or made no two marks.
 pub fn between_marks(mut command: Command, timeout: Duration) -> Result<u64, String> {
     command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     // SAFETY: between fork and exec only the one system call below is made.

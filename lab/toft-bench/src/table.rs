@@ -1,43 +1,36 @@
 //! Draws the results: a row for each case and metric, a column for each peer.
 
+use crate::grid::{Cell, Grid, Mark};
 use crate::interval::{Interval, TOO_WIDE};
 use crate::measured::Measured;
 use crate::metrics::{Better, Metric};
 use crate::peers::Peer;
 use crate::stats::Summary;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// The table of all results. `ours` is the peer that is compared, if it is among them.
-#[must_use]
-pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    let mut header = vec![Cell::new("case"), Cell::new("unit")];
-    header.extend(peers.iter().map(|peer| Cell::new(&peer.name)));
+pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Grid {
+    let mut head = vec!["case".to_owned(), "unit".to_owned()];
+    head.extend(peers.iter().map(|peer| peer.name.clone()));
     if let Some(ours) = ours {
         let name = &peers[ours].name;
-        header.push(Cell::new(format!("{name} / best other")));
+        head.push(format!("{name} / best other"));
         if glibc(peers, ours).is_some() {
-            header.push(Cell::new(format!("{name} / glibc")));
+            head.push(format!("{name} / glibc"));
         }
     }
-    header.push(Cell::new(""));
-    table.set_header(header);
+    head.push(String::new());
+    let mut table = Grid::new(2, head);
     for result in measured {
         for metric in &result.job.case.metrics {
             if worth_a_row(result, metric) {
-                table.add_row(row(result, metric, peers, ours));
+                table.push(row(result, metric, peers, ours));
             }
         }
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }
 
 /// The peer whose ratios are shown: Toft, or else the first that was brought along.
-#[must_use]
 pub fn ours(peers: &[Peer]) -> Option<usize> {
     let toft = peers.iter().position(|peer| peer.name == "toft");
     let brought = || peers.iter().position(|peer| peer.name != "glibc");
@@ -57,13 +50,13 @@ fn worth_a_row(result: &Measured, metric: &Metric) -> bool {
 
 fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) -> Vec<Cell> {
     let best = result.best(0..peers.len(), metric);
-    let mut cells = vec![Cell::new(shortened(&result.job.case.name)), Cell::new(metric.unit)];
+    let mut cells = vec![shortened(&result.job.case.name).into(), metric.unit.into()];
     for peer in 0..peers.len() {
-        let cell = match result.summary(peer, metric) {
-            Some(summary) => Cell::new(figure(&summary)),
-            None => Cell::new(if result.series[peer].is_err() { "failed" } else { "-" }),
+        let text = match result.summary(peer, metric) {
+            Some(summary) => figure(&summary),
+            None => if result.series[peer].is_err() { "failed" } else { "-" }.to_owned(),
         };
-        cells.push(if best == Some(peer) { cell.add_attribute(Attribute::Bold) } else { cell });
+        cells.push(Cell::marked(text, (best == Some(peer)).then_some(Mark::Best)));
     }
     let mut shown = Vec::new();
     if let Some(ours) = ours {
@@ -80,7 +73,7 @@ fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) 
     }
     let notes = [(noisy(&shown), "too noisy to tell"), (result.moved(), "moved")];
     let notes: Vec<&str> = notes.into_iter().filter_map(|(is, note)| is.then_some(note)).collect();
-    cells.push(Cell::new(notes.join(", ")));
+    cells.push(notes.join(", ").into());
     cells
 }
 
@@ -99,7 +92,6 @@ fn shortened(name: &str) -> String {
 }
 
 /// A median, and how far the extremes lie from it.
-#[must_use]
 pub fn figure(summary: &Summary) -> String {
     let around = 50.0 * summary.spread();
     if !around.is_finite() {
@@ -113,7 +105,6 @@ pub fn figure(summary: &Summary) -> String {
 }
 
 /// Three digits that mean something.
-#[must_use]
 pub fn plain(value: f64) -> String {
     // Rounded, 9.999 is 10.0: the bounds are the least values that round up to a power of ten.
     let digits = match value.abs() {
@@ -138,7 +129,7 @@ fn against(
     let Some((rival, ratio)) =
         rival.and_then(|rival| Some((rival, result.ratio(ours, rival, metric)?)))
     else {
-        return Cell::new("-");
+        return "-".into();
     };
     let interval = result.interval(ours, rival, metric);
     let mark = if interval.is_none_or(|interval| interval.open()) { "?" } else { "" };
@@ -148,16 +139,15 @@ fn against(
         .map_or_else(String::new, |interval| {
             format!(" ({:.2}-{:.2})", interval.low, interval.high)
         });
-    let cell = Cell::new(format!("{:.2}{mark}{around} {}", ratio.median, peers[rival].name));
     let lost = match metric.better {
         Better::Less => ratio.median > 1.05,
         Better::More => ratio.median < 0.95,
     };
-    if lost { cell.add_attribute(Attribute::Underlined) } else { cell }
+    let text = format!("{:.2}{mark}{around} {}", ratio.median, peers[rival].name);
+    Cell::marked(text, lost.then_some(Mark::Loss))
 }
 
 /// One line for each way in which a case failed, with the peers that it failed on.
-#[must_use]
 pub fn failures(measured: &[Measured], peers: &[Peer]) -> Vec<String> {
     let mut lines = Vec::new();
     for result in measured {
@@ -177,7 +167,6 @@ pub fn failures(measured: &[Measured], peers: &[Peer]) -> Vec<String> {
 }
 
 /// What the marks of a drawn table mean, as far as it has any.
-#[must_use]
 pub fn legend(drawn: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if drawn.contains("? ") {
@@ -201,12 +190,8 @@ pub fn legend(drawn: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{job, peers};
     use crate::outcome::Outcome;
-    use crate::runner::choose;
-
-    fn peer(name: &str) -> Peer {
-        Peer { name: name.into(), library: None, version: String::new() }
-    }
 
     #[test]
     fn figures_keep_three_digits_and_their_spread() {
@@ -232,13 +217,12 @@ mod tests {
         }
     }
 
-    fn series(values: &[f64]) -> crate::measured::Series {
-        Ok(values.iter().map(|v| Outcome::default().with("ns", *v)).collect())
+    fn series(rounds: &[f64]) -> crate::measured::Series {
+        crate::fixtures::series("ns", rounds)
     }
 
     fn drawn(all: &[crate::measured::Series], peers: &[Peer]) -> String {
-        let job = choose(&["pair-64".into()]).unwrap()[0];
-        let measured = Measured { job, series: all.to_vec() };
+        let measured = Measured { job: job("pair-64"), series: all.to_vec() };
         draw(&[measured], peers, ours(peers)).to_string()
     }
 
@@ -251,22 +235,21 @@ mod tests {
             Err("status 139".into()),
             Err("another".into()),
         ];
-        let peers = ["toft", "glibc", "other", "third", "last"].map(peer);
+        let peers = peers(&["toft", "glibc", "other", "third", "last"]);
         let text = drawn(&all, &peers);
         // Logarithms of 1.2, 1.5, 1.2: mean 0.2567, error 0.0744, times 4.3027.
         assert!(text.contains("1.20? (0.94-1.78) glibc"), "{text}");
         assert!(text.contains("failed") && text.contains("too noisy to tell"), "{text}");
         assert_eq!(legend(&text).len(), 2, "{:?}", legend(&text));
-        let job = choose(&["pair-64".into()]).unwrap()[0];
         assert_eq!(
-            failures(&[Measured { job, series: all.to_vec() }], &peers),
+            failures(&[Measured { job: job("pair-64"), series: all.to_vec() }], &peers),
             ["pair-64 on other, third: status 139", "pair-64 on last: another"]
         );
     }
 
     #[test]
     fn what_is_certain_has_no_mark() {
-        let peers = ["toft", "glibc"].map(peer);
+        let peers = peers(&["toft", "glibc"]);
         let text = drawn(&[series(&[12.0, 12.1, 12.0]), series(&[10.0, 10.0, 10.0])], &peers);
         assert!(text.contains("1.20 (1.19-1.22) glibc"), "{text}");
         assert!(!text.contains("noisy") && legend(&text).is_empty(), "{text}");
@@ -282,7 +265,7 @@ mod tests {
             let outcome = Outcome::default().with("ns", 5.0).with("link_ns", link);
             Ok(vec![outcome; 3])
         };
-        let peers = ["toft", "glibc"].map(peer);
+        let peers = peers(&["toft", "glibc"]);
         let text = drawn(&[on(50.0), on(500.0)], &peers);
         assert!(text.contains("moved") && legend(&text).len() == 1, "{text}");
         assert!(!drawn(&[on(50.0), on(51.0)], &peers).contains("moved"));
@@ -290,24 +273,23 @@ mod tests {
 
     #[test]
     fn ratios_are_of_toft_or_of_a_library_that_was_brought() {
-        let position =
-            |names: &[&str]| ours(&names.iter().map(|name| peer(name)).collect::<Vec<_>>());
+        let position = |names: &[&str]| ours(&peers(names));
         assert_eq!(position(&["glibc", "mine", "toft"]), Some(2));
         assert_eq!(position(&["glibc", "mine"]), Some(1));
         assert_eq!(position(&["toft"]), None);
-        let text = drawn(&[series(&[3.0; 2]), series(&[2.0; 2])], &["old", "new"].map(peer));
+        let text = drawn(&[series(&[3.0; 2]), series(&[2.0; 2])], &peers(&["old", "new"]));
         assert!(text.contains("old / best other") && !text.contains("glibc"), "{text}");
     }
 
     #[test]
     fn a_metric_that_nobody_has_makes_no_row_and_long_names_are_cut() {
-        use crate::metrics::P99;
+        use crate::metrics::P999;
         let line: Vec<std::ffi::OsString> = ["true".into(), "x".repeat(60).into()].into();
-        let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P99]);
+        let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P999]);
         let outcome = Outcome::default().with("seconds", 1.0);
         let measured = [Measured { job, series: vec![Ok(vec![outcome])] }];
-        let text = draw(&measured, &[peer("glibc")], None).to_string();
+        let text = draw(&measured, &peers(&["glibc"]), None).to_string();
         assert!(text.contains("true xxx") && text.contains("x... |"), "{text}");
-        assert!(!text.contains(P99.unit) && !text.contains(&"x".repeat(40)), "{text}");
+        assert!(!text.contains(P999.unit) && !text.contains(&"x".repeat(40)), "{text}");
     }
 }

@@ -39,7 +39,7 @@ pub fn prepared<S, R: Send>(
 ) -> (f64, Vec<R>) {
     let processors = allowed();
     let gate = Barrier::new(count);
-    let timed: Vec<(Instant, Instant, R)> = std::thread::scope(|scope| {
+    let (spans, results): (Vec<_>, Vec<R>) = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..count)
             .map(|index| {
                 let (gate, prepare, body, processors) = (&gate, &prepare, &body, &processors);
@@ -56,19 +56,20 @@ pub fn prepared<S, R: Send>(
                     gate.wait();
                     let start = Instant::now();
                     let result = body(index, ready);
-                    (start, Instant::now(), result)
+                    ((start, Instant::now()), result)
                 })
             })
             .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().expect("a workload thread panicked"))
-            .collect()
+        handles.into_iter().map(|handle| handle.join().expect("a workload thread panicked")).unzip()
     });
-    let first = timed.iter().map(|t| t.0).min().expect("no threads");
-    let last = timed.iter().map(|t| t.1).max().expect("no threads");
-    let results = timed.into_iter().map(|t| t.2).collect();
-    ((last - first).as_secs_f64(), results)
+    (span(&spans), results)
+}
+
+/// The seconds from the first beginning to the last end.
+pub fn span(spans: &[(Instant, Instant)]) -> f64 {
+    let first = spans.iter().map(|span| span.0).min().expect("no threads");
+    let last = spans.iter().map(|span| span.1).max().expect("no threads");
+    (last - first).as_secs_f64()
 }
 
 /// The processors that this process may use.
@@ -97,7 +98,6 @@ fn stay_on(cpu: usize) {
 
 /// Nanoseconds for a word to go from one processor to another and back: the machine's part in
 /// whatever is handed between threads. The mean of a few thousand round trips.
-#[must_use]
 pub fn link_ns() -> f64 {
     const TRIPS: usize = 5000;
     let word = AtomicUsize::new(0);

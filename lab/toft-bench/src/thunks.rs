@@ -40,10 +40,6 @@ pub struct Thunks {
 impl Thunks {
     /// So many pieces, each of which calls the C function at `target`: one of a size and a pointer
     /// that returns a pointer.
-    ///
-    /// # Panics
-    /// When the kernel does not allow code to be made.
-    #[must_use]
     pub fn new(count: usize, target: usize) -> Self {
         assert!(count > 0, "no call sites");
         let mut piece = CODE;
@@ -68,9 +64,6 @@ impl Thunks {
         Self { start, count }
     }
 
-    /// How many there are; never none.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -79,9 +72,6 @@ impl Thunks {
     ///
     /// # Safety
     /// The function may be called with these arguments.
-    ///
-    /// # Panics
-    /// When there is no such site.
     #[inline]
     pub unsafe fn call<T>(&self, site: usize, size: usize, with: *const T) -> *mut u8 {
         assert!(site < self.count);

@@ -1,235 +1,61 @@
-//! Regressions: planted ones are flagged, and a run against itself is not.
+//! A run against an earlier one, as a person compares them.
 
-use serde_json::{Value, json};
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use toft_bench::baseline::{Comparison, Verdict};
-use toft_bench::record::Record;
-use toft_bench::rng::Rng;
+mod common;
 
-/// What a quiet machine shows from one process to the next.
-const NOISE: f64 = 0.015;
-const THRESHOLD: f64 = 0.03;
+use common::{bench, scratch};
+use serde_json::json;
 
-/// A sample around 1 of log-normal noise.
-fn noise(rng: &mut Rng) -> f64 {
-    let uniform = |rng: &mut Rng| (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    let radius = (-2.0 * (1.0 - uniform(rng)).ln()).sqrt();
-    (NOISE * radius * (std::f64::consts::TAU * uniform(rng)).cos()).exp()
-}
-
-/// A run of one case, `runs` rounds, with its time and its memory grown by factors.
-fn run(rng: &mut Rng, runs: usize, time: f64, memory: f64) -> Value {
-    let outcomes: Vec<Value> = (0..runs)
-        .map(|_| {
-            let (ns, peak) = (20.0 * time * noise(rng), 80.0 * memory * noise(rng));
-            json!({"ops": 1000, "metrics": {"ns": ns, "peak_mb": peak, "mops": 1000.0 / ns}})
-        })
-        .collect();
-    json!({
+/// A run of one case, whose figures grow by a factor.
+fn write(name: &str, growth: f64) {
+    let outcome = |round: u32| {
+        let ns = growth * (20.0 + 0.1 * f64::from(round));
+        json!({"ops": 1000, "metrics": {"ns": ns, "peak_mb": 80.0}})
+    };
+    let run = json!({
         "toft_bench": 1,
-        "machine": {"cpu": "a processor", "kernel": "6.1"},
-        "runs": runs,
-        "quick": false,
+        "machine": {},
         "peers": [{"name": "toft", "version": "1"}],
         "cases": [{
-            "case": "replace-100k", "workload": "replace", "numbers": ["ops=1000"],
-            "metrics": ["ns", "peak_mb", "mops"], "peers": {"toft": outcomes},
+            "case": "replace-100k", "workload": "replace", "metrics": ["ns", "peak_mb"],
+            "peers": {"toft": (0..7).map(outcome).collect::<Vec<_>>()},
         }],
-    })
-}
-
-fn record(value: Value) -> Record {
-    serde_json::from_value(value).unwrap()
-}
-
-fn compared(new: Value, old: Value) -> Comparison {
-    Comparison::of(&record(new), &record(old), THRESHOLD)
-}
-
-fn verdict(comparison: &Comparison, key: &str) -> Verdict {
-    comparison.changes.iter().find(|change| change.metric.key == key).unwrap().verdict
-}
-
-/// Of `repetitions` pairs of runs, in how many a figure is flagged.
-fn flagged(seed: u64, repetitions: usize, runs: usize, growth: (f64, f64), key: &str) -> usize {
-    let mut rng = Rng::new(seed);
-    (0..repetitions)
-        .filter(|_| {
-            let old = run(&mut rng, runs, 1.0, 1.0);
-            let new = run(&mut rng, runs, growth.0, growth.1);
-            verdict(&compared(new, old), key) == Verdict::Regression
-        })
-        .count()
-}
-
-/// The twenty repetitions of one test find all with ten rounds; seven rounds find 99 of 100, which
-/// may be one fewer of twenty: see the rates below.
-#[test]
-fn planted_regressions_of_5_percent_are_flagged_in_20_repetitions_and_nothing_else_is() {
-    for (runs, least) in [(10, 20), (7, 19)] {
-        let slow = (1.05, 1.0);
-        let large = (1.0, 1.05);
-        assert!(flagged(1, 20, runs, slow, "ns") >= least, "{runs} rounds");
-        assert!(flagged(1, 20, runs, slow, "mops") >= least, "{runs} rounds");
-        assert!(flagged(2, 20, runs, large, "peak_mb") >= least, "{runs} rounds");
-        for key in ["ns", "mops", "peak_mb"] {
-            assert_eq!(flagged(3, 20, runs, (1.0, 1.0), key), 0, "{key}");
-        }
-        // What did not grow is not flagged beside what did.
-        assert_eq!(flagged(1, 20, runs, slow, "peak_mb"), 0);
-        assert_eq!(flagged(2, 20, runs, large, "ns"), 0);
-    }
-}
-
-/// Twenty repetitions may be luck; these are the rates, of 2000. With these seeds 98 % of the
-/// slowdowns are found with 5 rounds, 99.2 % with 7, 99.7 % with 10. By the normal distribution,
-/// of comparisons of equals 1 in 1000 should be flagged with 5 rounds, 1 in 9000 with 7.
-#[test]
-fn the_rates_of_detection_and_of_false_alarms_are_those_that_are_promised() {
-    let found = |runs| flagged(11, 2000, runs, (1.05, 1.0), "ns");
-    let false_alarms = |runs| flagged(12, 2000, runs, (1.0, 1.0), "ns");
-    let (three, five, seven, ten) = (found(3), found(5), found(7), found(10));
-    assert!(ten >= 1988 && seven >= 1970 && five >= 1900, "{five} {seven} {ten}");
-    assert!(three < 1900, "three rounds should be too few: {three}");
-    let (five, seven) = (false_alarms(5), false_alarms(7));
-    assert!(five <= 10 && seven <= 3, "{five} {seven}");
-}
-
-#[test]
-fn a_threshold_above_the_growth_keeps_it_quiet() {
-    let mut rng = Rng::new(4);
-    let (old, new) = (run(&mut rng, 7, 1.0, 1.0), run(&mut rng, 7, 1.05, 1.0));
-    let wide = Comparison::of(&record(new.clone()), &record(old.clone()), 0.10);
-    assert_eq!(verdict(&wide, "ns"), Verdict::Same);
-    let text = compared(new, old).text(THRESHOLD);
-    assert!(text.contains("REGRESSION") && text.contains("within 3 %"), "{text}");
-}
-
-#[test]
-fn what_cannot_be_compared_is_named() {
-    let mut rng = Rng::new(5);
-    let old = run(&mut rng, 5, 1.0, 1.0);
-    let case = |value: &mut Value| value["cases"][0].take();
-    let said = |new: Value, old: Value| compared(new, old).text(THRESHOLD);
-
-    let mut other = old.clone();
-    other["cases"][0]["case"] = "churn".into();
-    other["peers"][0]["name"] = "glibc".into();
-    let text = said(other, old.clone());
-    for line in [
-        "cases only in the baseline: replace-100k",
-        "cases only in this run: churn",
-        "peers only in the baseline: toft",
-        "peers only in this run: glibc",
-        "0 figures compared",
-    ] {
-        assert!(text.contains(line), "{line} is not in\n{text}");
-    }
-
-    let mut longer = old.clone();
-    longer["cases"][0]["numbers"] = json!(["ops=2000"]);
-    assert!(
-        said(longer, old.clone()).contains("ran with `ops=2000`, in the baseline with `ops=1000`")
-    );
-
-    let mut moved = old.clone();
-    moved["machine"]["kernel"] = "6.2".into();
-    assert!(said(moved, old.clone()).contains("kernel is \"6.2\", in the baseline \"6.1\""));
-
-    let mut short = old.clone();
-    let outcomes = short["cases"][0]["peers"]["toft"].as_array_mut().unwrap();
-    outcomes.truncate(1);
-    assert!(
-        said(short, old.clone()).contains("replace-100k on toft: ns has fewer than two rounds")
-    );
-
-    let mut without = old.clone();
-    for outcome in without["cases"][0]["peers"]["toft"].as_array_mut().unwrap() {
-        outcome["metrics"].as_object_mut().unwrap().remove("ns");
-    }
-    assert!(said(old.clone(), without).contains("ns is missing in the baseline"));
-
-    let linked = |link: f64| {
-        let mut value = old.clone();
-        for outcome in value["cases"][0]["peers"]["toft"].as_array_mut().unwrap() {
-            outcome["metrics"]["link_ns"] = link.into();
-        }
-        value
-    };
-    let apart = compared(linked(500.0), linked(50.0));
-    assert!(apart.changes.is_empty() && apart.missing[0].contains("further apart"), "{apart:?}");
-    assert_eq!(compared(linked(51.0), linked(50.0)).changes.len(), 3);
-
-    let mut broken = old.clone();
-    let mut row = case(&mut broken);
-    row["peers"]["toft"] = json!({"failed": "signal: 11"});
-    broken["cases"] = json!([row]);
-    let fails = compared(broken.clone(), old.clone());
-    assert!(fails.regressed() && fails.text(THRESHOLD).contains("FAILS NOW: replace-100k on toft"));
-    let mended = compared(old, broken);
-    assert!(!mended.regressed() && mended.missing[0].contains("failed in the baseline"));
-}
-
-fn bench(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    command.args(words).env_remove("LD_PRELOAD").output().unwrap()
-}
-
-fn file(name: &str) -> (PathBuf, String) {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    (path.clone(), path.to_str().unwrap().to_owned())
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    std::fs::write(scratch(name), run.to_string()).unwrap();
 }
 
 #[test]
 fn two_files_are_compared_by_the_command() {
-    let mut rng = Rng::new(6);
-    let ((old_path, old), (new_path, new)) = (file("old.json"), file("new.json"));
-    std::fs::write(&old_path, run(&mut rng, 7, 1.0, 1.0).to_string()).unwrap();
-    std::fs::write(&new_path, run(&mut rng, 7, 1.05, 1.0).to_string()).unwrap();
-    let worse = bench(&["compare", &old, &new]);
-    assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
-    assert!(said(&worse).contains("REGRESSION") && said(&worse).contains("replace-100k"));
-    let better = bench(&["compare", &new, &old]);
-    assert_eq!(better.status.code(), Some(0), "{}", said(&better));
-    assert!(said(&better).contains("better") && !said(&better).contains("REGRESSION"));
-    let tolerant = bench(&["compare", "--threshold", "20%", &old, &new]);
-    assert_eq!(tolerant.status.code(), Some(0), "{}", said(&tolerant));
-    assert!(said(&tolerant).contains("3 within 20 %"), "{}", said(&tolerant));
-    assert_eq!(bench(&["compare", &old, "/nowhere.json"]).status.code(), Some(2));
+    write("old.json", 1.0);
+    write("new.json", 1.05);
+    let worse = bench("compare old.json new.json");
+    assert_eq!(worse.status, Some(1), "{worse:?}");
+    assert!(worse.out.contains("REGRESSION") && worse.out.contains("replace-100k"), "{worse:?}");
+    let better = bench("compare new.json old.json").page();
+    assert!(better.contains("better") && !better.contains("REGRESSION"), "{better}");
+    let tolerant = bench("compare --threshold 20% old.json new.json").page();
+    assert!(tolerant.contains("2 within 20 %"), "{tolerant}");
+    assert_eq!(bench("compare old.json /nowhere.json").status, Some(2));
 }
 
 /// The figures of the earlier run are replaced by what no machine can be: no noise hides that.
 #[test]
 fn a_run_is_compared_with_its_baseline() {
-    let (path, name) = file("baseline.json");
-    let words = ["--quick", "--runs", "3", "--peers", "glibc", "--workload", "pair-64"];
-    let more = ["--set", "ops=20k"];
-    let first = bench(&[&words[..], &more, &["--output", &name]].concat());
-    assert!(first.status.success(), "{first:?}");
-    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let against = |ns: f64, extra: &[&str]| {
+    let line = "--quick --runs 3 --peers glibc --workload pair-64 --set ops=20k";
+    bench(&format!("{line} --output baseline.json")).page();
+    let kept = common::json("baseline.json");
+    let against = |ns: f64, more: &str| {
         let mut changed = kept.clone();
         for outcome in changed["cases"][0]["peers"]["glibc"].as_array_mut().unwrap() {
             assert!(outcome["metrics"]["ns"].as_f64().unwrap() > 0.0);
             outcome["metrics"]["ns"] = ns.into();
         }
-        std::fs::write(&path, changed.to_string()).unwrap();
-        bench(&[&words[..], &more, &["--baseline", &name], extra].concat())
+        std::fs::write(scratch("baseline.json"), changed.to_string()).unwrap();
+        bench(&format!("{line} --baseline baseline.json{more}"))
     };
-    let worse = against(1e-12, &[]);
-    assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
-    assert!(said(&worse).contains("REGRESSION"), "{}", said(&worse));
-    let better = against(1e15, &[]);
-    assert_eq!(better.status.code(), Some(0), "{}", said(&better));
-    assert!(said(&better).contains("| better"), "{}", said(&better));
-    let tolerant = against(1e-12, &["--threshold", "1e30"]);
-    assert_eq!(tolerant.status.code(), Some(0), "{}", said(&tolerant));
-    let absent = bench(&["--baseline", "/nowhere/old.json", "--workload", "pair-64"]);
-    assert_eq!(absent.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&absent.stderr).contains("/nowhere/old.json"));
+    let worse = against(1e-12, "");
+    assert!(worse.status == Some(1) && worse.out.contains("REGRESSION"), "{worse:?}");
+    assert!(against(1e15, "").page().contains("| better"));
+    assert_eq!(against(1e-12, " --threshold 1e30").status, Some(0));
+    let absent = bench("--baseline /nowhere/old.json --workload pair-64");
+    assert!(absent.status == Some(2) && absent.err.contains("/nowhere/old.json"), "{absent:?}");
 }

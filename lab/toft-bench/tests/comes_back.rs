@@ -132,15 +132,6 @@ impl Heap for Paged {
     fn purge(self) {
         Self::all_that_wait();
     }
-    fn calloc(self, size: usize) -> *mut u8 {
-        self.malloc(size)
-    }
-    unsafe fn realloc(self, _: *mut u8, _: usize) -> *mut u8 {
-        unreachable!("no workload here does so")
-    }
-    fn aligned(self, _: usize, _: usize) -> *mut u8 {
-        unreachable!("no workload here does so")
-    }
 }
 
 /// A block of a few pages has as much of one of Paged's, so sizes begin at that.

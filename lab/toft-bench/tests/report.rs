@@ -1,35 +1,20 @@
 //! The page and the plot as a person makes them, and as a browser sees them.
 
+mod common;
+
+use common::{bench, scratch, text_of};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-fn bench(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    command.args(words).env_remove("LD_PRELOAD").output().unwrap()
-}
-
-fn done(words: &[&str]) {
-    let output = bench(words);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Three cases of a family on two peers, one with a name that HTML would read, and one that fails.
-/// Gives the page of the run and the JSON.
-fn run(name: &str) -> (PathBuf, PathBuf) {
-    let broken = scratch(&format!("{name}.so"));
-    std::fs::write(&broken, "not a library").unwrap();
-    let (html, json) = (scratch(&format!("{name}.html")), scratch(&format!("{name}.json")));
-    let peers = format!("glibc,<x>&\"={}", broken.display());
-    let cases = "pair-16,pair-64,pair-1k,replace-100k";
-    let mut words = vec!["--quick", "--runs", "2", "--workloads", cases, "--set", "ops=10k"];
-    words.extend(["--peers", &peers, "--html", html.to_str().unwrap()]);
-    words.extend(["--output", json.to_str().unwrap()]);
-    done(&words);
-    (html, json)
+/// Four cases of two families on two peers, one with a name that HTML would read, and one that
+/// fails. Makes the page `NAME.html` and the file `NAME.json`.
+fn run(name: &str) {
+    std::fs::write(scratch(&format!("{name}.so")), "not a library").unwrap();
+    bench(&format!(
+        "--quick --runs 2 --workloads pair-16,pair-64,pair-1k,replace-100k --set ops=10k \
+         --peers glibc,<x>&\"={name}.so --html {name}.html --output {name}.json"
+    ))
+    .page();
 }
 
 /// The text of a run in which Toft is another name for glibc: the plots that need it are there,
@@ -46,25 +31,18 @@ fn with_toft(text: &str) -> String {
 
 #[test]
 fn the_page_of_a_run_is_that_of_its_json() {
-    let (html, json) = run("same");
-    let (later, svg, cases) =
-        (scratch("later.html"), scratch("later.svg"), scratch("later-cases.svg"));
-    let words = ["report", json.to_str().unwrap(), "--html", later.to_str().unwrap()];
+    run("same");
+    bench("report same.json --html later.html").page();
     // Glibc under another name: one peer alone makes no plot of the means.
-    let twins = scratch("twins.json");
-    let text = std::fs::read_to_string(&json).unwrap();
-    std::fs::write(&twins, with_toft(&text)).unwrap();
-    done(&words);
-    let words = ["report", twins.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
-    done(&[&words[..], &["--cases-svg", cases.to_str().unwrap()]].concat());
-    let page = std::fs::read_to_string(&html).unwrap();
-    assert_eq!(page, std::fs::read_to_string(&later).unwrap());
+    std::fs::write(scratch("twins.json"), with_toft(&text_of("same.json"))).unwrap();
+    bench("report twins.json --svg later.svg --cases-svg later-cases.svg").page();
+    let page = text_of("same.html");
+    assert_eq!(page, text_of("later.html"));
     for part in ["glibc 2.", "2, interleaved, quick", " UTC", "pair-64", "&lt;x&gt;&amp;&quot;"] {
         assert!(page.contains(part), "{part}");
     }
-    let picture = std::fs::read_to_string(&svg).unwrap();
+    let (picture, long) = (text_of("later.svg"), text_of("later-cases.svg"));
     assert!(picture.starts_with("<svg") && picture.contains("toft: time 1.00"), "{picture}");
-    let long = std::fs::read_to_string(&cases).unwrap();
     assert!(long.starts_with("<svg") && long.contains("replace-100k"), "{long}");
     let without_space = (picture + &long).replace("http://www.w3.org/2000/svg", "");
     for outside in ["http://", "https://", "src="] {
@@ -74,11 +52,10 @@ fn the_page_of_a_run_is_that_of_its_json() {
 
 #[test]
 fn a_report_of_no_file_and_one_without_an_output_are_refused() {
-    let output = bench(&["report", "/nowhere/run.json", "--svg", "x.svg"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/run.json"));
-    let output = bench(&["report", "/nowhere/run.json"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--html"));
+    let absent = bench("report /nowhere/run.json --svg x.svg");
+    assert!(absent.status == Some(2) && absent.err.contains("/nowhere/run.json"), "{absent:?}");
+    let without = bench("report /nowhere/run.json");
+    assert!(without.err.contains("--html"), "{without:?}");
 }
 
 /// Where chromium is; without it the test that asks is left out, or fails when programs that are
@@ -109,20 +86,20 @@ fn dom(chromium: &Path, page: &Path, name: &str) -> String {
 #[test]
 fn a_browser_finds_every_plot_and_every_row() {
     let Some(chromium) = chromium() else { return };
-    let (html, json) = run("browser");
-    let text = std::fs::read_to_string(&json).unwrap();
-    std::fs::write(&json, with_toft(&text)).unwrap();
-    done(&["report", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
-    let dom = dom(&chromium, &html, "profile");
+    run("browser");
+    std::fs::write(scratch("browser.json"), with_toft(&text_of("browser.json"))).unwrap();
+    bench("report browser.json --html browser.html").page();
+    let dom = dom(&chromium, &scratch("browser.html"), "profile");
     let count = |part: &str| dom.matches(part).count();
-    // One for the means, two against the others, one over sizes, and one for each figure.
-    assert_eq!(count("<figure class=\"plot"), 1 + 2 + 1 + 5, "{dom}");
-    assert_eq!(count("<tr class=\"result\""), 5, "{dom}");
+    // The means, and case by case.
+    assert_eq!(count("<figure class=\"plot"), 2, "{dom}");
+    // Two families and three peers, and a row for each figure; and the heads of these tables.
+    assert_eq!(count("<tr>"), 2 + 3 + 5 + 3, "{dom}");
     // The script has run: it makes a button of the head of each column, of the means, the families
-    // (its name, its cases and three peers) and the cases.
-    assert_eq!(count("<button>"), 10 + 5 + 7, "{dom}");
+    // (its name, its cases and two peers) and the cases.
+    assert_eq!(count("<button>"), 12 + 4 + 8, "{dom}");
     // How all of them stand: its own name in the head, and a row for each.
-    assert_eq!(count("time × glibc</button>"), 1, "{dom}");
+    assert_eq!(count("time, × glibc</button>"), 1, "{dom}");
     // A browser reads the name as text, and writes it as such.
     assert!(!dom.contains("<x>") && dom.contains("&lt;x&gt;&amp;\""), "{dom}");
 }

@@ -1,12 +1,13 @@
 //! The workloads that are other programs, started on a peer and watched from outside.
 
-pub mod programs;
-pub mod redis;
+mod programs;
+mod redis;
 pub mod scripted;
-pub mod spawn;
+mod spawn;
 
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
+use crate::files;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
@@ -14,7 +15,6 @@ use std::path::PathBuf;
 
 /// A workload of other programs.
 pub struct HostWorkload {
-    /// Its name on the command line.
     pub name: &'static str,
     /// The text of its file in `workloads/`.
     pub file: &'static str,
@@ -25,8 +25,6 @@ pub struct HostWorkload {
 }
 
 impl HostWorkload {
-    /// What its file says.
-    #[must_use]
     pub fn listed(&self) -> &'static Listed {
         listed(self.file)
     }
@@ -53,31 +51,23 @@ pub struct Stage {
 
 impl Stage {
     /// A fresh folder for the process's temporary files.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn new() -> Result<Self, String> {
         use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("toft-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        std::fs::create_dir(&folder).map_err(files::at(&folder))?;
         Ok(Self { folder })
     }
 
-    /// A path in it.
-    #[must_use]
+    /// The path of a file or folder in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Writes a file into it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.path(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        files::write(&path, text)?;
         Ok(path)
     }
 }

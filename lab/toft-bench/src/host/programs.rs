@@ -28,7 +28,6 @@ pub const PYTHON: HostWorkload = HostWorkload {
     },
 };
 
-/// The C compiler.
 pub const GCC: HostWorkload = HostWorkload {
     name: "gcc",
     file: include_str!("../../workloads/gcc.toml"),

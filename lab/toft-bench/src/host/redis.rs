@@ -9,8 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
     name: "redis",
     file: include_str!("../../workloads/redis.toml"),
@@ -47,7 +45,7 @@ fn run(peer: &Peer, params: &Params, stage: &Stage, limits: Limits) -> Result<Ou
 }
 
 fn benchmark(socket: &Path, tests: &str, requests: u64, params: &Params) -> Command {
-    let system = Peer { name: "client".to_owned(), library: None, version: String::new() };
+    let system = Peer::without_library("client", "");
     let mut client = child::on_peer(&system, "redis-benchmark");
     client.arg("-s").arg(socket).args(["--csv", "-t", tests]);
     for (option, value) in [

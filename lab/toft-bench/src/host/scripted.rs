@@ -15,19 +15,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What is started.
     pub tool: String,
-    /// The Debian package that has it.
     pub package: String,
     /// The argument with which it says its version, or does nothing else.
     pub version: String,
-    /// The name of the script's file.
     pub script: String,
     /// The script. `#name#` stands for a number of the case.
     pub text: String,
     /// What it is started with. `{script}` stands for the path of the script.
     pub arguments: Vec<String>,
-    /// What is set in its environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
 }
@@ -49,15 +45,10 @@ macro_rules! scripted {
     };
 }
 
-/// SQLite in memory.
 pub const SQLITE: HostWorkload = scripted!("sqlite");
-/// Lua.
 pub const LUA: HostWorkload = scripted!("lua");
-/// Perl.
 pub const PERL: HostWorkload = scripted!("perl");
-/// Node.js.
 pub const NODE: HostWorkload = scripted!("node");
-/// Ghostscript.
 pub const GHOSTSCRIPT: HostWorkload = scripted!("ghostscript");
 
 fn program(file: &'static str) -> Result<&'static Program, String> {
@@ -66,9 +57,6 @@ fn program(file: &'static str) -> Result<&'static Program, String> {
 
 impl Program {
     /// Writes the script, if the program is there.
-    ///
-    /// # Errors
-    /// Names the package to install when it is not, or a number that the script lacks.
     pub fn prepare(&self, params: &Params) -> Result<Stage, String> {
         with_tool(&self.tool, &self.package, &[&self.version])?;
         let text = fill(&self.text, params)?;
@@ -77,10 +65,6 @@ impl Program {
         Ok(stage)
     }
 
-    /// Runs the script once.
-    ///
-    /// # Errors
-    /// As [`child::run`].
     pub fn run(&self, peer: &Peer, stage: &Stage, limits: Limits) -> Result<Outcome, String> {
         let mut command = child::on_peer(peer, &self.tool);
         let script = stage.path(&self.script).display().to_string();
@@ -93,9 +77,8 @@ impl Program {
 /// A script with its numbers in it.
 fn fill(text: &str, params: &Params) -> Result<String, String> {
     let mut text = text.to_owned();
-    for word in params.words() {
-        let (name, value) = word.split_once('=').expect("the form of a number");
-        text = text.replace(&format!("#{name}#"), value);
+    for (name, value) in params.iter() {
+        text = text.replace(&format!("#{name}#"), &value.to_string());
     }
     match numbers(&text).first() {
         Some(name) => Err(format!("the script needs the number `{name}`")),
@@ -117,13 +100,12 @@ fn numbers(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use crate::fixtures::LIMITS;
 
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), pin: None };
     const ALL: [HostWorkload; 5] = [SQLITE, LUA, PERL, NODE, GHOSTSCRIPT];
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: String::new() }
+        Peer::without_library("glibc", "")
     }
 
     fn shell(text: &str) -> Program {
@@ -140,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_script_gets_its_numbers_its_arguments_and_its_environment() {
-        let params = Params::parse(["count=7"]).unwrap();
+        let params = Params::of("count=7");
         let run = |text: &str| {
             let program = shell(text);
             program.run(&glibc(), &program.prepare(&params)?, LIMITS)
@@ -172,9 +154,7 @@ mod tests {
             wanted.sort_unstable();
             wanted.dedup();
             for case in &workload.listed().cases {
-                let words = case.full.words();
-                let given: Vec<&str> =
-                    words.iter().map(|word| word.split('=').next().unwrap()).collect();
+                let given: Vec<&str> = case.full.iter().map(|(name, _)| name).collect();
                 assert_eq!(given, wanted, "{}", case.name);
             }
         }
@@ -185,13 +165,9 @@ mod tests {
     fn every_script_runs_to_its_end() {
         for workload in &ALL {
             let case = &workload.listed().cases[0];
-            let words: Vec<String> = case
-                .full
-                .words()
-                .iter()
-                .map(|word| format!("{}=2", word.split('=').next().unwrap()))
-                .collect();
-            let params = Params::parse(words.iter().map(String::as_str)).unwrap();
+            let words: Vec<String> =
+                case.full.iter().map(|(name, _)| format!("{name}=2")).collect();
+            let params = Params::of(&words.join(" "));
             match (workload.prepare)(&params) {
                 Ok(stage) => {
                     let outcome = (workload.run)(&glibc(), &params, &stage, LIMITS).unwrap();

@@ -20,7 +20,7 @@ use super::expect::{Build, Expectation};
 use std::fmt;
 
 /// The programs, by name.
-pub const SOURCES: &[(&str, &str)] = &[
+pub(crate) const SOURCES: &[(&str, &str)] = &[
     ("past-requested.c", include_str!("../../misuse/past-requested.c")),
     ("past-usable.c", include_str!("../../misuse/past-usable.c")),
     ("sweep.c", include_str!("../../misuse/sweep.c")),
@@ -52,7 +52,7 @@ pub const SOURCES: &[(&str, &str)] = &[
 ];
 
 /// What they all include.
-pub const HEADER: &str = include_str!("../../misuse/corpus.h");
+pub(crate) const HEADER: &str = include_str!("../../misuse/corpus.h");
 
 /// A class of misuse.
 #[derive(Clone, Debug)]
@@ -88,8 +88,7 @@ pub struct Case {
 
 impl Case {
     /// What the program is told.
-    #[must_use]
-    pub fn arguments(&self) -> [String; 3] {
+    pub(crate) fn arguments(&self) -> [String; 3] {
         [self.thread.clone(), self.size.to_string(), self.variant.clone()]
     }
 }
@@ -204,15 +203,13 @@ impl Class {
     }
 
     /// The languages that it is written in.
-    #[must_use]
-    pub fn languages(&self) -> &[String] {
+    pub(crate) fn languages(&self) -> &[String] {
         &self.languages
     }
 
     /// The verdict that a build has to reach in a case, if the program states one. Where it states
     /// none for the light build, that of the secure build holds.
-    #[must_use]
-    pub fn expectation(&self, build: Build, case: &Case) -> Option<&Expectation> {
+    pub(crate) fn expectation(&self, build: Build, case: &Case) -> Option<&Expectation> {
         let fits = |expectation: &&Expectation| {
             expectation.build == build && expectation.fits(&|key| word_of(case, key))
         };

@@ -10,17 +10,13 @@ use std::sync::LazyLock;
 /// A build of Toft that is held to what the corpus says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// `libtoft.so`.
     Default,
-    /// `libtoft-secure.so`.
     Secure,
-    /// `libtoft-secure-light.so`.
     Light,
 }
 
 impl Build {
     /// The build that a peer of this name is.
-    #[must_use]
     pub fn of_peer(name: &str) -> Option<Self> {
         match name {
             "toft" => Some(Self::Default),
@@ -33,17 +29,13 @@ impl Build {
 
 /// The messages, as they are written.
 pub const MESSAGES_TEXT: &str = include_str!("../../misuse/messages.toml");
-
-/// The messages, by name.
 static MESSAGES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| toml::from_str(MESSAGES_TEXT).expect("misuse/messages.toml"));
 
 /// A line of a program's head.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// Of which build.
     pub build: Build,
-    /// As it was written.
     pub value: String,
     selectors: Vec<(String, Vec<String>)>,
     verdicts: Vec<Verdict>,
@@ -63,9 +55,6 @@ enum How {
 
 impl Expectation {
     /// Reads `toft size=1,2 variant=x` and `caught|late double-free 18/20`.
-    ///
-    /// # Errors
-    /// What of it is not known.
     pub fn parse(key: &str, value: &str) -> Result<Self, String> {
         let mut keys = key.split_whitespace();
         let build = match keys.next() {
@@ -104,13 +93,11 @@ impl Expectation {
     }
 
     /// Whether it is for a case, whose word for each key is given.
-    #[must_use]
     pub fn fits(&self, word_of: &dyn Fn(&str) -> String) -> bool {
         self.selectors.iter().all(|(key, words)| words.contains(&word_of(key)))
     }
 
     /// What is wrong with the runs of a case, if anything.
-    #[must_use]
     pub fn deviation(&self, runs: &[(Ending, End)]) -> Option<String> {
         let wrong: Vec<String> =
             runs.iter().filter_map(|(ending, end)| self.wrong(ending, end)).collect();
@@ -148,7 +135,6 @@ impl Expectation {
 }
 
 /// The secure builds may not miss what the default build does not.
-#[must_use]
 pub fn is_no_worse(default: Option<&Expectation>, runs: &[(Ending, End)]) -> Option<String> {
     let may_miss =
         default.is_none_or(|of| of.least.is_some() || of.verdicts.contains(&Verdict::Missed));
@@ -173,17 +159,7 @@ fn selector(word: &str) -> Result<(String, Vec<String>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use crate::misuse::verdict::of_fault;
-    use std::process::Command;
-    use std::time::Duration;
-
-    fn run(script: &str) -> (Ending, End) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        let end = end(command, Limits { timeout: Duration::from_secs(20), pin: None }).unwrap();
-        (of_fault(&end), end)
-    }
+    use crate::fixtures::judged as run;
 
     const LINE: &str = "toft: double free: free(0x10): this 32-byte block is already free \
                         (small slab, slot 4, partition 7; call site 0x1f)";
@@ -243,13 +219,5 @@ mod tests {
         assert_eq!(is_no_worse(Some(&default), &[caught]), None);
         assert_eq!(is_no_worse(Some(&expects("missed")), &[missed]), None);
         assert!(is_no_worse(Some(&expects("missed")), &[run("exit 1")]).is_some());
-    }
-
-    #[test]
-    fn a_build_is_known_by_the_name_of_the_peer() {
-        assert_eq!(Build::of_peer("toft"), Some(Build::Default));
-        assert_eq!(Build::of_peer(SECURE), Some(Build::Secure));
-        assert_eq!(Build::of_peer(LIGHT), Some(Build::Light));
-        assert_eq!(Build::of_peer("glibc"), None);
     }
 }

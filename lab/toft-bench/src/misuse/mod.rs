@@ -8,23 +8,23 @@
 //! | `programs.rs` | compiling them |
 //! | `verdict.rs` | how a program ended |
 //! | `trial.rs` | running a case: how often, and what that came to |
-//! | `crew.rs` | running all of them, and saying how far it is |
+//! | `crew.rs` | running all of them |
 //! | `unfinished.rs` | what is kept when a run is stopped |
 //! | `record.rs`, `table.rs` | the JSON file and the table |
 
 pub mod class;
-pub mod crew;
-pub mod expect;
+mod crew;
+mod expect;
 pub mod pattern;
 pub mod programs;
-pub mod record;
-pub mod table;
-pub mod trial;
-pub mod unfinished;
+mod record;
+mod table;
+mod trial;
+mod unfinished;
 pub mod verdict;
 
 use crate::cli::Samples;
-use crate::cli::write;
+use crate::files;
 use crate::mount::{LIGHT, Mount, SECURE, choose_peers};
 use crate::peer_cache::Cache;
 use crate::peers::{Peer, Recipe, recipes};
@@ -35,7 +35,7 @@ use record::Record;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trial::{Job, Outcome, Tried};
-use unfinished::{Done, Unfinished};
+use unfinished::Unfinished;
 
 /// Exit status: Toft does not do what the corpus says.
 const DEVIATES: u8 = 1;
@@ -79,10 +79,7 @@ pub struct Options {
 }
 
 /// Runs what the command line says; returns the exit status.
-///
-/// # Errors
-/// What kept it from running.
-pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
+pub(crate) fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     let classes = chosen(&options.only)?;
     options.samples.begin();
     if options.list {
@@ -99,9 +96,9 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     if options.samples.wanted() {
         options.samples.write(&record.text())?;
     }
-    crate::outln!("{}", table::draw(&record));
+    crate::out::outln!("{}", table::draw(&record));
     for line in &deviations {
-        crate::outln!("not as expected: {line}");
+        crate::out::outln!("not as expected: {line}");
     }
     // A table of something else than was expected may be written, for it is true.
     options.page.as_ref().map_or(Ok(()), |path| write_page(path, &record))?;
@@ -126,18 +123,10 @@ fn tried(
         all: Duration::from_secs(60 * options.minutes),
     };
     let plan = unfinished::plan(classes, &peers, times.patience);
-    let (file, mut done) = Unfinished::open(&folder, &plan)?.map_or_else(
-        || {
-            eprintln!(
-                "another process does the same: what this one does is not kept if it is stopped"
-            );
-            (None, Done::new())
-        },
-        |(file, done)| (Some(file), done),
-    );
+    let (file, mut done) = Unfinished::open(&folder, &plan)?;
     if options.again {
         done.clear();
-        file.as_ref().map_or(Ok(()), |file| file.begin_anew(&plan))?;
+        file.begin_anew()?;
     }
     if !done.is_empty() {
         eprintln!(
@@ -146,26 +135,20 @@ fn tried(
             jobs.len()
         );
     }
-    let outcomes = crew::work(&jobs, &programs, times, &done, file.as_ref())?;
+    let outcomes = crew::work(&jobs, &programs, times, &done, &file)?;
     let left = outcomes.iter().filter(|outcome| outcome.is_none()).count();
     let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();
     let Some(outcomes) = outcomes else {
-        let kept = file.map_or_else(String::new, |file| {
-            format!(
-                "; what is done is in {}, and the same command goes on from there",
-                file.path().display()
-            )
-        });
         eprintln!(
-            "stopped after {} minutes, {left} of {} are left{kept}",
+            "stopped after {} minutes, {left} of {} are left; what is done is in {}, and the same \
+             command goes on from there",
             options.minutes,
-            jobs.len()
+            jobs.len(),
+            file.path().display()
         );
         return Ok(None);
     };
-    if let Some(file) = file {
-        file.finish();
-    }
+    file.finish();
     let deviations = outcomes.iter().flat_map(|outcome| outcome.deviations.clone()).collect();
     Ok(Some((Record::of(&peers, classes, &jobs, &outcomes), deviations)))
 }
@@ -201,12 +184,12 @@ fn chosen(only: &[String]) -> Result<Vec<Class>, String> {
 }
 
 fn list(class: &Class) {
-    crate::outln!("{} {} ({})", class.number, class.title, class.source);
+    crate::out::outln!("{} {} ({})", class.number, class.title, class.source);
     for case in class.cases() {
         let times = if class.repeat > 1 { format!(" x {}", class.repeat) } else { String::new() };
         let build = expect::Build::Default;
         let toft = class.expectation(build, &case).map_or("", |expectation| &*expectation.value);
-        crate::outln!("    {:<32}toft: {toft}", format!("{case}{times}"));
+        crate::out::outln!("    {:<32}toft: {toft}", format!("{case}{times}"));
     }
 }
 
@@ -236,19 +219,17 @@ fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
 
 /// The allocators that programs use, each in its latest version, and not with other variables.
 fn compared(recipe: &Recipe) -> bool {
-    let heap = recipe.from_crate.as_ref().is_some_and(|from| from.heap.is_some());
-    !heap && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
+    recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
 }
 
 fn write_page(path: &Path, record: &Record) -> Result<(), String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let kept = record.kept();
-    let text = table::MARKS.placed(&text, &table::section(&kept)).map_err(|error| wrong(&error))?;
+    let placed = table::MARKS.placed(&files::read(path)?, &table::section(&kept));
+    let text = placed.map_err(files::at(path))?;
     let folder = path.parent().unwrap_or(Path::new("")).join("figures");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    write(&folder.join("misuse.json"), &kept.text())?;
-    write(path, &text)
+    files::make_folder(&folder)?;
+    files::write(&folder.join("misuse.json"), &kept.text())?;
+    files::write(path, &text)
 }
 
 #[cfg(test)]
@@ -277,7 +258,7 @@ mod tests {
         for name in ["glibc", "jemalloc53", "tcmalloc", "mimalloc3", "scudo", "hardened_malloc"] {
             assert!(names.contains(&name), "{names:?}");
         }
-        for name in ["toft", "toft-off", "jemalloc", "talc", "glibc-no-cache"] {
+        for name in ["toft", "toft-off", "jemalloc", "glibc-no-cache"] {
             assert!(!names.contains(&name), "{names:?}");
         }
         let secure: Vec<&str> =

@@ -1,6 +1,7 @@
 //! The programs of the corpus, compiled.
 
 use super::class::{Class, HEADER, SOURCES};
+use crate::files;
 use crate::peer_cache::locked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,10 +43,9 @@ impl Programs {
     /// # Errors
     /// The compiler is missing, or what it said.
     pub fn build(folder: &Path, classes: &[Class]) -> Result<Self, String> {
-        let text = |error: std::io::Error| format!("{}: {error}", folder.display());
-        std::fs::create_dir_all(folder).map_err(text)?;
-        let _alone = locked(folder).map_err(text)?;
-        std::fs::write(folder.join("corpus.h"), HEADER).map_err(text)?;
+        files::make_folder(folder)?;
+        let _alone = locked(folder).map_err(files::at(folder))?;
+        files::write(&folder.join("corpus.h"), HEADER)?;
         let mut wanted: Vec<(String, String)> = classes
             .iter()
             .flat_map(|class| {
@@ -68,11 +68,7 @@ impl Programs {
     }
 
     /// The program of a class.
-    ///
-    /// # Panics
-    /// When it was not asked for.
-    #[must_use]
-    pub fn of(&self, class: &Class, language: &str) -> &Path {
+    pub(crate) fn of(&self, class: &Class, language: &str) -> &Path {
         self.0.get(&(class.source.clone(), language.to_owned())).expect("built for this class")
     }
 }
@@ -96,10 +92,9 @@ fn compile(folder: &Path, source: &str, language: &str) -> Result<PathBuf, Strin
     if program.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == made_of) {
         return Ok(program);
     }
-    let wrong = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     // Both languages read one file, which may just be read by the compiler of the other.
     if !std::fs::read_to_string(&file).is_ok_and(|old| old == text) {
-        std::fs::write(&file, text).map_err(|error| wrong(&file, error))?;
+        files::write(&file, text)?;
     }
     let output = command.output().map_err(|error| {
         format!("{}: {error}: a C and a C++ compiler are needed", compiler.display())
@@ -107,6 +102,6 @@ fn compile(folder: &Path, source: &str, language: &str) -> Result<PathBuf, Strin
     if !output.status.success() {
         return Err(format!("{command:?}\n{}", String::from_utf8_lossy(&output.stderr)));
     }
-    std::fs::write(&stamp, made_of).map_err(|error| wrong(&stamp, error))?;
+    files::write(&stamp, &made_of)?;
     Ok(program)
 }

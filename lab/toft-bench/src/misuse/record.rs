@@ -3,8 +3,10 @@
 use super::class::Class;
 use super::trial::{Job, Outcome};
 use super::verdict::{Ending, Verdict};
+use crate::json;
 use crate::machine::Machine;
 use crate::peers::Peer;
+use crate::record::PeerRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +17,8 @@ const FORMAT: u32 = 1;
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of this format.
     pub toft_misuse: u32,
-    /// When.
     pub date: String,
-    /// Where.
     pub machine: Machine,
     /// The allocators, in the order of the table.
     pub peers: Vec<PeerRecord>,
@@ -27,21 +26,10 @@ pub struct Record {
     pub classes: Vec<ClassRecord>,
 }
 
-/// An allocator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PeerRecord {
-    /// What the table calls it.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
 /// A class on every allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClassRecord {
-    /// Its number.
     pub number: u32,
-    /// What is done.
     pub title: String,
     /// How many runs came to what.
     pub peers: BTreeMap<String, Counts>,
@@ -63,16 +51,12 @@ pub struct CaseRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// See [`Verdict::Caught`].
     #[serde(skip_serializing_if = "is_zero")]
     pub caught: usize,
-    /// See [`Verdict::Late`].
     #[serde(skip_serializing_if = "is_zero")]
     pub late: usize,
-    /// See [`Verdict::Prevented`].
     #[serde(skip_serializing_if = "is_zero")]
     pub prevented: usize,
-    /// See [`Verdict::Missed`].
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: usize,
     /// Runs that did not come as far as their fault, or died where the correct program dies, too.
@@ -88,8 +72,6 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Counts {
-    /// The number of runs of a verdict.
-    #[must_use]
     pub fn of(&self, verdict: Verdict) -> usize {
         match verdict {
             Verdict::Caught => self.caught,
@@ -135,10 +117,8 @@ fn texts(outcome: &Outcome) -> Vec<String> {
 
 impl Record {
     /// The record of what was tried; `jobs` are in the order of the classes.
-    #[must_use]
     pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], outcomes: &[Outcome]) -> Self {
-        let peer =
-            |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
+        let peer = |peer: &Peer| PeerRecord::undated(&peer.name, &peer.version);
         let class = |class: &Class| {
             let mut record = ClassRecord {
                 number: class.number,
@@ -169,62 +149,28 @@ impl Record {
         }
     }
 
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// Names the file, and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        let record: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-        if record.toft_misuse == FORMAT {
-            Ok(record)
-        } else {
-            Err(wrong(&format!("format {} is not {FORMAT}", record.toft_misuse)))
-        }
+        json::read(path, "toft_misuse", FORMAT)
     }
 
     /// A copy with the counts alone.
-    #[must_use]
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();
         kept.classes.iter_mut().for_each(|class| class.cases.clear());
         kept
     }
 
-    /// The text of the file, a line for each class and each case.
-    ///
-    /// # Panics
-    /// Never: strings and numbers can always be written as JSON.
-    #[must_use]
+    /// The text of the file, with a line for each class.
     pub fn text(&self) -> String {
-        fn line(value: &impl Serialize) -> String {
-            serde_json::to_string(value).expect("strings and numbers alone")
-        }
-        let open = |text: String, end: char| text.strip_suffix(end).map(str::to_owned);
-        let head = Self { classes: Vec::new(), ..self.clone() };
-        let mut out = line(&head).replacen("\"classes\":[]}", "\"classes\":[\n", 1);
-        for (place, class) in self.classes.iter().enumerate() {
-            let counts = ClassRecord { cases: Vec::new(), ..class.clone() };
-            let mut text = line(&counts);
-            if !class.cases.is_empty() {
-                let cases: Vec<String> = class.cases.iter().map(line).collect();
-                text = open(text, '}').unwrap_or_default();
-                text.push_str(&format!(",\"cases\":[\n{}]}}", cases.join(",\n")));
-            }
-            out.push_str(&text);
-            out.push_str(if place + 1 < self.classes.len() { ",\n" } else { "\n" });
-        }
-        out + "]}\n"
+        json::lines(self, "classes").expect("strings and numbers alone")
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use crate::misuse::verdict::of_fault;
-    use std::time::Duration;
+    use crate::fixtures::judged;
+    use crate::host::Stage;
 
     pub(crate) fn example() -> Record {
         let counts = |text: &str| serde_json::from_str::<Counts>(text).unwrap();
@@ -237,10 +183,7 @@ pub(super) mod tests {
                 peers: [("toft".to_owned(), vec!["caught SIGABRT: x".to_owned()])].into(),
             }],
         };
-        let peer = |name: &str, version: &str| PeerRecord {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        };
+        let peer = PeerRecord::undated;
         Record {
             toft_misuse: FORMAT,
             date: "2026-01-31 12:00 UTC".to_owned(),
@@ -266,12 +209,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_death_counts_where_the_correct_program_lives() {
-        let run = |script: &str| {
-            let mut command = std::process::Command::new("sh");
-            command.args(["-c", script]);
-            let limits = Limits { timeout: Duration::from_secs(60), pin: None };
-            of_fault(&end(command, limits).unwrap())
-        };
+        let run = |script: &str| judged(script).0;
         let runs = || {
             let late = run("echo begin; echo end; kill -ABRT $$");
             let missed = run("echo begin; echo end; exit 81");
@@ -291,7 +229,8 @@ pub(super) mod tests {
     #[test]
     fn a_record_is_read_back_as_it_was() {
         let record = example();
-        let path = std::env::temp_dir().join(format!("toft-misuse-{}.json", std::process::id()));
+        let stage = Stage::new().unwrap();
+        let path = stage.path("toft-misuse.json");
         for record in [record.clone(), record.kept()] {
             std::fs::write(&path, record.text()).unwrap();
             let back = Record::read(&path).unwrap();
@@ -304,6 +243,5 @@ pub(super) mod tests {
         assert!(Record::read(&path).unwrap_err().contains("toft-misuse"));
         std::fs::write(&path, record.text().replacen(":1,", ":9,", 1)).unwrap();
         assert!(Record::read(&path).unwrap_err().contains("format 9"));
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,22 +1,17 @@
 //! The table, class by class: for a terminal, and for a page.
 
-use super::record::{Counts, PeerRecord, Record};
+use super::record::{Counts, Record};
 use super::verdict::{VERDICTS, Verdict};
+use crate::grid::Grid;
 use crate::marks::Marks;
 use crate::peers::Peer;
+use crate::record::PeerRecord;
 use crate::releases;
-use comfy_table::{ContentArrangement, Table, presets};
+use crate::standing_table::bold_if_ours;
 use std::fmt::Write;
-
-/// The marks of the table in a page.
-pub const MARKS: Marks<'static> = Marks {
-    begin: "<!-- misuse",
-    begin_line: "<!-- misuse: made by `cargo xtask misuse --page`, do not edit -->",
-    end: "<!-- /misuse -->",
-};
+pub(crate) const MARKS: Marks = Marks { name: "misuse", made_by: "cargo xtask misuse --page" };
 
 /// What a peer came to in a class. One word where every run came to the same.
-#[must_use]
 pub fn cell(counts: Option<&Counts>) -> String {
     let Some(counts) = counts else { return "–".to_owned() };
     let mut all: Vec<(&str, usize)> =
@@ -49,59 +44,32 @@ fn false_alarms(record: &Record, peer: &str) -> usize {
     record.classes.iter().filter_map(|class| class.peers.get(peer)).map(|c| c.false_alarms).sum()
 }
 
-fn rows(record: &Record) -> Vec<Vec<String>> {
+/// The table, whose heads have the names in this form.
+fn grid(record: &Record, name: impl Fn(&str) -> String) -> Grid {
     let peers = || record.peers.iter().map(|peer| peer.name.as_str());
-    let mut rows: Vec<Vec<String>> = record
-        .classes
-        .iter()
-        .map(|class| {
-            let first = [class.number.to_string(), class.title.clone()];
-            first.into_iter().chain(peers().map(|name| cell(class.peers.get(name)))).collect()
-        })
-        .collect();
-    let first = [String::new(), "Classes in which nothing is missed".to_owned()];
-    rows.push(first.into_iter().chain(peers().map(|name| clean(record, name))).collect());
-    rows
-}
-
-/// The table for a terminal.
-#[must_use]
-pub fn draw(record: &Record) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-    let names = record.peers.iter().map(|peer| peer.name.clone());
-    table.set_header(["".to_owned(), "class".to_owned()].into_iter().chain(names));
-    rows(record).into_iter().for_each(|row| _ = table.add_row(row));
-    table.to_string()
-}
-
-/// The section of a page, with its marks.
-#[must_use]
-pub fn section(record: &Record) -> String {
-    let ours = |name: &str| name.starts_with("toft");
-    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(record));
-    let head: Vec<String> = record
-        .peers
-        .iter()
-        .map(|peer| if ours(&peer.name) { format!("**{}**", peer.name) } else { peer.name.clone() })
-        .collect();
-    let _ = writeln!(text, "| | class | {} |", head.join(" | "));
-    let _ = writeln!(text, "|---|---|{}", "---|".repeat(head.len()));
-    for row in rows(record) {
-        let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        let _ = writeln!(text, "| {} |", row.join(" | "));
+    let head = [String::new(), "class".to_owned()];
+    let mut grid = Grid::new(2 + record.peers.len(), head.into_iter().chain(peers().map(name)));
+    for class in &record.classes {
+        let first = [class.number.to_string(), class.title.clone()];
+        grid.push(first.into_iter().chain(peers().map(|name| cell(class.peers.get(name)))));
     }
-    text.push_str(MARKS.end);
-    text
+    let first = [String::new(), "Classes in which nothing is missed".to_owned()];
+    grid.push(first.into_iter().chain(peers().map(|name| clean(record, name))));
+    grid
+}
+
+pub fn draw(record: &Record) -> String {
+    grid(record, str::to_owned).to_string()
+}
+
+pub fn section(record: &Record) -> String {
+    let table = grid(record, bold_if_ours).markdown();
+    format!("{}\n{table}", provenance(record))
 }
 
 fn provenance(record: &Record) -> String {
     let machine = &record.machine;
-    let peer = |one: &PeerRecord| Peer {
-        name: one.name.clone(),
-        library: None,
-        version: one.version.clone(),
-    };
+    let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
     let peers: Vec<Peer> = record.peers.iter().map(peer).collect();
     let alarms: Vec<String> = record
         .peers
@@ -164,7 +132,6 @@ mod tests {
         ] {
             assert!(made.contains(part), "{part} is not in\n{made}");
         }
-        assert!(made.starts_with(MARKS.begin_line) && made.ends_with(MARKS.end));
         let mut record = record;
         record.classes[0].peers.get_mut("glibc").unwrap().false_alarms = 3;
         assert!(section(&record).contains("did not end well: glibc 3."));

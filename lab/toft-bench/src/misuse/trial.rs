@@ -41,11 +41,8 @@ pub struct Outcome {
 /// A case to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The class.
     pub class: &'a Class,
-    /// One of its cases.
     pub case: &'a Case,
-    /// The allocator.
     pub peer: &'a Peer,
 }
 
@@ -71,7 +68,6 @@ fn tells(runs: &[(Ending, End)], ours: bool) -> bool {
 impl Job<'_> {
     /// Runs the program with its fault as often as the class says, or until [`ALIKE`] of them say
     /// what the rest would, or one does not end; and once without the fault.
-    #[must_use]
     pub fn run(&self, programs: &Programs, patience: Duration) -> Tried {
         let start = |what: &str| {
             let mut command = self.command(programs);
@@ -106,7 +102,6 @@ impl Job<'_> {
     }
 
     /// What is kept of it.
-    #[must_use]
     pub fn outcome(&self, tried: Tried) -> Outcome {
         let deviations = self.deviations(&tried);
         let runs = tried.runs.into_iter().map(|(ending, _)| ending).collect();
@@ -114,7 +109,6 @@ impl Job<'_> {
     }
 
     /// What Toft has to do otherwise, if this peer is a build of it.
-    #[must_use]
     pub fn deviations(&self, tried: &Tried) -> Vec<String> {
         let Some(build) = Build::of_peer(&self.peer.name) else { return Vec::new() };
         let expectation = |build| self.class.expectation(build, self.case);
@@ -136,14 +130,7 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-
-    fn run(script: &str) -> (Ending, End) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        let end = end(command, Limits { timeout: Duration::from_secs(60), pin: None }).unwrap();
-        (of_fault(&end), end)
-    }
+    use crate::fixtures::judged as run;
 
     #[test]
     fn runs_that_are_alike_stand_for_the_rest_but_not_for_those_of_toft() {
@@ -166,17 +153,5 @@ mod tests {
         assert!(!tells(&runs, true));
         runs[1].1.status = None;
         assert!(tells(&runs, true) && tells(&runs, false));
-    }
-
-    #[test]
-    fn an_outcome_is_kept_as_text_and_comes_back() {
-        let judged = Ending::Judged(Verdict::Caught, "SIGABRT: x".to_owned());
-        let runs = vec![judged, Ending::NoSuchCall, Ending::Failed("exit status: 1".to_owned())];
-        for twin in [Ok(()), Err("it did not end".to_owned())] {
-            let outcome =
-                Outcome { runs: runs.clone(), twin, deviations: vec!["wrong".to_owned()] };
-            let text = serde_json::to_string(&outcome).unwrap();
-            assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
-        }
     }
 }

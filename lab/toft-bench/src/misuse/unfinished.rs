@@ -1,20 +1,20 @@
 //! What a run of the corpus has done so far, in a file, so that one that is stopped goes on from
 //! there.
 //!
-//! The first line says what is run: the programs, the allocators as they are on disk, and how. A
-//! file whose first line is another one is another run's. Each line after it is one case on one
-//! allocator, written when it is done. A line that was cut off by a stop is passed over.
+//! Its name is made of what is run: the programs, the allocators as they are on disk, and how. Each
+//! line is one case on one allocator, written when it is done. A line that was cut off by a stop is
+//! passed over.
 
 use super::class::{Class, HEADER, SOURCES};
 use super::trial::{ALIKE, Job, Outcome};
+use crate::files;
 use crate::machine::Machine;
-use crate::peer_cache::try_locked;
 use crate::peers::Peer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +36,6 @@ struct Line {
 pub type Done = BTreeMap<String, Outcome>;
 
 /// All that an outcome depends on, on a line.
-#[must_use]
 pub fn plan(classes: &[Class], peers: &[Peer], patience: Duration) -> String {
     let mut programs = DefaultHasher::new();
     (SOURCES, HEADER, super::expect::MESSAGES_TEXT).hash(&mut programs);
@@ -56,59 +55,33 @@ pub fn plan(classes: &[Class], peers: &[Peer], patience: Duration) -> String {
 }
 
 impl Unfinished {
-    /// The file for a plan in a folder, with what it has; `None` where another process goes through
-    /// the same plan.
-    ///
-    /// # Errors
-    /// Names the file and says what is wrong with it.
-    pub fn open(folder: &Path, plan: &str) -> Result<Option<(Self, Done)>, String> {
+    /// The file for a plan in a folder, with what it has.
+    pub fn open(folder: &Path, plan: &str) -> Result<(Self, Done), String> {
         let mut name = DefaultHasher::new();
         plan.hash(&mut name);
         let path = folder.join(format!("unfinished-{:016x}.jsonl", name.finish()));
-        let wrong = |error: io::Error| format!("{}: {error}", path.display());
         let open = File::options().create(true).append(true).read(true).open(&path);
-        let mut file = open.map_err(wrong)?;
-        if !try_locked(&file).map_err(wrong)? {
-            return Ok(None);
+        let mut file = open.map_err(files::at(&path))?;
+        let text = files::read(&path)?;
+        let known = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        let done = known.map(|line| (line.job, line.outcome)).collect();
+        if !text.is_empty() && !text.ends_with('\n') {
+            file.write_all(b"\n").map_err(files::at(&path))?;
         }
-        let text = fs::read_to_string(&path).map_err(wrong)?;
-        let mut lines = text.lines();
-        let mut done = Done::new();
-        if lines.next() == Some(plan) {
-            let known = lines.filter_map(|line| serde_json::from_str::<Line>(line).ok());
-            done.extend(known.map(|line| (line.job, line.outcome)));
-            if !text.ends_with('\n') {
-                file.write_all(b"\n").map_err(wrong)?;
-            }
-        } else {
-            file.set_len(0).and_then(|()| writeln!(file, "{plan}")).map_err(wrong)?;
-        }
-        Ok(Some((Self { path, file }, done)))
+        Ok((Self { path, file }, done))
     }
 
-    /// Forgets what was done before.
-    ///
-    /// # Errors
-    /// Names the file and says why it cannot be written.
-    pub fn begin_anew(&self, plan: &str) -> Result<(), String> {
-        let anew = self.file.set_len(0).and_then(|()| writeln!(&self.file, "{plan}"));
-        anew.map_err(|error| format!("{}: {error}", self.path.display()))
+    pub fn begin_anew(&self) -> Result<(), String> {
+        self.file.set_len(0).map_err(files::at(&self.path))
     }
 
-    /// Writes what a job came to.
-    ///
-    /// # Errors
-    /// Names the file and says why it cannot be written.
     pub fn keep(&self, job: &Job, outcome: &Outcome) -> Result<(), String> {
         let line = Line { job: job.to_string(), outcome: outcome.clone() };
         let text = serde_json::to_string(&line).expect("strings and numbers alone") + "\n";
         // One call for a line, and at the end of the file: threads do not write into each other's.
-        let written = (&self.file).write_all(text.as_bytes());
-        written.map_err(|error| format!("{}: {error}", self.path.display()))
+        (&self.file).write_all(text.as_bytes()).map_err(files::at(&self.path))
     }
 
-    /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -123,28 +96,9 @@ impl Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Stage;
     use crate::misuse::class::classes;
     use crate::misuse::verdict::{Ending, Verdict};
-
-    fn folder(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("toft-unfinished-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    /// Opens a file that was open in this process. While a test beside this one starts a process,
-    /// the child holds its lock for a moment, too.
-    fn again(folder: &Path, plan: &str) -> (Unfinished, Done) {
-        for _ in 0..60_000 {
-            if let Some(opened) = Unfinished::open(folder, plan).unwrap() {
-                return opened;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("its lock is still held");
-    }
 
     fn outcome(how: &str) -> Outcome {
         let runs = vec![Ending::Judged(Verdict::Caught, how.to_owned())];
@@ -152,56 +106,41 @@ mod tests {
     }
 
     fn glibc() -> Peer {
-        Peer { name: "glibc".into(), library: None, version: "2.36".into() }
+        Peer::without_library("glibc", "2.36")
     }
 
     #[test]
     fn what_was_done_is_there_again_but_for_a_line_that_was_cut_off() {
-        let (folder, classes, peer) = (folder("again"), classes(), glibc());
+        let stage = Stage::new().unwrap();
+        let (folder, classes, peer) = (stage.path(""), classes(), glibc());
         let cases = classes[0].cases();
         let job = |n: usize| Job { class: &classes[0], case: &cases[n], peer: &peer };
-        let (file, done) = Unfinished::open(&folder, "a plan").unwrap().unwrap();
+        let open = || Unfinished::open(&folder, "a plan").unwrap();
+        let (file, done) = open();
         assert!(done.is_empty());
+        let (another, _) = Unfinished::open(&folder, "another plan").unwrap();
+        assert_ne!(file.path(), another.path());
+        another.finish();
         file.keep(&job(0), &outcome("first")).unwrap();
         file.keep(&job(1), &outcome("second")).unwrap();
         // Stopped in the middle of a line.
         let text = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), &text[..text.len() - 9]).unwrap();
-        drop(file);
-        let (file, done) = again(&folder, "a plan");
+        let (file, done) = open();
         assert_eq!(done, Done::from([(job(0).to_string(), outcome("first"))]));
         file.keep(&job(1), &outcome("again")).unwrap();
-        drop(file);
-        let (file, done) = again(&folder, "a plan");
+        let (file, done) = open();
         assert_eq!(done.len(), 2);
         assert_eq!(done[&job(1).to_string()], outcome("again"));
         file.finish();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn another_plan_is_another_file_and_one_that_is_in_use_is_left_alone() {
-        let folder = folder("other");
-        let (first, _) = Unfinished::open(&folder, "a plan").unwrap().unwrap();
-        assert!(Unfinished::open(&folder, "a plan").unwrap().is_none());
-        let (other, _) = Unfinished::open(&folder, "another").unwrap().unwrap();
-        assert_ne!(first.path(), other.path());
-        // One of that name with something else in it is started afresh.
-        let path = other.path().to_owned();
-        drop(other);
-        fs::write(&path, "nonsense\n{}\n").unwrap();
-        let (other, done) = again(&folder, "another");
-        assert!(done.is_empty());
-        assert_eq!(fs::read_to_string(other.path()).unwrap(), "another\n");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_plan_changes_with_all_that_an_outcome_depends_on() {
         let (classes, second) = (classes(), Duration::from_secs(1));
-        let own = std::env::temp_dir().join(format!("toft-plan-{}", std::process::id()));
-        fs::write(&own, "a library").unwrap();
+        let stage = Stage::new().unwrap();
+        let own = stage.write("own.so", "a library").unwrap();
         let peer = Peer { name: "mine".into(), library: Some(own.clone()), version: String::new() };
         let of = |peers: &[Peer]| plan(&classes, peers, second);
         let first = of(std::slice::from_ref(&peer));
@@ -212,6 +151,5 @@ mod tests {
         assert_ne!(first, plan(&classes, std::slice::from_ref(&peer), 2 * second));
         fs::write(&own, "another library").unwrap();
         assert_ne!(first, of(&[peer]));
-        fs::remove_file(own).unwrap();
     }
 }

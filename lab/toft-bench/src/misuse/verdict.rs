@@ -19,13 +19,12 @@ pub enum Verdict {
 }
 
 /// All of them, in the order of the tables.
-pub const VERDICTS: [Verdict; 4] =
+pub(crate) const VERDICTS: [Verdict; 4] =
     [Verdict::Caught, Verdict::Late, Verdict::Prevented, Verdict::Missed];
 
 impl Verdict {
     /// The word in the tables.
-    #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Caught => "caught",
             Self::Late => "late",
@@ -34,9 +33,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of this word.
-    #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
         VERDICTS.into_iter().find(|verdict| verdict.word() == word)
     }
 }
@@ -70,8 +67,7 @@ fn announced<'a>(end: &'a End, name: &str) -> Option<&'a str> {
 }
 
 /// The line that Toft names a misuse by.
-#[must_use]
-pub fn named(said: &str) -> Option<&str> {
+pub(crate) fn named(said: &str) -> Option<&str> {
     said.lines().find(|line| line.starts_with("toft: "))
 }
 
@@ -80,9 +76,7 @@ fn first_words(end: &End) -> String {
     line.map_or_else(String::new, |line| format!(": {}", line.trim()))
 }
 
-/// Judges a run with the fault.
-#[must_use]
-pub fn of_fault(end: &End) -> Ending {
+pub(crate) fn of_fault(end: &End) -> Ending {
     if let Some(line) = not_preloaded(&end.said) {
         return Ending::Failed(line.to_owned());
     }
@@ -117,10 +111,7 @@ pub fn of_fault(end: &End) -> Ending {
 }
 
 /// Judges the run without the fault: it has to end well. Of `ours` it also has to be silent.
-///
-/// # Errors
-/// How it ended instead.
-pub fn of_twin(end: &End, ours: bool) -> Result<(), String> {
+pub(crate) fn of_twin(end: &End, ours: bool) -> Result<(), String> {
     match end.status {
         None => Err("it did not end".to_owned()),
         Some(status) if status.code() == Some(NO_SUCH_CALL) => Ok(()),
@@ -156,15 +147,7 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::{Limits, end};
-    use std::process::Command;
-    use std::time::Duration;
-
-    fn shell(script: &str) -> End {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        end(command, Limits { timeout: Duration::from_secs(60), pin: None }).unwrap()
-    }
+    use crate::fixtures::ended as shell;
 
     /// As one that was killed because the time was up.
     fn endless(script: &str) -> End {

@@ -5,19 +5,12 @@ use super::Report;
 use crate::marks::Marks;
 use crate::standing::{Against, PeerStanding, Standing, is_ours};
 use std::fmt::Write;
-
-/// The marks of the claim in the README.
-pub const CLAIM: Marks<'static> = Marks {
-    begin: "<!-- claim",
-    begin_line: "<!-- claim: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /claim -->",
-};
+pub(crate) const CLAIM: Marks = Marks { name: "claim", made_by: "cargo xtask readme" };
 
 /// The first claim of a README: what the headline of the run shows, wins and losses alike.
-#[must_use]
 pub fn claim(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
-    format!("{}\n{}\n{}", CLAIM.begin_line, sentences(report, &standing), CLAIM.end)
+    sentences(report, &standing) + "\n"
 }
 
 fn sentences(report: &Report, standing: &Standing) -> String {
@@ -129,28 +122,19 @@ pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::peers;
+    use crate::report::tests::TEXT;
+    use crate::standing::tests::measured;
 
     /// Two programs on three peers, with these times of Toft, and of snmalloc against glibc.
     fn claim_with(toft: [f64; 2], snmalloc: [f64; 2]) -> String {
-        let outcomes = |value: f64| {
-            format!("[{{\"ops\": 1, \"metrics\": {{\"seconds\": {value}, \"peak_mb\": 10.0}}}}]")
-        };
         let case = |name: &str, at: usize| {
-            format!(
-                "{{\"case\": \"{name}\", \"peers\": {{\"toft\": {}, \"snmalloc\": {}, \"glibc\": {}}}}}",
-                outcomes(toft[at]),
-                outcomes(snmalloc[at]),
-                outcomes(1.0)
-            )
+            measured(name, "seconds", &[(toft[at], 10.0), (snmalloc[at], 10.0), (1.0, 10.0)])
         };
-        let text = format!(
-            "{{\"machine\": {{\"cpu\": \"c\", \"cpus\": 2, \"kernel\": \"6\", \"thp\": \"n\", \"libc\": \"2\", \
-             \"revision\": \"r\"}}, \"peers\": [{{\"name\": \"toft\", \"version\": \"\"}}, {{\"name\": \"snmalloc\", \
-             \"version\": \"\"}}, {{\"name\": \"glibc\", \"version\": \"\"}}], \"cases\": [{}, {}]}}",
-            case("gcc", 0),
-            case("lua", 1)
-        );
-        claim(&Report::parse(&text).unwrap())
+        let mut report = Report::parse(TEXT).unwrap();
+        report.peers = peers(&["toft", "snmalloc", "glibc"]);
+        report.measured = vec![case("gcc", 0), case("lua", 1)];
+        claim(&report)
     }
 
     #[test]

@@ -1,32 +1,23 @@
 //! What a person shows to a colleague: one page with every plot and the whole table, and one plot
 //! for a README. Both are made of what the JSON file holds, right after a run or later.
 
-mod bars;
-mod chart;
 mod claim;
-mod compare;
-mod lines;
 mod page;
 mod place;
 mod ratios;
 mod readme;
 mod scale;
 mod scatter;
-mod summary;
-mod sweeps;
-mod table;
 
 use crate::cases::Case;
 use crate::machine::Machine;
-use crate::measured::{Measured, Series};
+use crate::measured::Measured;
 use crate::peers::Peer;
+use crate::record::{PeerRecord, Record, SeriesRecord};
 use crate::runner;
 use crate::standing::Standing;
-pub use claim::{CLAIM, claim};
-pub use readme::{HEADLINE, PAGE, SHAPES, headline, kept, section, shapes};
-use serde::Deserialize;
-use serde_json::{Map, Value};
-use std::path::Path;
+pub(crate) use claim::{CLAIM, claim};
+pub(crate) use readme::{HEADLINE, PAGE, SHAPES, headline, kept, section, shapes};
 
 /// Everything that is said of a run.
 pub struct Report {
@@ -38,112 +29,81 @@ pub struct Report {
     pub measured: Vec<Measured>,
     /// When, as in `2026-01-31 12:00 UTC`; empty when that is not known.
     pub date: String,
-    /// Whether the numbers were those of `--quick`; `None` when that is not known.
-    pub quick: Option<bool>,
+    /// Whether the numbers were those of `--quick`.
+    pub quick: bool,
     /// Cases of the file that this program does not have, and so cannot say the units of.
     pub unknown: Vec<String>,
     /// Cases that ran with other numbers than they have in this program: they measured other work.
     pub changed: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct File {
-    machine: Machine,
-    #[serde(default)]
-    date: String,
-    quick: Option<bool>,
-    peers: Vec<Named>,
-    cases: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-    version: String,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    case: String,
-    #[serde(default)]
-    numbers: Vec<String>,
-    peers: Map<String, Value>,
-}
-
 impl Report {
     /// Reads the text of a file that `--output` wrote.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let peer = |named: Named| Peer { name: named.name, library: None, version: named.version };
-        let peers: Vec<Peer> = file.peers.into_iter().map(peer).collect();
+        Self::of(&serde_json::from_str(text).map_err(|error| error.to_string())?)
+    }
+
+    pub fn of(record: &Record) -> Result<Self, String> {
+        let machine = serde_json::from_value(record.machine.clone());
+        let peer = |one: &PeerRecord| Peer::without_library(&one.name, &one.version);
+        let mut report = Self {
+            machine: machine.map_err(|error| format!("machine: {error}"))?,
+            peers: record.peers.iter().map(peer).collect(),
+            measured: Vec::new(),
+            date: record.date.clone(),
+            quick: record.quick,
+            unknown: Vec::new(),
+            changed: Vec::new(),
+        };
         let jobs = runner::jobs();
-        let (mut measured, mut unknown, mut changed) = (Vec::new(), Vec::new(), Vec::new());
-        for mut row in file.cases {
+        for row in &record.cases {
             let Some(job) = jobs.iter().find(|job| job.case.name == row.case) else {
-                unknown.push(row.case);
+                report.unknown.push(row.case.clone());
                 continue;
             };
-            let mut read = |peer: &Peer| series(row.peers.remove(&peer.name));
-            let series: Result<Vec<Series>, String> = peers.iter().map(&mut read).collect();
-            let series = series.map_err(|error| format!("case {}: {error}", row.case))?;
             if !has_numbers(job.case, &row.numbers) {
-                changed.push(row.case);
+                report.changed.push(row.case.clone());
             }
-            measured.push(Measured { job: *job, series });
+            let series = |peer: &Peer| match row.peers.get(&peer.name) {
+                Some(SeriesRecord::Samples(outcomes)) => Ok(outcomes.clone()),
+                Some(SeriesRecord::Failed { failed }) => Err(failed.clone()),
+                None => Err("it is not in the file".to_owned()),
+            };
+            let series = report.peers.iter().map(series).collect();
+            report.measured.push(Measured { job: *job, series });
         }
-        let File { machine, date, quick, .. } = file;
-        Ok(Self { machine, peers, measured, date, quick, unknown, changed })
+        Ok(report)
     }
 
     /// Without the cases that measured other work than they do now.
-    #[must_use]
     pub fn of_today(mut self) -> Self {
         let changed = &self.changed;
         self.measured.retain(|result| !changed.contains(&result.job.case.name));
         self
     }
 
-    /// Reads a file that `--output` wrote.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        text.and_then(|text| Self::parse(&text))
-            .map_err(|error| format!("{}: {error}", path.display()))
-    }
-
-    /// The page.
-    #[must_use]
     pub fn html(&self) -> String {
         page::draw(self)
     }
 
     /// The plot for a README: time and peak memory of every peer over the headline, if there are
     /// two peers that can be drawn.
-    #[must_use]
     pub fn svg(&self) -> Option<String> {
         scatter::picture(self, &Standing::first(&self.measured, &self.peers))
     }
 
     /// The long plot: each case's ratio to the best peer, for Toft and the fast peers.
-    #[must_use]
     pub fn cases_svg(&self) -> String {
         ratios::draw(self)
     }
 
     /// The rounds that the longest series has.
-    #[must_use]
     pub fn rounds(&self) -> usize {
         let series = self.measured.iter().flat_map(|result| &result.series);
         series.filter_map(|series| Some(series.as_ref().ok()?.len())).max().unwrap_or(0)
     }
 
     /// The peer that all of this is about, if it was run.
-    #[must_use]
     pub fn ours(&self) -> Option<usize> {
         self.peers.iter().position(|peer| peer.name == "toft")
     }
@@ -167,20 +127,7 @@ fn has_numbers(case: &Case, numbers: &[String]) -> bool {
     numbers.is_empty() || numbers == case.full.words() || numbers == quick.words()
 }
 
-/// What a peer did in a case: its outcomes, or `{"failed": "how"}`.
-fn series(value: Option<Value>) -> Result<Series, String> {
-    match value {
-        Some(Value::Object(mut object)) => match object.remove("failed") {
-            Some(Value::String(how)) => Ok(Err(how)),
-            _ => Err("a series is neither a list of outcomes nor a failure".into()),
-        },
-        Some(list) => serde_json::from_value(list).map(Ok).map_err(|error| error.to_string()),
-        None => Ok(Err("it is not in the file".into())),
-    }
-}
-
 /// The date and the time now, to the minute.
-#[must_use]
 pub fn now() -> String {
     date(std::time::SystemTime::now())
 }
@@ -210,7 +157,7 @@ pub(crate) mod tests {
     fn a_file_is_read_with_its_failures_and_what_is_unknown() {
         let report = Report::parse(TEXT).unwrap();
         assert_eq!((report.peers.len(), report.rounds(), report.ours()), (3, 2, Some(0)));
-        assert_eq!((report.date.as_str(), report.quick), ("2026-01-31 12:00 UTC", Some(true)));
+        assert_eq!((report.date.as_str(), report.quick), ("2026-01-31 12:00 UTC", true));
         let result = &report.measured[0];
         assert_eq!(result.summary(0, &crate::metrics::NS).unwrap().median, 7.0);
         assert_eq!(result.series[2].as_ref().unwrap_err(), "signal: 11 <&>");
@@ -218,14 +165,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_without_a_date_is_read_and_a_wrong_one_is_named() {
+    fn a_file_without_a_date_is_read_and_a_wrong_one_is_refused() {
         let old = TEXT.replace(r#""date": "2026-01-31 12:00 UTC", "quick": true,"#, "");
         let report = Report::parse(&old).unwrap();
-        assert_eq!((report.date.as_str(), report.quick), ("", None));
-        let wrong = TEXT.replace(r#"{"failed": "signal: 11 <&>"}"#, "3");
-        assert!(Report::parse(&wrong).err().unwrap().starts_with("case pair-64: "));
-        let error = Report::read(Path::new("/nowhere/run.json")).err().unwrap();
-        assert!(error.starts_with("/nowhere/run.json: "), "{error}");
+        assert_eq!((report.date.as_str(), report.quick), ("", false));
+        assert!(Report::parse(&TEXT.replace(r#""cpus": 2,"#, "")).err().unwrap().contains("cpus"));
+        assert!(Report::parse(&TEXT.replace(r#"{"failed": "signal: 11 <&>"}"#, "3")).is_err());
     }
 
     #[test]

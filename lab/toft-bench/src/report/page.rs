@@ -1,19 +1,16 @@
 //! The page: one file that asks for nothing else, and is read without a script.
 
-use super::{Report, bars, lines, scatter, summary, sweeps, table};
-use crate::family::Scope;
-use crate::measured::Measured;
-use crate::metrics::About;
-use crate::runner::Of;
+use super::{Report, ratios, scatter};
+use crate::releases;
 use crate::standing::Standing;
+use crate::table::{self, failures, legend};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Draws it.
 pub(super) fn draw(report: &Report) -> String {
-    let title = summary::title(report);
-    let groups = Standing::all(&report.measured, &report.peers);
-    let sweeps = sweeps::of(report);
-    let workloads = by_workload(report);
+    let title = title(report);
+    let standings = Standing::all(&report.measured, &report.peers);
+    let means = standings.first().and_then(|standing| scatter::picture(report, standing));
+    let table = table::draw(&report.measured, &report.peers, table::ours(&report.peers));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -27,14 +24,8 @@ pub(super) fn draw(report: &Report) -> String {
             body {
                 header {
                     h1 { (title) }
-                    (summary::machine(report))
-                    (summary::notices(report))
-                }
-                nav {
-                    a href="#summary" { "summary" }
-                    @if !sweeps.is_empty() { a href="#sweeps" { "threads and sizes" } }
-                    a href="#cases" { "every case" }
-                    a href="#table" { "the whole table" }
+                    (machine(report))
+                    (notices(report))
                 }
                 @if !report.peers.is_empty() {
                     h2 #summary { "Over all" }
@@ -45,41 +36,29 @@ pub(super) fn draw(report: &Report) -> String {
                         "other allocator is best on each case, × tightest to whichever other fast one uses the "
                         "least there. More than 1 is a loss."
                     }
-                    @if let Some(plot) = groups.first().and_then(scatter::draw) { div.halves { (plot) } }
-                    @for standing in &groups {
+                    @if let Some(plot) = means { (figure(&plot)) }
+                    @for standing in &standings {
                         h3 { (standing.title()) }
-                        (summary::means(report, standing))
-                        @if !matches!(standing.over, Scope::Programs | Scope::Classic) {
-                            (summary::by_family(standing))
+                        (standing.means(Some(&report.peers)).html())
+                        @if standing.over.is_whole() {
+                            details {
+                                summary { "Time × " (standing.base) ", family by family" }
+                                (standing.by_family(|row| &row.time, Some(&report.peers)).html())
+                            }
                         }
                     }
-                    (standings(report))
                 }
-                @if !sweeps.is_empty() {
-                    h2 #sweeps { "Over threads and sizes" }
-                    p.dim { "Medians, with a line from the least sample to the largest." }
-                    div.halves { @for sweep in &sweeps { (lines::draw(report, sweep)) } }
-                }
-                h2 #cases { "Every case" }
-                p.dim {
-                    "A bar is the median, its whisker goes from the least sample to the largest, and ± is "
-                    "half of that. The best is first."
-                }
-                nav { @for (name, _) in &workloads { a href={ "#workload-" (name) } { (name) } } }
-                @for (name, results) in &workloads {
-                    h3 id={ "workload-" (name) } { (name) }
-                    p.dim { (about(results[0])) }
-                    div.cards { @for result in results { (card(report, result)) } }
+                @if !report.measured.is_empty() {
+                    h2 #cases { "Case by case" }
+                    (figure(&ratios::draw(report)))
                 }
                 h2 #table { "The whole table" }
                 p.dim {
-                    "Medians, ± half the distance between the extremes, and how many times the cost of the "
-                    "best of the row that is, so that more than 1 is worse for rates too. Ratios are medians "
-                    "of the ratios of single rounds; ? says that the rounds disagree about who is better. "
-                    "Noisy: the ratios of the row vary by more than 15 %. Moved: the machine changed under "
-                    "the measurement."
+                    "Medians, and ± half the distance between the extremes. Ratios are medians of the ratios "
+                    "of single rounds, with their 95 % intervals."
                 }
-                (table::draw(report))
+                (table.html())
+                ul { @for line in legend(&table.to_string()) { li { (line) } } }
                 script { (PreEscaped(include_str!("sort.js"))) }
             }
         }
@@ -87,50 +66,58 @@ pub(super) fn draw(report: &Report) -> String {
     page.into_string()
 }
 
-/// Where our peer stands against the best of the others; nothing when it was not run.
-fn standings(report: &Report) -> Markup {
-    let Some(ours) = report.ours() else { return html! {} };
-    let name = &report.peers[ours].name;
-    let speed = bars::standings(report, ours, "Time", |metric| metric.about == About::Speed);
-    let other =
-        bars::standings(report, ours, "Memory and the rest", |metric| metric.about != About::Speed);
-    html! {
-        h3 { (name) " against the best of the others" }
-        p.dim {
-            "How many times the cost of whichever other is best on that row; the worst row is first. A rate "
-            "counts as the time that it takes."
+/// A plot that is a separate file elsewhere. In a page it needs no address of its language.
+fn figure(plot: &str) -> Markup {
+    let plot = plot.replacen(r#" xmlns="http://www.w3.org/2000/svg""#, "", 1);
+    html! { figure.plot { (PreEscaped(plot)) } }
+}
+
+fn title(report: &Report) -> String {
+    let plural =
+        |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let cases = plural(report.measured.len(), "case");
+    match report.ours() {
+        Some(ours) => {
+            let others = plural(report.peers.len() - 1, "other allocator");
+            format!("{} and {others} on {cases}", report.peers[ours].name)
         }
-        div.halves { @for plot in [speed, other].into_iter().flatten() { (plot) } }
+        None => format!("{} on {cases}", plural(report.peers.len(), "allocator")),
     }
 }
 
-/// The workloads in the order of the cases, each with its cases.
-fn by_workload(report: &Report) -> Vec<(&'static str, Vec<&Measured>)> {
-    let mut workloads: Vec<(&'static str, Vec<&Measured>)> = Vec::new();
-    for result in &report.measured {
-        let name = result.job.workload();
-        match workloads.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, results)) => results.push(result),
-            None => workloads.push((name, vec![result])),
+/// Everything that a figure must carry.
+fn machine(report: &Report) -> Markup {
+    let machine = &report.machine;
+    html! {
+        dl.machine {
+            dt { "date" } dd { @if report.date.is_empty() { "not recorded" } @else { (report.date) } }
+            dt { "processor" } dd { (machine.cpus) " × " (machine.cpu) }
+            dt { "kernel" } dd { "Linux " (machine.kernel) ", transparent huge pages: " (machine.thp) }
+            dt { "libc" } dd { "glibc " (machine.libc) }
+            dt { "revision" } dd { (machine.revision) @if machine.revision.ends_with('+') { " (with changes)" } }
+            dt { "rounds" } dd {
+                (report.rounds()) ", interleaved, " @if report.quick { "quick" } @else { "at full length" }
+            }
+            dt { "peers" } dd { @for peer in &report.peers { span { (releases::named(peer)) } } }
         }
     }
-    workloads
 }
 
-fn about(result: &Measured) -> &'static str {
-    match result.job.of {
-        Of::Inside(workload) => &workload.listed().about,
-        Of::Host(workload) => &workload.listed().about,
-        Of::Program(_) => "the program that was given, from its start to its end",
-    }
-}
-
-fn card(report: &Report, result: &Measured) -> Markup {
+/// What a reader must know before the figures.
+fn notices(report: &Report) -> Markup {
+    let failed = failures(&report.measured, &report.peers);
     html! {
-        section.card {
-            h4 { (result.job.case.name) }
-            @for metric in &result.job.case.metrics { (bars::medians(report, result, metric)) }
-            (bars::failures(report, result))
+        @if report.quick {
+            div.notice { p { b { "A quick run." } " Its cases are too short for claims: a look, no more." } }
+        }
+        @if !failed.is_empty() {
+            details.notice.failures open[failed.len() <= 6] {
+                summary { "Failed, and in no mean: " (failed.len()) }
+                ul { @for line in &failed { li { (line) } } }
+            }
+        }
+        @if !report.unknown.is_empty() {
+            div.notice { p { "Not shown, since this program does not know them: " (report.unknown.join(", ")) } }
         }
     }
 }
@@ -139,14 +126,6 @@ fn card(report: &Report, result: &Measured) -> Markup {
 mod tests {
     use super::*;
     use crate::report::tests::TEXT;
-
-    #[test]
-    fn the_page_asks_for_nothing() {
-        let page = draw(&Report::parse(TEXT).unwrap());
-        for outside in ["http://", "https://", "src=", "url(", "@import", "<link"] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-    }
 
     #[test]
     fn a_name_with_signs_of_html_stays_a_name() {
@@ -165,5 +144,35 @@ mod tests {
         assert!(draw(&report).contains("on 0 cases"));
         report.peers.clear();
         assert!(draw(&report).ends_with("</html>"));
+    }
+
+    #[test]
+    fn the_header_says_what_the_rules_ask_for() {
+        let mut report = Report::parse(TEXT).unwrap();
+        assert_eq!(title(&report), "toft and 2 other allocators on 1 case");
+        let drawn = machine(&report).into_string();
+        for part in
+            ["2 × A CPU", "Linux 6.1", "never", "glibc 2.36", "abc", "2, interleaved, quick"]
+        {
+            assert!(drawn.contains(part), "{part} is not in {drawn}");
+        }
+        report.machine.revision = "abc+".into();
+        report.quick = false;
+        let drawn = machine(&report).into_string();
+        assert!(drawn.contains("abc+ (with changes)") && drawn.contains("full length"), "{drawn}");
+    }
+
+    #[test]
+    fn quick_runs_failures_and_unknown_cases_are_named() {
+        let drawn = notices(&Report::parse(TEXT).unwrap()).into_string();
+        for part in
+            ["too short for claims", "no mean: 1<", "pair-64 on &lt;x&gt;&amp;", "no-such-case"]
+        {
+            assert!(drawn.contains(part), "{part} is not in {drawn}");
+        }
+        let mut calm = Report::parse(TEXT).unwrap();
+        (calm.quick, calm.unknown) = (false, Vec::new());
+        calm.measured.clear();
+        assert_eq!(notices(&calm).into_string(), "");
     }
 }

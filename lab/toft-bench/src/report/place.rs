@@ -85,26 +85,6 @@ fn candidates(
     })
 }
 
-/// Moves heights apart until each is `gap` from the next, inside of `low..=high` where they fit,
-/// and keeps their order.
-pub(super) fn spread(heights: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..heights.len()).collect();
-    order.sort_by(|&a, &b| heights[a].total_cmp(&heights[b]));
-    let mut moved = heights.to_vec();
-    let mut least = low;
-    for &one in &order {
-        moved[one] = moved[one].max(least);
-        least = moved[one] + gap;
-    }
-    // What was pushed beyond the end pushes back.
-    let mut most = high;
-    for &one in order.iter().rev() {
-        moved[one] = moved[one].min(most);
-        most = moved[one] - gap;
-    }
-    moved
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,16 +115,5 @@ mod tests {
         let size = [(60.0, 12.0)];
         assert!(labels(&[(100.0, 100.0)], 4.0, &size, &BOUNDS)[0].x0 > 100.0);
         assert!(labels(&[(390.0, 100.0)], 4.0, &size, &BOUNDS)[0].x1 < 390.0);
-    }
-
-    #[test]
-    fn heights_move_apart_stay_in_order_and_inside() {
-        let moved = spread(&[50.0, 52.0, 51.0, 99.0, 100.0], 10.0, 0.0, 100.0);
-        let mut sorted = moved.clone();
-        sorted.sort_by(f64::total_cmp);
-        assert!(sorted.windows(2).all(|two| two[1] - two[0] >= 10.0 - 1e-9), "{moved:?}");
-        assert!(sorted[0] >= 0.0 && sorted[4] <= 100.0, "{moved:?}");
-        assert!(moved[0] < moved[2] && moved[2] < moved[1], "{moved:?}");
-        assert_eq!(spread(&[10.0, 90.0], 10.0, 0.0, 100.0), [10.0, 90.0]);
     }
 }

@@ -4,34 +4,22 @@
 use super::Report;
 use super::claim::plural;
 use crate::family::Scope;
+use crate::grid::Grid;
 use crate::marks::Marks;
 use crate::measured::Measured;
 use crate::metrics::PEAK;
 use crate::record::{Record, SeriesRecord};
 use crate::releases;
-use crate::standing::{Against, FamilyStanding, Standing, WORSE, is_ours};
+use crate::standing::{Against, Standing};
+use crate::standing_table::{FamilyFigure, bold_if_ours, by_group};
 use std::fmt::Write;
 
 /// The marks of the section about programs and published benchmarks in the page.
-pub const PAGE: Marks<'static> = Marks {
-    begin: "<!-- figures",
-    begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /figures -->",
-};
+pub(crate) const PAGE: Marks = Marks { name: "figures", made_by: "cargo xtask readme" };
 
 /// The marks of the section about our own shapes in the page.
-pub const SHAPES: Marks<'static> = Marks {
-    begin: "<!-- shapes",
-    begin_line: "<!-- shapes: made by `cargo xtask readme --shapes`, do not edit -->",
-    end: "<!-- /shapes -->",
-};
-
-/// The marks of the small table in the README.
-pub const HEADLINE: Marks<'static> = Marks {
-    begin: "<!-- headline",
-    begin_line: "<!-- headline: made by `cargo xtask readme`, do not edit -->",
-    end: "<!-- /headline -->",
-};
+pub(crate) const SHAPES: Marks = Marks { name: "shapes", made_by: "cargo xtask readme --shapes" };
+pub(crate) const HEADLINE: Marks = Marks { name: "headline", made_by: "cargo xtask readme" };
 
 /// The digits of a figure that is kept; more would be noise.
 const DIGITS: usize = 4;
@@ -40,7 +28,6 @@ const DIGITS: usize = 4;
 /// the figure for its speed, its peak memory, and the figure that shows if the machine is the
 /// same. Cases that this program does not have are part of the headline, which names them, or of
 /// our own shapes where there are no others.
-#[must_use]
 pub fn kept(record: &Record, report: &Report, scope: Scope) -> Record {
     let mut kept = record.clone();
     // It would be that of the figures before they were rounded.
@@ -77,37 +64,29 @@ fn rounded(figure: f64) -> f64 {
 }
 
 /// The README's table: a row for each allocator, over programs and published benchmarks.
-#[must_use]
 pub fn headline(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
     let base = &standing.base;
-    let mut text = format!(
-        "{}\n| allocator | released | time, × {base} | peak memory, × {base} | slower than {base} in |\n\
-         |---|---|---|---|---|\n",
-        HEADLINE.begin_line
-    );
+    let time = format!("time, × {base}");
+    let peak = format!("peak memory, × {base}");
+    let slower = format!("slower than {base} in");
+    let mut grid = Grid::new(2, ["allocator", "released", &time, &peak, &slower]);
     for one in standing.fastest_first() {
         let Some(at) = report.peers.iter().position(|peer| peer.name == one.name) else { continue };
         let peer = &report.peers[at];
         let name = format!("{} {}", product(&one.name), short(&releases::version(peer)));
-        let name = if is_ours(&one.name) { format!("**{name}**") } else { name };
-        let slower = match one.name == *base {
-            true => "–".to_owned(),
-            false => {
-                let times = standing.families.iter().filter_map(|row| row.time[at]);
-                let slower = times.clone().filter(|time| *time > 1.0).count();
-                format!("{slower} of {} families", times.count())
-            }
+        let slower = if one.name == *base {
+            "–".to_owned()
+        } else {
+            let times = standing.families.iter().filter_map(|row| row.time[at]);
+            let slower = times.clone().filter(|time| *time > 1.0).count();
+            format!("{slower} of {} families", times.count())
         };
-        let _ = writeln!(
-            text,
-            "| {name} | {} | {} | {} | {slower} |",
-            releases::released(peer),
-            brief(one.time.as_ref()),
-            brief(one.memory.as_ref()),
-        );
+        let released = releases::released(peer).to_owned();
+        let means = [brief(one.time.as_ref()), brief(one.memory.as_ref())];
+        grid.push([bold_if_ours(&name), released].into_iter().chain(means).chain([slower]));
     }
-    text + HEADLINE.end
+    grid.markdown()
 }
 
 /// An allocator's own name, where the lab's adds the line of its versions.
@@ -134,10 +113,9 @@ fn brief(against: Option<&Against>) -> String {
 }
 
 /// The section about programs and published benchmarks; `folder` is where the plots are.
-#[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}", PAGE.begin_line, provenance(report));
+    let mut text = provenance(report);
     let base = standings.first().map_or("", |standing| &standing.base);
     let _ = writeln!(
         text,
@@ -145,48 +123,41 @@ pub fn section(report: &Report, folder: &str) -> String {
     );
     tables(report, &standings, &mut text);
     let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
-    text.push_str(PAGE.end);
     text
 }
 
-/// The section about our own shapes.
-#[must_use]
 pub fn shapes(report: &Report) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}", SHAPES.begin_line, provenance(report));
+    let mut text = provenance(report);
     tables(report, &standings, &mut text);
-    text.push_str(SHAPES.end);
     text
 }
 
 /// A table of means over all groups, one of each group, and the families of each whole group.
 fn tables(report: &Report, standings: &[Standing], text: &mut String) {
+    let peers = &report.peers;
     for (at, standing) in standings.iter().enumerate() {
-        let whole = !matches!(standing.over, Scope::Programs | Scope::Classic);
+        let title = capital(&standing.title());
         if at == 0 {
-            let _ = writeln!(text, "\n### {}\n", capital(&standing.title()));
-            text.push_str(&means(report, standing));
+            let _ = write!(text, "\n### {title}\n\n{}", standing.means(Some(peers)).markdown());
             if standings.len() > 1 {
-                text.push_str("\n### Group by group\n\n");
-                text.push_str(&by_group(report, standings));
+                let groups = by_group(standings, peers).markdown();
+                let _ = write!(text, "\n### Group by group\n\n{groups}");
             }
         }
-        if whole {
-            let title = capital(&standing.title());
+        if standing.over.is_whole() {
             let _ = writeln!(text, "\n<details><summary>{title}, family by family</summary>");
-            for (what, of) in [
-                ("Time", (|row| &row.time) as fn(&FamilyStanding) -> &Vec<Option<f64>>),
-                ("Peak memory", |row| &row.memory),
-            ] {
-                let _ = writeln!(text, "\n{what} relative to {}:\n", standing.base);
-                text.push_str(&by_family(report, standing, of));
+            let figures: [(&str, FamilyFigure); 2] =
+                [("Time", |row| &row.time), ("Peak memory", |row| &row.memory)];
+            for (what, figure) in figures {
+                let families = standing.by_family(figure, Some(peers)).markdown();
+                let _ = write!(text, "\n{what} relative to {}:\n\n{families}", standing.base);
             }
             text.push_str("\n</details>\n");
         }
     }
 }
 
-/// How to read the tables.
 const LEGEND: &str = "
 Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of its
 sizes and numbers of threads. In brackets are its 95 % interval over families and their number.
@@ -223,108 +194,8 @@ fn provenance(report: &Report) -> String {
             left_out.join(", ")
         );
     }
-    if report.quick == Some(true) {
+    if report.quick {
         text.push_str("\n**A quick run: its cases are too short for claims.**\n");
-    }
-    text
-}
-
-fn means(report: &Report, standing: &Standing) -> String {
-    let base = &standing.base;
-    let mut text = format!(
-        "| | version | released | time, × {base} | × best | above {WORSE} | worst case | peak memory, × {base} | \
-         × tightest | above {WORSE} | worst case | failed |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-    );
-    let rest = |against: Option<&Against>| match against {
-        Some(a) => format!("{} | {} | {}", mean(against), a.worse, a.worst.text()),
-        None => "– | – | –".to_owned(),
-    };
-    for one in standing.fastest_first() {
-        let name = if is_ours(&one.name) { format!("**{}**", one.name) } else { one.name.clone() };
-        let (version, released) = report
-            .peers
-            .iter()
-            .find(|peer| peer.name == one.name)
-            .map_or((String::new(), ""), |peer| {
-                (releases::version(peer), releases::released(peer))
-            });
-        let _ = writeln!(
-            text,
-            "| {name} | {version} | {released} | {} | {} | {} | {} | {} |",
-            mean(one.time.as_ref()),
-            rest(one.time_to_best.as_ref()),
-            mean(one.memory.as_ref()),
-            rest(one.memory_to_tightest.as_ref()),
-            one.failed,
-        );
-    }
-    text
-}
-
-/// A mean, its interval and its families.
-fn mean(against: Option<&Against>) -> String {
-    against.map_or("–".to_owned(), |one| match (one.low, one.high) {
-        (Some(low), Some(high)) if low < high => {
-            format!("{:.2} ({low:.2}–{high:.2}; {})", one.mean, one.families)
-        }
-        _ => format!("{:.2} ({})", one.mean, one.families),
-    })
-}
-
-/// The means of each group but the first, which has a table to itself: a row for each peer.
-fn by_group(report: &Report, standings: &[Standing]) -> String {
-    let groups = &standings[1..];
-    let mut text = "| | released |".to_owned();
-    for what in ["time", "peak memory"] {
-        for standing in groups {
-            let _ = write!(text, " {}, {what} |", standing.title());
-        }
-    }
-    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(2 * groups.len()));
-    for one in standings[0].fastest_first() {
-        let Some(peer) = report.peers.iter().position(|peer| peer.name == one.name) else {
-            continue;
-        };
-        let name = if is_ours(&one.name) { format!("**{}**", one.name) } else { one.name.clone() };
-        let _ = write!(text, "| {name} | {} |", releases::released(&report.peers[peer]));
-        for standing in groups {
-            let _ = write!(text, " {} |", mean(standing.peers[peer].time.as_ref()));
-        }
-        for standing in groups {
-            let _ = write!(text, " {} |", mean(standing.peers[peer].memory.as_ref()));
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// A row for each family that has such a figure, a column for each peer but the base.
-fn by_family(
-    report: &Report,
-    standing: &Standing,
-    of: fn(&FamilyStanding) -> &Vec<Option<f64>>,
-) -> String {
-    let shown: Vec<usize> =
-        (0..report.peers.len()).filter(|&peer| report.peers[peer].name != standing.base).collect();
-    let mut text = "| family | cases |".to_owned();
-    for &peer in &shown {
-        let peer = &report.peers[peer];
-        let name =
-            if is_ours(&peer.name) { format!("**{}**", peer.name) } else { peer.name.clone() };
-        let _ = write!(text, " {name} {} |", releases::released(peer));
-    }
-    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(shown.len()));
-    for row in &standing.families {
-        let figures = of(row);
-        if shown.iter().all(|&peer| figures[peer].is_none()) {
-            continue;
-        }
-        let _ = write!(text, "| {} | {} |", row.family, row.cases);
-        for &peer in &shown {
-            let figure = figures[peer].map_or("–".to_owned(), |figure| format!("{figure:.2}"));
-            let _ = write!(text, " {figure} |");
-        }
-        text.push('\n');
     }
     text
 }
@@ -333,6 +204,16 @@ fn by_family(
 mod tests {
     use super::*;
     use crate::report::tests::TEXT;
+
+    /// The figures of the pages are of cases that this program measures as it did then.
+    #[test]
+    fn the_committed_runs_have_cases_of_today() {
+        for (name, least) in [("run", 40), ("shapes", 100)] {
+            let file = format!("{}/../../docs/figures/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let report = Report::of(&Record::read(file.as_ref()).unwrap()).unwrap().of_today();
+            assert!(report.measured.len() > least, "{name}: {:?}", report.unknown);
+        }
+    }
 
     #[test]
     fn a_figure_keeps_four_digits() {
@@ -360,7 +241,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(text.starts_with(PAGE.begin_line) && text.ends_with(PAGE.end));
     }
 
     /// A case that measured other work than it does now is named and in no table; its twin, with
@@ -391,7 +271,6 @@ mod tests {
         ] {
             assert!(text.contains(row), "{row} is not in {text}");
         }
-        assert!(text.starts_with(HEADLINE.begin_line) && text.ends_with(HEADLINE.end));
     }
 
     #[test]
@@ -408,8 +287,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_draws_the_same() {
-        let report = Report::parse(TEXT).unwrap();
         let mut record: Record = serde_json::from_str(TEXT).unwrap();
+        let report = Report::of(&record).unwrap();
         let SeriesRecord::Samples(outcomes) = record.cases[0].peers.get_mut("toft").unwrap() else {
             panic!()
         };

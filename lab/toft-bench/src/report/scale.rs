@@ -1,9 +1,8 @@
 //! Scales: from a value to a place on an axis, and the round values that an axis names.
 
-/// From values to places. A logarithmic scale shows ratios: twice and half are equally far from 1.
+/// From values to places by their logarithms: twice and half are equally far from 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
-    log: bool,
     low: f64,
     high: f64,
     from: f64,
@@ -11,14 +10,9 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From 0 to `high`, at places from `from` to `to`.
-    pub(super) fn linear(high: f64, from: f64, to: f64) -> Self {
-        let high = if high > 0.0 && high.is_finite() { high } else { 1.0 };
-        Self { log: false, low: 0.0, high, from, to }
-    }
-
-    /// Logarithmic, over the positive ones of `values` and `padding` (a factor) on both sides.
-    pub(super) fn log(
+    /// Over the positive ones of `values` and `padding` (a factor) on both sides, at places from
+    /// `from` to `to`.
+    pub(super) fn over(
         values: impl IntoIterator<Item = f64>,
         padding: f64,
         from: f64,
@@ -28,23 +22,14 @@ impl Scale {
         let range =
             usable.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let (low, high) = if range.1 > 0.0 { range } else { (1.0, 1.0) };
-        Self { log: true, low: low / padding, high: high * padding, from, to }
+        Self { low: low / padding, high: high * padding, from, to }
     }
 
     /// The place of a value; that of the nearer end for a value beyond the scale.
     pub(super) fn at(&self, value: f64) -> f64 {
-        let share = if self.log {
-            (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
-        } else {
-            (value - self.low) / (self.high - self.low)
-        };
+        let share = (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln();
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.from + share * (self.to - self.from)
-    }
-
-    /// Round values on the scale, about `wanted` of them and rather fewer.
-    pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
-        if self.log { self.log_ticks(wanted) } else { self.linear_ticks(wanted) }
     }
 
     /// Of ticks, those that are at least so far from each other, and always 1.
@@ -59,18 +44,8 @@ impl Scale {
         kept
     }
 
-    fn linear_ticks(&self, wanted: usize) -> Vec<f64> {
-        let rough = self.high / wanted.max(1) as f64;
-        let unit = 10_f64.powf(rough.log10().floor());
-        let step =
-            [1.0, 2.0, 5.0, 10.0].map(|s| s * unit).into_iter().find(|s| *s >= rough * 0.999);
-        let step = step.unwrap_or(10.0 * unit);
-        let count = (self.high / step * 1.000_001).floor() as usize;
-        (0..=count).map(|n| n as f64 * step).collect()
-    }
-
-    /// The finest set of round values of which not too many are on the scale.
-    fn log_ticks(&self, wanted: usize) -> Vec<f64> {
+    /// Round values on the scale: those of the finest set of which no more than `wanted` are on it.
+    pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
         const SETS: &[&[f64]] = &[
             &[
                 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0,
@@ -112,33 +87,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_linear_scale_begins_at_zero() {
-        let scale = Scale::linear(50.0, 100.0, 200.0);
-        assert_eq!(
-            [0.0, 25.0, 50.0, 60.0, -1.0].map(|v| scale.at(v)),
-            [100.0, 150.0, 200.0, 200.0, 100.0]
-        );
-        assert_eq!(scale.ticks(5), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
-        assert_eq!(Scale::linear(0.7, 0.0, 1.0).ticks(4), [0.0, 0.2, 0.4, 0.6000000000000001]);
-    }
-
-    #[test]
-    fn twice_and_half_are_equally_far_on_a_logarithmic_scale() {
-        let scale = Scale::log([0.5, 2.0], 1.0, 0.0, 100.0);
+    fn twice_and_half_are_equally_far() {
+        let scale = Scale::over([0.5, 2.0], 1.0, 0.0, 100.0);
         assert_eq!([0.5, 2.0].map(|v| scale.at(v)), [0.0, 100.0]);
         assert!((scale.at(1.0) - 50.0).abs() < 1e-9);
         assert_eq!((scale.at(0.0), scale.at(9.0)), (0.0, 100.0));
-        let down = Scale::log([0.5, 2.0], 1.0, 100.0, 0.0);
+        let down = Scale::over([0.5, 2.0], 1.0, 100.0, 0.0);
         assert_eq!(down.at(2.0), 0.0);
     }
 
     #[test]
     fn scales_of_nothing_and_of_one_value_have_places() {
-        for scale in [
-            Scale::log([], 1.1, 0.0, 10.0),
-            Scale::log([0.0, f64::NAN, 1.0], 1.0, 0.0, 10.0),
-            Scale::linear(0.0, 0.0, 10.0),
-        ] {
+        for scale in
+            [Scale::over([], 1.1, 0.0, 10.0), Scale::over([0.0, f64::NAN, 1.0], 1.0, 0.0, 10.0)]
+        {
             for value in [0.0, 1.0, f64::NAN] {
                 assert!((0.0..=10.0).contains(&scale.at(value)), "{scale:?} {value}");
             }
@@ -150,13 +112,19 @@ mod tests {
         for (low, high) in
             [(0.6, 1.4), (0.95, 1.1), (0.5, 8.0), (1.0, 300.0), (0.01, 50.0), (3.1, 3.2)]
         {
-            let scale = Scale::log([low, high], 1.0, 0.0, 1.0);
+            let scale = Scale::over([low, high], 1.0, 0.0, 1.0);
             let ticks = scale.ticks(7);
             assert!(ticks.len() <= 7, "{ticks:?}");
             assert!(ticks.windows(2).all(|two| two[0] < two[1]), "{ticks:?}");
             assert!(ticks.iter().all(|tick| (low..=high).contains(tick)), "{ticks:?}");
         }
-        assert!(Scale::log([0.6, 1.4], 1.0, 0.0, 1.0).ticks(7).contains(&1.0));
+        assert!(Scale::over([0.6, 1.4], 1.0, 0.0, 1.0).ticks(7).contains(&1.0));
+    }
+
+    #[test]
+    fn ticks_that_would_touch_are_left_out_but_1_stays() {
+        let scale = Scale::over([0.5, 8.0], 1.0, 0.0, 100.0);
+        assert_eq!(scale.apart(&[0.5, 0.9, 1.0, 2.0, 2.1, 4.0], 14.0), [1.0, 0.5, 2.0, 4.0]);
     }
 
     #[test]

@@ -47,11 +47,12 @@ impl<'a> Dots<'a> {
         (dots.len() > 1).then_some(Self { base: &standing.base, dots, left_out })
     }
 
-    fn missing(&self) -> String {
-        if self.left_out.is_empty() {
-            return String::new();
-        }
-        format!("not here, since it failed or lacks too many cases: {}", self.left_out.join(", "))
+    /// What a reader must know of the plot.
+    fn notice(&self, quick: bool) -> String {
+        let quick = quick.then(|| "a quick run: too short for claims".to_owned());
+        let missing = format!("not here for want of cases: {}", self.left_out.join(", "));
+        let missing = (!self.left_out.is_empty()).then_some(missing);
+        quick.into_iter().chain(missing).collect::<Vec<_>>().join("; ")
     }
 
     /// Axes, dots and labels.
@@ -59,8 +60,8 @@ impl<'a> Dots<'a> {
         let Self { base, dots, .. } = self;
         let times = dots.iter().map(|dot| dot.1).chain([1.0]);
         let peaks = dots.iter().map(|dot| dot.2).chain([1.0]);
-        let across = Scale::log(times, 1.12, INSIDE.x0, INSIDE.x1);
-        let up = Scale::log(peaks, 1.12, INSIDE.y1, INSIDE.y0);
+        let across = Scale::over(times, 1.12, INSIDE.x0, INSIDE.x1);
+        let up = Scale::over(peaks, 1.12, INSIDE.y1, INSIDE.y0);
         let points: Vec<(f64, f64)> =
             dots.iter().map(|(_, time, memory)| (across.at(*time), up.at(*memory))).collect();
         let sizes: Vec<(f64, f64)> =
@@ -99,30 +100,12 @@ impl<'a> Dots<'a> {
     }
 }
 
-/// Draws it for the page, unless fewer than two peers have both means.
-pub(super) fn draw(standing: &Standing) -> Option<Markup> {
-    let dots = Dots::of(standing)?;
-    let missing = dots.missing();
-    Some(html! {
-        figure.plot.wide {
-            figcaption {
-                b { "Time and peak memory, geometric means, × " (dots.base) } " "
-                span.hint {
-                    "nearer to the lower left corner is better"
-                    @if !missing.is_empty() { "; " (missing) }
-                }
-            }
-            svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-                aria-label="Time across and memory up, a dot for each allocator" { (dots.inside()) }
-        }
-    })
-}
-
-/// Draws it as a separate file, for a README. It has its own ground, since a reader's page may be
-/// dark where the system is not.
+/// Draws it as a separate file, unless fewer than two peers have both means. It has its own ground,
+/// since a reader's page may be dark where the system is not.
 pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
     let dots = Dots::of(standing)?;
     let height = ABOVE + HEIGHT + BELOW;
+    let notice = dots.notice(report.quick);
     let place = format!(
         "{} × {}, Linux {}, revision {}",
         report.machine.cpus, report.machine.cpu, report.machine.kernel, report.machine.revision
@@ -137,9 +120,7 @@ pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
             text.tick x="14" y="42" {
                 "× " (dots.base) "; nearer to the lower left corner is better"
             }
-            @if report.quick == Some(true) {
-                text.tick x="14" y="57" { "a quick run: too short for claims" }
-            }
+            @if !notice.is_empty() { text.tick x="14" y="57" { (notice) } }
             g.plot transform={ "translate(0 " (ABOVE) ")" } { (dots.inside()) }
             text.tick x=(WIDTH - 12.0) y=(height - 12.0) text-anchor="end" { (place) }
         }
@@ -166,74 +147,37 @@ fn number(place: f64) -> String {
 mod tests {
     use super::*;
     use crate::family::Scope;
+    use crate::fixtures::peers;
     use crate::report::tests::TEXT;
-    use crate::standing::{PeerStanding, Worst};
+    use crate::standing::tests::measured;
 
-    /// A mean and its number of cases.
-    type MeanOf = Option<(f64, usize)>;
-
-    /// Peers with their means of time and of memory.
-    fn standing(peers: &[(&str, MeanOf, MeanOf)]) -> Standing {
-        let against = |mean: MeanOf| {
-            let worst = Worst { case: String::new(), ratio: 1.0, rival: String::new() };
-            let families = |cases| Against {
-                mean: 0.0,
-                low: None,
-                high: None,
-                families: cases,
-                cases,
-                worse: 0,
-                worst,
-            };
-            mean.map(|(mean, cases)| Against { mean, ..families(cases) })
+    /// The picture of three programs on these peers, each of which ends the first so many.
+    fn drawn(ended: &[(&str, usize)]) -> Option<String> {
+        let mut report = Report::parse(TEXT).unwrap();
+        let names: Vec<&str> = ended.iter().map(|(name, _)| *name).collect();
+        report.peers = peers(&names);
+        let case = |at: usize, name: &str| {
+            let figure = |&(_, count): &(&str, usize)| (f64::from(u8::from(at < count)), 10.0);
+            measured(name, "seconds", &ended.iter().map(figure).collect::<Vec<_>>())
         };
-        let peer = |&(name, time, memory): &(&str, _, _)| PeerStanding {
-            name: name.to_owned(),
-            time: against(time),
-            time_to_best: None,
-            memory: against(memory),
-            memory_to_tightest: None,
-            failed: 0,
-        };
-        Standing {
-            over: Scope::Headline,
-            base: "glibc".into(),
-            peers: peers.iter().map(peer).collect(),
-            families: Vec::new(),
-        }
+        let cases = [case(0, "gcc"), case(1, "lua"), case(2, "git")];
+        picture(&report, &Standing::of(&cases, &report.peers, Scope::Headline))
     }
 
     #[test]
-    fn a_dot_for_each_peer_that_has_both_means() {
-        let one = |mean| Some((mean, 1));
-        let glibc = ("glibc", one(1.0), one(1.0));
-        let toft = ("toft", one(0.5), one(1.5));
-        let drawn = |all: &[_]| draw(&standing(all)).map(Markup::into_string);
-        let text = drawn(&[toft, glibc, ("<x>", None, None)]).unwrap();
-        assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains(">toft<") && text.contains("too many cases: &lt;x"), "{text}");
-        let text = drawn(&[toft, glibc, ("<x>", one(3.0), one(1.0))]).unwrap();
-        assert_eq!(text.matches("<circle").count(), 3);
-        assert!(text.contains(">&lt;x&gt;<") && !text.contains("too many"), "{text}");
-        assert!(drawn(&[toft]).is_none());
-        // One case of three is not enough.
-        let three = |mean| Some((mean, 3));
-        let all = [
-            ("toft", three(0.5), one(1.5)),
-            ("glibc", three(1.0), one(1.0)),
-            ("few", one(3.0), one(1.0)),
-        ];
-        let text = drawn(&all).unwrap();
-        assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains("too many cases: few"), "{text}");
+    fn a_dot_for_each_peer_that_has_both_means_of_most_cases() {
+        for (count, shown) in [(0, false), (1, false), (2, true), (3, true)] {
+            let text = drawn(&[("toft", 3), ("glibc", 3), ("<x>", count)]).unwrap();
+            assert_eq!(text.matches("<circle").count(), 2 + usize::from(shown));
+            assert_eq!(text.contains(">&lt;x&gt;<"), shown, "{text}");
+            assert_eq!(text.contains("want of cases: &lt;x"), !shown, "{text}");
+        }
+        assert!(drawn(&[("toft", 3)]).is_none());
     }
 
     #[test]
     fn the_picture_is_a_file_of_its_own_for_light_and_dark() {
-        let report = Report::parse(TEXT).unwrap();
-        let one = Some((1.0, 1));
-        let all = standing(&[("toft", Some((0.5, 1)), one), ("glibc", one, one)]);
-        let drawn = picture(&report, &all).unwrap();
+        let drawn = drawn(&[("toft", 3), ("glibc", 3)]).unwrap();
         assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
         for part in
             ["prefers-color-scheme", "rect class=\"ground\"", "too short for claims", "A CPU"]

@@ -9,11 +9,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const down = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (row) => row.cells[column].dataset.key;
+      const text = (row) => row.cells[column].textContent;
       const rows = [...table.tBodies[0].rows].sort((a, b) => {
-        const [x, y] = [key(a), key(b)];
-        if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
-        const order = isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
+        const [x, y] = [parseFloat(text(a)), parseFloat(text(b))];
+        if (isNaN(x) !== isNaN(y)) return isNaN(x) - isNaN(y);
+        const order = isNaN(x) ? text(a).localeCompare(text(b)) : x - y;
         return down ? -order : order;
       });
       table.tBodies[0].append(...rows);

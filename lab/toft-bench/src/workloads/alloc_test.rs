@@ -3,26 +3,15 @@
 //! hit as often as the next. The cost of a block's place in memory is part of the time, that of its
 //! first page fault too.
 
+use super::prelude::*;
 use super::sizes::{Ring, Sizes};
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, prepared};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "alloc-test",
-    file: include_str!("../../workloads/alloc-test.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("alloc-test", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let ops = params.get("ops", 100_000);
-    let (seconds, bytes) = prepared(
+    let (seconds, _) = prepared(
         threads,
         Placed::Spread,
         |index| Table::new(heap, params, index),
@@ -31,12 +20,9 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
                 table.replace();
             }
             table.empty();
-            table.bytes
         },
     );
-    let total = ops * threads as u64;
-    Outcome::timed(total, seconds)
-        .with("mean_bytes", bytes.iter().sum::<u64>() as f64 / total as f64)
+    Outcome::timed(ops * threads as u64, seconds)
 }
 
 struct Table<H> {
@@ -45,7 +31,6 @@ struct Table<H> {
     sizes: Ring,
     blocks: Mapped<*mut u8>,
     lengths: Mapped<u32>,
-    bytes: u64,
 }
 
 impl<H: Heap> Table<H> {
@@ -54,7 +39,7 @@ impl<H: Heap> Table<H> {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
         let sizes = Sizes::Inverse(1, 1 << params.get("exponent", 10)).ring(rng.next_u64());
         let (blocks, lengths) = (Mapped::new(slots), Mapped::new(slots));
-        Self { heap, rng, sizes, blocks, lengths, bytes: 0 }
+        Self { heap, rng, sizes, blocks, lengths }
     }
 
     fn replace(&mut self) {
@@ -66,13 +51,8 @@ impl<H: Heap> Table<H> {
         unsafe { block.write_bytes(mark(index), size) };
         self.blocks[index] = block;
         self.lengths[index] = size as u32;
-        self.bytes += size as u64;
     }
 
-    /// Checks a block and frees it.
-    ///
-    /// # Panics
-    /// When it does not hold what was written.
     fn retire(&mut self, index: usize) {
         let block = std::mem::replace(&mut self.blocks[index], std::ptr::null_mut());
         if block.is_null() {
@@ -102,7 +82,7 @@ fn mark(index: usize) -> u8 {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     fn table(words: &[&str]) -> Table<Libc> {
         Table::new(Libc, &Params::parse(words.iter().copied()).unwrap(), 0)
@@ -124,10 +104,10 @@ mod tests {
 
     #[test]
     fn there_are_as_many_blocks_as_slots() {
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let words = ["threads=1", "ops=5k", "slots=80"];
         let _ = run(heap, &Params::parse(words).unwrap());
-        assert_eq!(heap.most(), 80);
+        assert_eq!(heap.most_live(), 80);
     }
 
     #[test]

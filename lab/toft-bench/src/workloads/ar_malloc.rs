@@ -4,25 +4,12 @@
 //! result is the time it takes. Three distributions of sizes: uniform, inverse square, and as a
 //! program asked for them. The original does not touch its blocks: `touch=0`.
 
+use super::local::scaled;
+use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, prepared};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "ar-malloc",
-    file: include_str!("../../workloads/ar-malloc.toml"),
-    run: on_any_heap!(run),
-};
-
-/// Draws of a size, in a ring.
+pub const WORKLOAD: Workload = workload!("ar-malloc", run);
 const SIZE_DRAWS: usize = 1 << 16;
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
@@ -30,33 +17,12 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let each = params.get("ops", 1_000_000).div_ceil(threads as u64);
     let sizes = Sizes::of(params).table(SIZE_DRAWS, params.get("seed", 1));
     let total = each * threads as u64;
-    if threads == 1 || params.get("alone", 1) == 0 {
-        return phase(heap, params, &sizes, threads, each).outcome(total);
-    }
-    // What one thread does is measured right before, and how far apart the processors are is
-    // written down: see `local`. Not with `alone=0`, for who counts what the allocator does.
-    let link = link_ns();
-    let alone = each as f64 / phase(heap, params, &sizes, 1, each).seconds;
-    let spent = phase(heap, params, &sizes, threads, each);
-    spent.outcome(total).with("scaling", total as f64 / spent.seconds / alone).with("link_ns", link)
+    let phase = |threads| phase(heap, params, &sizes, threads, each);
+    scaled(threads, total, phase)
 }
 
-/// What a phase has cost.
-struct Spent {
-    /// From the first thread's first call to the last one's last.
-    seconds: f64,
-    /// Processor time of all threads between their first calls and their last.
-    busy: f64,
-}
-
-impl Spent {
-    fn outcome(&self, ops: u64) -> Outcome {
-        Outcome::timed(ops, self.seconds).with("busy_ns", self.busy * 1e9 / ops as f64)
-    }
-}
-
-/// What `threads` threads spend on `ops` calls each.
-fn phase<H: Heap>(heap: H, params: &Params, sizes: &[u32], threads: usize, ops: u64) -> Spent {
+/// The seconds that `threads` threads take for `ops` calls each.
+fn phase<H: Heap>(heap: H, params: &Params, sizes: &[u32], threads: usize, ops: u64) -> f64 {
     let slots = params.size("slots", 2000);
     let work: fn(H, &mut Worker, &[u32], u64) =
         if params.get("touch", 1) == 0 { flip::<H, false> } else { flip::<H, true> };
@@ -72,25 +38,13 @@ fn phase<H: Heap>(heap: H, params: &Params, sizes: &[u32], threads: usize, ops: 
         worker
     };
     let (_, spans) = prepared(threads, Placed::Spread, fill, |_, mut worker| {
-        let (start, before) = (Instant::now(), own_seconds());
+        let start = Instant::now();
         work(heap, &mut worker, sizes, ops);
-        let (end, after) = (Instant::now(), own_seconds());
+        let end = Instant::now();
         drain(heap, &mut worker.blocks);
-        (start, end, after - before)
+        (start, end)
     });
-    let first = spans.iter().map(|span| span.0).min().expect("no threads");
-    let last = spans.iter().map(|span| span.1).max().expect("no threads");
-    let busy = spans.iter().map(|span| span.2).sum();
-    Spent { seconds: (last - first).as_secs_f64(), busy }
-}
-
-/// The processor time of the calling thread so far.
-fn own_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live local of the right type.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    assert_eq!(result, 0, "every thread has this clock");
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    span(&spans)
 }
 
 struct Worker {
@@ -118,7 +72,7 @@ fn flip<H: Heap, const TOUCH: bool>(heap: H, worker: &mut Worker, sizes: &[u32],
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder, follows_its_seed, recorded, sizes_are_uniform};
+    use super::super::test_heaps::{Call, follows_its_seed, recorded, sizes_are_uniform};
     use super::*;
     use crate::heap::Libc;
 
@@ -137,14 +91,11 @@ mod tests {
         for (words, byte, low, high) in
             [("low=8 high=20", 1, 8, 20), ("low=30 high=40 touch=0", 0, 30, 40)]
         {
-            let recorder = Recorder::new();
-            let words = format!("{words} ops=500 slots=20");
-            run(recorder, &Params::parse(words.split(' ')).unwrap());
+            let (recorder, _) = recorded(run, &format!("{words} ops=500 slots=20"));
             for call in recorder.calls() {
                 match call {
                     Call::Malloc(size) => assert!((low..=high).contains(&size), "{size}"),
                     Call::Free(_, first) => assert_eq!(first, byte),
-                    Call::FreeNull => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -152,30 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn what_one_thread_does_alone_is_left_out_when_told() {
-        let calls = |words: &str| {
-            let recorder = Recorder::new();
-            let outcome = run(recorder, &Params::parse(words.split(' ')).unwrap());
-            (recorder.calls().len(), outcome.metrics.contains_key("scaling"))
-        };
-        let (with, scaling) = calls("threads=2 ops=4000 slots=20");
-        let (without, no_scaling) = calls("threads=2 ops=4000 slots=20 alone=0");
-        assert!(scaling && !no_scaling);
-        assert!(without + 1500 < with, "{without} {with}");
-    }
-
-    #[test]
-    fn threads_are_busy_for_no_longer_than_they_have_processors() {
-        let params = Params::parse("threads=2 ops=100000 slots=50 alone=0".split(' ')).unwrap();
-        let outcome = run(Libc, &params);
-        let (busy, all) = (outcome.metrics["busy_ns"], outcome.metrics["ns"]);
-        assert!(busy > 1.0 && busy <= 2.0 * all + 5.0, "{busy} {all}");
-    }
-
-    #[test]
     fn the_seed_chooses_slots_and_sizes() {
         follows_its_seed(run, "ops=300 slots=20");
-        let calls = recorded(run, "ops=10000 slots=100");
-        sizes_are_uniform(&calls, 8, 1024);
+        sizes_are_uniform(recorded(run, "ops=10000 slots=100").0, 8, 1024);
     }
 }

@@ -1,20 +1,9 @@
 //! Many blocks, then none: allocate a whole batch and free it in some order; and the two other
 //! entries that programs use, `calloc` and `realloc`. The order is made outside of the time.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::{Duration, Instant};
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "batch",
-    file: include_str!("../../workloads/batch.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("batch", run);
 
 /// `repeat` batches of `blocks` blocks; allocating and freeing are also timed apart.
 pub(super) fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

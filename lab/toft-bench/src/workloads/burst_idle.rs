@@ -6,24 +6,14 @@
 //! Threads sleep on a word of the workload's own; the thread that looks calls no `malloc` before it
 //! has all its figures. `cross=1` lets each thread free what its neighbour allocated.
 
+use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
-use super::{Workload, on_any_heap};
 use crate::asleep::Asleep;
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::resident::{page_size, resident, resident_at};
 use std::sync::{Barrier, Mutex};
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "burst-idle",
-    file: include_str!("../../workloads/burst-idle.toml"),
-    run: on_any_heap!(run),
-};
+pub(crate) const WORKLOAD: Workload = workload!("burst-idle", run);
 
 /// When memory is looked at, after the last block was freed.
 const TIMES: [(u64, &str); 5] = [
@@ -144,12 +134,12 @@ fn watch(asleep: &Asleep, idle_ms: u64, fresh: u64, full: u64) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Event, Recorder};
+    use crate::workloads::test_heaps::Recorder;
 
     #[test]
     fn so_many_bytes_are_allocated_in_sizes_of_every_tier_and_freed() {
         let heap = Recorder::new();
-        let params = Params::parse(["threads=2", "bytes=16mi", "idle_ms=0"]).unwrap();
+        let params = Params::of("threads=2 bytes=16mi idle_ms=0");
         let outcome = run(heap, &params);
         let sizes = heap.sizes();
         assert_eq!(outcome.ops, sizes.len() as u64);
@@ -163,7 +153,7 @@ mod tests {
         {
             assert!(share(low, high) >= least, "{low} {}", share(low, high));
         }
-        let frees = heap.events().iter().filter(|event| matches!(event, Event::Free(_))).count();
+        let frees = heap.calls().iter().filter(|call| call.frees()).count();
         assert_eq!(frees, sizes.len());
     }
 
@@ -189,15 +179,6 @@ mod tests {
                 FREED.lock().unwrap()[usize::from(owner != std::thread::current().id())] += 1;
                 // SAFETY: the caller keeps free's contract.
                 unsafe { crate::heap::Libc.free(block) }
-            }
-            fn calloc(self, _: usize) -> *mut u8 {
-                unreachable!()
-            }
-            unsafe fn realloc(self, _: *mut u8, _: usize) -> *mut u8 {
-                unreachable!()
-            }
-            fn aligned(self, _: usize, _: usize) -> *mut u8 {
-                unreachable!()
             }
         }
         for (word, others) in [("cross=0", false), ("cross=1", true)] {

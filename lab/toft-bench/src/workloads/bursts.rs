@@ -6,12 +6,9 @@
 //! gives idle memory back by time. Whether it did so is seen by the page faults of the second and
 //! later turns, which an allocator that keeps everything does not have.
 
+use super::prelude::*;
 use super::replace::drain;
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::params::Params;
 use crate::resident::{Faults, faults, page_size};
-use crate::rng::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire};
 use std::time::Duration;
 
@@ -24,7 +21,6 @@ const DOUBLINGS: usize = 14;
 pub struct Bursts {
     /// How many threads; may be none.
     pub threads: usize,
-    /// Bytes of a burst.
     bytes: usize,
     /// Between two bursts.
     pause: Duration,
@@ -32,7 +28,6 @@ pub struct Bursts {
 
 impl Bursts {
     /// Reads `bursts`, `burst_bytes` and `pause_us`.
-    #[must_use]
     pub fn of(params: &Params) -> Self {
         Self {
             threads: params.size("bursts", 0),
@@ -82,11 +77,11 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::Recorder;
+    use crate::workloads::test_heaps::Recorder;
 
     #[test]
     fn a_burst_is_of_one_doubling_and_of_so_many_bytes() {
-        let params = Params::parse(["bursts=1", "burst_bytes=64ki"]).unwrap();
+        let params = Params::of("bursts=1 burst_bytes=64ki");
         let bursts = Bursts::of(&params);
         let mut slots = Mapped::new(bursts.bytes / FIRST + 1);
         for turn in [0, 5, DOUBLINGS - 1] {
@@ -96,7 +91,7 @@ mod tests {
             assert!(sizes.iter().all(|size| (low..2 * low).contains(size)), "{sizes:?}");
             let sum = sizes.iter().sum::<usize>();
             assert!((65_536..65_536 + 2 * low).contains(&sum), "{sum}");
-            assert_eq!(heap.events().len(), 2 * sizes.len());
+            assert_eq!(heap.calls().len(), 2 * sizes.len());
         }
         assert_eq!(FIRST << DOUBLINGS, 256 << 10);
     }

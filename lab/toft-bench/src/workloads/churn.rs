@@ -7,22 +7,11 @@
 //! with `calls=0` there are no calls. `purge=1` asks them to give back what they can when all is
 //! freed.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::resident::resident;
-use crate::rng::Rng;
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "churn",
-    file: include_str!("../../workloads/churn.toml"),
-    run: on_any_heap!(run),
-};
+pub(crate) const WORKLOAD: Workload = workload!("churn", run);
 
 const SIZES: [usize; 15] =
     [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192];
@@ -150,7 +139,7 @@ mod tests {
     use crate::heap::Libc;
 
     fn outcome(words: &str) -> Outcome {
-        run(Libc, &Params::parse(words.split(' ')).unwrap())
+        run(Libc, &Params::of(words))
     }
 
     #[test]
@@ -165,11 +154,10 @@ mod tests {
 
     #[test]
     fn while_memory_settles_there_are_calls_and_without_a_pause_there_are_none() {
-        use crate::recorder::Recorder;
+        use crate::workloads::test_heaps::Recorder;
         let mallocs = |settle: &str| {
             let heap = Recorder::new();
-            let words = format!("slots=50 ops=800 {settle}");
-            let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+            let outcome = run(heap, &Params::of(&format!("slots=50 ops=800 {settle}")));
             heap.sizes().len() as u64 - outcome.ops
         };
         assert_eq!(mallocs("settle_ms=0"), 0);
@@ -201,20 +189,6 @@ mod tests {
     impl Heap for Zeroed {
         fn malloc(self, size: usize) -> *mut u8 {
             Libc.calloc(size)
-        }
-        fn calloc(self, size: usize) -> *mut u8 {
-            Libc.calloc(size)
-        }
-        unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8 {
-            // SAFETY: the caller keeps realloc's contract.
-            unsafe { Libc.realloc(block, size) }
-        }
-        fn aligned(self, align: usize, size: usize) -> *mut u8 {
-            Libc.aligned(align, size)
-        }
-        unsafe fn free(self, block: *mut u8) {
-            // SAFETY: the caller keeps free's contract.
-            unsafe { Libc.free(block) }
         }
     }
 }

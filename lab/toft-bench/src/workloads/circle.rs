@@ -2,15 +2,13 @@
 //! finds the ring to its neighbour full frees what has arrived from the other side meanwhile, so a
 //! circle in which everybody is ahead of everybody still turns.
 
-use crate::heap::Heap;
-use crate::mapped::Mapped;
-use crate::threads::Patience;
+use super::prelude::*;
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-const CELLS: usize = 4096;
+pub const CELLS: usize = 4096;
 
 /// The rings between the threads.
 pub struct Circle {
@@ -19,7 +17,6 @@ pub struct Circle {
 
 impl Circle {
     /// The rings of that many threads; a single one hands its blocks to itself.
-    #[must_use]
     pub fn of(threads: usize) -> Self {
         Self { rings: (0..threads).map(|_| Ring::new()).collect() }
     }
@@ -76,19 +73,20 @@ impl Circle {
     }
 }
 
+/// A word in a cache line of its own.
 #[repr(align(128))]
-struct Line(AtomicUsize);
+pub struct Line(pub AtomicUsize);
 
-/// A ring with one sender, who writes `head` and `closed`, and one receiver, who writes `tail`.
-struct Ring {
-    head: Line,
-    tail: Line,
+/// A ring with one sender, which writes `head` and `closed`, and one receiver, which writes `tail`.
+pub struct Ring {
+    pub head: Line,
+    pub tail: Line,
     closed: Line,
-    cells: Mapped<AtomicPtr<u8>>,
+    pub cells: Mapped<AtomicPtr<u8>>,
 }
 
 impl Ring {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let line = || Line(AtomicUsize::new(0));
         Self { head: line(), tail: line(), closed: line(), cells: Mapped::new(CELLS) }
     }

@@ -8,31 +8,19 @@
 //! of a core it is little. So each thread also checks, once in a round, whether its block is in
 //! the line of another's, and the share of such rounds is a figure too.
 
+use super::local::scaled;
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::threads::{Placed, link_ns, together};
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 /// The main thread's blocks are spread.
-pub const SCRATCH: Workload = Workload {
-    name: "cache-scratch",
-    file: include_str!("../../workloads/cache-scratch.toml"),
-    run: on_any_heap!(scratch),
-};
+pub const SCRATCH: Workload = workload!("cache-scratch", scratch);
 
 /// Each thread has only its own blocks.
-pub const THRASH: Workload = Workload {
-    name: "cache-thrash",
-    file: include_str!("../../workloads/cache-thrash.toml"),
-    run: on_any_heap!(thrash),
-};
+pub const THRASH: Workload = workload!("cache-thrash", thrash);
 
 const LINE: usize = 64;
 /// Blocks that fill the holes which the start of the program has left, so that the main thread's
@@ -55,24 +43,18 @@ fn run<H: Heap>(heap: H, params: &Params, given: bool) -> Outcome {
     let total = rounds * threads as u64;
     // The fillers of the first phase stay, so that what it leaves behind is filled by the second's.
     let mut fillers = Mapped::<*mut u8>::new(2 * FILLERS);
-    let (first, second) = fillers.split_at_mut(FILLERS);
-    let gifts = |fillers, threads| given.then(|| gifts(heap, params, fillers, threads));
-    let finish = |outcome: Outcome, shared: u64| {
-        let us = outcome.metrics["ns"] / 1e3;
-        outcome.with("us", us).with("shared_line_percent", 100.0 * shared as f64 / total as f64)
-    };
-    if threads == 1 {
-        let (seconds, shared) = phase(heap, params, 1, gifts(first, 1));
-        drain(heap, &mut fillers);
-        return finish(Outcome::timed(total, seconds), shared);
-    }
-    // As in `local`: what one thread does is measured right before.
-    let link = link_ns();
-    let alone = rounds as f64 / phase(heap, params, 1, gifts(first, 1)).0;
-    let (seconds, shared) = phase(heap, params, threads, gifts(second, threads));
+    let mut unused = fillers.chunks_mut(FILLERS);
+    let mut shared = 0;
+    let outcome = scaled(threads, total, |threads| {
+        let fillers = unused.next().expect("there are two phases at most");
+        let gifts = given.then(|| gifts(heap, params, fillers, threads));
+        let (seconds, rounds) = phase(heap, params, threads, gifts);
+        shared = rounds;
+        seconds
+    });
     drain(heap, &mut fillers);
-    let scaling = total as f64 / seconds / alone;
-    finish(Outcome::timed(total, seconds), shared).with("scaling", scaling).with("link_ns", link)
+    let us = outcome.metrics["ns"] / 1e3;
+    outcome.with("us", us).with("shared_line_percent", 100.0 * shared as f64 / total as f64)
 }
 
 /// A block for each thread, of fresh memory.
@@ -126,9 +108,6 @@ fn phase<H: Heap>(
 }
 
 /// A write round: counts in the block.
-///
-/// # Panics
-/// When another thread counted there, too.
 fn count_up(block: *mut u64, writes: u64) {
     let word = launder(block.cast()).cast::<u64>();
     // SAFETY: the block is live, as long as a word and aligned as malloc's are, and this thread's.
@@ -156,7 +135,7 @@ fn is_shared(lines: &[AtomicUsize], index: usize) -> bool {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     #[test]
     fn a_line_is_shared_when_another_thread_is_in_it() {
@@ -171,20 +150,13 @@ mod tests {
     fn blocks_are_as_large_as_they_should_and_only_one_of_the_two_gives_any_away() {
         let words = ["threads=3", "rounds=10", "writes=10", "size=24"];
         let params = Params::parse(words).unwrap();
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let _ = scratch(heap, &params);
-        assert_eq!(heap.sizes(), (24, 24));
-        assert!(heap.most() >= 2 * FILLERS + 3, "{}", heap.most());
-        let heap = Watch::new();
+        assert_eq!(heap.range(), (24, 24));
+        assert!(heap.most_live() >= 2 * FILLERS + 3, "{}", heap.most_live());
+        let heap = Recorder::new();
         let _ = thrash(heap, &params);
-        assert!(heap.most() <= 3, "{}", heap.most());
-    }
-
-    #[test]
-    fn a_round_writes_as_often_as_it_says() {
-        let mut word = 99;
-        count_up(&raw mut word, 1000);
-        assert_eq!(word, 1000);
+        assert!(heap.most_live() <= 3, "{}", heap.most_live());
     }
 
     /// An allocator that gives neighbouring words to any thread: the worst there is.
@@ -197,15 +169,6 @@ mod tests {
         fn malloc(self, _: usize) -> *mut u8 {
             WORDS[NEXT.fetch_add(1, Relaxed) % WORDS.len()].as_ptr().cast()
         }
-        fn calloc(self, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
-        unsafe fn realloc(self, _: *mut u8, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
-        fn aligned(self, _: usize, size: usize) -> *mut u8 {
-            self.malloc(size)
-        }
         unsafe fn free(self, _: *mut u8) {}
     }
 
@@ -215,7 +178,7 @@ mod tests {
         let params = Params::parse(numbers).unwrap();
         let shared = thrash(SideBySide, &params).metrics["shared_line_percent"];
         assert!(shared > 0.0, "{shared}");
-        let alone = Params::parse(["threads=1", "rounds=50", "writes=10"]).unwrap();
+        let alone = Params::of("threads=1 rounds=50 writes=10");
         assert_eq!(scratch(Libc, &alone).metrics["shared_line_percent"], 0.0);
     }
 }

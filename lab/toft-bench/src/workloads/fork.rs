@@ -4,21 +4,11 @@
 //! The heap is that of a small server: some thousand blocks of 48 call sites, of which most ask for
 //! one size. A child exits at once (`work=0`), or allocates `work` blocks and frees them.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, touched};
-use crate::mapped::Mapped;
+use super::prelude::*;
 use crate::outcome::{Outcome, megabytes, status_kib};
-use crate::params::Params;
-use crate::rng::Rng;
 use crate::thunks::Thunks;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "fork",
-    file: include_str!("../../workloads/fork.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("fork", run);
 
 const SITES: usize = 48;
 

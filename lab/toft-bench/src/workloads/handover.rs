@@ -1,27 +1,13 @@
 //! One thread allocates, another frees: pairs of threads, each with its own ring between them, so
 //! that the queue costs little and the allocator is what is measured.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Patience, Placed, link_ns, together};
-use std::sync::atomic::{
-    AtomicPtr, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use super::circle::{CELLS as RING, Ring};
+use super::prelude::*;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "handover",
-    file: include_str!("../../workloads/handover.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("handover", run);
 
 const SIZES: [usize; 10] = [16, 24, 32, 48, 64, 96, 128, 256, 512, 1024];
-const RING: usize = 4096;
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let pairs = (params.size("threads", 2) / 2).max(1);
@@ -83,25 +69,4 @@ fn consume<H: Heap>(heap: H, ring: &Ring, ops: usize, batch: usize) -> usize {
         ring.tail.0.store(tail, Release);
     }
     tail
-}
-
-#[repr(align(128))]
-struct Line(AtomicUsize);
-
-/// A ring for one producer and one consumer; each side keeps the other's index as last read, so
-/// that the shared lines move only when it runs dry.
-struct Ring {
-    head: Line,
-    tail: Line,
-    cells: Mapped<AtomicPtr<u8>>,
-}
-
-impl Ring {
-    fn new() -> Self {
-        Self {
-            head: Line(AtomicUsize::new(0)),
-            tail: Line(AtomicUsize::new(0)),
-            cells: Mapped::new(RING),
-        }
-    }
 }

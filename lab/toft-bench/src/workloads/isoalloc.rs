@@ -9,21 +9,9 @@
 //! number `array` leaves out arrays that hold more bytes than that. Random sizes come from a stated
 //! seed, and the figure is wall time instead of processor time, which the runner adds.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, together};
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "isoalloc",
-    file: include_str!("../../workloads/isoalloc.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("isoalloc", run);
 
 const SIZES: [usize; 13] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 42000];
 const LENGTHS: [usize; 13] =
@@ -172,7 +160,7 @@ fn three_of_five<H: Heap>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Event, Recorder};
+    use crate::workloads::test_heaps::{Call, Recorder, recorded};
 
     #[test]
     fn without_a_limit_the_counts_are_those_of_the_original() {
@@ -188,43 +176,22 @@ mod tests {
     fn every_second_object_goes_at_once_and_the_others_in_the_end() {
         let heap = Recorder::new();
         every_second(heap, &mut Mapped::new(5), 64, Entry::Calloc);
-        let mut names = Vec::new();
-        let shape: Vec<(char, usize)> = heap
-            .events()
-            .into_iter()
-            .map(|event| match event {
-                Event::Calloc(object, 64) => {
-                    names.push(object);
-                    ('+', names.len() - 1)
-                }
-                Event::Free(object) => {
-                    ('-', names.iter().rposition(|name| *name == object).unwrap())
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let short: String = shape.iter().map(|(sign, _)| *sign).collect();
-        assert_eq!(short, "++-++-+---");
+        let (ask, free) = (Call::Calloc(64), |number| Call::Free(number, 0));
         // The second and the fourth are the newest when they go.
-        assert_eq!((shape[2], shape[5]), (('-', 1), ('-', 3)));
+        let wanted = [ask, ask, free(1), ask, ask, free(3), ask, free(0), free(2), free(4)];
+        assert_eq!(heap.calls(), wanted);
     }
 
     #[test]
     fn each_entry_is_the_one_that_is_asked_for() {
-        for (number, words) in [(0, "M64"), (1, "C64"), (2, "M32 R64")] {
+        for (number, calls) in [
+            (0, &[Call::Malloc(64)][..]),
+            (1, &[Call::Calloc(64)]),
+            (2, &[Call::Malloc(32), Call::Realloc(64)]),
+        ] {
             let heap = Recorder::new();
             let object = Entry::of(number).object(heap, 64);
-            let seen: Vec<String> = heap
-                .events()
-                .iter()
-                .map(|event| match event {
-                    Event::Malloc(_, size) => format!("M{size}"),
-                    Event::Calloc(_, size) => format!("C{size}"),
-                    Event::Realloc(_, _, size) => format!("R{size}"),
-                    other => panic!("{other:?}"),
-                })
-                .collect();
-            assert_eq!(seen.join(" "), words);
+            assert_eq!(heap.calls(), calls);
             // SAFETY: allocated above.
             unsafe { heap.free(object) };
         }
@@ -233,12 +200,11 @@ mod tests {
     #[test]
     fn the_sweep_is_through_one_entry_and_threads_repeat_theirs() {
         let seen = |words: &str| {
-            let heap = Recorder::new();
-            let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
-            let counts = heap.events().iter().fold([0, 0, 0], |[m, c, r], event| match event {
-                Event::Malloc(..) => [m + 1, c, r],
-                Event::Calloc(..) => [m, c + 1, r],
-                Event::Realloc(..) => [m, c, r + 1],
+            let (heap, outcome) = recorded(run, words);
+            let counts = heap.calls().iter().fold([0, 0, 0], |[m, c, r], event| match event {
+                Call::Malloc(..) => [m + 1, c, r],
+                Call::Calloc(..) => [m, c + 1, r],
+                Call::Realloc(..) => [m, c, r + 1],
                 _ => [m, c, r],
             });
             (outcome.ops, counts)
@@ -257,10 +223,9 @@ mod tests {
     fn three_of_five_objects_go_at_once() {
         let heap = Recorder::new();
         three_of_five(heap, &mut Mapped::new(1000), 64, Entry::Malloc, &mut Rng::new(1));
-        let events = heap.events();
-        let last = events.iter().rposition(|event| matches!(event, Event::Malloc(..))).unwrap();
-        let at_once =
-            events[..=last + 1].iter().filter(|event| matches!(event, Event::Free(_))).count();
+        let events = heap.calls();
+        let last = events.iter().rposition(|event| matches!(event, Call::Malloc(..))).unwrap();
+        let at_once = events[..=last + 1].iter().filter(|call| call.frees()).count();
         assert!((550..=650).contains(&at_once), "{at_once}");
         assert_eq!(events.len(), 2000);
     }

@@ -2,28 +2,13 @@
 //! part of the cost, or is kept out of it. The published benchmark malloc-large allocates the new
 //! block first, clears all of it, and frees the old one then.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "large",
-    file: include_str!("../../workloads/large.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("large", run);
 
 /// The published benchmark.
-pub const MALLOC_LARGE: Workload = Workload {
-    name: "malloc-large",
-    file: include_str!("../../workloads/malloc-large.toml"),
-    run: on_any_heap!(cleared),
-};
+pub const MALLOC_LARGE: Workload = workload!("malloc-large", cleared);
 
 fn cleared<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (low, high) = (params.size("low", 5 << 20), params.size("high", 25 << 20));
@@ -73,17 +58,15 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder};
+    use super::super::test_heaps::{Call, recorded};
     use super::*;
 
     /// The new block is there before the old one goes, so one more than the slots is live.
     #[test]
     fn a_cleared_block_is_allocated_before_the_old_one_is_freed() {
-        let recorder = Recorder::new();
-        let words = ["slots=1", "ops=3", "low=100", "high=200"];
-        cleared(recorder, &Params::parse(words).unwrap());
+        let (recorder, _) = recorded(cleared, "slots=1 ops=3 low=100 high=200");
         let kinds: String = recorder
-            .calls()
+            .all_calls()
             .iter()
             .map(|call| match call {
                 Call::Malloc(_) => 'm',

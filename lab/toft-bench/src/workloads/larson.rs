@@ -6,22 +6,12 @@
 //! Two bytes of a block are written. Slots and sizes are drawn by the same kind of generator as the
 //! original's, because its cost is a good part of the time there.
 
+use super::prelude::*;
 use super::replace::{Shape, drain};
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::rng::Shuffled;
-use crate::threads::{Placed, prepared};
 use std::sync::Mutex;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "larson",
-    file: include_str!("../../workloads/larson.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("larson", run);
 
 /// Replacements of the main thread before the others start, for each block.
 const WARMING: usize = 4;
@@ -104,15 +94,15 @@ fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut Shuf
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     #[test]
     fn the_main_thread_fills_all_tables_and_their_threads_replace_what_it_made() {
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let words = ["threads=3", "slots=50", "low=8", "high=40", "rounds=2", "ops=70"];
         let outcome = run(heap, &Params::parse(words).unwrap());
-        assert_eq!((outcome.ops, heap.most()), (420, 150));
-        let (smallest, largest) = heap.sizes();
+        assert_eq!((outcome.ops, heap.most_live()), (420, 150));
+        let (smallest, largest) = heap.range();
         assert!(smallest >= 8 && largest < 40, "{smallest} to {largest}");
     }
 }

@@ -7,36 +7,23 @@
 //! not ordered with the code around it unless fences are added, and is another instruction on each
 //! kind of processor. It is no finer, since the kernel's clock is made of it. (On some virtual
 //! machines it advances in steps of 10 ns; then so do these percentiles, and only the means tell
-//! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
-//! and is measured on intervals with nothing in them. `clock_ns` is their median and
-//! `clock_mean_ns` their mean, and `clock_p9999_ns` is the part of the tail that is the machine's.
+//! smaller differences.) What two readings cost is part of every sample, and is the same on all
+//! peers.
 //!
 //! With `bursts=N`, N other threads allocate and free bursts of other sizes as long as this lasts,
 //! each size only now and then, so that there is always idle memory that is being returned.
 //! `every_ns` is then the pace of the steps: it makes a run last as long on every peer.
 
 use super::bursts::Bursts;
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::percentiles::Percentiles;
-use crate::rng::Rng;
-use crate::threads::{Placed, together};
 use std::hint::spin_loop;
 use std::ptr::null_mut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "latency",
-    file: include_str!("../../workloads/latency.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("latency", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
@@ -44,13 +31,6 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let seed = params.get("seed", 1);
     let mut samples = Mapped::<u32>::new(threads * ops);
     let mut outcome = Outcome::default();
-    let clock = &mut samples[..ops];
-    clock.fill_with(empty_interval);
-    let clock = Percentiles::of(clock);
-    outcome.set("clock_ns", f64::from(clock.at(5000)));
-    outcome.set("clock_p9999_ns", f64::from(clock.at(9999)));
-    outcome.set("clock_mean_ns", clock.mean());
-
     let working = AtomicUsize::new(threads);
     let every = Duration::from_nanos(params.get("every_ns", 0));
     let bursts = Bursts::of(params);
@@ -134,15 +114,6 @@ fn sample<H: Heap>(
     }
 }
 
-/// Two readings of the clock and nothing between them.
-fn empty_interval() -> u32 {
-    let start = Instant::now();
-    let nothing = launder(null_mut());
-    let end = Instant::now();
-    debug_assert!(nothing.is_null());
-    nanoseconds(end - start)
-}
-
 /// Four seconds are more than a call takes; what is longer counts as that.
 fn nanoseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
@@ -152,22 +123,22 @@ fn nanoseconds(time: Duration) -> u32 {
 mod tests {
     use super::*;
     use crate::heap::{Libc, Probe};
+    use crate::workloads::test_heaps::recorded;
 
     const KEYS: [&str; 5] = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 
     #[test]
     fn the_percentiles_are_of_all_threads_and_rise() {
-        let params = Params::parse(["threads=2", "slots=50", "ops=3000"]).unwrap();
+        let params = Params::of("threads=2 slots=50 ops=3000");
         let outcome = run(Libc, &params);
         assert_eq!(outcome.ops, 6000);
         let read = KEYS.map(|key| outcome.metrics[key]);
         assert!(read.is_sorted(), "{read:?}");
-        assert!(outcome.metrics["clock_ns"] <= outcome.metrics["clock_p9999_ns"]);
     }
 
     #[test]
     fn the_time_of_a_call_is_in_its_sample() {
-        let params = Params::parse(["slots=50", "ops=300"]).unwrap();
+        let params = Params::of("slots=50 ops=300");
         let outcome = run(Probe::new(3000), &params);
         let read = KEYS.map(|key| outcome.metrics[key]);
         assert!(read.iter().all(|&ns| ns >= 3000.0), "{read:?}");
@@ -177,13 +148,11 @@ mod tests {
 
     #[test]
     fn slots_are_filled_and_emptied_and_then_replaced_at_random() {
-        use crate::recorder::{Event, Recorder};
-        let heap = Recorder::new();
-        let _ = run(heap, &Params::parse(["slots=20", "size=48", "ops=500"]).unwrap());
+        let (heap, _) = recorded(run, "slots=20 size=48 ops=500");
         assert_eq!(heap.sizes(), vec![48; 520]);
         let (mut live, mut most, mut lived) = (0, 0, Vec::new());
-        for event in heap.events() {
-            live += if matches!(event, Event::Free(_)) { -1 } else { 1 };
+        for event in heap.calls() {
+            live += if event.frees() { -1 } else { 1 };
             most = most.max(live);
             lived.push(live);
         }
@@ -208,18 +177,14 @@ mod tests {
 
     #[test]
     fn bursts_last_as_long_as_the_samples_and_are_none_of_them() {
-        use crate::recorder::Recorder;
-        let heap = Recorder::new();
         let words = "slots=20 size=48 ops=500 every_ns=400k bursts=1 burst_bytes=4096 pause_us=100";
-        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        let (heap, outcome) = recorded(run, words);
         assert_eq!(outcome.ops, 500);
         let (own, others): (Vec<usize>, Vec<usize>) =
             heap.sizes().into_iter().partition(|size| *size == 48);
         assert!(own.len() >= 520 && others.len() > 100, "{} {}", own.len(), others.len());
-        let events = heap.events();
-        let frees =
-            |event: &&crate::recorder::Event| matches!(event, crate::recorder::Event::Free(_));
-        assert_eq!(2 * events.iter().filter(frees).count(), events.len());
+        let events = heap.calls();
+        assert_eq!(2 * events.iter().filter(|call| call.frees()).count(), events.len());
     }
 
     #[test]

@@ -2,20 +2,9 @@
 //! the rest to the thread that started it. What a thread's heap costs to set up, and whether its
 //! memory comes back when the thread is gone.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "leak",
-    file: include_str!("../../workloads/leak.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("leak", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let count = params.get("count", 100);

@@ -1,20 +1,13 @@
-//! The live blocks of a workload that knows the size and the alignment of each, on a heap that may
-//! run out of memory. A process's malloc does not run out before the machine does, so such a
-//! workload may be given a budget of bytes to ask for. What would be live beyond the budget is
-//! refused without asking the heap. On an arena the budget is the size of the arena, and the arena
-//! refuses earlier.
+//! The live blocks of a workload that knows the size and the alignment of each. Such a workload may
+//! be given a budget of live bytes, beyond which it asks for nothing.
 
-use crate::heap::{Heap, launder};
+use super::prelude::*;
 use crate::mapped::{Mapped, Plain};
-use crate::params::Params;
-use crate::rng::Rng;
 
 /// A block of a known size and alignment.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Its first byte.
     pub start: *mut u8,
-    /// Its bytes.
     pub size: usize,
     /// The power of two that its address is a multiple of.
     pub align: usize,
@@ -22,6 +15,9 @@ pub struct Block {
 
 // SAFETY: null and zeros are values, and a block has no drop glue.
 unsafe impl Plain for Block {}
+
+/// The alignment of every block that `malloc` returns.
+const NATURAL: usize = 16;
 
 /// Blocks that are freed when this is dropped.
 ///
@@ -33,56 +29,36 @@ pub struct Live<H: Heap> {
     len: usize,
     used: usize,
     budget: usize,
-    natural: usize,
 }
 
 impl<H: Heap> Live<H> {
-    /// No blocks yet, and room for `most`. Reads `budget` (0 is none), of which `sharers` have a
-    /// part each, and `natural`: the alignment of every block that `malloc` returns.
-    #[must_use]
-    pub fn new(heap: H, params: &Params, most: usize, sharers: usize) -> Self {
-        let budget = match params.size("budget", 0) {
-            0 => usize::MAX,
-            budget => budget / sharers,
-        };
-        Self {
-            heap,
-            blocks: Mapped::new(most),
-            len: 0,
-            used: 0,
-            budget,
-            natural: params.size("natural", 16),
-        }
+    /// No blocks yet, and room for `most`; a budget of 0 is none.
+    pub fn new(heap: H, budget: usize, most: usize) -> Self {
+        let budget = if budget == 0 { usize::MAX } else { budget };
+        Self { heap, blocks: Mapped::new(most), len: 0, used: 0, budget }
     }
 
-    /// How many blocks are live.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no block is live.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes that are live.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
     /// Whether the budget admits `size` bytes more.
-    #[must_use]
     pub fn admits(&self, size: usize) -> bool {
         size <= self.budget - self.used
     }
 
-    /// What the heap says to a request: null when it refuses.
+    /// Asks the heap for a block.
     #[inline(always)]
     pub fn ask(&self, size: usize, align: usize) -> *mut u8 {
-        launder(if align <= self.natural {
+        launder(if align <= NATURAL {
             self.heap.malloc(size)
         } else {
             self.heap.aligned(align, size)
@@ -92,24 +68,20 @@ impl<H: Heap> Live<H> {
     /// Touches a block that the heap gave, and keeps it.
     #[inline]
     pub fn keep(&mut self, block: Block) {
-        touch(block);
+        touched(block.start, block.size);
         self.blocks[self.len] = block;
         self.len += 1;
         self.used += block.size;
     }
 
-    /// Asks for a block if the budget admits it. `false` when there is none.
+    /// Allocates a block; returns false if the budget does not admit it.
     #[inline]
     pub fn allocate(&mut self, size: usize, align: usize) -> bool {
-        if !self.admits(size) {
-            return false;
+        let admitted = self.admits(size);
+        if admitted {
+            self.keep(Block { start: self.ask(size, align), size, align });
         }
-        let start = self.ask(size, align);
-        if start.is_null() {
-            return false;
-        }
-        self.keep(Block { start, size, align });
-        true
+        admitted
     }
 
     /// Takes a block out; the caller frees it.
@@ -131,8 +103,8 @@ impl<H: Heap> Live<H> {
         unsafe { self.heap.free(block.start) };
     }
 
-    /// Gives a block another size and keeps its alignment. `false`, and the block stays as it is,
-    /// when there is no memory.
+    /// Gives a block another size and keeps its alignment. Returns false if the budget does not
+    /// admit it; the block then stays as it is.
     #[inline]
     pub fn resize(&mut self, index: usize, size: usize) -> bool {
         assert!(index < self.len, "there is no live block {index}");
@@ -140,36 +112,30 @@ impl<H: Heap> Live<H> {
         if size > old.size && !self.admits(size - old.size) {
             return false;
         }
-        let start = if old.align <= self.natural {
-            // SAFETY: a live block, which is replaced below when the heap has moved it.
+        let start = if old.align <= NATURAL {
+            // SAFETY: a live block, which is replaced below.
             launder(unsafe { self.heap.realloc(old.start, size) })
         } else {
             self.moved(old, size)
         };
-        if start.is_null() {
-            return false;
-        }
+        touched(start, size);
         self.blocks[index] = Block { start, size, align: old.align };
-        touch(self.blocks[index]);
         self.used = self.used - old.size + size;
         true
     }
 
     /// As `realloc`, which does not know of alignments: a new block, and a copy.
     fn moved(&self, old: Block, size: usize) -> *mut u8 {
-        let start = self.ask(size, old.align);
-        if !start.is_null() {
-            // SAFETY: both are live and different blocks, of which neither is shorter than what
-            // is copied; the old one is replaced by the caller.
-            unsafe {
-                start.copy_from_nonoverlapping(old.start, old.size.min(size));
-                self.heap.free(old.start);
-            }
+        let start = touched(self.ask(size, old.align), size);
+        // SAFETY: both are live and different blocks, of which neither is shorter than what is
+        // copied; the old one is replaced by the caller.
+        unsafe {
+            start.copy_from_nonoverlapping(old.start, old.size.min(size));
+            self.heap.free(old.start);
         }
         start
     }
 
-    /// Frees every block.
     pub fn clear(&mut self) {
         while self.len > 0 {
             self.free(self.len - 1);
@@ -183,18 +149,8 @@ impl<H: Heap> Drop for Live<H> {
     }
 }
 
-/// Writes the first and the last byte of a block.
-fn touch(block: Block) {
-    // SAFETY: the block is live, and its size is at least 1 in every workload.
-    unsafe {
-        block.start.write_volatile(1);
-        block.start.add(block.size - 1).write_volatile(1);
-    }
-}
-
 /// An alignment: `least` in three of four draws, and four times rarer with each doubling, up to 256
 /// times `least`.
-#[must_use]
 pub fn alignment(rng: &mut Rng, least: usize) -> usize {
     let bits = (rng.next_u64() >> 48) as u16;
     least << (bits.trailing_zeros() / 2)
@@ -202,18 +158,13 @@ pub fn alignment(rng: &mut Rng, least: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder, Tight};
     use super::*;
     use crate::heap::Libc;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-    fn live(words: &str, sharers: usize) -> Live<Libc> {
-        Live::new(Libc, &Params::parse(words.split(' ')).unwrap(), 10, sharers)
-    }
+    use crate::workloads::test_heaps::{Call, Recorder};
 
     #[test]
     fn the_budget_refuses_what_would_be_live_beyond_it() {
-        let mut blocks = live("budget=2000", 2);
+        let mut blocks = Live::new(Libc, 1000, 10);
         assert!(blocks.allocate(600, 8) && !blocks.allocate(401, 8) && blocks.allocate(400, 8));
         assert_eq!((blocks.len(), blocks.used()), (2, 1000));
         assert!(!blocks.resize(0, 601) && blocks.resize(0, 500) && blocks.resize(1, 500));
@@ -221,29 +172,12 @@ mod tests {
         assert_eq!((blocks.len(), blocks.used()), (1, 500));
         blocks.clear();
         assert!(blocks.is_empty() && blocks.used() == 0 && blocks.allocate(1000, 8));
-        assert!(live("budget=0", 1).admits(usize::MAX));
-    }
-
-    #[test]
-    fn a_heap_that_refuses_leaves_the_blocks_as_they_are() {
-        static USED: AtomicUsize = AtomicUsize::new(0);
-        let none = Params::parse([]).unwrap();
-        let mut blocks = Live::new(Tight(&USED), &none, 10, 1);
-        for align in [8, 64] {
-            assert!(blocks.allocate(Tight::BYTES / 2, align));
-            assert!(!blocks.allocate(Tight::BYTES / 2, align));
-            assert!(!blocks.resize(0, Tight::BYTES * 2));
-            assert_eq!((blocks.len(), blocks.used()), (1, Tight::BYTES / 2));
-            blocks.free(0);
-        }
-        assert!(blocks.allocate(100, 8));
-        drop(blocks);
-        assert_eq!(USED.load(Relaxed), 0);
+        assert!(Live::new(Libc, 0, 1).admits(usize::MAX));
     }
 
     #[test]
     fn alignment_and_contents_survive_another_size() {
-        let mut blocks = live("natural=16", 1);
+        let mut blocks = Live::new(Libc, 0, 1);
         for align in [8, 512] {
             assert!(blocks.allocate(300, align));
             let start = blocks.blocks[0].start;
@@ -267,10 +201,9 @@ mod tests {
 
     #[test]
     fn what_malloc_aligns_by_itself_is_asked_of_malloc() {
-        for (natural, asked) in [(64, Call::Malloc(100)), (8, Call::Aligned(64, 100))] {
+        for (align, asked) in [(16, Call::Malloc(100)), (64, Call::Aligned(64, 100))] {
             let recorder = Recorder::new();
-            let params = Params::parse([&*format!("natural={natural}")]).unwrap();
-            assert!(Live::new(recorder, &params, 1, 1).allocate(100, 64));
+            assert!(Live::new(recorder, 0, 1).allocate(100, align));
             assert_eq!(recorder.calls()[0], asked);
         }
     }

@@ -1,35 +1,30 @@
 //! Threads that each replace their own blocks: what an allocator does when nothing is shared.
 
+use super::prelude::*;
 use super::replace::{Shape, drain, filled, replace};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, together};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "local",
-    file: include_str!("../../workloads/local.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("local", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let ops = params.get("ops", 1_000_000);
     let total = ops * threads as u64;
+    scaled(threads, total, |threads| phase(heap, params, threads, ops))
+}
+
+/// Runs a phase of `threads` threads that do `total` operations together, and says how many times
+/// the rate of one thread that is. The phase returns its seconds.
+///
+/// A virtual machine's processors are sometimes two halves of one core. So what one thread does is
+/// measured right before, and how far apart the processors are is written down.
+pub fn scaled(threads: usize, total: u64, mut phase: impl FnMut(usize) -> f64) -> Outcome {
     if threads == 1 {
-        return Outcome::timed(total, phase(heap, params, 1, ops));
+        return Outcome::timed(total, phase(1));
     }
-    // A virtual machine's processors are sometimes two halves of one core. So what one thread does
-    // is measured right before, and how far apart the processors are is written down.
     let link = link_ns();
-    let alone = ops as f64 / phase(heap, params, 1, ops);
-    let seconds = phase(heap, params, threads, ops);
+    let (alone, seconds) = (phase(1), phase(threads));
     Outcome::timed(total, seconds)
-        .with("scaling", total as f64 / seconds / alone)
+        .with("scaling", threads as f64 * alone / seconds)
         .with("link_ns", link)
 }
 
@@ -39,14 +34,12 @@ fn phase<H: Heap>(heap: H, params: &Params, threads: usize, ops: u64) -> f64 {
     let (_, spans) = together(threads, Placed::Spread, |index| {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
         let mut slots = filled(heap, shape, &mut rng);
-        replace(heap, &mut slots, shape, &mut rng, ops / 10);
+        replace(heap, &mut slots, shape, &mut rng, ops / 10, take);
         let start = Instant::now();
-        replace(heap, &mut slots, shape, &mut rng, ops);
+        replace(heap, &mut slots, shape, &mut rng, ops, take);
         let end = Instant::now();
         drain(heap, &mut slots);
         (start, end)
     });
-    let first = spans.iter().map(|span| span.0).min().expect("no threads");
-    let last = spans.iter().map(|span| span.1).max().expect("no threads");
-    (last - first).as_secs_f64()
+    span(&spans)
 }

@@ -3,20 +3,10 @@
 //! and as many blocks as are freed in a row, which is `burst`: glibc's program frees one at a
 //! time, up to 1024 bytes. Larger sizes and longer bursts show what is beyond the cache.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "malloc-tcache",
-    file: include_str!("../../workloads/malloc-tcache.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("malloc-tcache", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 64);
@@ -57,16 +47,12 @@ fn turn<H: Heap>(heap: H, ring: &mut [*mut u8], size: usize, burst: usize, steps
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder};
+    use super::super::test_heaps::{Call, recorded};
     use super::*;
 
     #[test]
     fn one_slot_is_filled_and_the_next_is_emptied() {
-        let of = |words: &str| {
-            let recorder = Recorder::new();
-            run(recorder, &Params::parse(words.split(' ')).unwrap());
-            recorder.calls().into_iter().filter(|call| *call != Call::FreeNull).collect::<Vec<_>>()
-        };
+        let of = |words: &str| recorded(run, words).0.calls();
         let (ask, free) = (Call::Malloc(64), |number| Call::Free(number, 1));
         assert_eq!(of("slots=1 ops=2"), [ask, free(0), ask, free(1)]);
         // Three blocks stay behind the one that is filled; what is left is freed at the end.

@@ -4,24 +4,11 @@
 //! block (`fill=1`), runs until an alarm, and keeps the slots of all threads beside each other;
 //! this one does a fixed number of replacements.
 
+use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take, take_filled};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::threads::{Placed, together};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "malloc-thread",
-    file: include_str!("../../workloads/malloc-thread.toml"),
-    run: on_any_heap!(run),
-};
-
-/// Draws of a slot, in a ring.
+pub const WORKLOAD: Workload = workload!("malloc-thread", run);
 const SLOT_DRAWS: usize = 4096;
 /// Draws of a size, in a ring. It is no multiple of the other, so slots and sizes pair differently.
 const SIZE_DRAWS: usize = 8000;
@@ -75,14 +62,11 @@ fn replace<H: Heap>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder, follows_its_seed};
+    use super::super::test_heaps::{Call, follows_its_seed, recorded};
     use super::*;
 
     fn asked(words: &str) -> Vec<usize> {
-        let recorder = Recorder::new();
-        run(recorder, &Params::parse(words.split(' ')).unwrap());
-        let size = |call: &Call| if let Call::Malloc(size) = call { Some(*size) } else { None };
-        recorder.calls().iter().filter_map(size).collect()
+        recorded(run, words).0.sizes()
     }
 
     #[test]
@@ -110,9 +94,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_emptied_before_it_is_filled() {
-        let recorder = Recorder::new();
-        run(recorder, &Params::parse("threads=1 ops=1000 slots=7".split(' ')).unwrap());
-        let calls = recorder.calls();
+        let calls = recorded(run, "threads=1 ops=1000 slots=7").0.all_calls();
         assert_eq!(calls.len(), 2007);
         let empty = calls[..2000].iter().filter(|call| **call == Call::FreeNull).count();
         assert_eq!(empty, 7);

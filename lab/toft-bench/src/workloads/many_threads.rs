@@ -5,24 +5,13 @@
 //! of them three times. All threads live until the last has done so. Then each frees what it has
 //! and exits.
 
+use super::prelude::*;
 use super::replace::drain;
 use super::sites::sites;
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::resident::{resident, resident_at};
-use crate::rng::Rng;
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "many-threads",
-    file: include_str!("../../workloads/many-threads.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("many-threads", run);
 
 const SITES: usize = 16;
 /// How often each slot gets a block.

@@ -5,17 +5,10 @@
 //! before it, since what the kernel takes for a page would be most of a block's time. An allocator
 //! that gives its pages back after each batch pays for them again.
 
-use super::{Workload, batch, on_any_heap, pair};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
+use super::prelude::*;
+use super::{batch, pair};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "micro",
-    file: include_str!("../../workloads/micro.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("micro", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let in_order = |order: &str| {
@@ -35,11 +28,11 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::recorder::{Event, Recorder};
+    use crate::workloads::test_heaps::{Call, recorded};
 
     #[test]
     fn churn_counts_pairs_and_the_other_patterns_time_both_halves() {
-        let outcome = |words: &str| run(Libc, &Params::parse(words.split(' ')).unwrap());
+        let outcome = |words: &str| run(Libc, &Params::of(words));
         let churn = outcome("pattern=0 size=16 ops=500");
         assert_eq!(churn.ops, 500);
         assert!(!churn.metrics.contains_key("free_ns"));
@@ -54,17 +47,14 @@ mod tests {
 
     /// The blocks of the last batch as they came, and as they went.
     fn last_batch(words: &str, blocks: usize) -> (Vec<usize>, Vec<usize>) {
-        let heap = Recorder::new();
-        let _ = run(heap, &Params::parse(words.split(' ')).unwrap());
-        let (mut came, mut went) = (Vec::new(), Vec::new());
-        for event in heap.events() {
-            match event {
-                Event::Malloc(block, 48) => came.push(block),
-                Event::Free(block) => went.push(block),
-                other => panic!("{other:?}"),
-            }
-        }
-        (came.split_off(came.len() - blocks), went.split_off(went.len() - blocks))
+        let (heap, _) = recorded(run, words);
+        let went: Vec<usize> = heap
+            .calls()
+            .iter()
+            .filter_map(|call| if let Call::Free(block, _) = call { Some(*block) } else { None })
+            .collect();
+        assert_eq!(heap.range(), (48, 48));
+        ((went.len() - blocks..went.len()).collect(), went[went.len() - blocks..].to_vec())
     }
 
     #[test]

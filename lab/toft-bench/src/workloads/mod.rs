@@ -1,52 +1,50 @@
 //! The workloads that run inside one process, and the table of their cases.
 
-pub mod alloc_test;
-pub mod ar_malloc;
-pub mod barnes;
-pub mod batch;
+mod alloc_test;
+mod ar_malloc;
+mod barnes;
+mod batch;
 pub mod burst_idle;
-pub mod bursts;
-pub mod cfrac;
+mod bursts;
+mod cfrac;
 pub mod churn;
-pub mod circle;
-pub mod espresso;
-pub mod false_sharing;
-pub mod fork;
-pub mod handover;
-pub mod heap_exhaustion;
-pub mod isoalloc;
-pub mod large;
-pub mod larson;
-pub mod latency;
-pub mod leak;
-pub mod live;
-pub mod local;
-pub mod malloc_tcache;
-pub mod malloc_thread;
-pub mod many_threads;
-pub mod micro;
-pub mod mstress;
-pub mod octiles;
-pub mod pair;
-pub mod random_actions;
-pub mod replace;
-pub mod rptest;
-pub mod sh;
-pub mod simple_malloc;
+mod circle;
+mod espresso;
+mod false_sharing;
+mod fork;
+mod handover;
+mod heap_exhaustion;
+mod isoalloc;
+mod large;
+mod larson;
+mod latency;
+mod leak;
+mod live;
+mod local;
+mod malloc_tcache;
+mod malloc_thread;
+mod many_threads;
+mod micro;
+mod mstress;
+mod octiles;
+mod pair;
+mod random_actions;
+mod replace;
+mod rptest;
+mod sh;
+mod simple_malloc;
 pub mod site_churn;
-pub mod sites;
-pub mod sizes;
+mod sites;
+mod sizes;
 #[cfg(test)]
 mod test_heaps;
 pub mod thrash;
-pub mod threaded;
-pub mod tiering;
+mod threaded;
+mod tiering;
 pub mod trace;
-pub mod unlikely_hit;
-pub mod uns_filler;
-#[cfg(test)]
-mod watch;
-pub mod xmalloc;
+mod unlikely_hit;
+mod uns_filler;
+mod xmalloc;
 
 use crate::cases::{Listed, listed};
 use crate::heap::{Libc, Probe};
@@ -80,16 +78,33 @@ impl Workload {
     }
 }
 
-/// Makes the `run` of a [`Workload`] out of a function that is generic over the heap.
-macro_rules! on_any_heap {
-    ($run:ident) => {
-        |on, params| match on {
-            $crate::workloads::On::Libc(heap) => $run(heap, params),
-            $crate::workloads::On::Probe(heap) => $run(heap, params),
+/// Makes a [`Workload`] of its name, which is also that of its file, and of a function that is
+/// generic over the heap.
+macro_rules! workload {
+    ($name:literal, $run:ident) => {
+        $crate::workloads::Workload {
+            name: $name,
+            file: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/", $name, ".toml")),
+            run: |on, params| match on {
+                $crate::workloads::On::Libc(heap) => $run(heap, params),
+                $crate::workloads::On::Probe(heap) => $run(heap, params),
+            },
         }
     };
 }
-pub(crate) use on_any_heap;
+pub(crate) use workload;
+
+/// What every workload is made of.
+mod prelude {
+    pub(super) use super::{Workload, workload};
+    pub(super) use crate::heap::{Heap, launder, take, take_filled, touched};
+    pub(super) use crate::mapped::Mapped;
+    pub(super) use crate::outcome::Outcome;
+    pub(super) use crate::params::Params;
+    pub(super) use crate::rng::Rng;
+    pub(super) use crate::threads::{Patience, Placed, link_ns, prepared, span, together};
+    pub(super) use std::time::{Duration, Instant};
+}
 
 /// Every workload, in the order of the table.
 pub const ALL: &[Workload] = &[
@@ -137,8 +152,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 /// The workload called `name`.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Workload> {
+pub(crate) fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|workload| workload.name == name)
 }
 

@@ -7,22 +7,11 @@
 //! first of the threads, and later threads do more than earlier ones. The time is that of the
 //! program: it includes the start and the end of the threads.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
+use super::prelude::*;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "mstress",
-    file: include_str!("../../workloads/mstress.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("mstress", run);
 
 /// Cells of the table that all threads share.
 const SHARED: usize = 1000;
@@ -131,9 +120,6 @@ impl<'a, H: Heap> Thread<'a, H> {
 }
 
 /// Reads an object from end to end and frees it.
-///
-/// # Panics
-/// When it does not hold what was written.
 fn free<H: Heap>(heap: H, block: *mut u8) {
     if !block.is_null() {
         let words = block.cast::<usize>();
@@ -202,17 +188,16 @@ impl<H: Heap> Table<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::recorded;
 
     /// Two threads make 7 500 and 15 000 objects with a scale of 50, in each of the rounds.
     #[test]
     fn later_threads_make_more_and_a_few_objects_are_huge() {
-        let heap = Watch::new();
-        let outcome = run(heap, &Params::parse(["threads=2", "rounds=2", "scale=50"]).unwrap());
+        let (heap, outcome) = recorded(run, "threads=2 rounds=2 scale=50");
         assert_eq!(outcome.ops, 2 * (7_500 + 15_000));
-        let (smallest, largest) = heap.sizes();
+        let (smallest, largest) = heap.range();
         // The table of 100 000 is the largest but for objects of ten thousand times their size.
         assert!(smallest == 8 && largest >= 800_000, "{smallest} to {largest}");
-        assert!(heap.most() > 5_000);
+        assert!(heap.most_live() > 5_000);
     }
 }

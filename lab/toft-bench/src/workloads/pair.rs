@@ -2,20 +2,10 @@
 //! allocator, and the hardest on one that marks blocks in memory: every operation depends on the
 //! one before it.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::outcome::Outcome;
-use crate::params::Params;
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "pair",
-    file: include_str!("../../workloads/pair.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("pair", run);
 
-/// `ops` pairs of `size` bytes.
 pub(super) fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 64);
     let ops = params.get("ops", 1_000_000);

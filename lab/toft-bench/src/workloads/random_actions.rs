@@ -1,24 +1,13 @@
 //! Talloc's random actions: allocate, free a random live block, or give one another size, each as
 //! often. Allocations are of 100 to 1000 bytes, new sizes of 100 to 10 000, alignments of 8 and,
-//! ever more seldom, up to 2048. What fails is no success: an action on nothing, or without memory.
+//! ever more seldom, up to 2048. What fails is no success: an action on nothing, or beyond the budget.
 //! Talloc's program counts successes in a fixed time; this one does fixed actions, each thread
 //! `ops` of them on its own blocks.
 
 use super::live::{Live, alignment};
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, together};
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "random-actions",
-    file: include_str!("../../workloads/random-actions.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("random-actions", run);
 
 /// Room for live blocks, far above what a walk with as many steps up as down reaches; an
 /// allocation beyond fails.
@@ -42,15 +31,13 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let ops = params.get("ops", 1_000_000);
     let (_, spans) = together(threads, Placed::Anywhere, |index| {
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
-        let mut live = Live::new(heap, params, MOST, threads);
+        let mut live = Live::new(heap, params.size("budget", 0), MOST);
         let start = Instant::now();
         let done = act(&mut live, shape, &mut rng, ops);
-        (start, Instant::now(), done)
+        ((start, Instant::now()), done)
     });
-    let first = spans.iter().map(|span| span.0).min().expect("no threads");
-    let last = spans.iter().map(|span| span.1).max().expect("no threads");
-    let done = spans.iter().map(|span| span.2).sum();
-    Outcome::timed(done, (last - first).as_secs_f64())
+    let (spans, done): (Vec<_>, Vec<u64>) = spans.into_iter().unzip();
+    Outcome::timed(done.iter().sum(), span(&spans))
 }
 
 /// Does `ops` actions; returns how many succeeded.
@@ -78,38 +65,28 @@ fn act<H: Heap>(live: &mut Live<H>, shape: Shape, rng: &mut Rng, ops: u64) -> u6
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Tight, follows_its_seed, recorded, sizes_are_uniform};
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use crate::heap::Libc;
+    use crate::workloads::test_heaps::{Call, follows_its_seed, recorded, sizes_are_uniform};
 
     #[test]
-    fn actions_that_fail_for_want_of_memory_are_no_successes() {
-        static USED: AtomicUsize = AtomicUsize::new(0);
-        let params = |words: &str| Params::parse(words.split(' ')).unwrap();
-        let all = run(Tight(&USED), &params("ops=2000 high=200 regrown=300"));
+    fn actions_that_fail_are_no_successes() {
+        let ops = |words: &str| run(Libc, &Params::of(words)).ops;
         // Only steps on nothing fail.
-        assert!((1800..2000).contains(&all.ops), "{}", all.ops);
-        let few = run(Tight(&USED), &params("ops=2000 low=400ki high=500ki regrown=600ki"));
-        assert!((100..1500).contains(&few.ops), "{}", few.ops);
-        assert_eq!(USED.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn a_resize_that_fails_is_no_success() {
-        static USED: AtomicUsize = AtomicUsize::new(0);
-        let words = "ops=2000 low=600ki high=600ki regrown=600ki";
-        let outcome = run(Tight(&USED), &Params::parse(words.split(' ')).unwrap());
-        // There is room for one block and none to move it: of three actions one succeeds.
-        assert!((560..780).contains(&outcome.ops), "{}", outcome.ops);
+        let all = ops("ops=2000 high=200 regrown=300");
+        assert!((1800..2000).contains(&all), "{all}");
+        let few = ops("ops=2000 low=400ki high=500ki regrown=600ki budget=1mi");
+        assert!((100..1500).contains(&few), "{few}");
     }
 
     #[test]
     fn sizes_and_new_sizes_are_of_their_ranges() {
         follows_its_seed(run, "ops=300");
-        let calls = recorded(run, "ops=4000");
+        let (recorder, _) = recorded(run, "ops=4000");
+        let calls = recorder.calls();
         let malloc = calls.iter().filter(|call| matches!(call, Call::Malloc(_))).count();
         assert!((1000..1400).contains(&malloc), "{malloc}");
-        sizes_are_uniform(&calls, 100, 1000);
+        sizes_are_uniform(recorder, 100, 1000);
         let regrown = |call: &Call| if let Call::Realloc(size) = call { Some(*size) } else { None };
         let regrown: Vec<usize> = calls.iter().filter_map(regrown).collect();
         assert!(regrown.iter().all(|size| (100..=10_000).contains(size)) && regrown.len() > 900);

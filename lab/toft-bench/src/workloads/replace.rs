@@ -1,21 +1,10 @@
 //! Random replacement: a fixed number of live blocks, and in each step one of them, drawn at
 //! random, is freed and another allocated in its place.
 
+use super::prelude::*;
 use super::sites::{SITES, sites};
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "replace",
-    file: include_str!("../../workloads/replace.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("replace", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let shape = Shape::of(params);
@@ -23,11 +12,14 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let mut rng = Rng::new(params.get("seed", 1));
     let mut slots = filled(heap, shape, &mut rng);
     let one_site = params.size("sites", 1) == 1;
+    let sites = sites::<H>();
     let step = |slots: &mut [*mut u8], rng: &mut Rng, ops| {
         if one_site {
-            replace(heap, slots, shape, rng, ops);
+            replace(heap, slots, shape, rng, ops, take);
         } else {
-            replace_at_sites(heap, slots, shape, rng, ops);
+            // A size belongs to its site, as in programs, where a site mostly allocates one type.
+            let at_its_site = |heap: H, size: usize| sites[(size / 16) % SITES](heap, size);
+            replace(heap, slots, shape, rng, ops, at_its_site);
         }
     };
     step(&mut slots, &mut rng, ops / 10);
@@ -41,17 +33,12 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 /// How many blocks, and the range of their sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Live blocks.
     pub slots: usize,
-    /// The smallest size.
     pub low: usize,
-    /// The largest size.
     pub high: usize,
 }
 
 impl Shape {
-    /// Reads `slots`, `low` and `high`.
-    #[must_use]
     pub fn of(params: &Params) -> Self {
         Self {
             slots: params.size("slots", 1000),
@@ -70,9 +57,16 @@ pub fn filled<H: Heap>(heap: H, shape: Shape, rng: &mut Rng) -> Mapped<*mut u8> 
     slots
 }
 
-/// `ops` replacements, all at one call site.
+/// `ops` replacements by blocks that `take` allocates.
 #[inline(never)]
-pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut Rng, ops: u64) {
+pub fn replace<H: Heap>(
+    heap: H,
+    slots: &mut [*mut u8],
+    shape: Shape,
+    rng: &mut Rng,
+    ops: u64,
+    take: impl Fn(H, usize) -> *mut u8,
+) {
     for _ in 0..ops {
         let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
         // SAFETY: the slot holds a live block, which no other code frees.
@@ -81,27 +75,6 @@ pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut 
     }
 }
 
-/// `ops` replacements, each at a call site drawn at random.
-#[inline(never)]
-fn replace_at_sites<H: Heap>(
-    heap: H,
-    slots: &mut [*mut u8],
-    shape: Shape,
-    rng: &mut Rng,
-    ops: u64,
-) {
-    let sites = sites::<H>();
-    for _ in 0..ops {
-        let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
-        // A size belongs to its site, as in programs, where a site mostly allocates one type.
-        let site = sites[(size / 16) % SITES];
-        // SAFETY: the slot holds a live block, which no other code frees.
-        unsafe { heap.free(slots[index]) };
-        slots[index] = site(heap, size);
-    }
-}
-
-/// Frees every block of the table.
 pub fn drain<H: Heap>(heap: H, slots: &mut [*mut u8]) {
     for slot in slots {
         // SAFETY: the slot holds a live block or null, and is emptied at once.

@@ -7,26 +7,14 @@
 //! `calloc`, and a byte of each page is written. The program is short: fresh pages are much of its
 //! time. Its figure is operations, frees included, in a second of a thread.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, launder};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Patience, Placed, together};
+use super::prelude::*;
 use std::ptr::null_mut;
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use std::time::{Duration, Instant};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "rptest",
-    file: include_str!("../../workloads/rptest.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("rptest", run);
 
 /// Sizes that are drawn ahead, and walked again and again.
 const SIZES: usize = 2000;
@@ -316,22 +304,22 @@ impl<'a, H: Heap> Thread<'a, H> {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     fn figures(numbers: &str) -> [f64; 2] {
-        let params = Params::parse(numbers.split(' ')).unwrap();
+        let params = Params::of(numbers);
         let outcome = run(Libc, &params);
         ["mean_bytes", "freed_by_others"].map(|key| outcome.metrics[key])
     }
 
     #[test]
     fn sizes_and_slots_are_those_that_were_asked_for() {
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let words = ["threads=1", "loops=50", "batch=40", "slots=70", "low=100", "high=120"];
         let _ = run(heap, &Params::parse(words).unwrap());
-        let (smallest, largest) = heap.sizes();
+        let (smallest, largest) = heap.range();
         assert!(smallest == 100 && (115..=120).contains(&largest), "{smallest} to {largest}");
-        assert!((60..=70).contains(&heap.most()), "{}", heap.most());
+        assert!((60..=70).contains(&heap.most_live()), "{}", heap.most_live());
     }
 
     /// The published program, counted, has a mean of 2772 bytes, and frees 122 211 of 382 849

@@ -4,28 +4,14 @@
 //! frees its own blocks; in `sh8` the young of some runs are freed by the next thread.
 
 use super::circle::Circle;
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, prepared};
 
 /// Each thread frees its own blocks.
-pub const SH6: Workload = Workload {
-    name: "sh6",
-    file: include_str!("../../workloads/sh6.toml"),
-    run: on_any_heap!(own),
-};
+pub const SH6: Workload = workload!("sh6", own);
 
 /// Blocks are freed by other threads, too.
-pub const SH8: Workload = Workload {
-    name: "sh8",
-    file: include_str!("../../workloads/sh8.toml"),
-    run: on_any_heap!(passed),
-};
+pub const SH8: Workload = workload!("sh8", passed);
 
 const LONGEST_RUN: usize = 500;
 const SHORTEST_RUN: usize = 20;
@@ -158,10 +144,10 @@ impl<H: Heap> Thread<H> {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::Recorder;
 
     fn freed_by_others(numbers: &str) -> f64 {
-        let params = Params::parse(numbers.split(' ')).unwrap();
+        let params = Params::of(numbers);
         passed(Libc, &params).metrics["freed_by_others"]
     }
 
@@ -177,11 +163,11 @@ mod tests {
 
     #[test]
     fn sizes_are_those_that_were_asked_for_and_survivors_are_given_up_when_the_table_is_full() {
-        let heap = Watch::new();
+        let heap = Recorder::new();
         let words = ["threads=1", "ops=100k", "low=30", "high=100"];
         let _ = own(heap, &Params::parse(words).unwrap());
-        assert_eq!(heap.sizes(), (30, 100));
-        let most = heap.most();
+        assert_eq!(heap.range(), (30, 100));
+        let most = heap.most_live();
         assert!((SURVIVORS..SURVIVORS + LONGEST_RUN).contains(&most), "{most}");
     }
 

@@ -9,21 +9,11 @@
 //! own: blocks of another size, left in a cache, keep the heap's end from being given back, and
 //! hide what that costs. Other than glibc's program, this one touches the blocks.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
+use super::prelude::*;
 use crate::stats::geometric_mean;
 use std::io::{Read, Write};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "simple-malloc",
-    file: include_str!("../../workloads/simple-malloc.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("simple-malloc", run);
 
 /// The sizes of glibc's program.
 const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -196,12 +186,12 @@ fn repeat<H: Heap, const CALLOC: bool>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_heaps::{Call, Recorder};
+    use super::super::test_heaps::{Call, recorded};
     use super::*;
     use crate::heap::Libc;
 
     fn with(words: &str) -> Outcome {
-        run(Libc, &Params::parse(words.split(' ')).unwrap())
+        run(Libc, &Params::of(words))
     }
 
     #[test]
@@ -236,9 +226,7 @@ mod tests {
     #[test]
     fn a_run_is_freed_in_the_order_of_its_allocation_and_calloc_is_calloc() {
         for (calloc, asked) in [(0, Call::Malloc(48)), (1, Call::Calloc(48))] {
-            let recorder = Recorder::new();
-            let words = format!("size=48 count=3 ops=3 calloc={calloc}");
-            run(recorder, &Params::parse(words.split(' ')).unwrap());
+            let (recorder, _) = recorded(run, &format!("size=48 count=3 ops=3 calloc={calloc}"));
             // A round to warm up, and one in the time.
             let round = |n| [Call::Free(n, 1), Call::Free(n + 1, 1), Call::Free(n + 2, 1)];
             let both = [[asked; 3], round(0), [asked; 3], round(3)];

@@ -9,23 +9,12 @@
 //! is new: an allocator whose use of addresses is bounded by its sites and sizes grows no more. In
 //! the end all is freed and the allocator is asked to give back what it can.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, touched};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::resident::{resident, status_bytes};
-use crate::rng::Rng;
 use crate::thunks::Thunks;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "sites",
-    file: include_str!("../../workloads/sites.toml"),
-    run: on_any_heap!(run),
-};
+pub(crate) const WORKLOAD: Workload = workload!("sites", run);
 
 /// The smallest size, and how often it doubles: to 8 KiB.
 const FIRST: usize = 16;
@@ -62,8 +51,6 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         .with("mapped_purged_mb", above(purged.mapped, fresh.mapped))
         .with("tables_purged_mb", above(purged.tables, fresh.tables))
         .with("drained_purged_mb", above(purged.resident, fresh.resident))
-        .with("steady_25_mb", above(quarter.resident, fresh.resident))
-        .with("steady_50_mb", above(half.resident, fresh.resident))
         .with("steady_mb", above(whole.resident, fresh.resident))
         .with("live_mb", live as f64 / 1e6)
 }
@@ -139,11 +126,11 @@ impl<H: Heap> Churn<H> {
 mod tests {
     use super::*;
     use crate::heap::Libc;
-    use crate::recorder::Recorder;
+    use crate::workloads::test_heaps::Recorder;
     use std::collections::BTreeSet;
 
     fn small() -> Params {
-        Params::parse("sites=90 window=10 pass=9 slots=200 rounds=8".split(' ')).unwrap()
+        Params::of("sites=90 window=10 pass=9 slots=200 rounds=8")
     }
 
     #[test]
@@ -170,7 +157,7 @@ mod tests {
         let outcome = run(heap, &small());
         let sizes = heap.sizes();
         assert_eq!((outcome.ops, sizes.len()), (1600, 1600));
-        assert_eq!(heap.events().len(), 3200);
+        assert_eq!(heap.calls().len(), 3200);
         assert!(sizes.iter().all(|size| (FIRST..FIRST << DOUBLINGS).contains(size)));
         let live = outcome.metrics["live_mb"];
         assert!(live > 0.0 && live * 1e6 < sizes.iter().sum::<usize>() as f64, "{live}");

@@ -19,8 +19,6 @@ fn site<H: Heap, const N: usize>(heap: H, size: usize) -> *mut u8 {
     block
 }
 
-/// The functions, all different.
-#[must_use]
 pub fn sites<H: Heap>() -> [Site<H>; SITES] {
     macro_rules! table {
         ($($n:literal)*) => { [$(site::<H, $n>),*] };

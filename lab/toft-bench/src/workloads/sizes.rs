@@ -1,9 +1,7 @@
 //! The distributions that sizes of blocks are drawn from. A workload draws a table before its time
 //! starts and walks through it, so that no arithmetic of a distribution is in the loop.
 
-use crate::mapped::Mapped;
-use crate::params::Params;
-use crate::rng::Rng;
+use super::prelude::*;
 
 /// Sizes that a program asked for. The file says how it was made.
 const RECORDED: &str = include_str!("../../data/python-sizes.txt");
@@ -13,10 +11,6 @@ const RECORDED: &str = include_str!("../../data/python-sizes.txt");
 pub enum Sizes {
     /// Equally often.
     Uniform(usize, usize),
-    /// Less along a straight line, down to nothing at the largest.
-    Linear(usize, usize),
-    /// Down to 1/e for each eighth of the range.
-    Exponential(usize, usize),
     /// As 1/size: each doubling is as frequent as the next.
     Inverse(usize, usize),
     /// As 1/size^2: half of all sizes are below twice the first number, and of each doubling there
@@ -28,10 +22,6 @@ pub enum Sizes {
 
 impl Sizes {
     /// Reads `sizes` (0 uniform, 1 inverse square, 2 recorded), `low` and `high`.
-    ///
-    /// # Panics
-    /// When `sizes` is another number, or the range is empty.
-    #[must_use]
     pub fn of(params: &Params) -> Self {
         let (low, high) = (params.size("low", 8), params.size("high", 1024));
         assert!(0 < low && low <= high, "no size is in {low}..={high}");
@@ -43,8 +33,6 @@ impl Sizes {
         }
     }
 
-    /// `count` draws.
-    #[must_use]
     pub fn table(self, count: usize, seed: u64) -> Mapped<u32> {
         let mut rng = Rng::new(seed);
         let mut table = Mapped::<u32>::new(count);
@@ -65,7 +53,6 @@ impl Sizes {
     }
 
     /// A table that is walked again and again.
-    #[must_use]
     pub fn ring(self, seed: u64) -> Ring {
         Ring { table: self.table(RING, seed), next: 0 }
     }
@@ -73,8 +60,6 @@ impl Sizes {
     fn range(self) -> Option<(usize, usize)> {
         match self {
             Self::Uniform(low, high)
-            | Self::Linear(low, high)
-            | Self::Exponential(low, high)
             | Self::Inverse(low, high)
             | Self::InverseSquare(low, high) => Some((low, high)),
             Self::Recorded => None,
@@ -86,11 +71,6 @@ impl Sizes {
         let span = high - low;
         match self {
             Self::Uniform(..) | Self::Recorded => low + span * unit,
-            Self::Linear(..) => low + span * (1.0 - (1.0 - unit).sqrt()),
-            Self::Exponential(..) => {
-                let cut = unit * (1.0 - f64::exp(-8.0));
-                low - span / 8.0 * (1.0 - cut).ln()
-            }
             Self::Inverse(..) => low * (high / low).powf(unit),
             Self::InverseSquare(..) => 1.0 / (1.0 / low - unit * (1.0 / low - 1.0 / high)),
         }
@@ -193,8 +173,6 @@ mod tests {
             assert!((below - share).abs() < 0.01, "{sizes:?}: {below} is not {share}");
         };
         near(Sizes::Uniform(1000, 1999), 1250, 0.25);
-        near(Sizes::Linear(1000, 1999), 1500, 0.75);
-        near(Sizes::Exponential(1000, 1999), 1125, 1.0 - f64::exp(-1.0));
         near(Sizes::Inverse(16, 4095), 256, 0.5);
         near(Sizes::InverseSquare(16, 4095), 32, 0.5);
         near(Sizes::InverseSquare(16, 4095), 64, 0.75);
@@ -202,13 +180,7 @@ mod tests {
 
     #[test]
     fn narrow_ranges_reach_both_ends_and_go_no_further() {
-        for sizes in [
-            Sizes::Uniform(3, 6),
-            Sizes::Linear(3, 6),
-            Sizes::Exponential(3, 6),
-            Sizes::Inverse(3, 6),
-            Sizes::InverseSquare(3, 6),
-        ] {
+        for sizes in [Sizes::Uniform(3, 6), Sizes::Inverse(3, 6), Sizes::InverseSquare(3, 6)] {
             let (smallest, largest, ..) = drawn(sizes);
             assert_eq!((smallest, largest), (3, 6), "{sizes:?}");
         }
@@ -247,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_numbers_of_a_case_choose_the_distribution() {
-        let of = |words: &str| Sizes::of(&Params::parse(words.split(' ')).unwrap());
+        let of = |words: &str| Sizes::of(&Params::of(words));
         assert!(matches!(of("low=8"), Sizes::Uniform(8, 1024)));
         assert!(matches!(of("sizes=1 low=4 high=32768"), Sizes::InverseSquare(4, 32768)));
         assert!(matches!(of("sizes=2"), Sizes::Recorded));

@@ -6,23 +6,13 @@
 //! faults are read from the kernel's count, and its beginning and end are marked, so that a run
 //! which is watched can count the system calls between (see [`crate::syscalls`]).
 
+use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
 use crate::resident::{Faults, faults};
 use crate::syscalls::{Mark, mark};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "thrash",
-    file: include_str!("../../workloads/thrash.toml"),
-    run: on_any_heap!(run),
-};
+pub(crate) const WORKLOAD: Workload = workload!("thrash", run);
 
 /// How far the order of the sizes is turned from round to round: a prime, so that it does not
 /// repeat soon.
@@ -59,13 +49,12 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Event, Recorder};
+    use crate::workloads::test_heaps::{Call, recorded};
 
     #[test]
     fn every_round_has_the_same_sizes_in_another_order_and_frees_them() {
-        let heap = Recorder::new();
         let words = "objects=300 rounds=4 low=64 high=4096";
-        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        let (heap, outcome) = recorded(run, words);
         assert_eq!((outcome.ops, outcome.metrics["marked_rounds"]), (1200, 2.0));
         let sizes = heap.sizes();
         let sorted = |round: usize| {
@@ -79,8 +68,8 @@ mod tests {
         }
         let (smallest, largest) = (sorted(0)[0], sorted(0)[299]);
         assert!((64..80).contains(&smallest) && (3500..=4096).contains(&largest));
-        let frees = |events: &[Event]| events.iter().all(|event| matches!(event, Event::Free(_)));
-        for round in heap.events().chunks(600) {
+        let frees = |calls: &[Call]| calls.iter().all(Call::frees);
+        for round in heap.calls().chunks(600) {
             assert!(!frees(&round[..300]) && frees(&round[300..]));
         }
     }

@@ -6,23 +6,12 @@
 //! same with a ring for each pair of threads. An operation is a single call here, as in btmalloc's
 //! own figures. Threads are started and joined outside of the time, which those include.
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
-use crate::threads::{Placed, link_ns, together};
 use std::ptr::null_mut;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "threaded",
-    file: include_str!("../../workloads/threaded.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("threaded", run);
 
 const SIZES: [usize; 10] = [16, 24, 32, 48, 64, 96, 128, 256, 512, 1024];
 const SLOTS: usize = 256;
@@ -167,10 +156,9 @@ mod tests {
 
     #[test]
     fn both_kinds_ask_for_all_sizes_and_no_others() {
-        use crate::recorder::Recorder;
+        use crate::workloads::test_heaps::recorded;
         for words in ["kind=0 threads=1 ops=2000", "kind=1 threads=3 ops=500"] {
-            let heap = Recorder::new();
-            let _ = run(heap, &Params::parse(words.split(' ')).unwrap());
+            let (heap, _) = recorded(run, words);
             let sizes: BTreeSet<usize> = heap.sizes().into_iter().collect();
             assert_eq!(sizes, BTreeSet::from(SIZES), "{words}");
         }

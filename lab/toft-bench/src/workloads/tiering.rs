@@ -8,21 +8,11 @@
 //! is what the allocator answers for: the pages that the blocks are spread over (`span_mb`), and
 //! how many hot blocks live on such a page (`shared_blocks`).
 
+use super::prelude::*;
 use super::replace::drain;
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::{Outcome, megabytes, status_field, status_kib};
-use crate::params::Params;
 use crate::resident::{page_size, resident};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "tiering",
-    file: include_str!("../../workloads/tiering.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("tiering", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 512);
@@ -42,7 +32,6 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 
     spare.copy_from_slice(&cold);
     let pages = Pages::under(ranges, &mut spare, size);
-    let before = resident();
     let refused = pages.page_out();
     let start = Instant::now();
     for _ in 0..rounds {
@@ -54,9 +43,6 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     }
     let seconds = start.elapsed().as_secs_f64();
     let after = resident();
-    let swapped = status_kib("self", "VmSwap");
-    let shared = hot.iter().filter(|block| pages.hold(**block, hot_size)).count();
-
     for (index, block) in cold.iter().enumerate() {
         // SAFETY: the block is live, and was written from end to end above.
         let bytes = unsafe { std::slice::from_raw_parts(*block, size) };
@@ -66,15 +52,10 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     drain(heap, &mut cold);
     drain(heap, &mut hot);
     let mega = |bytes: u64| bytes as f64 / 1e6;
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let mut outcome = Outcome::timed(hot.len() as u64 * rounds, seconds)
-        .with("before_mb", mega(before.saturating_sub(fresh)))
         .with("paged_mb", mega(after.saturating_sub(fresh)))
         .with("span_mb", mega(pages.count() * page_size()))
-        .with("shared_blocks", shared as f64)
-        .with("refused", refused as f64)
-        .with("swapped_mb", megabytes(swapped))
-        .with("swap_mb", megabytes(status_field(&memory, "SwapTotal")));
+        .with("refused", refused as f64);
     outcome.ops = ops;
     outcome
 }
@@ -128,11 +109,6 @@ impl Pages {
         self.iter().map(|(start, end)| (end - start) as u64 / page_size()).sum()
     }
 
-    /// Whether a byte of a block is on one of them.
-    fn hold(&self, block: *mut u8, size: usize) -> bool {
-        self.iter().any(|(start, end)| block.addr() < end && block.addr() + size > start)
-    }
-
     /// Asks the kernel to page them out; returns how many of the ranges it refused.
     fn page_out(&self) -> usize {
         let refused = |&(start, end): &(usize, usize)| {
@@ -159,20 +135,17 @@ mod tests {
 
     #[test]
     fn cold_blocks_come_once_and_hot_ones_again_in_every_round() {
-        use crate::recorder::Recorder;
-        let heap = Recorder::new();
+        use crate::workloads::test_heaps::recorded;
         let words = "blocks=300 size=700 hot=50 hot_size=40 rounds=3";
-        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        let (heap, outcome) = recorded(run, words);
         let sizes = heap.sizes();
         assert_eq!(sizes[..300], [700; 300]);
         assert_eq!(sizes[300..], [40; 200]);
         let figure = |key: &str| outcome.metrics[key];
         // 210 kB lie on no less than that and, at two pages for each block, no more than this.
         assert!((0.21..2.5).contains(&figure("span_mb")), "{outcome:?}");
-        assert!(figure("shared_blocks") <= 50.0);
         // Every page is mapped, so a refusal would be the kernel's, for want of the request itself.
         assert_eq!(figure("refused"), 0.0);
-        assert!(figure("swap_mb") > 0.0 || figure("swapped_mb") == 0.0, "{outcome:?}");
     }
 
     #[test]
@@ -184,16 +157,6 @@ mod tests {
         let ranges: Vec<(usize, usize)> = pages.iter().collect();
         assert_eq!(ranges, [(page, 2 * page), (8 * page, 11 * page), (40 * page, 41 * page)]);
         assert_eq!(pages.count(), 5);
-    }
-
-    #[test]
-    fn a_block_on_such_a_page_is_found_by_either_end() {
-        let page = page_size() as usize;
-        let pages = under(&mut [at(4 * page)], 16);
-        assert!(pages.hold(at(4 * page + 100), 64));
-        assert!(pages.hold(at(4 * page - 8), 64), "its end is on the page");
-        assert!(!pages.hold(at(4 * page - 64), 64));
-        assert!(!pages.hold(at(5 * page), 64));
     }
 
     #[test]

@@ -9,19 +9,9 @@
 //! begins as this one did. Few remainders in a round are the experiment's `little`, many its
 //! `many`; its constants are not known, these are our own.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "unlikely-hit",
-    file: include_str!("../../workloads/unlikely-hit.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("unlikely-hit", run);
 
 /// The size of what lies between two holes.
 const GUARD: usize = 1048;

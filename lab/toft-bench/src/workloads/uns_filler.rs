@@ -7,19 +7,9 @@
 //! each size `cache` blocks are freed, which fills a thread's cache of that size; then every second
 //! of the others, whose neighbours stay alive so that nothing is merged.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
-use crate::mapped::Mapped;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use std::time::Instant;
+use super::prelude::*;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "uns-filler",
-    file: include_str!("../../workloads/uns-filler.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("uns-filler", run);
 
 /// glibc's chunks that are small, but too large for its fast bins: 144 to 1008 bytes.
 const CHUNKS: usize = (1008 - 144) / 16 + 1;

@@ -3,19 +3,10 @@
 //! on a stack that all threads share. The published program runs for seconds; this one makes a
 //! fixed number of batches.
 
-use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take, take_filled};
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::threads::{Placed, link_ns, together};
+use super::prelude::*;
 use std::sync::{Condvar, Mutex};
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "xmalloc",
-    file: include_str!("../../workloads/xmalloc.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("xmalloc", run);
 
 /// Blocks of a batch.
 const PER_BATCH: usize = 4096;
@@ -108,19 +99,18 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::watch::Watch;
+    use crate::workloads::test_heaps::recorded;
 
     #[test]
     fn every_batch_is_made_and_freed_however_many_threads_share_them() {
-        for (threads, batches) in [(1, 3), (3, 7), (2, 250)] {
-            let heap = Watch::new();
-            let words = [&*format!("threads={threads}"), &format!("batches={batches}"), "size=64"];
-            let outcome = run(heap, &Params::parse(words).unwrap());
+        for (threads, batches) in [(1, 3), (3, 7), (2, 120)] {
+            let words = format!("threads={threads} batches={batches} size=64");
+            let (heap, outcome) = recorded(run, &words);
             assert_eq!(outcome.ops, batches * 4097);
-            assert_eq!(heap.sizes(), (64, 4097 * 8));
+            assert_eq!(heap.range(), (64, 4097 * 8));
             // Those that wait, and those that threads have in hand.
             let most = (WAITING as u64 + 2 * threads + 1) * 4097;
-            assert!(heap.most() as u64 <= most, "{} blocks", heap.most());
+            assert!(heap.most_live() as u64 <= most, "{} blocks", heap.most_live());
         }
     }
 }

@@ -3,20 +3,11 @@
 
 mod num;
 
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
+use crate::workloads::prelude::*;
 use num::Num;
 use std::cmp::Ordering;
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "cfrac",
-    file: include_str!("../../../workloads/cfrac.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("cfrac", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let [p, q] = [("p", 1_000_000_007), ("q", 9_999_999_967)]

@@ -55,7 +55,6 @@ impl<H: Heap> Num<H> {
         unsafe { std::slice::from_raw_parts(self.block.add(HEADER), *self.block as usize) }
     }
 
-    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.digits().is_empty()
     }
@@ -67,19 +66,16 @@ impl<H: Heap> Num<H> {
         (digits.len() <= 4).then(value)
     }
 
-    /// How it compares.
     pub fn order(&self, other: &Self) -> Ordering {
         let (a, b) = (self.digits(), other.digits());
         a.len().cmp(&b.len()).then_with(|| a.iter().rev().cmp(b.iter().rev()))
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         let digits = self.digits();
         Self::build(self.heap, digits.len(), |out| out.copy_from_slice(digits))
     }
 
-    /// The sum.
     pub fn add(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len().max(b.len()) + 1, |out| {
@@ -106,7 +102,6 @@ impl<H: Heap> Num<H> {
         })
     }
 
-    /// The product.
     pub fn mul(&self, other: &Self) -> Self {
         let (a, b) = (self.digits(), other.digits());
         Self::build(self.heap, a.len() + b.len(), |out| {
@@ -172,7 +167,6 @@ impl<H: Heap> Num<H> {
         Self::build(self.heap, digits.len() + 1, |out| shift_into(digits, bits, out))
     }
 
-    /// The remainder.
     pub fn modulo(&self, by: &Self) -> Self {
         self.divide(by).1
     }
@@ -192,7 +186,6 @@ impl<H: Heap> Num<H> {
         }
     }
 
-    /// The greatest common divisor.
     pub fn gcd(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.copy(), other.copy());
         while !b.is_zero() {

@@ -11,7 +11,6 @@ pub struct Cube<H: Heap> {
     len: usize,
 }
 
-/// Variables per word.
 const PER_WORD: usize = 16;
 const LOW: u32 = 0x5555_5555;
 
@@ -44,7 +43,6 @@ impl<H: Heap> Cube<H> {
         unsafe { std::slice::from_raw_parts(self.words, self.len) }
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         Self::build(self.heap, self.len, |at| self.words()[at])
     }
@@ -63,13 +61,11 @@ impl<H: Heap> Cube<H> {
         })
     }
 
-    /// The common part, unless it is empty.
     pub fn meet(&self, other: &Self) -> Option<Self> {
         self.meets(other)
             .then(|| Self::build(self.heap, self.len, |at| self.words()[at] & other.words()[at]))
     }
 
-    /// Whether there is a common part.
     pub fn meets(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| {
             let both = a & b;
@@ -82,7 +78,6 @@ impl<H: Heap> Cube<H> {
         Self::build(self.heap, self.len, |at| self.words()[at] | other.words()[at])
     }
 
-    /// Whether this cube contains the other.
     pub fn contains(&self, other: &Self) -> bool {
         self.words().iter().zip(other.words()).all(|(a, b)| a & b == *b)
     }
@@ -123,12 +118,10 @@ impl<H: Heap> Drop for Cover<H> {
 }
 
 impl<H: Heap> Cover<H> {
-    /// The empty sum.
     pub fn new(heap: H) -> Self {
         Self { heap, cubes: std::ptr::null_mut(), len: 0, room: 0 }
     }
 
-    /// The sum of some cubes.
     pub fn of(heap: H, cubes: impl IntoIterator<Item = Cube<H>>) -> Self {
         let mut cover = Self::new(heap);
         for cube in cubes {
@@ -137,7 +130,6 @@ impl<H: Heap> Cover<H> {
         cover
     }
 
-    /// Adds a cube.
     pub fn push(&mut self, cube: Cube<H>) {
         if self.len == self.room {
             self.room = (self.room * 2).max(4);
@@ -163,7 +155,6 @@ impl<H: Heap> Cover<H> {
         }
     }
 
-    /// The cubes.
     pub fn cubes(&self) -> &[Cube<H>] {
         if self.len == 0 {
             return &[];
@@ -172,12 +163,10 @@ impl<H: Heap> Cover<H> {
         unsafe { std::slice::from_raw_parts(self.cubes, self.len) }
     }
 
-    /// A copy.
     pub fn copy(&self) -> Self {
         Self::of(self.heap, self.cubes().iter().map(Cube::copy))
     }
 
-    /// Replaces a cube.
     pub fn set(&mut self, at: usize, cube: Cube<H>) {
         assert!(at < self.len);
         // SAFETY: initialised, and owned by this cover.

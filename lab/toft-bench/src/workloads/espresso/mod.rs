@@ -3,20 +3,10 @@
 
 mod cover;
 
-use super::{Workload, on_any_heap};
-use crate::heap::Heap;
-use crate::outcome::Outcome;
-use crate::params::Params;
-use crate::rng::Rng;
+use crate::workloads::prelude::*;
 use cover::{Cover, Cube};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "espresso",
-    file: include_str!("../../../workloads/espresso.toml"),
-    run: on_any_heap!(run),
-};
+pub const WORKLOAD: Workload = workload!("espresso", run);
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let mut rng = Rng::new(params.get("seed", 1));

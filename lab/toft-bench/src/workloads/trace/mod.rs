@@ -8,26 +8,18 @@
 mod order;
 mod script;
 
-use super::{On, Workload, on_any_heap};
-use crate::heap::{Heap, launder, touched};
-use crate::outcome::Outcome;
-use crate::params::Params;
+use super::On;
+use crate::workloads::prelude::*;
 use order::Order;
 use script::{Call, Place, Script, Step};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Instant;
 
-/// The workload.
-pub const WORKLOAD: Workload = Workload {
-    name: "trace",
-    file: include_str!("../../../workloads/trace.toml"),
-    run: on_any_heap!(run),
-};
+pub(crate) const WORKLOAD: Workload = workload!("trace", run);
 
 /// The variable that names the file. A process that is measured inherits it from the one that
 /// measures. It begins otherwise than the options of the peers, which complain about strange ones.
-pub const VARIABLE: &str = "REPLAY_TRACE";
+pub(crate) const VARIABLE: &str = "REPLAY_TRACE";
 
 /// Replayed when no file is named.
 static BUILT_IN: &[u8] = include_bytes!("../../../workloads/built-in.trace");

@@ -21,7 +21,6 @@ const STRIDE: usize = 64;
 /// Nothing left to do.
 const DONE: usize = usize::MAX;
 
-/// How far each thread is.
 pub struct Order {
     /// The sequence number that each thread is about to play, or less by up to a stride; written by
     /// the thread alone, and by the starter before there is one. The last is the starter's own. No
@@ -45,7 +44,6 @@ impl Order {
         self.reached[thread].store(sequence as usize, Relaxed);
     }
 
-    /// The thread has played everything.
     pub fn ends(&self, thread: usize) {
         self.reached[thread].store(DONE, Relaxed);
     }

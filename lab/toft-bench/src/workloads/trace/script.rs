@@ -9,21 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire};
 use toft_trace::read::{Error, chunks};
 use toft_trace::{Action, Event};
-
-/// What is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Call {
     /// `malloc`.
     #[default]
     Malloc,
-    /// `calloc`.
     Calloc,
-    /// `aligned_alloc`.
     Aligned,
-    /// `realloc`.
     Realloc,
-    /// `free`.
     Free,
 }
 
@@ -32,7 +26,6 @@ pub enum Call {
 pub struct Step {
     /// Its number in the order of the process.
     pub sequence: u64,
-    /// The bytes that are asked for.
     pub size: u64,
     /// The place of the object.
     pub object: u32,
@@ -52,7 +45,6 @@ pub struct Step {
     pub tells: bool,
 }
 
-/// An object.
 pub struct Place {
     /// Its block; null before and after its life.
     pub block: AtomicPtr<u8>,
@@ -90,14 +82,11 @@ unsafe impl Plain for Step {}
 unsafe impl Plain for Place {}
 // SAFETY: numbers only.
 unsafe impl Plain for Thread {}
-
-/// A whole trace.
 pub struct Script {
     steps: Mapped<Step>,
     places: Mapped<Place>,
     threads: Mapped<Thread>,
     thread_count: usize,
-    /// How many steps there are.
     pub events: u64,
     /// Events of objects that the trace does not know, or whose life is over: not played.
     pub skipped: u64,
@@ -154,7 +143,6 @@ impl Script {
         &self.threads[..self.thread_count]
     }
 
-    /// The objects.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -164,7 +152,6 @@ impl Script {
         size_of_val(&*self.steps) + size_of_val(&*self.places) + size_of_val(&*self.threads)
     }
 
-    /// What a thread does.
     pub fn steps_of(&self, thread: &Thread) -> &[Step] {
         &self.steps[thread.from..thread.to]
     }
