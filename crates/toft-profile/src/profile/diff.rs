@@ -35,8 +35,7 @@ impl Change {
         self.before != self.after
     }
 
-    /// Returns the mean lifetime of its blocks in seconds, if any were allocated meanwhile. See
-    /// [`mean_lifetime`].
+    /// Returns the mean lifetime of its blocks in seconds, if any were allocated meanwhile.
     pub fn lifetime(&self, seconds: f64) -> Option<f64> {
         mean_lifetime([self.before.1, self.after.1], self.had.0, seconds)
     }

@@ -56,7 +56,7 @@ pub struct Row {
 
 impl Row {
     /// Returns the mean lifetime of its blocks in seconds, if the process was read twice and blocks
-    /// were allocated meanwhile. See [`mean_lifetime`].
+    /// were allocated meanwhile.
     pub fn lifetime(&self) -> Option<f64> {
         let recent = self.recent?;
         let seconds = recent.milliseconds as f64 / 1e3;

@@ -73,7 +73,7 @@ impl Circle {
     }
 }
 
-/// A word in a cache line of its own.
+/// A word that fills a cache line and the next.
 #[repr(align(128))]
 pub struct Line(pub AtomicUsize);
 

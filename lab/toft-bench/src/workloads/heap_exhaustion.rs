@@ -3,8 +3,8 @@
 //! often. The score is the successful allocations per second, pauses and all.
 //!
 //! Nothing is really exhausted on a process's malloc: `budget` is the live bytes that the workload
-//! allows itself, and the pauses are the same for every malloc. `efficiency` says how much of it was
-//! in use then.
+//! allows itself, and the pauses are the same for every malloc. `efficiency` is the share of the
+//! budget that was in use then.
 
 use super::live::{Live, alignment};
 use super::prelude::*;

@@ -12,8 +12,8 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     scaled(threads, total, |threads| phase(heap, params, threads, ops))
 }
 
-/// Runs a phase of `threads` threads that do `total` operations together, and says how many times
-/// the rate of one thread that is. The phase returns its seconds.
+/// Runs a phase of `threads` threads that do `total` operations together. Returns the rate
+/// relative to that of one thread. The phase returns its seconds.
 ///
 /// A virtual machine's processors are sometimes two halves of one core. So what one thread does is
 /// measured right before, and how far apart the processors are is written down.
