@@ -45,7 +45,7 @@ pub trait Heap: Copy + Send + Sync + 'static {
         // SAFETY: the caller keeps free's contract.
         unsafe { libc::free(block.cast()) }
     }
-    /// Gives back to the system what it can, at once; see [`crate::purge`].
+    /// Gives back to the system what it can, at once.
     fn purge(self) {
         crate::purge::purge();
     }

@@ -19,7 +19,7 @@ pub(crate) fn resident() -> u64 {
 /// between, and calls no `malloc`.
 ///
 /// # Panics
-/// As [`resident`], and when there are not as many places as times.
+/// As `resident`, and when there are not as many places as times.
 pub fn resident_at(start: Instant, times: &[Duration], seen: &mut [u64]) {
     assert_eq!(times.len(), seen.len());
     for (time, seen) in times.iter().zip(seen) {

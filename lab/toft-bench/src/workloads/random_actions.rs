@@ -1,8 +1,8 @@
 //! Talloc's random actions: allocate, free a random live block, or give one another size, each as
 //! often. Allocations are of 100 to 1000 bytes, new sizes of 100 to 10 000, alignments of 8 and,
-//! ever more seldom, up to 2048. An action on nothing, or beyond the budget, is no success. Talloc's
-//! program counts successes in a fixed time; this one does fixed actions, each thread `ops` of them
-//! on its own blocks.
+//! ever more seldom, up to 2048. An action on nothing, or beyond the budget, is no success.
+//! Talloc's program counts successes in a fixed time; this one does fixed actions, each thread
+//! `ops` of them on its own blocks.
 
 use super::live::{Live, alignment};
 use super::prelude::*;

@@ -4,7 +4,7 @@
 //! Each round has the same sizes in another order, so that an allocator which keeps what the round
 //! before needed has all that it needs. The steady state is the second half of the rounds: page
 //! faults are read from the kernel's count, and its beginning and end are marked, so that a run
-//! which is watched can count the system calls between (see [`crate::syscalls`]).
+//! which is watched can count the system calls between.
 
 use super::prelude::*;
 use super::replace::drain;

@@ -36,7 +36,7 @@ pub fn read_pages(pages: c_int, first: usize, into: &mut [u64]) -> usize {
     if got < 0 { 0 } else { got as usize / ENTRY }
 }
 
-/// Maps `bytes` bytes of zeros at any place, until [`give_back`]. Only touched pages use memory.
+/// Maps `bytes` bytes of zeros at any place, until [`unmap`]. Only touched pages use memory.
 /// Nothing is reserved for the others.
 pub fn scratch(bytes: usize) -> Option<usize> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
