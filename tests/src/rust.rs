@@ -22,8 +22,8 @@ pub enum Link {
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// Builds `crates/toft-core/examples/reports.rs` among what is built already, and copies it to a
-/// folder of this kind of linking. One at a time: they have the same name.
+/// Builds `crates/toft/examples/reports.rs` among what is built already, and copies it to a folder
+/// of this kind of linking. One at a time: they have the same name.
 fn build(link: Link) -> Result<PathBuf, String> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -78,7 +78,7 @@ const PLANS: &[Plan] = &[
 fn workspace() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
-    cargo.args(["--features", "toft/fake-os,toft-arena/all"]);
+    cargo.args(["--features", "toft-core/fake-os,toft-arena/all"]);
     // Most tests of the command wait for another process.
     cargo.env("RUST_TEST_THREADS", "4");
     Ok(cargo)

@@ -64,7 +64,7 @@ mod tests {
     fn one_error_and_no_other_is_what_is_wanted() {
         const CLEAR: &str =
             "error: Toft runs on (x86_64-unknown-linux-gnu). Elsewhere toft-arena\n";
-        const END: &str = "error: could not compile `toft` (lib) due to 1 previous error\n";
+        const END: &str = "error: could not compile `toft-core` (lib) due to 1 previous error\n";
         assert!(one_clear_error(&[CLEAR, END].concat()).is_ok());
         assert!(
             one_clear_error(&[CLEAR, "error[E0432]: unresolved import\n", END].concat()).is_err()

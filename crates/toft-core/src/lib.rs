@@ -116,8 +116,8 @@ cfg_if! {
     } else {
         // Nothing else is compiled there, so that this is the only error.
         compile_error! {
-            "Toft runs on Linux: x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, and
-            x86_64-unknown-linux-musl. \
+            "Toft runs on Linux: x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, and \
+             x86_64-unknown-linux-musl. \
              Elsewhere the crate toft-arena allocates from memory that the program hands over"
         }
     }
