@@ -1,4 +1,4 @@
-//! A line on a terminal that says how far a long run is.
+//! Progress on a terminal: one line, which shows how much of a long run is done.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;

@@ -69,7 +69,7 @@ fn fill(source: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The trial of a user who has a new folder, and nothing of our environment but the compiler.
+/// The trial of a user who has a new folder, and only the compiler of our environment.
 fn user(source: &Path, folder: &Path) -> Result<Command, String> {
     files::make_folder(folder)?;
     let mut shell = Command::new("sh");

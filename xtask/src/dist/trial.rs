@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The user `nobody` of Debian.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 /// The scripts that try an artifact, each with the suite of Debian to try it in.
 fn scripts(artifact: &Path) -> &'static [(&'static str, &'static str)] {
@@ -58,10 +58,10 @@ fn shell(folder: &Path, other: bool) -> Result<Command, String> {
     if !other || !nix::unistd::geteuid().is_root() {
         return Ok(Command::new("sh"));
     }
-    let chown = std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY));
+    let chown = std::os::unix::fs::chown(folder, Some(UNPRIVILEGED), Some(UNPRIVILEGED));
     chown.map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new("setpriv");
-    let number = NOBODY.to_string();
+    let number = UNPRIVILEGED.to_string();
     command.args(["--reuid", &number, "--regid", &number, "--clear-groups", "sh"]);
     Ok(command)
 }

@@ -79,7 +79,7 @@ impl Blocks {
 }
 
 fn compact(allocator: &Allocator<Fake>) -> usize {
-    let done = allocator.keeper().compact(Which::Free).expect("nobody else sweeps");
+    let done = allocator.keeper().compact(Which::Free).expect("no other thread sweeps");
     allocator.check().unwrap();
     done.bytes
 }

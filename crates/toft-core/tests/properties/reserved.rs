@@ -323,7 +323,7 @@ fn a_write_is_seen_before_pages_go() {
         if by_owner {
             program.allocator.keeper().purge(Some(program.heap));
         } else {
-            program.allocator.keeper().sweep(Which::Free).expect("nobody else sweeps");
+            program.allocator.keeper().sweep(Which::Free).expect("no other thread sweeps");
         }
         if written {
             program.one_report("verify", place, 5);

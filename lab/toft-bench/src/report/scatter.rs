@@ -151,7 +151,7 @@ mod tests {
     use crate::report::tests::TEXT;
     use crate::standing::tests::measured;
 
-    /// The picture of three programs on these peers, each of which ends the first so many.
+    /// The picture of three programs on these peers, each of which finishes the given number.
     fn drawn(ended: &[(&str, usize)]) -> Option<String> {
         let mut report = Report::parse(TEXT).unwrap();
         let names: Vec<&str> = ended.iter().map(|(name, _)| *name).collect();

@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
         for (int i = 1310; i < 1360; i++) kept[i] = deep(9, 128);
         for (int i = 0; i < 400; i++) free(kept[i]);
         free(kept[1300]);
-        /* 48 is a slot of its own: it stays. The large ones are freed there, and had here. */
+        /* A block of 48 bytes keeps its slot. Large blocks are freed there and allocated here. */
         for (int i = 400; i < 500; i++) if (moved(kept[i], 40) != kept[i]) return 4;
         for (int i = 1305; i < 1310; i++) kept[i] = moved(kept[i], 3000000);
         join(thread, NULL);

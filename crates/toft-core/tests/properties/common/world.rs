@@ -193,7 +193,7 @@ impl World {
             Op::Trim => {
                 if self.steps.is_multiple_of(2) {
                     let which = [Which::Idle, Which::Free][self.steps / 2 % 2];
-                    self.allocator.keeper().compact(which).expect("nobody else sweeps");
+                    self.allocator.keeper().compact(which).expect("no other thread sweeps");
                 }
                 self.trim();
             }
@@ -349,8 +349,8 @@ impl World {
         });
         let ended = catch_unwind(AssertUnwindSafe(|| match kind {
             0 => _ = allocator.keeper().purge(Some(heap)),
-            1 => _ = allocator.keeper().sweep(Which::Idle).expect("nobody else sweeps"),
-            _ => _ = allocator.keeper().sweep(Which::Free).expect("nobody else sweeps"),
+            1 => _ = allocator.keeper().sweep(Which::Idle).expect("no other thread sweeps"),
+            _ => _ = allocator.keeper().sweep(Which::Free).expect("no other thread sweeps"),
         }));
         self.sweeping = false;
         self.fake.at_barrier(|| true);

@@ -59,7 +59,7 @@ impl Program {
     }
 
     pub fn sweep(&self) -> Swept {
-        self.allocator.keeper().sweep(Which::Free).expect("nobody else sweeps")
+        self.allocator.keeper().sweep(Which::Free).expect("no other thread sweeps")
     }
 
     pub fn resident(&self) -> usize {
