@@ -1,7 +1,7 @@
 //! malloc, calloc and aligned allocation: the fast path, and the steps after it.
 //!
 //! ```text
-//! malloc -> a claimed slot                                                    37 instructions
+//! malloc -> a claimed slot                                                    35 instructions
 //!   malloc_medium -> a claimed slot             malloc_large -> large.rs
 //!   malloc_slow   -> a claimed slot of the site's own row, if each site has one
 //!     malloc_refill -> more slots of the bin's slab        a claim begins: observers

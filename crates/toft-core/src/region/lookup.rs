@@ -33,11 +33,16 @@ struct Bounds {
     slabs: AtomicUsize,
 }
 
+/// The entry of a lookup without a table.
+static NO_DESCRIPTORS: Bounds =
+    Bounds { first: AtomicU32::new(0), count: AtomicU32::new(0), slabs: AtomicUsize::new(0) };
+
 /// The table of all granules.
 #[derive(Debug)]
 pub struct Lookup<const TIER: TierNumber, D> {
-    /// The number of granules, or zero if there is no table.
-    granules: usize,
+    /// The bits of an entry's distance from the first, or zero if there is no table.
+    mask: usize,
+    /// The first entry. If there is no table, the only one, which has no descriptor.
     bounds: *const Bounds,
     descriptors: PhantomData<D>,
 }
@@ -55,7 +60,7 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
 
     /// Returns a lookup that contains no address, for use before the allocator starts.
     pub const fn none() -> Self {
-        Lookup { granules: 0, bounds: core::ptr::null(), descriptors: PhantomData }
+        Lookup { mask: 0, bounds: &raw const NO_DESCRIPTORS, descriptors: PhantomData }
     }
 
     /// Returns a table that has no descriptor yet.
@@ -72,36 +77,38 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         _space: usize,
     ) -> Result<Self, Error> {
         let bounds = core::ptr::with_exposed_provenance(tables);
-        Ok(Lookup { granules: GRANULES, bounds, descriptors: PhantomData })
+        let mask = (GRANULES - 1) * size_of::<Bounds>();
+        Ok(Lookup { mask, bounds, descriptors: PhantomData })
     }
 
+    /// Returns the entry of the granule that contains the low 48 bits of an address.
     #[inline(always)]
-    fn bounds_at(&self, address: usize) -> Option<&Bounds> {
-        let granule = address >> GRANULE_SHIFT;
-        if granule >= self.granules {
-            return None;
-        }
-        // SAFETY: `new` duty 1: the table has `granules` entries.
-        Some(unsafe { &*self.bounds.add(granule) })
+    fn bounds_at(&self, address: usize) -> &Bounds {
+        let distance = address >> (GRANULE_SHIFT - size_of::<Bounds>().ilog2()) & self.mask;
+        // SAFETY: `new` duty 1: the table has an entry for each value of the mask. Without a table
+        // the only entry is at zero.
+        unsafe { &*self.bounds.byte_add(distance) }
     }
 
     /// Returns the address of the descriptor of the slab that contains an address, if it is mapped.
     ///
-    /// It has 5 loads, 4 shifts and 2 comparisons, and accesses only the table.
+    /// It has 5 loads, 3 shifts and 1 comparison, and accesses only the table. The index keeps the
+    /// bits of the address above the 48 that choose the entry, so an address that has one is
+    /// refused.
     #[inline(always)]
     pub fn descriptor_of(&self, address: usize) -> Option<usize> {
-        let bounds = self.bounds_at(address)?;
+        let bounds = self.bounds_at(address);
         // publish slabs: pairs with `publish`; the other two are read after it.
-        let count = bounds.count.load(Acquire);
+        let count = bounds.count.load(Acquire) as usize;
         // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
         // no block is here. Any value read then is refused, because no index is below zero.
-        let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
-        let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
+        let (first, slabs) = unsafe { (bounds.first.settled() as usize, &bounds.slabs) };
+        let index = (address >> Self::SHIFT).wrapping_sub(first);
         if index >= count {
             return None;
         }
         // SAFETY: (1) P1, like `first`.
-        Some(index as usize * size_of::<D>() + unsafe { slabs.settled() })
+        Some(index * size_of::<D>() + unsafe { slabs.settled() })
     }
 
     /// Makes the descriptors of the slab indices `first .. end` visible. They begin at the address
@@ -111,12 +118,11 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         // publish slabs: pairs with `descriptor_of`. In an unshared granule, threads that have
         // mapped different steps may get here in any order. In a shared one all write the same
         // values.
-        if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
-            if bounds.count.load(Acquire) == 0 {
-                bounds.first.store(first as u32, Relaxed);
-                bounds.slabs.store(slabs, Relaxed);
-            }
-            bounds.count.fetch_max((end - first) as u32, Release);
+        let bounds = self.bounds_at(first << Self::SHIFT);
+        if bounds.count.load(Acquire) == 0 {
+            bounds.first.store(first as u32, Relaxed);
+            bounds.slabs.store(slabs, Relaxed);
         }
+        bounds.count.fetch_max((end - first) as u32, Release);
     }
 }

@@ -40,6 +40,26 @@ pub enum Put {
     NotLive,
 }
 
+/// Returns the number of the lowest bit that is set, or any number if there is none.
+#[inline(always)]
+fn lowest_bit(word: u64) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let lowest: usize;
+        // SAFETY: reads one register and writes another. `trailing_zeros` takes two instructions
+        // more, because it is defined for zero.
+        unsafe {
+            core::arch::asm!("tzcnt {}, {}", lateout(reg) lowest, in(reg) word,
+                options(pure, nomem, nostack));
+        }
+        lowest
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        word.trailing_zeros() as usize
+    }
+}
+
 impl Slab {
     /// Returns the slots of one group that malloc hands out next. Owner only.
     #[inline(always)]
@@ -60,9 +80,9 @@ impl Slab {
         store_beside_exchanges(self.claimed_state(slot), LIVE);
         // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
-        // The highest bit stands for "none". The caller does not use the result then.
-        let following = (rest | 1 << 63).trailing_zeros() as usize;
-        (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
+        // The caller does not use the result if there is no other slot.
+        let following = lowest_bit(rest);
+        following.wrapping_sub(slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
     /// Hands out any slot of the claim, and leaves `rest`. Returns the slot's address and its size

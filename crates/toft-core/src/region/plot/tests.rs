@@ -43,6 +43,13 @@ fn every_slab_is_had_before_memory_is_refused() {
                 assert_eq!(plots.mapped_at_most(), plots.mapped_bytes().0);
             }
         }
+        // Each slab is found by its addresses, and by no other address: also not by one that
+        // differs in a bit above those that choose the entry.
+        for &address in all.iter().step_by(97) {
+            assert!(plots.slab_at(address + 4095).is_some());
+            assert_eq!((48..64).find(|bit| plots.slab_at(address | 1 << bit).is_some()), None);
+            assert!((48..64).all(|bit| plots.slab_at(1 << bit).is_none()));
+        }
         // The first plots of other partitions are not used while there are plots that were never
         // used.
         assert_eq!(all.len(), span >> Plots::<SMALL, Any>::SHIFT, "{partitions}");
