@@ -21,8 +21,9 @@
 //!
 //! Invariants:
 //! - B1 a slab of this heap is on its bin's list exactly when its credit says that it is listed.
-//! - B2 a slab leaves the list only when it has no free slot, or when another heap takes it over.
-//!   Slots that other threads have freed do not count as free here.
+//! - B2 a slab leaves the list when it has no free slot, when malloc goes on to another slab and it
+//!   has too few to be listed, or when another heap takes it over. Slots that other threads have
+//!   freed do not count as free here.
 //! - B3 if the current slab has claimed slots, `next` is the address of the lowest. In random
 //!   order, `next` is the state of a generator and the number of a claimed slot. The number may
 //!   also be that of another slot of the claim's group: then malloc takes no slot before `refill`.
@@ -33,7 +34,7 @@ use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
 use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
-use crate::slab::{CLASSES, GROUP_SLOTS, Slab, Violation};
+use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -209,13 +210,48 @@ impl Bins {
             // The slot number is stored before the claim is visible. A signal handler that runs
             // before `draw` then takes a slot of this claim, or none.
             let has_claim = slab.claimed() != 0
-                || slab.refill(self.dice().roll(), |_| next.store(slab.first_of_claim(), Relaxed));
+                || slab.refill(self.dice().roll(), Groups::All, |_| {
+                    next.store(slab.first_of_claim(), Relaxed)
+                });
             if has_claim {
                 self.draw(bin);
             }
             return has_claim;
         }
-        slab.refill(0, |first| bin.next.store(first, Relaxed))
+        slab.refill(0, Groups::All, |first| bin.next.store(first, Relaxed))
+    }
+
+    /// Claims more slots for a bin whose claim is used up, in few steps. Returns false if that takes
+    /// more, for example if slots of other threads should be collected first.
+    ///
+    /// After the last group of the current slab come the groups of the next slab on the list, so
+    /// that each slab has time to gather free slots.
+    #[inline(always)]
+    pub fn refill_in_turn(self, index: usize) -> bool {
+        let slab = self.current(index);
+        if slab.should_collect() {
+            return false;
+        }
+        let bin = self.bin(index);
+        if slab.refill(0, Groups::After, |first| bin.next.store(first, Relaxed)) {
+            return true;
+        }
+        if slab.next() == 0 || !slab.is_awake() {
+            return self.refill(index);
+        }
+        self.rotate(index, slab)
+    }
+
+    /// Moves on from the current slab, which stays on the list, to the next one.
+    #[inline(never)]
+    fn rotate(self, index: usize, slab: &'static Slab) -> bool {
+        self.set_current(index, slab.next());
+        let current = self.current(index);
+        if !slab.leave_list() {
+            join(slab, current.next());
+            join(current, address_of(slab));
+        }
+        !current.should_collect() && self.refill(index)
     }
 
     /// Makes the slot at `address`, which was just freed, the next to be handed out. Does nothing

@@ -19,6 +19,9 @@ const HEAT_MAX: u8 = 2;
 /// addition to few used ones, because a claim costs as much as several calls of malloc.
 const HOT: u8 = 16;
 
+/// A claim of fewer slots serves so few calls of malloc that a hot slab gets fresh slots instead.
+const FEW: u32 = 8;
+
 /// Returns false, because the model checker has no operating system and no probe.
 #[cfg(loom)]
 fn wants_allocations() -> bool {
@@ -38,6 +41,15 @@ pub enum Put {
     Spent,
     /// The slot was not live.
     NotLive,
+}
+
+/// The groups that a refill searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// The used groups after the one claimed last.
+    After,
+    /// Those, then all groups from the first on.
+    All,
 }
 
 /// Returns the number of the lowest bit that is set, or any number if there is none.
@@ -186,18 +198,17 @@ impl Slab {
     /// Going round would return a slot after about as many claims as there are groups, or a
     /// multiple of that.
     #[inline(always)]
-    pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
+    pub fn refill(&self, random: u64, groups: Groups, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
         let found = if self.owner.load(Relaxed) & PENDING == 0 {
-            self.next_free(random)
+            self.next_free(random, groups)
         } else {
             self.next_free_and_not_remote(random)
         };
-        let Some((group, free)) = found else { return false };
+        let Some((mut group, mut claim)) = found else { return false };
         let size = self.slot_size.load(Relaxed) as usize;
-        let mut claim = free;
         if (self.fresh.load(Relaxed) as usize) < self.slots() {
-            claim = self.claim_less(group, free, size);
+            (group, claim) = self.claim_beside_fresh(group, claim, size);
         }
         if size > SMALL_MAX {
             self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
@@ -234,9 +245,12 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn next_free(&self, random: u64) -> Option<(usize, u64)> {
+    fn next_free(&self, random: u64, groups: Groups) -> Option<(usize, u64)> {
         let (after, used) = self.groups_to_search(random);
-        let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
+        let found = match (self.first_free(after, used), groups) {
+            (None, Groups::All) => self.first_free(0, GROUPS)?,
+            (found, _) => found?,
+        };
         // The pages of a slab without live slots may be unmapped.
         self.is_awake().then_some(found)
     }
@@ -280,24 +294,33 @@ impl Slab {
         self.is_awake().then_some(found)
     }
 
-    /// Returns the slots of `free` to claim in a slab that has fresh slots. If used slots are free,
-    /// only these are claimed, so that freed slots are used again before fresh ones. Otherwise, or
-    /// if the slab is hot, the claim also has the slots within the span after the lowest free slot.
-    /// The span is one page at first, and four pages from the third claim on.
+    /// Returns the group and the slots to claim in a slab that has fresh slots, if the slots `free`
+    /// of `group` were found. If used slots are free, only these are claimed, so that freed slots
+    /// are used again before fresh ones. Otherwise, or if the slab is hot, the claim also has the
+    /// slots within the span after the lowest free slot. The span is one page at first, and four
+    /// pages from the third claim on. A hot slab with only a few such slots gets fresh slots of the
+    /// next group instead.
     #[cold]
-    fn claim_less(&self, group: usize, free: u64, size: usize) -> u64 {
+    fn claim_beside_fresh(&self, group: usize, free: u64, size: usize) -> (usize, u64) {
         let heat = self.heat.load(Relaxed);
         if heat < HOT {
             self.heat.store(heat + 1, Relaxed);
         }
         let span = ((CLAIM_SPAN << heat.min(HEAT_MAX)) / size.max(1)).max(1);
+        let near = |free: u64| free & valid_bits(free.trailing_zeros() as usize + span, 0);
         let fresh = self.fresh.load(Relaxed);
         let used = free & valid_bits(fresh as usize, group);
-        let near = free & valid_bits(free.trailing_zeros() as usize + span, 0);
-        let claim = if used == 0 || heat == HOT { used | near } else { used };
-        let end = (group + 1) * GROUP_SLOTS - claim.leading_zeros() as usize;
+        let mut found = (group, if used == 0 || heat == HOT { used | near(free) } else { used });
+        if heat == HOT && found.1.count_ones() < FEW.min(span as u32 / 2) {
+            let next = fresh as usize / GROUP_SLOTS;
+            let unused = self.free_bits(next) & !valid_bits(fresh as usize, next);
+            if unused != 0 {
+                found = (next, near(unused));
+            }
+        }
+        let end = (found.0 + 1) * GROUP_SLOTS - found.1.leading_zeros() as usize;
         self.fresh.store(fresh.max(end as u16), Relaxed);
-        claim
+        found
     }
 
     /// Adds a slot that was just freed to the claim, if it is of the claimed group and before all

@@ -1,7 +1,7 @@
 //! The credit of a slab: a counter of frees that reaches zero when the slab must be listed again,
 //! or may be empty. It costs free one instruction, which decrements it in place.
 
-use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, Slab};
+use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
@@ -43,6 +43,19 @@ impl Slab {
         self.next.store(0, Relaxed);
         self.listed.store(0, Relaxed);
         self.set_credit(self.threshold());
+    }
+
+    /// Marks a slab with too few free slots to be listed as unlisted, and returns true. It is listed
+    /// again when it has enough.
+    pub fn leave_list(&self) -> bool {
+        let missing = self.shortfall();
+        if missing == 0 {
+            return false;
+        }
+        self.next.store(0, Relaxed);
+        self.listed.store(0, Relaxed);
+        self.set_credit(missing);
+        true
     }
 
     /// Returns the number of frees until the slab reaches the threshold for being listed.
@@ -92,9 +105,9 @@ impl Slab {
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
         let slots = self.slots();
-        let groups = slots.div_ceil(GROUP_SLOTS).min(GROUPS);
-        let free: u32 = (0..groups).map(|group| self.idle_bits(group).count_ones()).sum();
-        (slots as u32).saturating_sub(free)
+        let groups = slots.div_ceil(GROUP_SLOTS).clamp(1, GROUPS);
+        let beyond = (groups * GROUP_SLOTS).min(SLOTS_MAX) - slots;
+        self.in_use(groups).saturating_sub(beyond as u32)
     }
 
     /// Returns what to do with a slab whose credit is spent. If `exact`, emptiness is reported as

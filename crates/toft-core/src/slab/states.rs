@@ -78,6 +78,18 @@ pub fn free_state(state: u8) -> u8 {
     if state & LENT == LENT { state & !LENT } else { state }
 }
 
+/// The bits of a state that tell whether the slot is in use: exactly TAKEN is set then.
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+const KINDS: u8 = HELD | LENT;
+
+/// Returns a vector of 16 equal bytes.
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+#[inline(always)]
+fn sixteen(byte: u8) -> core::arch::x86_64::__m128i {
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe { core::arch::x86_64::_mm_set1_epi8(byte as i8) }
+}
+
 /// The bits of a group that have states: all, except under the model checker.
 const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
 
@@ -191,34 +203,75 @@ impl Slab {
             debug_assert!(group * GROUP_SLOTS + first < SLOTS_MAX);
             let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
             let bits: u32;
-            // SAFETY: as in `bits`, of 16 states. The shifts move bit HELD, LENT or TAKEN of each
-            // byte to the byte's top.
+            // SAFETY: as in `bits`, of 16 states.
             unsafe {
                 core::arch::asm!(
-                    "movdqa {held}, xmmword ptr [{p}]",
-                    "movdqa {lent}, {held}",
-                    "movdqa {taken}, {held}",
-                    "psllw {held}, {held_shift}",
-                    "psllw {lent}, {lent_shift}",
-                    "psllw {taken}, {taken_shift}",
-                    "por {held}, {lent}",
-                    "pandn {held}, {taken}",
-                    "pmovmskb {bits:e}, {held}",
+                    "movdqa {x}, xmmword ptr [{p}]",
+                    "pand {x}, {kinds}",
+                    "pcmpeqb {x}, {taken}",
+                    "pmovmskb {bits:e}, {x}",
                     p = in(reg) states,
-                    held = out(xmm_reg) _,
-                    lent = out(xmm_reg) _,
-                    taken = out(xmm_reg) _,
+                    x = out(xmm_reg) _,
                     bits = out(reg) bits,
-                    held_shift = const 7 - HELD_BIT,
-                    lent_shift = const 7 - LENT_BIT,
-                    taken_shift = const 7 - TAKEN_BIT,
-                    options(nostack, preserves_flags, readonly),
+                    kinds = in(xmm_reg) sixteen(KINDS),
+                    taken = in(xmm_reg) sixteen(TAKEN),
+                    options(pure, nostack, preserves_flags, readonly),
                 );
             }
             u64::from(bits)
         };
-        // pandn leaves the slots that are taken and neither held nor lent.
         !(in_use(0) | in_use(16) << 16 | in_use(32) << 32 | in_use(48) << 48)
+    }
+
+    /// Returns the number of slots of the first `groups` groups that are neither free, held nor
+    /// lent. The slots beyond the last one count, too.
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[inline]
+    pub(super) fn in_use(&self, groups: usize) -> u32 {
+        debug_assert!(0 < groups && groups * GROUP_SLOTS <= SLOTS_MAX);
+        let states = self.states.0.as_ptr();
+        let (low, high): (u64, u64);
+        // SAFETY: as in `bits`, of `groups` groups. Each byte of the sum is at most 16. `psadbw`
+        // adds the bytes of either half.
+        unsafe {
+            core::arch::asm!(
+                "pxor {sum}, {sum}",
+                "2:",
+                "movdqa {x}, xmmword ptr [{p}]",
+                "movdqa {y}, xmmword ptr [{p} + 16]",
+                "pand {x}, {kinds}",
+                "pand {y}, {kinds}",
+                "pcmpeqb {x}, {taken}",
+                "pcmpeqb {y}, {taken}",
+                "psubb {sum}, {x}",
+                "psubb {sum}, {y}",
+                "add {p}, 32",
+                "cmp {p}, {end}",
+                "jne 2b",
+                "pxor {x}, {x}",
+                "psadbw {sum}, {x}",
+                "movq {low}, {sum}",
+                "psrldq {sum}, 8",
+                "movq {high}, {sum}",
+                p = inout(reg) states => _,
+                end = in(reg) states.wrapping_add(groups * GROUP_SLOTS),
+                sum = out(xmm_reg) _,
+                x = out(xmm_reg) _,
+                y = out(xmm_reg) _,
+                kinds = in(xmm_reg) sixteen(KINDS),
+                taken = in(xmm_reg) sixteen(TAKEN),
+                low = out(reg) low,
+                high = out(reg) high,
+                options(pure, nostack, readonly),
+            );
+        }
+        (low + high) as u32
+    }
+
+    /// Returns the number of slots in use, read one state at a time.
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    pub(super) fn in_use(&self, groups: usize) -> u32 {
+        (0..groups).map(|group| (!self.idle_bits(group) & GROUP_BITS).count_ones()).sum()
     }
 
     /// Returns the idle bits, read one state at a time.

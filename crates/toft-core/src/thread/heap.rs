@@ -414,7 +414,7 @@ impl Heap {
     #[inline(always)]
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
         let _seat = self.sit()?;
-        if self.claim_more(index) { self.bins().pop(index) } else { None }
+        if self.bins().refill_in_turn(index) { self.bins().pop(index) } else { None }
     }
 
     /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the

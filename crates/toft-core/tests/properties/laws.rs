@@ -6,7 +6,7 @@
 //! 5. No allocation path can hang, and a failure gives `None`.
 
 use crate::common::ops::{OP_BYTES, Op, SITES, random_bytes};
-use crate::common::plain::{allocator, birth};
+use crate::common::plain::{Dice, allocator, birth};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
@@ -20,17 +20,6 @@ fn world(partitions: usize) -> World {
     let mut world = World::new(Fake::new(Machine::LARGE), options).unwrap();
     world.thoroughness = 256;
     world
-}
-
-/// Numbers for choices, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((u128::from(self.0) * limit as u128) >> 64) as usize
-    }
 }
 
 /// The shadow remembers the partition and the class of every address that was ever handed out, and

@@ -1,7 +1,7 @@
 //! What happens to single slots in the corners: forks and races in the middle of a call, memory
 //! that is zero or not, the order of reuse, the counts.
 
-use crate::common::plain::{AT_ONCE, allocator, birth, filling, with_slab};
+use crate::common::plain::{AT_ONCE, Dice, allocator, birth, filling, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft_core::options::Options;
@@ -210,6 +210,30 @@ fn freed_slots_are_used_again_before_fresh_ones() {
         assert!(later <= 4 * 4096 / size + 1, "{later} of {size} bytes");
         // Claims of a page or less would cost as much as the calls that they serve.
         assert!(size > 1024 || later >= (3 * 4096 / size).min(63), "{later} of {size} bytes");
+    }
+}
+
+/// A claim serves several calls of malloc where blocks are replaced at random, also where the live
+/// blocks fill groups of slots: slabs gather free slots before malloc draws from them again, and a
+/// slab in constant use gets fresh slots.
+#[test]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build has a quarantine")]
+fn claims_serve_several_calls() {
+    for count in [40, 63, 64, 127, 128, 192, 700, 1000, 3000] {
+        let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+        let heap = birth(&allocator);
+        let take = || allocator.allocate(heap, filling(64), code_address(3)).unwrap();
+        let mut dice = Dice(count as u64);
+        let mut live: Vec<usize> = (0..count).map(|_| take()).collect();
+        let mut used_up = 0;
+        for step in 0..20_000 {
+            let place = dice.below(count);
+            allocator.free(heap, live[place], Call::Free);
+            live[place] = take();
+            let last = with_slab(&allocator, live[place], |slab, _| slab.claimed() == 0);
+            used_up += usize::from(last && step >= 10_000);
+        }
+        assert!(used_up < 10_000 / 10, "{used_up} claims served 10000 calls, with {count} live");
     }
 }
 

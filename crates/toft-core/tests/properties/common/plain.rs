@@ -48,3 +48,16 @@ pub fn slot(size: usize) -> usize {
 pub fn filling(bytes: usize) -> usize {
     Class::of(bytes).unwrap().size() - SLACK_MIN
 }
+
+/// Numbers for choices, the same in every run.
+#[derive(Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Returns a number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0) * limit as u128) >> 64) as usize
+    }
+}
