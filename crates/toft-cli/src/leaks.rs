@@ -87,7 +87,8 @@ impl Leaks {
     pub fn text(&self, style: Style) -> String {
         let mut page = String::new();
         let reachable = match self.number("reachable_blocks") {
-            0 => String::new(),
+            0 if self.any() => String::new(),
+            0 => "; every block was freed".into(),
             n => format!(
                 "; {} in {} blocks can still be reached",
                 style::bytes(self.number("reachable_bytes")),
