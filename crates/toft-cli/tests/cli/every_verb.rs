@@ -324,7 +324,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_program_starts() {
         assert!(message(&output).contains(": Permission denied"), "{words:?}: {}", stderr(&output));
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(125), ""), "{words:?}");
     }
-    // Where nobody can know before.
+    // What only the write itself shows.
     let output = ends_with(125, run(&["--stats", "--output", "/proc/none"], &["true"]));
     assert!(message(&output).contains("cannot write /proc/none"));
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
