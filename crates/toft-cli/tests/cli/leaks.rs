@@ -56,6 +56,23 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
 }
 
 #[test]
+fn call_sites_with_one_label_are_one_line_with_their_number() {
+    let directory = directory();
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\n\
+        static void lose(void) { sink = malloc(100); sink = malloc(100); }\n\
+        int main(void) { for (int i = 0; i < 20; i++) lose(); sink = 0; return 0; }\n";
+    let program = compile(directory.path(), "two", source, &["-fno-builtin"]);
+    let page = stderr(&ends_with(123, run(&["--leaks"], &[text(&program)])));
+    assert!(page.contains(" blocks, from 2 call sites"), "{page}");
+    assert!(
+        page.lines().count() == 3 && page.ends_with("lose at two.c:3 (2 call sites)\n"),
+        "{page}"
+    );
+    let output = run(&["--leaks", "--json"], &[text(&program)]);
+    assert_eq!(sites(&last_json(&stderr(&output))).len(), 2);
+}
+
+#[test]
 fn the_twin_has_none_and_ends_with_zero() {
     let directory = directory();
     let program = build(directory.path(), "clean", &["-DTWIN"]);
