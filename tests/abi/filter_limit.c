@@ -1,6 +1,7 @@
 // A share of the memory as a limit, in a program that is started under a filter which kills at
 // calls that starting a program does not make: it starts, and the limit holds.
 // env: TOFT_LIMIT=1%
+// stderr: toft: TOFT_LIMIT refused a block of {n} bytes: {n} of {n} bytes are in use; later refusals are not reported
 // libc: skip it has no limit
 // flags: -pthread
 // promise: 24 26

@@ -1,6 +1,7 @@
 // In a cgroup whose limit the kernel enforces: with TOFT_LIMIT=80% a program that takes what it can
 // get, and writes to all of it, is told that there is no more; without, it is killed. And where the
 // group is nearly full, what was freed is returned to the OS long before its time.
+// stderr-any: the first refusal of a limit is reported
 // libc: skip it has no limit
 // timeout: 120
 #include "limit.h"

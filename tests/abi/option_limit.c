@@ -2,6 +2,7 @@
 // beyond what was at the start is at most the limit and the tables. After frees there is as much
 // again, and other sizes can have it. Smaller is always possible.
 // env: TOFT_LIMIT=64m
+// stderr-any: each process that it forks reports its first refusal
 // libc: skip it has no limit
 // promise: 26 27
 // timeout: 120

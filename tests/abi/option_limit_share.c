@@ -1,4 +1,5 @@
 // TOFT_LIMIT=50% is half of the tightest memory.max above the process.
+// stderr-any: the first refusal of a limit is reported
 // libc: skip it has no limit
 #include "limit_cgroup.h"
 

@@ -3,6 +3,7 @@
 // thread, and the tables.
 // flags: -pthread
 // env: TOFT_LIMIT=48m
+// stderr: toft: TOFT_LIMIT refused a block of {n} bytes{re:.*}: {n} of 50331648 bytes are in use; later refusals are not reported
 // libc: skip it has no limit
 // timeout: 120
 // promise: 26 27

@@ -2,6 +2,7 @@
 // later calls. Pairs of malloc and free that empty what they fill make no system call. Under real
 // pressure memory is given back at once, and once requests succeed again the pairs make no system
 // call either.
+// stderr-any: the first refusal of a limit is reported
 // libc: skip glibc trims and maps as it likes
 // promise: 26 27
 // run: impossible

@@ -1,5 +1,6 @@
 //! What `toft run --leaks` prints: a line for each call site, by name, the largest first.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -87,7 +88,8 @@ impl Leaks {
     pub fn text(&self, style: Style) -> String {
         let mut page = String::new();
         let reachable = match self.number("reachable_blocks") {
-            0 => String::new(),
+            0 if self.any() => String::new(),
+            0 => "; every block was freed".into(),
             n => format!(
                 "; {} in {} blocks can still be reached",
                 style::bytes(self.number("reachable_bytes")),
@@ -115,10 +117,27 @@ impl Leaks {
         }
         let table = Table::new(&[("leaked", 10), ("blocks", 10)], style.width);
         let _ = writeln!(page, "{}", style.faint(&table.head("call site")));
-        for site in &self.sites {
-            let figures = [style::bytes(site.bytes), style::count(site.blocks)];
-            let _ = writeln!(page, "{}", table.line(&figures, &site.location.place()));
+        for (place, [bytes, blocks, sites]) in self.by_place() {
+            let figures = [style::bytes(bytes), style::count(blocks)];
+            let joined = match sites {
+                1 => String::new(),
+                _ => format!(" ({} call sites)", style::count(sites)),
+            };
+            let _ = writeln!(page, "{}", table.line(&figures, &format!("{place}{joined}")));
         }
         page
+    }
+
+    /// Returns the bytes, blocks and call sites of each label, most bytes first.
+    fn by_place(&self) -> Vec<(String, [u64; 3])> {
+        let mut places: HashMap<String, [u64; 3]> = HashMap::new();
+        let labels = Location::places(self.sites.iter().map(|site| &site.location));
+        for (site, label) in self.sites.iter().zip(labels) {
+            let sums = places.entry(label).or_default();
+            *sums = [sums[0] + site.bytes, sums[1] + site.blocks, sums[2] + 1];
+        }
+        let mut places: Vec<_> = places.into_iter().collect();
+        places.sort_by(|(a, sums), (b, others)| others.cmp(sums).then_with(|| a.cmp(b)));
+        places
     }
 }

@@ -17,7 +17,7 @@ use crate::launch::{self, Launch};
 use crate::library::{self, Library};
 use crate::stats::Ended;
 use crate::sys;
-use crate::verb::{End, Failure, UNPROVEN, is_standard, message};
+use crate::verb::{End, Failure, UNPROVEN, check_writable, is_standard, message};
 use crate::vet;
 
 const HELP: &str = "\
@@ -92,10 +92,6 @@ fn vacate(path: &Path) -> Result<PathBuf, String> {
         );
     }
     let whole = std::path::absolute(path).map_err(failed)?;
-    let directory = whole.parent().unwrap_or(&whole);
-    if !directory.is_dir() {
-        return Err(format!("cannot record into {}: no such directory", path.display()));
-    }
     match toft_profile::open_file(&whole) {
         Ok(file) => {
             let mut start = Vec::new();
@@ -108,6 +104,8 @@ fn vacate(path: &Path) -> Result<PathBuf, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
+    check_writable(&whole)
+        .map_err(|why| format!("cannot record into {}: {why}", path.display()))?;
     Ok(whole)
 }
 

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,8 +24,8 @@ use crate::stats::{Ended, Stats};
 use crate::style::{self, Style};
 use crate::sys;
 use crate::verb::{
-    End, FILE_MOST, Failure, LEAKED, REFUSED, UNPROVEN, check_extension, is_standard, message,
-    write,
+    End, FILE_MOST, Failure, LEAKED, REFUSED, UNPROVEN, check_extension, check_writable,
+    is_standard, message, write,
 };
 use crate::vet::{self, Vetted};
 use before::{Scope, crossing, dry_run, print_findings, scope, target_missing};
@@ -183,13 +182,7 @@ fn check_arguments(run: &Run) -> Result<(), String> {
     if run.json {
         check_extension(path, Format::Json)?;
     }
-    let failed = |why: &str| Err(format!("cannot write to {}: {why}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match fs::metadata(path) {
-        Ok(there) if there.is_dir() => failed("it is a folder"),
-        Err(_) if !folder.is_none_or(Path::is_dir) => failed("no such folder"),
-        _ => Ok(()),
-    }
+    check_writable(path).map_err(|why| format!("cannot write to {}: {why}", path.display()))
 }
 
 /// Returns the exit status, unless the target died by a signal.
@@ -244,6 +237,9 @@ pub fn run(run: &Run) -> End {
     let leaks = run.leaks || stated.as_ref().is_some_and(|value| value == "1" || value == "all");
     if leaks && stated.is_none_or(|value| value != "all") {
         environment.push(("TOFT_LEAKS".into(), "1".into()));
+    }
+    if (run.json || run.output.is_some()) && !stats && !leaks {
+        message("--json and --output print nothing without --stats or --leaks");
     }
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
@@ -349,10 +345,9 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     } else if let Some(bytes) = elsewhere.map(style::bytes) {
         message(&format!("{bytes} of anonymous memory are not Toft's and were not scanned"));
     }
-    if !text.is_empty()
-        && let Err(why) = print(run, &text)
-    {
-        message(&why);
+    let printed = if text.is_empty() { Ok(()) } else { print(run, &text) };
+    if let Err(why) = &printed {
+        message(why);
     }
     // libc reads the word before the block: it ends the process, or there is nothing to read.
     let by_free = [libc::SIGABRT, libc::SIGSEGV].map(Ended::Signal).contains(&ended);
@@ -368,6 +363,7 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
         Ended::Exit(0) => match leaks {
             Some(None) => UNPROVEN,
             Some(Some(leaks)) if leaks.any() => LEAKED,
+            _ if printed.is_err() => REFUSED,
             _ => 0,
         },
         Ended::Exit(status) => status,

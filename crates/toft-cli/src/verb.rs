@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
 use toft_profile::format::Format;
 
 use crate::profile::Names;
@@ -42,6 +44,7 @@ impl Failure {
         let status = match error.kind() {
             io::ErrorKind::NotFound => NOT_FOUND,
             io::ErrorKind::PermissionDenied => NOT_EXECUTABLE,
+            _ if error.raw_os_error() == Some(libc::ENOEXEC) => NOT_EXECUTABLE,
             _ => REFUSED,
         };
         Failure::new(status, format!("{program}: {error}"))
@@ -115,6 +118,23 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
         return print(bytes);
     }
     fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Returns the reason if a file cannot be written, for a verb that writes it only after a program
+/// has ended.
+pub fn check_writable(path: &Path) -> Result<(), String> {
+    let may = |path: &Path, how| {
+        faccessat(AT_FDCWD, path, how, AtFlags::AT_EACCESS)
+            .map_err(|e| io::Error::from(e).to_string())
+    };
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err("it is a folder".into()),
+        Ok(_) => may(path, AccessFlags::W_OK),
+        Err(_) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) if !folder.is_dir() => Err("no such folder".into()),
+            folder => may(folder.unwrap_or(Path::new(".")), AccessFlags::W_OK | AccessFlags::X_OK),
+        },
+    }
 }
 
 /// Returns an error if a file's extension selects another format than the requested one.

@@ -1,5 +1,7 @@
 //! A place in code: the return address of a call, the file that contains it, and its functions.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::label;
@@ -79,6 +81,21 @@ impl Location {
             Some(label) => format!("{} in {}", label.words(), self.module_name()),
             None => self.address(),
         }
+    }
+
+    /// Returns [`Location::place`] of each of several places, with the file added where the same
+    /// function and line are in several files.
+    pub fn places<'a>(all: impl Iterator<Item = &'a Location>) -> Vec<String> {
+        let keys: Vec<_> = all.map(Location::key).collect();
+        let mut files: HashMap<&str, HashSet<&str>> = HashMap::new();
+        for (file, place) in &keys {
+            files.entry(place).or_default().insert(file);
+        }
+        let one = |(file, place): &(String, String)| match files[place.as_str()].len() {
+            1 => place.clone(),
+            _ => format!("{place} in {file}"),
+        };
+        keys.iter().map(one).collect()
     }
 
     /// Returns all functions at the site in full, innermost first, or else the file and the offset.

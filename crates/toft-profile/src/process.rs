@@ -145,12 +145,12 @@ fn refused(pid: i32) -> Error {
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|about| about.uid());
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
     let scope = scope.and_then(|text| text.trim().parse().ok());
-    Error::Refused(pid, why_refused(pid, owner, geteuid().as_raw(), scope))
+    Error::Refused(pid, why_refused(owner, geteuid().as_raw(), scope))
 }
 
 /// The likeliest reason, and the way out.
-fn why_refused(pid: i32, owner: Option<u32>, own: u32, scope: Option<u32>) -> String {
-    let root = format!("`sudo toft rss {pid}` may");
+fn why_refused(owner: Option<u32>, own: u32, scope: Option<u32>) -> String {
+    let root = "`sudo toft` may";
     match (owner, scope) {
         (_, Some(3)) => {
             "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next start of \
@@ -180,13 +180,13 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_way_out() {
-        let why = |owner, own, scope| why_refused(7, Some(owner), own, scope);
+        let why = |owner, own, scope| why_refused(Some(owner), own, scope);
         assert!(why(1000, 1000, Some(1)).contains("kernel.yama.ptrace_scope is 1: only"));
         assert!(why(1000, 1000, Some(1)).contains("sudo sysctl kernel.yama.ptrace_scope=0"));
         assert!(why(1000, 1000, Some(2)).contains("ptrace_scope is 2"));
         assert!(why(1000, 1000, Some(3)).contains("forbids it to everybody"));
         assert!(why(0, 1000, Some(0)).contains("another user"));
-        assert!(why(0, 1000, None).contains("sudo toft rss 7"));
+        assert!(why(0, 1000, None).contains("`sudo toft` may"));
         assert!(why(0, 0, None).contains("CAP_SYS_PTRACE"));
         assert!(why(1000, 1000, Some(0)).contains("not dumpable"));
     }

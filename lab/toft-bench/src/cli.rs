@@ -115,7 +115,8 @@ struct Run {
     /// Set a parameter of every case, for example --set ops=1m
     #[arg(long = "set", value_name = "NAME=N")]
     numbers: Vec<String>,
-    /// Trace file for the workload `trace`, written by `toft record`
+    /// Trace file for the workload `trace`, written by `toft record`; without --workloads, only
+    /// that one is run
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Kill a run after this many seconds
@@ -284,6 +285,7 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     // What is wrong with a file should be said before hours of measuring.
     let baseline = run.baseline.as_deref().map(Record::read).transpose()?;
     if let Some(file) = &run.trace {
+        workloads::trace::load(Some(file))?;
         // SAFETY: there is one thread yet.
         unsafe { std::env::set_var(workloads::trace::VARIABLE, file) };
     }
@@ -361,6 +363,8 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
         bars::cases()
     } else if run.published && run.workloads.is_empty() {
         published::cases()
+    } else if run.trace.is_some() && run.workloads.is_empty() {
+        vec!["trace".to_owned()]
     } else {
         run.workloads.clone()
     };

@@ -168,7 +168,9 @@ impl Run {
         if !is_toft(peer) {
             return Ok(());
         }
-        let harmless = |line: &str| line.starts_with("toft: verified ");
+        let harmless = |line: &str| {
+            ["toft: verified ", "toft: TOFT_LIMIT refused "].iter().any(|own| line.starts_with(own))
+        };
         if finished.stderr.lines().any(|line| line.starts_with("toft:") && !harmless(line)) {
             return Err(finished.describe(&format!("{on} complained")));
         }

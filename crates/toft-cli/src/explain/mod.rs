@@ -89,6 +89,7 @@ impl Named {
                 }
             }
             stack.frames.retain(|code| !is_ours(&code.location));
+            stack.frames = stack.frames.iter().flat_map(Code::by_function).collect();
         }
         rebuilt.dedup();
         Named { meaning: meaning(&report.what, &report.message), report, rebuilt }
@@ -104,9 +105,10 @@ impl Named {
         for Stack { what, frames } in &self.report.stacks {
             for (number, code) in frames.iter().enumerate() {
                 let what = if number == 0 { what } else { "" };
+                let inlined = if code.inlined { " (inlined)" } else { "" };
                 let perhaps = if code.certain { "" } else { " (perhaps)" };
                 let place = plain(&code.location.place());
-                page += &format!("  {what:<14} {place}{perhaps}\n");
+                page += &format!("  {what:<14} {place}{inlined}{perhaps}\n");
             }
         }
         if self.report.stacks.iter().all(|stack| stack.frames.is_empty()) {
@@ -151,7 +153,7 @@ impl Named {
 }
 
 fn json_of(code: &Code) -> Value {
-    with_place(json!({"certain": code.certain}), &code.location)
+    with_place(json!({"certain": code.certain, "inlined": code.inlined}), &code.location)
 }
 
 /// Returns true if a location is the allocator's own code: a program that is linked to Toft has

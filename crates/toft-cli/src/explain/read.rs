@@ -10,7 +10,7 @@
 //! ```
 
 use serde_json::Value;
-use toft_profile::Location;
+use toft_profile::{Location, label};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -43,6 +43,22 @@ pub struct Code {
     pub location: Location,
     /// False if it may be no return address.
     pub certain: bool,
+    /// True if its function is inlined into that of the next one.
+    pub inlined: bool,
+}
+
+impl Code {
+    /// Returns one for each function at the address, innermost first, from its label outwards.
+    pub fn by_function(&self) -> Vec<Code> {
+        let frames = &self.location.frames;
+        let Some(outermost) = frames.len().checked_sub(1) else { return vec![self.clone()] };
+        let one = |index: usize| {
+            let location =
+                Location { frames: vec![frames[index].clone()], ..self.location.clone() };
+            Code { location, inlined: index != outermost, ..*self }
+        };
+        (label::first_own(frames).unwrap_or(outermost)..=outermost).map(one).collect()
+    }
 }
 
 const MARK: &str = "toft: ";
@@ -93,7 +109,7 @@ fn detail(report: &mut Report, text: &str) {
     }
     let Some((words, place)) = split_place(text) else { return };
     let Some(location) = location(place) else { return };
-    let code = Code { location, certain: words != "perhaps" };
+    let code = Code { location, certain: words != "perhaps", inlined: false };
     match words {
         "then" | "perhaps" if !report.stacks.is_empty() => {
             if let Some(stack) = report.stacks.last_mut() {
@@ -177,7 +193,7 @@ fn code_of_json(value: &Value) -> Code {
         build_id: text("build_id"),
         frames: Vec::new(),
     };
-    Code { location, certain: value["certain"] != Value::Bool(false) }
+    Code { location, certain: value["certain"] != Value::Bool(false), inlined: false }
 }
 
 #[cfg(test)]

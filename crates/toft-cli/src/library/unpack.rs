@@ -1,5 +1,5 @@
 //! The library as a file in a folder: written once, verified whole at every start, removed when no
-//! version of `toft` has used it for long.
+//! `toft` has used it for two days and no process maps it.
 //!
 //! Folder and file belong to the caller, can be read by every user and written by no other. A file
 //! is written under a temporary name and then renamed, so that a `toft` that starts at the same
@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -23,15 +24,17 @@ const FOLDER: u32 = 0o755;
 /// The library: others can map it.
 const FILE: u32 = 0o644;
 const OTHERS_WRITE: u32 = 0o022;
-/// A version that was not used for so long is removed, if no `toft` holds it. What a `toft` that
-/// has ended has left behind may still start programs on it, as a daemon does.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How often the time of last use is written.
+/// A version that was not used for so long is removed, if no `toft` holds it and no process maps
+/// it. A daemon whose `toft` has ended maps it, and may still start programs on it.
+const KEPT: Duration = Duration::from_secs(48 * 3600);
+/// How often the time of last use is written, and unused versions are removed.
 const MARKED: Duration = Duration::from_secs(24 * 3600);
 /// What the names of its files begin with.
 const OURS: [&str; 2] = ["libtoft-", "libtoft_record-"];
 /// Names that are tried for a new file.
 const NAMES: u32 = 100;
+/// Attempts to lock a file, a millisecond apart. A `toft` that removes it holds it for less.
+const LOCKS: u32 = 20;
 
 pub(super) struct Unpacked {
     /// Its path, without links.
@@ -61,10 +64,12 @@ pub(super) fn unpack_into(directory: &Path, what: &Carried) -> io::Result<Unpack
         // as it is.
         let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(FOLDER));
     }
+    if fs::metadata(&path).map_or(true, |about| older(&about, MARKED)) {
+        remove_unused(&directory, &path);
+    }
     if let Some(lock) = genuine(&path, what.bytes) {
         return Ok(Unpacked { path, lock });
     }
-    remove_unused(&directory);
     write_new(&directory, &path, what)?;
     let lock = genuine(&path, what.bytes);
     let lock = lock.ok_or_else(|| io::Error::other("the file is not what was written"))?;
@@ -108,10 +113,18 @@ fn write_new(directory: &Path, path: &Path, what: &Carried) -> io::Result<()> {
 /// A lock on the file, marked as used, if it is a plain file of the caller that every user can read
 /// and no other user can write, with exactly these bytes.
 fn genuine(path: &Path, bytes: &[u8]) -> Option<Option<Flock<File>>> {
-    let (mut locked, mut alone) = (None, None);
-    match Flock::lock(open(path)?, FlockArg::LockSharedNonblock) {
-        Ok(lock) => locked = Some(lock),
-        Err((file, _)) => alone = Some(file),
+    let (mut locked, mut alone) = (None, Some(open(path)?));
+    for attempt in 0..LOCKS {
+        match Flock::lock(alone.take()?, FlockArg::LockSharedNonblock) {
+            Ok(lock) => {
+                locked = Some(lock);
+                break;
+            }
+            Err((file, _)) => alone = Some(file),
+        }
+        if attempt + 1 < LOCKS {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
     let file = locked.as_deref_mut().or(alone.as_mut())?;
     let about = file.metadata().ok()?;
@@ -154,28 +167,43 @@ fn older(about: &fs::Metadata, than: Duration) -> bool {
     age.is_some_and(|age| age > than)
 }
 
-/// Removes other versions that have not been used for long, and what was left half written.
-fn remove_unused(directory: &Path) {
+/// Removes versions other than `current` that have not been used for long, and what was left half
+/// written.
+fn remove_unused(directory: &Path, current: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let ours = name.to_str().is_some_and(|name| {
+    let is_old = |about: &fs::Metadata| about.is_file() && older(about, KEPT);
+    let mut old: Vec<String> = entries
+        .flatten()
+        .filter(|entry| entry.path() != current && entry.metadata().is_ok_and(|a| is_old(&a)))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| {
             let name = name.strip_prefix('.').unwrap_or(name);
             OURS.iter().any(|ours| name.starts_with(ours))
-        });
-        let is_old = |about: &fs::Metadata| about.is_file() && older(about, KEPT);
-        if !ours || !entry.metadata().is_ok_and(|about| is_old(&about)) {
-            continue;
-        }
+        })
+        .collect();
+    if !old.is_empty() {
+        retain_unmapped(&mut old);
+    }
+    for path in old.iter().map(|name| directory.join(name)) {
         // A process that uses it holds it shared, and has marked it as used since: so its age is
         // checked again.
-        if let Some(file) = open(&entry.path())
+        if let Some(file) = open(&path)
             && let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             && lock.metadata().is_ok_and(|about| is_old(&about))
         {
             // A folder that cannot be tidied up serves as well.
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// Keeps the names of files that no process maps, of those that the caller may read. The name has
+/// the hash of the file, so it is the same file in whatever folder a container sees it.
+fn retain_unmapped(names: &mut Vec<String>) {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let maps = fs::read(entry.path().join("maps")).unwrap_or_default();
+        let maps = String::from_utf8_lossy(&maps);
+        names.retain(|name| !maps.contains(&format!("/{name}")));
     }
 }
 
@@ -297,21 +325,43 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         let kept = ["libtoft-new.so", "libtoft-held.so", "other.so", "libtoft-used.so"];
         let gone = ["libtoft-old.so", ".libtoft-old.77.0", "libtoft_record-old.so"];
+        let unpack = |what: &Carried| unpack_into(directory.path(), what).unwrap();
+        let current = unpack(&WHAT).path;
         for name in kept.iter().chain(&gone) {
             fs::write(path(name), WHAT.bytes).unwrap();
-            age(&path(name), if *name == kept[0] { 20 } else { 40 });
+            age(&path(name), if *name == kept[0] { 1 } else { 3 });
         }
         let held = File::open(path(kept[1])).unwrap();
         let _held = Flock::lock(held, FlockArg::LockSharedNonblock).unwrap();
         allow(&path(kept[3]), FILE);
-        let used = Carried { hash: "used", ..WHAT };
-        let _used = unpack_into(directory.path(), &used).unwrap();
+        let _used = unpack(&Carried { hash: "used", ..WHAT });
+        let there =
+            |names: &[&str]| names.iter().map(|name| path(name).exists()).collect::<Vec<_>>();
+        fs::write(path(gone[0]), WHAT.bytes).unwrap();
+        age(&path(gone[0]), 3);
+        unpack(&WHAT);
+        assert!(path(gone[0]).exists(), "no more than once a day");
+        age(&current, 2);
+        unpack(&WHAT);
+        assert_eq!((there(&kept), there(&gone)), (vec![true; 4], vec![false; 3]));
+        assert!(current.exists());
+    }
+
+    #[test]
+    fn a_version_that_a_process_maps_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = directory.path().join("libtoft-mapped-by-this-test.so");
+        // Another process writes it, so that no child of this one has it open for writing.
+        let copied =
+            process::Command::new("cp").args(["/bin/sleep", old.to_str().unwrap()]).status();
+        assert!(copied.unwrap().success());
+        age(&old, 100);
+        let mut child = process::Command::new(&old).arg("1000").spawn().unwrap();
         unpack_into(directory.path(), &WHAT).unwrap();
-        for name in kept {
-            assert!(path(name).exists(), "{name}");
-        }
-        for name in gone {
-            assert!(!path(name).exists(), "{name}");
-        }
+        let kept = old.exists();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        unpack_into(directory.path(), &Carried { hash: "next", ..WHAT }).unwrap();
+        assert!(kept && !old.exists());
     }
 }

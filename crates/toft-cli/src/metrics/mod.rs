@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::verb::{End, Failure, SymbolFolders, USAGE, print};
+use crate::verb::{End, Failure, SymbolFolders, USAGE, message, print};
 use listen::Endpoint;
 use source::Source;
 
@@ -87,8 +87,11 @@ pub fn metrics(args: &Metrics) -> End {
     // What cannot be read at all is reported before a file or a socket is made. Processes of a
     // name may come later.
     let is_once = args.every.is_none() && args.listen.is_none();
-    if is_once || !args.pids.is_empty() {
-        source.check()?;
+    if let Err(why) = source.check() {
+        if is_once || !args.pids.is_empty() {
+            return Err(why.into());
+        }
+        message(&format!("{why}; toft_processes is 0 until one starts"));
     }
     if args.json {
         print(format!("{}\n", source.object()?))?;

@@ -12,7 +12,7 @@ use toft_profile::format::Format;
 use super::names::Names;
 use super::output::what_next;
 use super::report::read;
-use crate::verb::message;
+use crate::verb::{check_writable, message};
 
 /// The longest name of a file that the library takes.
 pub const NAME_MOST: usize = 255;
@@ -52,15 +52,13 @@ impl AtExit {
         if whole.as_os_str().len() + 12 > NAME_MOST {
             return Err(failed("its name is too long"));
         }
-        if !whole.parent().is_some_and(Path::is_dir) {
-            return Err(failed("no such folder"));
-        }
         match fs::remove_file(&whole) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed(&error.to_string()));
             }
             _ => {}
         }
+        check_writable(&whole).map_err(|why| failed(&why))?;
         Ok(AtExit { shown: path.to_owned(), whole, format, many })
     }
 

@@ -5,7 +5,7 @@ mod paint;
 
 use std::collections::HashMap;
 
-use toft_profile::{Diff, Owner, Profile, Row};
+use toft_profile::{Diff, Location, Owner, Profile, Row};
 
 use super::owned::Owned;
 
@@ -111,15 +111,16 @@ impl Screen {
             let rates = [diff.bytes as f64, diff.had.1 as f64, diff.had.0 as f64];
             self.all_rate = rates.map(|rate| rate / seconds);
         }
-        self.items = self
-            .now
-            .by_place()
+        let rows = self.now.by_place();
+        let names = Location::places(rows.iter().map(|row| &row.location));
+        self.items = rows
             .into_iter()
-            .map(|row| {
+            .zip(names)
+            .map(|(row, name)| {
                 let key = row.location.key();
                 let (rate, calls, life) = had.get(&key).copied().unwrap_or((0.0, 0.0, None));
                 let growth = changes.get(&key).copied().unwrap_or(0);
-                Item { name: row.location.place(), rate, calls, life, growth, row }
+                Item { name, rate, calls, life, growth, row }
             })
             .collect();
         self.order();

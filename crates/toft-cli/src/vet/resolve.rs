@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 
+use object::elf::ELFMAG;
+
 use crate::verb::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
 /// What the kernel reads of a script to find its interpreter.
@@ -86,7 +88,7 @@ pub fn resolve(
 fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Failure> {
     let not_found = || Failure::new(NOT_FOUND, format!("{}: not found", program.display()));
     if program.is_empty() {
-        return Err(not_found());
+        return Err(Failure::new(NOT_FOUND, "the name of the program is empty"));
     }
     if program.as_bytes().contains(&b'/') {
         let file = PathBuf::from(program);
@@ -156,7 +158,8 @@ fn head(file: &Path) -> Head {
             argument: (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec())),
         };
     }
-    if bytes.is_empty() || !bytes.contains(&0) { Head::Text } else { Head::Binary }
+    let is_text = !bytes.starts_with(&ELFMAG) && !bytes.contains(&0);
+    if is_text { Head::Text } else { Head::Binary }
 }
 
 fn is_env(interpreter: &Path) -> bool {

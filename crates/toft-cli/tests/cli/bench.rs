@@ -87,11 +87,25 @@ fn the_other_commands_are_there() {
 }
 
 #[test]
+fn a_trace_alone_selects_its_workload() {
+    let directory = directory();
+    let trace = directory.path().join("sort.trace");
+    succeeds(&["record", "-o", text(&trace), "--", "sort", "/dev/null"]);
+    let result = directory.path().join("result.json");
+    let words = ["--runs", "1", "--peers", "glibc", "-o", text(&result), "--trace", text(&trace)];
+    ends_with(0, bench(&words));
+    let result: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
+    let cases = result["cases"].as_array().unwrap();
+    assert!(cases.iter().all(|case| case["workload"] == "trace") && !cases.is_empty(), "{result}");
+}
+
+#[test]
 fn what_is_wrong_is_one_line_and_status_2() {
     for (words, part) in [
         (&["--workloads", "nothing"][..], "nothing"),
         (&["--peers", "nomalloc", "--workloads", "pair"], "nomalloc"),
         (&["work", "nothing"], "nothing"),
+        (&["--trace", "/no/such.trace"], "/no/such.trace: No such file"),
         (&["--", "no-such-program"], "program not found: no-such-program"),
     ] {
         let output = bench(words);

@@ -3,7 +3,8 @@
 //! where something is wrong.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::common::*;
@@ -303,6 +304,36 @@ fn a_bad_value_is_refused_before_the_program_starts() {
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
         std::fs::remove_file(&started).unwrap();
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_program_starts() {
+    let place = directory();
+    let kept = file(place.path(), "kept", b"mine", 0o444);
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    let fresh = place.path().join("new.html");
+    let elsewhere = directory();
+    for words in [
+        &["run", "--stats", "--output", text(&fresh)][..],
+        &["run", "--stats", "--output", text(&kept)],
+        &["run", "--profile", text(&fresh)],
+        &["record", "-o", text(&fresh)],
+    ] {
+        let mut command = unprivileged(elsewhere.path());
+        let output = command.args(words).args(["--", "echo", "started"]).output().unwrap();
+        assert!(message(&output).contains(": Permission denied"), "{words:?}: {}", stderr(&output));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(125), ""), "{words:?}");
+    }
+    // What only the write itself shows.
+    let output = ends_with(125, run(&["--stats", "--output", "/proc/none"], &["true"]));
+    assert!(message(&output).contains("cannot write /proc/none"));
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn an_output_without_results_is_named() {
+    let output = ends_with(0, run(&["--json"], &["true"]));
+    assert!(message(&output).contains("print nothing without --stats or --leaks"));
 }
 
 #[test]

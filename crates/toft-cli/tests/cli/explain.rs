@@ -76,6 +76,25 @@ fn json_has_the_stack_in_order() {
 }
 
 #[test]
+fn inlined_functions_and_their_callers_are_shown() {
+    let directory = directory();
+    let always = TWICE.replace("noinline", "always_inline");
+    let report = report_of(&always, directory.path(), &["-fno-builtin"], &[]);
+    let page = stdout(&explain(&["-"], &report));
+    for wanted in [
+        "  called from    inner at twice.c:3 (inlined)\n                 outer at twice.c:5 (inlined)\n\
+         \x20                main at twice.c:7\n",
+        "  call site      make at twice.c:6 (inlined)\n                 main at twice.c:7\n",
+    ] {
+        assert!(page.contains(wanted), "{wanted:?} is not in\n{page}\nof\n{report}");
+    }
+    let page: Value = serde_json::from_str(&stdout(&explain(&["--json", "-"], &report))).unwrap();
+    assert_eq!(functions(&page, "called from")[..3], ["inner", "outer", "main"]);
+    let inlined = |at: usize| &page["stacks"][0]["frames"][at]["inlined"];
+    assert_eq!([inlined(0), inlined(1), inlined(2)], [true, true, false]);
+}
+
+#[test]
 fn the_file_of_reports_is_read_and_warnings_are_all_there() {
     let directory = directory();
     let file = directory.path().join("reports");

@@ -273,6 +273,37 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
 }
 
 #[test]
+fn call_sites_with_one_label_are_counted_or_told_apart_by_their_files() {
+    let directory = directory();
+    let keep = "#include <stdlib.h>\nvoid *kept[2000];\n\
+        void keep(void) { for (int i = 0; i < 2000;) { kept[i++] = malloc(99); kept[i++] = malloc(98); } }\n";
+    let source = file(directory.path(), "keep.c", keep.as_bytes(), 0o644);
+    let mut main = String::from("#include <dlfcn.h>\n#include <stdio.h>\nint main(void) {\n");
+    for name in ["one.so", "two.so"] {
+        let flags = ["gcc", "-g", "-fno-builtin", "-shared", "-fPIC"];
+        let library = build(&source, name, &flags);
+        main +=
+            &format!("((void (*)(void))dlsym(dlopen(\"{}\", 1), \"keep\"))();\n", text(&library));
+    }
+    main += "puts(\"ready\"); fflush(stdout); getchar(); return 0; }\n";
+    let program = compile(directory.path(), "program", &main, &["-ldl"]);
+    let target = Target::with(&program, &[("TOFT_PARTITIONS", "exact")]);
+    let page = directory.path().join("heap.html");
+    succeeds(&["heap", "-o", text(&page), &target.pid]);
+    let table = stdout(&succeeds(&["heap", &target.pid]));
+    let by_site = "const by = document.getElementById('group'); by.value = 'site';\
+                   by.dispatchEvent(new Event('change'));";
+    let by_site = cells(&browse(&page, by_site));
+    for name in ["one.so", "two.so"] {
+        let label = format!("keep at keep.c:3 in {name} (2 call sites)");
+        assert!(table.lines().any(|line| line.ends_with(&label)), "no {label} in {table}");
+        assert!(by_site.iter().any(|row| row.last() == Some(&label)), "no {label} in {by_site:?}");
+    }
+    let profile = object(&["heap", "--json", &target.pid]);
+    assert_eq!(rows_of(&profile, "keep").count(), 4, "each call site is there: {profile}");
+}
+
+#[test]
 fn the_flame_graph_is_drawn_and_goes_into_a_frame_in_a_browser() {
     let directory = directory();
     let target = start(directory.path());

@@ -56,11 +56,42 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
 }
 
 #[test]
+fn call_sites_with_one_label_are_one_line_with_their_number() {
+    let directory = directory();
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\n\
+        static void lose(void) { sink = malloc(100); sink = malloc(100); }\n\
+        int main(void) { for (int i = 0; i < 20; i++) lose(); sink = 0; return 0; }\n";
+    let program = compile(directory.path(), "two", source, &["-fno-builtin"]);
+    let page = stderr(&ends_with(123, run(&["--leaks"], &[text(&program)])));
+    assert!(page.contains(" blocks, from 2 call sites"), "{page}");
+    assert!(
+        page.lines().count() == 3 && page.ends_with("lose at two.c:3 (2 call sites)\n"),
+        "{page}"
+    );
+    let output = run(&["--leaks", "--json"], &[text(&program)]);
+    assert_eq!(sites(&last_json(&stderr(&output))).len(), 2);
+}
+
+#[test]
 fn the_twin_has_none_and_ends_with_zero() {
     let directory = directory();
     let program = build(directory.path(), "clean", &["-DTWIN"]);
     let output = ends_with(0, run(&["--leaks"], &[&program]));
     assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
+    // Nor without the command.
+    let line = alone(&program, &[]);
+    assert!(line.starts_with("toft: no leaks in process ") && line.lines().count() == 1, "{line}");
+    assert!(line.contains(" blocks can still be reached"), "{line}");
+    assert_eq!(alone(&program, &[("TOFT_ON_MISUSE", "ignore")]), "");
+}
+
+/// What a program on the library writes to stderr with `TOFT_LEAKS=1`, without the command.
+#[track_caller]
+fn alone(program: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = std::process::Command::new(program);
+    // Nothing of the caller's settings.
+    command.env_clear().env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1");
+    stderr(&ends_with(0, command.envs(variables.iter().copied()).output().unwrap()))
 }
 
 #[test]
@@ -123,12 +154,7 @@ fn all_that_was_not_freed_is_what_a_recording_says() {
 fn without_the_command_the_library_writes_lines_that_can_be_explained() {
     let directory = directory();
     let program = build(directory.path(), "leaky", &[]);
-    let mut command = std::process::Command::new(&program);
-    // Nothing of the caller's settings.
-    command.env_clear();
-    let output =
-        ends_with(0, command.env("LD_PRELOAD", library()).env("TOFT_LEAKS", "1").output().unwrap());
-    let report = stderr(&output);
+    let report = alone(&program, &[]);
     assert!(
         report.starts_with("toft: leaks: ") && report.contains(" in 12 blocks, of 3 call sites"),
         "{report}"

@@ -282,15 +282,24 @@ fn what_stands_for_the_process_goes_with_an_interrupt() {
 struct Server {
     _child: Running,
     address: String,
+    /// The messages before the one that has the address.
+    before: Vec<String>,
 }
 
 impl Server {
     fn start(words: &[&str]) -> Server {
         let mut server = toft();
         let mut child = server.arg("metrics").args(words).stderr(Stdio::piped()).spawn().unwrap();
-        let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        let (mut before, mut lines) =
+            (vec![], BufReader::new(child.stderr.take().unwrap()).lines());
+        let line = loop {
+            match lines.next().unwrap().unwrap() {
+                line if line.contains("http://") => break line,
+                line => before.push(line),
+            }
+        };
         let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
-        Server { address: address.to_owned(), _child: Running(child) }
+        Server { address: address.to_owned(), _child: Running(child), before }
     }
 
     fn ask(&self, path: &str) -> (String, String) {
@@ -351,6 +360,8 @@ fn processes_of_a_name_come_and_go() {
         pids
     };
     assert!(pids().is_empty());
+    let [line] = &server.before[..] else { panic!("one line is expected: {:?}", server.before) };
+    assert!(line.contains(&format!(" is called {}; ", words[1])), "{line}");
     let mut first = start_program(&program);
     let second = start_program(&program);
     assert_eq!(pids(), HashSet::from([first.pid.clone(), second.pid.clone()]));
@@ -359,6 +370,7 @@ fn processes_of_a_name_come_and_go() {
     first.kill();
     assert_eq!(pids(), HashSet::from([second.pid.clone()]));
     let again = start_program(&program);
+    assert_eq!(Server::start(&words).before, [""; 0], "some are there");
     assert_eq!(pids(), HashSet::from([again.pid.clone(), second.pid.clone()]));
     // Of two that are named each is there, and once.
     let two = metrics(&[&again.pid, &second.pid]);

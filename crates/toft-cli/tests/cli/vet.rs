@@ -48,11 +48,13 @@ fn an_ordinary_program_is_started_without_a_word() {
 fn what_is_not_there_is_127() {
     let directory = directory();
     let absent = directory.path().join("absent");
-    for program in ["toft-no-such-program", text(&absent), ""] {
+    for program in ["toft-no-such-program", text(&absent)] {
         let output = run(&[], &[program]);
         assert_eq!(output.status.code(), Some(127), "{program}");
         assert_eq!(message(&output), format!("toft: {program}: not found"));
     }
+    let output = ends_with(127, run(&[], &[""]));
+    assert_eq!(message(&output), "toft: the name of the program is empty");
 }
 
 #[test]
@@ -67,11 +69,12 @@ fn what_cannot_be_executed_is_126() {
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(126), ""));
         assert_eq!(message(&output), format!("toft: {}: {why}", program.display()));
     }
-    let output = ends_with(126, run(&[], &[text(&noise)]));
-    assert_eq!(
-        message(&output),
-        format!("toft: {} is neither an ELF program nor a script", noise.display())
-    );
+    let cut = file(directory.path(), "cut", b"\x7fELF", 0o755);
+    for program in [noise, cut] {
+        let output = ends_with(126, run(&[], &[text(&program)]));
+        let why = "is neither an ELF program nor a script";
+        assert_eq!(message(&output), format!("toft: {} {why}", program.display()));
+    }
 }
 
 #[test]

@@ -17,11 +17,13 @@
 //! descriptor.
 
 use crate::allocator::Allocator;
+use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
+use crate::report::Line;
 use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
@@ -128,8 +130,27 @@ impl<'a, O: Os> Keeper<'a, O> {
                 }
             }
         }
-        self.limit.note_refusal();
+        if self.limit.note_refusal() && !self.options.in_silence {
+            self.report_refusal(bytes, bin);
+        }
         None
+    }
+
+    /// Reports that the limit has refused `bytes` bytes: a large block, or a slab for a `bin`.
+    #[cold]
+    fn report_refusal(self, bytes: usize, bin: Option<usize>) {
+        let mut line = Line::new(self.hide_addresses);
+        line.text("toft: TOFT_LIMIT refused ");
+        if let Some(bin) = bin {
+            let size = Class::new(bin % ROW_WORDS / BIN_WORDS).size();
+            line.text("a block of ").number(size as u64).text(" bytes, which needs a slab of ");
+        } else {
+            line.text("a block of ");
+        }
+        line.number(bytes as u64).text(" bytes: ").number(self.counted_bytes() as u64);
+        line.text(" of ").number(self.limit.bytes() as u64);
+        line.text(" bytes are in use; later refusals are not reported");
+        self.os.report(line.end());
     }
 
     /// No signal handler runs in the calling thread while this lives; where that is not usual, one

@@ -106,7 +106,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_LIMIT",
         default: "none",
         values: "a size such as 512m or 2g, or a share such as 80%",
-        doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM",
+        doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM, and the first such failure is reported",
     },
     Entry {
         name: "TOFT_COLD",

@@ -118,9 +118,9 @@ impl Limit {
         self.state().promised.load(Acquire) != 0
     }
 
-    /// Counts a refused request.
-    pub fn note_refusal(&self) {
-        self.state().refusals.fetch_add(1, Relaxed);
+    /// Counts a refused request. Returns true if it is the first.
+    pub fn note_refusal(&self) -> bool {
+        self.state().refusals.fetch_add(1, Relaxed) == 0
     }
 
     /// Counts a count of everything.

@@ -175,7 +175,11 @@ impl<O: Os> Observer<'_, O> {
                 write_json(descriptor, &table, blind, false, resident);
             }
             To::Person => {
-                write_text(&table, blind, permit.is_some());
+                if table.len != 0 {
+                    write_text(&table, blind, permit.is_some());
+                } else if !self.options.in_silence {
+                    write_none(&table);
+                }
                 if let Some(name) = &self.options.report_file
                     && permit.is_some()
                     && let Some(file) = process::open_to_append(name.as_c_str())
@@ -204,10 +208,16 @@ fn message<const BYTES: usize>(w: &mut Writer<BYTES>, table: &Table, blind: bool
     }
 }
 
+/// Writes that there are no leaks, and what was scanned.
+fn write_none(table: &Table) {
+    let mut w: Writer = Writer::new(libc::STDERR_FILENO);
+    w.text("toft: no leaks in process ").digits(process::pid() as u64, 10).text("; ");
+    w.digits(table.reachable.1 as u64, 10).text(" bytes in ");
+    w.digits(table.reachable.0 as u64, 10).text(" blocks can still be reached\n");
+    w.flush();
+}
+
 fn write_text(table: &Table, blind: bool, named: bool) {
-    if table.len == 0 {
-        return;
-    }
     let mut w: Writer = Writer::new(libc::STDERR_FILENO);
     w.text("toft: ");
     message(&mut w, table, blind);

@@ -246,6 +246,25 @@ fn a_share_is_of_what_there_is() {
     assert!(allocator.allocate(heap, 15 * MIB, code_address(1)).is_some());
 }
 
+#[test]
+fn the_first_refusal_is_reported_unless_reports_are_silenced() {
+    let program = Program::new(4, 8 * MIB);
+    assert!(program.take(9 * MIB, 1).is_none() && program.take(9 * MIB, 1).is_none());
+    let [line] = &program.fake.take_reports()[..] else { panic!("one line is expected") };
+    assert!(line.starts_with("toft: TOFT_LIMIT refused a block of 9437184 bytes: "), "{line}");
+    assert!(line.contains(" of 8388608 bytes are in use; "), "{line}");
+
+    let program = Program::new(4, 8 * MIB);
+    program.exhaust(1000, 1);
+    let reports = program.fake.take_reports();
+    assert!(reports.len() == 1 && reports[0].contains(" bytes, which needs a slab of "));
+
+    let options = Options { in_silence: true, ..limited(4, 8 * MIB) };
+    let program = Program::with(options, 8 * MIB);
+    assert!(program.take(9 * MIB, 1).is_none());
+    assert!(program.fake.take_reports().is_empty());
+}
+
 /// What an owner is in the middle of claiming, and what it has claimed, counts.
 #[test]
 fn what_is_claimed_while_slabs_are_counted_counts() {

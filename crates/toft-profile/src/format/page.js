@@ -23,6 +23,10 @@ for (const row of profile.rows) {
   row.sizeName = row.size ? bytes(row.size) : "large blocks";
   row.text = [row.place, row.module || "", row.site, ...frames.map((f) => f.file || "")].join(" ").toLowerCase();
 }
+// The same functions and lines in several files are told apart, also where rows are not grouped by file.
+const filesOf = new Map();
+for (const row of profile.rows) filesOf.set(row.place, (filesOf.get(row.place) || new Set()).add(row.moduleName));
+for (const row of profile.rows) if (filesOf.get(row.place).size > 1) row.place += ` in ${row.moduleName}`;
 const levels = {
   module: ["moduleName", "functionName", "place", "sizeName"],
   function: ["functionName", "place", "sizeName"],
@@ -59,13 +63,16 @@ function chosen() {
     state.path.every((step, i) => row[keys[i]] === step) && wanted.every((word) => row.text.includes(word)));
 }
 
+const level = () => levels[state.by][Math.min(state.path.length, levels[state.by].length - 1)];
+
 function grouped(rows) {
-  const key = levels[state.by][Math.min(state.path.length, levels[state.by].length - 1)];
+  const key = level();
   const groups = new Map();
   for (const row of rows) {
     const group = groups.get(row[key]) ||
-      { name: row[key], bytes: 0, objects: 0, allocations: 0, allocated: 0, size: row.size, shared: false };
+      { name: row[key], bytes: 0, objects: 0, allocations: 0, allocated: 0, size: row.size, shared: false, sites: new Set() };
     group.bytes += row.bytes;
+    if (row.bytes) group.sites.add(row.site);
     group.objects += row.objects;
     group.allocations += row.allocations || 0;
     group.allocated += row.allocated || 0;
@@ -148,6 +155,7 @@ function show() {
     const name = element("td", undefined, "name");
     const label = element(deeper ? "button" : "span", (group.shared ? "~" : "") + group.name);
     name.append(label);
+    if (level() === "place" && group.sites.size > 1) name.append(element("span", ` (${count(group.sites.size)} call sites)`, "faint"));
     line.append(name);
     if (deeper) {
       line.className = "into";

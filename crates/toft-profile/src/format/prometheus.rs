@@ -150,7 +150,7 @@ fn sites(page: &mut Text, scrape: &Scrape<'_>) {
         others.blocks += row.objects;
     }
     sites.push(others);
-    one(page, CALL_SITES, places.len() as u64);
+    one(page, CALL_SITES, scrape.profile.sites_by_place().values().sum());
     let mut of_each = |family: Family, value: fn(&Site) -> u64| {
         head(page, family);
         for site in &sites {
@@ -233,5 +233,6 @@ mod tests {
         let count = text.matches("toft_site_live_bytes{site=\"a at sample.c:7\"").count();
         assert_eq!(count, 1, "{text}");
         assert!(text.contains("file=\"sample\"} 48\n"), "{text}");
+        assert!(text.contains("\ntoft_call_sites 2\n"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Table;
 use super::units::{bytes, count, duration, fit, plain};
-use crate::{Change, Diff, Profile, Row, Sampled, Share};
+use crate::{Change, Diff, Location, Profile, Row, Sampled, Share};
 
 /// Callers of library code that a row names at most.
 const CALLERS: usize = 5;
@@ -42,12 +42,14 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
     let _ = writeln!(page, "{}", fit(&format!("{}{resident}", profile.title()), shown.width));
     let mut rows = profile.by_place();
     rows.retain(|row| row.bytes > 0);
+    let sites = profile.sites_by_place();
+    let sites_of = |rows: &[Row]| rows.iter().map(|row| sites[&row.location.key()]).sum();
     let _ = writeln!(
         page,
         "{} live in {} blocks, from {} call sites{}\n",
         bytes(profile.bytes),
         count(profile.objects),
-        count(rows.len() as u64),
+        count(sites_of(&rows)),
         ever(profile)
     );
     // If the process was read twice, lifetimes take the place of the sizes of slots.
@@ -58,8 +60,9 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
     if !rows.is_empty() {
         let _ = writeln!(page, "{}", table.head(" call site"));
     }
+    let places = Location::places(rows.iter().map(|row| &row.location));
     let (listed, others) = rows.split_at(shown.most(rows.len()));
-    for row in listed {
+    for (row, place) in listed.iter().zip(places) {
         let last = match row.size {
             _ if twice => row.lifetime().map_or_else(|| "unknown".to_owned(), duration),
             0 => "-".to_owned(),
@@ -69,8 +72,11 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
         let share = share(row.bytes, profile.bytes);
         let figures = [bytes(row.bytes), share, count(row.objects), ever, last];
         let mark = if row.share == Share::Shared { '~' } else { ' ' };
-        let place = row.location.place();
-        let _ = writeln!(page, "{}", table.line(&figures, &format!("{mark}{place}")));
+        let joined = match sites[&row.location.key()] {
+            1 => String::new(),
+            sites => format!(" ({} call sites)", count(sites)),
+        };
+        let _ = writeln!(page, "{}", table.line(&figures, &format!("{mark}{place}{joined}")));
         below(&mut page, &table, profile, row, shown);
     }
     if !others.is_empty() {
@@ -80,7 +86,7 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
             "  {:>10}  {:>6}  and {} more call sites: --top 0 shows all",
             bytes(rest),
             share(rest, profile.bytes),
-            count(others.len() as u64)
+            count(sites_of(others))
         );
     }
     if let Some(sampled) = &profile.sampled {
@@ -200,15 +206,16 @@ pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
     if sites > 0 {
         let _ = writeln!(page, "{}", table.head("call site"));
     }
+    let places = Location::places(changes.iter().map(|change| &change.row.location));
     let (listed, others) = changes.split_at(shown.most(sites));
-    for change in listed {
+    for (change, place) in listed.iter().zip(places) {
         let figures = [
             signed_bytes(change.bytes()),
             bytes(change.before.0),
             bytes(change.after.0),
             signed_count(change.objects()),
         ];
-        let _ = writeln!(page, "{}", table.line(&figures, &change.row.location.place()));
+        let _ = writeln!(page, "{}", table.line(&figures, &place));
     }
     more(&mut page, others.len(), "call sites");
     page
@@ -258,6 +265,30 @@ mod tests {
         assert_eq!(words(lines[6]), "16 B 0.0% and 1 more call sites: --top 0 shows all");
         assert!(page.contains("~ marks 62.5 KiB") && page.contains("64 partitions"));
         assert!(page.lines().all(|line| line.chars().count() <= 110));
+    }
+
+    #[test]
+    fn equal_labels_are_one_row_with_its_call_sites_or_named_by_their_files() {
+        let mut second = row("f", 2, 16, 2);
+        second.location.site += 8;
+        second.location.offset = Some(10);
+        let mut elsewhere = row("f", 2, 16, 1);
+        elsewhere.location.site += 0x1000;
+        elsewhere.location.module = Some("/lib/other.so".into());
+        let profile = profile(vec![row("f", 2, 16, 3), second, elsewhere, row("g", 3, 16, 4)]);
+        let page = text(&profile, &Shown::default());
+        assert!(page.contains(" from 4 call sites;"), "{page}");
+        assert!(page.contains(" f at sample.c:2 in sample (2 call sites)\n"), "{page}");
+        assert!(page.contains(" f at sample.c:2 in other.so\n"), "{page}");
+        assert!(page.contains(" g at sample.c:3\n"), "{page}");
+        assert!(
+            text(&profile, &Shown { top: 2, ..Shown::default() })
+                .contains(" and 1 more call sites")
+        );
+        let diff = Diff::of(&Profile::default(), &profile);
+        assert!(diff_text(&diff, &Shown::default()).contains(" f at sample.c:2 in other.so\n"));
+        let saved = Profile::from_json(profile.to_json().as_bytes()).unwrap();
+        assert_eq!(saved.rows.len(), 4, "the saved form keeps every call site");
     }
 
     #[test]

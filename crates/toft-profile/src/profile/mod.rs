@@ -27,7 +27,7 @@ mod sampled;
 mod take;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -225,6 +225,17 @@ impl Profile {
             b.bytes.cmp(&a.bytes).then_with(|| a.location.site.cmp(&b.location.site))
         });
         joined
+    }
+
+    /// Returns the number of call sites with live memory at each place, by [`Location::key`].
+    pub fn sites_by_place(&self) -> HashMap<(String, String), u64> {
+        let mut known = HashSet::new();
+        let mut sites = HashMap::new();
+        let live = self.rows.iter().filter(|row| row.bytes > 0);
+        for row in live.filter(|row| known.insert(row.location.site)) {
+            *sites.entry(row.location.key()).or_default() += 1;
+        }
+        sites
     }
 
     /// Adds to each row what was allocated there since an earlier reading of the same process.

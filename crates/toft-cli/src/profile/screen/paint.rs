@@ -177,8 +177,10 @@ pub(in crate::profile) fn table<'a>(
 
 /// The details of a site: where it is, its rates, and its slots.
 fn details(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
+    let key =
+        screen.items.iter().find(|item| item.name == name).map(|item| item.row.location.key());
     let rows: Vec<&Row> =
-        screen.now.rows.iter().filter(|row| row.location.place() == name).collect();
+        screen.now.rows.iter().filter(|row| Some(row.location.key()) == key).collect();
     let Some(row) = rows.first() else {
         return vec![
             Line::from(fit(name, width)).bold(),

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -31,6 +32,20 @@ pub fn toft() -> Command {
 /// `toft run OPTIONS -- WORDS`.
 pub fn run(options: &[&str], words: &[&str]) -> Output {
     toft().arg("run").args(options).arg("--").args(words).output().unwrap()
+}
+
+/// The command as a user without root's rights: the caller, or else user 65534, by a copy in a
+/// folder that this user can reach.
+pub fn unprivileged(directory: &Path) -> Command {
+    if !nix::unistd::geteuid().is_root() {
+        return toft();
+    }
+    let copied = directory.join("toft");
+    copy(env!("CARGO_BIN_EXE_toft"), &copied);
+    tool(Command::new("chmod").arg("755").arg(directory).arg(&copied));
+    let mut command = Command::new(copied);
+    command.uid(65534).gid(65534);
+    command
 }
 
 /// The library that the command carries, as a file.

@@ -47,7 +47,7 @@ pub fn run_file(on: On, file: &Path, params: &Params) -> Result<Outcome, String>
 }
 
 /// Reads the named file, or takes the one that is built in.
-fn load(name: Option<&Path>) -> Result<Script, String> {
+pub(crate) fn load(name: Option<&Path>) -> Result<Script, String> {
     let Some(name) = name else {
         return Script::of(BUILT_IN).map_err(|error| error.to_string());
     };
