@@ -63,10 +63,16 @@ impl Location {
         Some(Frame { function: label::short(&frame.function), ..frame.clone() })
     }
 
-    /// Returns true if all functions at the site belong to libraries, so that several callers may
-    /// share it.
+    /// Returns true if all functions at the site belong to libraries, or if its file is an
+    /// interpreter: several callers may share the site.
     pub fn is_library_code(&self) -> bool {
-        !self.frames.is_empty() && label::first_own(&self.frames).is_none()
+        self.module.is_some() && label::is_interpreter(self.module_name())
+            || !self.frames.is_empty() && label::first_own(&self.frames).is_none()
+    }
+
+    /// Returns true if a language runtime has named the function: it is interpreted or generated.
+    pub fn is_of_runtime(&self) -> bool {
+        self.module.is_none() && self.frames.iter().any(|frame| frame.file.is_some())
     }
 
     /// Returns the function that names the site, or else the file and the offset.

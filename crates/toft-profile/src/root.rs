@@ -215,6 +215,11 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         && root.sample_frames <= root.sample_bytes
         && (1..64).contains(&root.sample_object_bits);
     ensure(root.samples == 0 || samples, "the sampled stacks")?;
+    let fields = [root.named_line, root.named_function, root.named_file];
+    let named = root.sample_named >= SPACE
+        && (8..4096).contains(&root.named_bytes)
+        && fit(&fields, root.named_bytes);
+    ensure(root.sample_named == 0 || named, "the named frames")?;
     let filter = [
         root.filter_installed,
         root.filter_watched,

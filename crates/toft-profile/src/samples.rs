@@ -1,9 +1,9 @@
 //! The stacks of sampled allocations, as the library keeps them: `TOFT_SAMPLE`.
 
-use crate::bytes::u64_at;
+use crate::bytes::{u32_at, u64_at};
 use crate::entries::Entries;
 use crate::memory::read_u64;
-use crate::{Error, Memory, Tables};
+use crate::{Error, Frame, Memory, Tables};
 
 /// The most bytes of entries that are believed.
 const BYTES_MOST: u64 = 1 << 32;
@@ -13,7 +13,7 @@ const STACKS_MOST: usize = 1 << 20;
 /// The samples of one stack. Blocks have `sample_object_bits` bits behind the point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// Return addresses, innermost first.
+    /// Return addresses, innermost first, and the addresses of named frames with a mark.
     pub frames: Vec<u64>,
     /// True if the library could not follow the whole stack.
     pub truncated: bool,
@@ -55,6 +55,31 @@ impl Tables {
             }
         })?;
         Ok((missed, samples))
+    }
+
+    /// Returns the function that a named frame is of; `None` if the frame is a return address, or
+    /// cannot be read.
+    pub fn named_frame(&self, memory: &impl Memory, frame: u64) -> Option<Frame> {
+        let root = &self.root;
+        let address = frame.checked_sub(root.sample_named).filter(|_| root.sample_named != 0)?;
+        let end = address.checked_add(root.named_bytes)?;
+        if address < root.tables || end > root.end {
+            return None;
+        }
+        let mut entry = vec![0; root.named_bytes as usize];
+        if memory.read(address, &mut entry) < entry.len() {
+            return None;
+        }
+        let text = |at: u64| {
+            let text = entry.get(at as usize..)?.split(|&byte| byte == 0).next()?;
+            Some(String::from_utf8_lossy(text).into_owned())
+        };
+        let line = u32_at(&entry, root.named_line as usize);
+        Some(Frame {
+            function: text(root.named_function).filter(|name| !name.is_empty())?,
+            file: text(root.named_file),
+            line: Some(line).filter(|&line| line != 0),
+        })
     }
 
     /// Returns the samples of an entry; `None` if it is not in use, or not filled yet.

@@ -55,6 +55,10 @@ impl Names {
         // Generated code moves, so that the map is read for each profile, where there is such code.
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
         for location in profile.locations_mut() {
+            // The library has copied these names.
+            if location.is_of_runtime() {
+                continue;
+            }
             let (Some(module), Some(offset)) = (location.module.clone(), location.offset) else {
                 let frame = token(location.site).or_else(|| generated.frame(location.site));
                 if let Some(frame) = frame {

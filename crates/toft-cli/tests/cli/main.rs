@@ -19,6 +19,7 @@ mod places;
 mod profile;
 mod prometheus;
 mod purge;
+mod python;
 mod record;
 mod rss;
 mod samples;

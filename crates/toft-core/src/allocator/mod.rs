@@ -24,6 +24,7 @@ use crate::keyed::{Key, Secret};
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Plots, Windows};
 use crate::remote::announce;
@@ -148,6 +149,16 @@ impl<O: Os> Allocator<O> {
     /// Adds a pool of sampled blocks.
     pub(crate) fn with_guarded(self, guarded: Guarded) -> Allocator<O> {
         Allocator { guarded, ..self }
+    }
+
+    /// Finds an interpreter in this process, if stacks of sampled allocations are kept. Call it
+    /// before the allocator is used.
+    pub(crate) fn with_interpreter(mut self) -> Allocator<O> {
+        let may = || self.filter().permit(&self.os, Calls::REPORT, true).is_some();
+        if self.samples.is_on() && may() {
+            self.samples.find_interpreter();
+        }
+        self
     }
 
     /// Makes the allocator follow these hints. Call it before the allocator is used.

@@ -175,7 +175,7 @@ fn build() -> bool {
         }
         Err(_) => return false,
     };
-    let built = built.with_hints(hints);
+    let built = built.with_hints(hints).with_interpreter();
     let built = match guarded(&built) {
         Some(guarded) => built.with_guarded(guarded),
         None => built,

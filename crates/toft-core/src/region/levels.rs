@@ -180,6 +180,14 @@ impl<E: Keyed> Levels<E> {
         }
     }
 
+    /// Returns the entry at an address, or `None` if no entry is there.
+    pub fn at(&self, address: usize) -> Option<&E> {
+        let offset = address.checked_sub(self.base)?;
+        let mapped = self.carve()?.mapped() / size_of::<E>() * size_of::<E>();
+        (offset < mapped && offset.is_multiple_of(size_of::<E>()))
+            .then(|| self.entry(offset / size_of::<E>()))
+    }
+
     /// Returns the address of the first entry, and the address of the number of mapped bytes.
     /// Returns zeros if there is no table.
     pub fn places(&self) -> (usize, usize) {
@@ -246,6 +254,11 @@ mod tests {
             let entry = levels.find_or_add(&fake, key).unwrap();
             assert_eq!(entry.value.load(Relaxed), key);
         }
+        let (base, last) = (levels.base, levels.find_or_add(&fake, 50_000).unwrap());
+        let at = |address: usize| levels.at(address).map(|entry| entry.key.load(Relaxed));
+        assert_eq!(at((&raw const *last).addr()), Some(50_000));
+        let end = base + levels.mapped_bytes();
+        assert!([0, base - 16, base + 8, end, usize::MAX].iter().all(|&odd| at(odd).is_none()));
         let (mut count, mut sum) = (0, 0);
         levels.for_each(|entry| {
             count += 1;

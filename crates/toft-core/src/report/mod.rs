@@ -9,7 +9,7 @@
 //! | `stack.rs` | the callers: return addresses of this thread, without an unwinder |
 //! | `call.rs` | return addresses, and the targets of the calls before them |
 //! | `exact.rs` | the callers, by the unwind tables |
-//! | `symbols.rs` | a file's functions by their names |
+//! | `symbols.rs` | a file's functions and variables by their names |
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
 //! | `frames.rs` | places and stacks, as lines of text and as JSON |
 //!
@@ -38,8 +38,8 @@ pub use frames::{
 };
 pub use line::Line;
 pub(crate) use line::{Subject, head};
-pub use module::{Desk, Module, module_of};
+pub use module::{Desk, Module, for_each_code, module_of};
 pub use stack::{FRAMES, Stack};
-pub use symbols::for_each_function;
+pub use symbols::{for_each_function, for_each_symbol};
 pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};
 pub use writer::Writer;

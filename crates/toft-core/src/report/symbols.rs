@@ -1,4 +1,4 @@
-//! Finds the functions of a module by their names, in the symbol tables of its file.
+//! Finds functions and variables of a module by their names, in the symbol tables of its file.
 //!
 //! The file is mapped while it is read, because the names of a program that was not stripped are
 //! nowhere else. For the names that a library exports the loader's tables would do, but their form
@@ -10,7 +10,8 @@ use core::ffi::CStr;
 
 const SYMTAB: usize = 2;
 const DYNSYM: usize = 11;
-/// The types of functions, and of functions that are chosen at the start.
+/// The types of variables, of functions, and of functions that are chosen at the start.
+const VARIABLE: u8 = 1;
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
 /// The most bytes of a path, with a final zero.
@@ -18,11 +19,21 @@ const PATH: usize = 512;
 
 /// Passes every function of the file that `module` was mapped from to `each`: its name, and its
 /// start and end in this process. Returns false if the file cannot be read.
-pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usize)) -> bool {
+pub fn for_each_function(module: &Module, each: impl FnMut(&[u8], usize, usize)) -> bool {
+    for_each(module, &[FUNCTION, INDIRECT], each)
+}
+
+/// Passes every function and every variable of the file that `module` was mapped from to `each`:
+/// its name, and its start and end in this process. Returns false if the file cannot be read.
+pub fn for_each_symbol(module: &Module, each: impl FnMut(&[u8], usize, usize)) -> bool {
+    for_each(module, &[VARIABLE, FUNCTION, INDIRECT], each)
+}
+
+fn for_each(module: &Module, kinds: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> bool {
     let bias = module.bias();
     let mut fits = false;
     with_file_of(module, |file| {
-        fits = functions(file, |name, start, bytes| {
+        fits = symbols(file, kinds, |name, start, bytes| {
             each(name, bias.wrapping_add(start), bias.wrapping_add(start).wrapping_add(bytes));
         })
         .is_some();
@@ -75,9 +86,9 @@ fn part(file: &[u8], at: usize, bytes: usize) -> Option<&[u8]> {
     file.get(at..at.checked_add(bytes)?)
 }
 
-/// Passes each function of a 64-bit ELF file to `each`: its name, address and bytes. A function in
-/// both tables is passed twice.
-fn functions(file: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<()> {
+/// Passes each symbol of these kinds of a 64-bit ELF file to `each`: its name, address and bytes. A
+/// symbol in both tables is passed twice.
+fn symbols(file: &[u8], kinds: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<()> {
     if !file.starts_with(b"\x7fELF\x02") {
         return None;
     }
@@ -89,13 +100,13 @@ fn functions(file: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<(
         if kind != SYMTAB && kind != DYNSYM {
             continue;
         }
-        let symbols = part(file, number(header, 24, 8)?, number(header, 32, 8)?)?;
+        let entries = part(file, number(header, 24, 8)?, number(header, 32, 8)?)?;
         let strings = section(number(header, 40, 4)?)?;
         let strings = part(file, number(strings, 24, 8)?, number(strings, 32, 8)?)?;
-        for symbol in symbols.chunks_exact(24) {
+        for symbol in entries.chunks_exact(24) {
             let kind = symbol.get(4)? & 15;
             let bytes = number(symbol, 16, 8)?;
-            if kind != FUNCTION && kind != INDIRECT || number(symbol, 6, 2)? == 0 || bytes == 0 {
+            if !kinds.contains(&kind) || number(symbol, 6, 2)? == 0 || bytes == 0 {
                 continue;
             }
             let name = strings.get(number(symbol, 0, 4)?..).unwrap_or(&[]);
@@ -146,15 +157,16 @@ mod tests {
     #[test]
     fn files_that_make_no_sense_do_no_harm() {
         let file = std::fs::read("/proc/self/exe").unwrap();
-        assert!(functions(b"", |_, _, _| {}).is_none());
-        assert!(functions(&file[..60], |_, _, _| {}).is_none());
+        let functions = |file: &[u8]| symbols(file, &[FUNCTION], |_, _, _| {});
+        assert!(functions(b"").is_none());
+        assert!(functions(&file[..60]).is_none());
         for cut in (64..file.len()).step_by(file.len() / 50) {
-            assert!(functions(&file[..cut], |_, _, _| {}).is_none());
+            assert!(functions(&file[..cut]).is_none());
         }
         for at in 0..64 {
             let mut bad = file[..].to_vec();
             bad[at] ^= 0xff;
-            functions(&bad, |_, _, _| {});
+            functions(&bad);
         }
     }
 }

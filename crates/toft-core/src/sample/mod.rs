@@ -1,7 +1,8 @@
 //! L3: sampled allocations with their stacks: `TOFT_SAMPLE`.
 //!
 //! ```text
-//! a chosen block (watch/sampling.rs) --> walk.rs: its stack
+//! a chosen block (watch/sampling.rs) --> walk.rs: its stack, with python/: the functions of a
+//!                                        Python program --> named: their names, copied once
 //!     --> stacks: an entry for each stack, counted up
 //!     --> blocks: the block's address --> that entry, and the block's weight
 //! its free, by its slot's state --> blocks: taken out --> stacks: counted up as freed
@@ -9,34 +10,44 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | the two tables |
+//! | `mod.rs` | the three tables |
 //! | `stack.rs` | the entry of a stack, with its sums |
 //! | `walk.rs` | a stack, by frame pointers |
+//! | `named.rs` | the entry of a function that an interpreter runs |
+//! | `python/` | the functions of a Python program on a stack |
+//! | `words.rs` | words that may not be there |
 //! | `weight.rs` | the number of blocks that a sampled block stands for |
 //!
-//! Both tables grow, and only their address space limits them. They need 512 bytes for each
-//! different stack, and 32 bytes for each sampled block, at the highest number of live ones. A
-//! table maps up to about four times as much, because its levels double.
+//! The tables grow, and only their address space limits them. They need 512 bytes for each
+//! different stack and for each named frame, and 32 bytes for each sampled block, at the highest
+//! number of live ones. A table maps up to about four times as much, because its levels double.
 //!
-//! There is no lock. Entries of stacks are never removed, and any thread may add to their sums. An
-//! entry of a block belongs to the thread that has the block, and passes on with it.
+//! There is no lock. Entries of stacks and named frames are never removed, and any thread may add
+//! to the sums of a stack. An entry of a block belongs to the thread that has the block, and passes
+//! on with it.
 //!
 //! Invariants:
 //! - S1 an entry's frames are there before its depth is, and never change.
 //! - S2 no stack has more freed than had, in samples, objects and bytes.
 
+mod named;
+mod python;
 mod stack;
 mod walk;
 mod weight;
+mod words;
 
 use crate::os::Memory;
 use crate::region::{Carve, Keyed, Levels};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed};
 use core::mem::offset_of;
+use python::Python;
 use stack::{Entry, Sum, TRUNCATED, key};
+use walk::is_named;
 
-pub use walk::{Call, DEPTH, Trace};
+pub use named::{NamedFrame, Names};
+pub use walk::{Call, DEPTH, NAMED, Trace};
 pub use weight::{OBJECT_BITS, Weight};
 
 /// A sampled block that is live. The allocating thread writes this entry, and the freeing thread
@@ -65,6 +76,7 @@ unsafe impl Keyed for Alive {
 struct State {
     stacks: Carve,
     blocks: Carve,
+    named: Carve,
     /// The samples that there was no memory for. Any thread adds.
     missed: Sum,
 }
@@ -72,9 +84,9 @@ struct State {
 /// The sampled allocations of one stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
-    /// Return addresses, the innermost first.
+    /// Return addresses, the innermost first, and [`NAMED`] frames.
     pub frames: [usize; DEPTH],
-    /// The number of return addresses.
+    /// The number of frames.
     pub depth: usize,
     /// True if the stack has more frames.
     pub truncated: bool,
@@ -99,6 +111,11 @@ pub struct SamplesPlaces {
     pub frames: usize,
     /// The address of three such numbers.
     pub missed: usize,
+    /// In a named frame, the line, 32 bits, and the names of the function and of the file.
+    pub named_line: usize,
+    pub named_function: usize,
+    pub named_file: usize,
+    pub named_bytes: usize,
 }
 
 /// The sampled allocations of a process.
@@ -106,6 +123,8 @@ pub struct SamplesPlaces {
 pub struct Samples {
     stacks: Levels<Entry>,
     blocks: Levels<Alive>,
+    named: Levels<NamedFrame>,
+    python: Option<Python>,
     state: *const State,
 }
 
@@ -127,7 +146,13 @@ impl Samples {
 
     /// Returns an object that samples nothing.
     pub const fn none() -> Samples {
-        Samples { stacks: Levels::none(), blocks: Levels::none(), state: core::ptr::null() }
+        Samples {
+            stacks: Levels::none(),
+            blocks: Levels::none(),
+            named: Levels::none(),
+            python: None,
+            state: core::ptr::null(),
+        }
     }
 
     /// Returns tables in the address space from `start` to `end`.
@@ -138,14 +163,61 @@ impl Samples {
     /// 2. `start..end` is address space for this object alone, and begins and ends with a page.
     pub unsafe fn new((start, end): (usize, usize), table: usize) -> Samples {
         // There are at least as many blocks as stacks, and their entries are much smaller.
-        let middle = start + ((end - start) / 2).next_multiple_of(1 << 16).min(end - start);
-        let (stacks_at, blocks_at) =
-            (table + offset_of!(State, stacks), table + offset_of!(State, blocks));
-        // SAFETY: (1), (2) the caller's duties; each table gets a part.
-        let (stacks, blocks) = unsafe {
-            (Levels::new((start, middle), stacks_at), Levels::new((middle, end), blocks_at))
+        let part = |parts: usize| {
+            start + ((end - start) / 4 * parts).next_multiple_of(1 << 16).min(end - start)
         };
-        Samples { stacks, blocks, state: core::ptr::with_exposed_provenance(table) }
+        let [stacks, blocks, named] = [(start, part(2)), (part(2), part(3)), (part(3), end)];
+        // SAFETY: (1), (2) the caller's duties; each table gets a part.
+        let (stacks, blocks, named) = unsafe {
+            (
+                Levels::new(stacks, table + offset_of!(State, stacks)),
+                Levels::new(blocks, table + offset_of!(State, blocks)),
+                Levels::new(named, table + offset_of!(State, named)),
+            )
+        };
+        let state = core::ptr::with_exposed_provenance(table);
+        Samples { stacks, blocks, named, python: None, state }
+    }
+
+    /// Finds an interpreter in this process, so that stacks have the functions that it runs. Makes
+    /// unusual system calls: the caller holds a permit.
+    pub fn find_interpreter(&mut self) {
+        self.python = Python::find();
+    }
+
+    /// Adds the functions that an interpreter runs in the calling thread to its stack. Makes
+    /// unusual system calls: the caller holds a permit.
+    #[inline]
+    pub fn add_interpreted(&self, os: &impl Memory, trace: &mut Trace) {
+        if let Some(python) = &self.python {
+            self.add_python(os, python, trace);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_python(&self, os: &impl Memory, python: &Python, trace: &mut Trace) {
+        let (mut frames, mut depth) = ([0; DEPTH], 0);
+        let whole = python.walk(|words, code| {
+            let entry = self.named.find_or_add(os, code.key).ok()?;
+            if !entry.is_filled() {
+                entry.fill(&python.names(words, code)?);
+            }
+            *frames.get_mut(depth)? = NAMED | (&raw const *entry).expose_provenance();
+            depth += 1;
+            Some(())
+        });
+        if depth != 0 {
+            trace.insert(python.run(), frames.get(..depth).unwrap_or(&[]), whole);
+        }
+    }
+
+    /// Returns the names of a named frame; `None` if the frame is a return address.
+    pub fn names(&self, frame: usize) -> Option<Names> {
+        if !is_named(frame) {
+            return None;
+        }
+        self.named.at(frame & !NAMED).map(NamedFrame::names)
     }
 
     /// Returns true if there are tables.
@@ -267,12 +339,16 @@ impl Samples {
             freed: offset_of!(Entry, freed),
             frames: offset_of!(Entry, frames),
             missed: self.state().map_or(0, |state| (&raw const state.missed).addr()),
+            named_line: offset_of!(NamedFrame, about),
+            named_function: offset_of!(NamedFrame, text),
+            named_file: offset_of!(NamedFrame, text) + NamedFrame::FILE,
+            named_bytes: size_of::<NamedFrame>(),
         }
     }
 
     /// Returns the number of bytes of metadata mapped for the tables.
     pub fn mapped_bytes(&self) -> usize {
-        self.stacks.mapped_bytes() + self.blocks.mapped_bytes()
+        self.stacks.mapped_bytes() + self.blocks.mapped_bytes() + self.named.mapped_bytes()
     }
 
     /// Verifies S2. No other thread may be changing the tables.
@@ -290,6 +366,7 @@ impl Samples {
     pub fn repair(&self, os: &impl Memory) {
         self.stacks.repair(os);
         self.blocks.repair(os);
+        self.named.repair(os);
     }
 }
 

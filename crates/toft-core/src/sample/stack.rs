@@ -86,10 +86,15 @@ fn about(trace: &Trace) -> u64 {
 
 /// Returns a hash of a stack, which is not zero.
 pub(super) fn key(trace: &Trace) -> u64 {
+    hash(about(trace), trace.frames().iter().map(|&frame| frame as u64))
+}
+
+/// Returns a hash of numbers, which is not zero.
+pub(super) fn hash(first: u64, numbers: impl Iterator<Item = u64>) -> u64 {
     let mix = |hash: u64, word: u64| {
         let product =
             u128::from((hash ^ word).wrapping_add(0xD6E8_FEB8_6659_FD93)) * 0x9E37_79B9_7F4A_7C15;
         (product >> 64) as u64 ^ product as u64
     };
-    trace.frames().iter().fold(mix(!0, about(trace)), |hash, &frame| mix(hash, frame as u64)).max(1)
+    numbers.fold(mix(!0, first), mix).max(1)
 }

@@ -10,8 +10,10 @@
 //! In a program without frame pointers the register holds any value. A walk then ends early, and
 //! the trace is marked as truncated.
 
-use crate::os::process::peek;
+use super::words::{WORD, Words};
 use crate::report::{is_return, registers};
+
+use core::ops::Range;
 
 /// The most return addresses that are kept.
 pub const DEPTH: usize = 54;
@@ -25,9 +27,6 @@ const NEW: usize = 4 * WORD;
 /// Lower words are no addresses. The outermost frame has such a word for a frame pointer.
 const LOWEST: usize = 4096;
 
-const WORD: usize = size_of::<usize>();
-const PIECE: usize = 1024;
-
 /// The place of a call: the address of its return address, and the frame pointer at the call. Both
 /// are zero if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +36,12 @@ pub struct Call {
     /// The frame pointer.
     pub frame: usize,
 }
+
+/// The bit of a frame that is no return address, but the address of a [`NamedFrame`]. No address of
+/// a program has it, and no call site that is a program's token.
+///
+/// [`NamedFrame`]: super::NamedFrame
+pub const NAMED: usize = 1 << (usize::BITS - 2);
 
 /// A walked stack: return addresses, the innermost first.
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +90,36 @@ impl Trace {
         self.truncated
     }
 
-    /// Ends the trace before the first word that does not follow a call instruction. Makes a system
-    /// call for each frame, so it is for stacks that were not seen before.
+    /// Ends the return addresses before the first one that does not follow a call instruction.
+    /// Named frames stay. Makes a system call for each return address, so it is for stacks that
+    /// were not seen before.
     pub fn verify(&mut self) {
-        let good = self.frames().iter().skip(1).take_while(|&&word| is_return(word)).count();
-        if good + 1 < self.depth {
-            (self.depth, self.truncated) = (good + 1, true);
+        let whole = *self;
+        let (mut good, mut has_names) = (true, false);
+        self.depth = 0;
+        for (number, &word) in whole.frames().iter().enumerate() {
+            let is_named = is_named(word);
+            has_names |= is_named;
+            good = good && (is_named || number == 0 || is_return(word));
+            if good || is_named {
+                self.push(word);
+            }
         }
+        self.truncated |= !good && !has_names;
+    }
+
+    /// Inserts named frames, the innermost first, after the innermost return address into
+    /// `interpreter`, or after all return addresses if there is none. They are the program's own
+    /// stack: if it is `whole`, the trace is not truncated, unless it is too long.
+    pub fn insert(&mut self, interpreter: Range<usize>, named: &[usize], whole: bool) {
+        let native = *self;
+        let inside = native.frames().iter().position(|word| interpreter.contains(word));
+        let before = inside.map_or(native.depth, |at| at + 1).min(DEPTH / 2);
+        let (inner, outer) = native.frames().split_at(before);
+        self.depth = 0;
+        let mut all = inner.iter().chain(named).chain(outer);
+        let fits = all.all(|&word| self.push(word));
+        self.truncated = !whole || !fits;
     }
 
     fn push(&mut self, address: usize) -> bool {
@@ -115,13 +143,18 @@ impl Trace {
             if address == 0 {
                 return true;
             }
-            if address < LOWEST || !self.push(address) {
+            if address < LOWEST || is_named(address) || !self.push(address) {
                 return false;
             }
             (below, frame) = (frame, next);
         }
         true
     }
+}
+
+/// Returns true if a frame is named.
+pub(super) const fn is_named(frame: usize) -> bool {
+    frame >> (usize::BITS - 2) == 1
 }
 
 fn leads_up(from: usize, to: usize) -> bool {
@@ -158,35 +191,6 @@ fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
         is_better(words, word);
     }
     Some((slot, best.unwrap_or(usize::MAX)))
-}
-
-/// A copy of a piece of memory.
-struct Words {
-    at: usize,
-    got: usize,
-    bytes: [u8; PIECE],
-}
-
-impl Words {
-    fn new() -> Words {
-        Words { at: 0, got: 0, bytes: [0; PIECE] }
-    }
-
-    /// Returns the word at an address, if it can be read.
-    fn at(&mut self, address: usize) -> Option<usize> {
-        let inside = address.wrapping_sub(self.at);
-        if inside.checked_add(WORD).is_none_or(|end| end > self.got) {
-            self.at = address;
-            self.got = peek(address, &mut self.bytes);
-            return self
-                .bytes
-                .get(..self.got)?
-                .first_chunk()
-                .map(|&word| usize::from_ne_bytes(word));
-        }
-        let word = self.bytes.get(inside..inside + WORD)?;
-        word.first_chunk().map(|&word| usize::from_ne_bytes(word))
-    }
 }
 
 #[cfg(all(test, not(loom), target_arch = "x86_64"))]
@@ -259,5 +263,40 @@ mod tests {
         trace.truncated = false;
         trace.verify();
         assert_eq!((trace.frames(), trace.is_truncated()), (&[7usize][..], true));
+    }
+
+    #[test]
+    fn named_frames_come_after_the_interpreter_and_stay() {
+        let named: std::vec::Vec<usize> = (1..=3).map(|i| NAMED | i << 9).collect();
+        let trace = |words: &[usize]| {
+            let mut trace = Trace::of_site(words[0]);
+            words[1..].iter().for_each(|&word| assert!(trace.push(word)));
+            trace
+        };
+        let mut between = trace(&[0x5000, 0x7010, 0x6000]);
+        between.insert(0x7000..0x8000, &named, true);
+        assert_eq!(between.frames()[..2], [0x5000, 0x7010]);
+        assert_eq!((&between.frames()[2..5], between.frames()[5]), (&named[..], 0x6000));
+        assert!(!between.is_truncated());
+        // Nothing here was left by a call: the first is the site, which is known.
+        between.verify();
+        assert_eq!(between.frames()[1..], named);
+        assert!(!between.is_truncated(), "the program's own stack is whole");
+        let mut after = trace(&[0x5000, 0x6000]);
+        after.insert(0x7000..0x8000, &named, false);
+        assert_eq!((after.frames()[2], after.is_truncated()), (named[0], true));
+        // A deep native stack leaves room, and too much is cut off at the outer end.
+        let deep: std::vec::Vec<usize> = (0..DEPTH).map(|i| 0x5000 + i).collect();
+        let mut deep = trace(&deep);
+        deep.insert(0..0, &named, true);
+        assert_eq!((deep.frames().len(), deep.is_truncated()), (DEPTH, true));
+        assert_eq!(deep.frames()[DEPTH / 2..DEPTH / 2 + 3], named);
+    }
+
+    #[test]
+    fn a_word_that_looks_like_a_named_frame_is_no_return_address() {
+        let mut frames = chain(5);
+        frames[2][1] = NAMED | 0x1000;
+        assert_eq!((walk(&frames).0.len(), walk(&frames).1), (3, false));
     }
 }

@@ -18,7 +18,7 @@ use crate::large::Block;
 use crate::os::Os;
 use crate::os::filter::Words;
 use crate::reclaim::Control;
-use crate::sample::OBJECT_BITS;
+use crate::sample::{NAMED, OBJECT_BITS};
 use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
@@ -290,6 +290,17 @@ root! {
     filter_works,
     /// The state of a heap that several threads share.
     heap_shared,
+    /// The bit of a frame in `sample_frames` that is no return address, but the address of a named
+    /// frame: a function that an interpreter runs.
+    sample_named,
+    /// The number of bytes of a named frame. The words to `named_file` are offsets in it.
+    named_bytes,
+    /// The line, 32 bits; zero if it is unknown.
+    named_line,
+    /// The name of the function, with a final zero.
+    named_function,
+    /// The name of the source file, with a final zero.
+    named_file,
 }
 
 impl Root {
@@ -392,6 +403,11 @@ impl Root {
             filter_safe: filter[4] as u64,
             filter_works: filter[5] as u64,
             heap_shared: HeapState::Shared as u64,
+            sample_named: NAMED as u64,
+            named_bytes: samples.named_bytes as u64,
+            named_line: samples.named_line as u64,
+            named_function: samples.named_function as u64,
+            named_file: samples.named_file as u64,
         }
     }
 }
@@ -405,7 +421,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.heap_shared), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.named_file), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -100,7 +100,11 @@ impl<O: Os> Observer<'_, O> {
         // With this option the user states that an inherited filter allows the call that reads
         // stacks.
         let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
-            Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
+            Some(_permit) => {
+                let mut trace = Trace::of_call(site, sample::Call { stack, frame });
+                self.samples.add_interpreted(&self.os, &mut trace);
+                trace
+            }
             None => Trace::of_site(site),
         };
         self.samples.had(&self.os, address, weight, &mut trace);

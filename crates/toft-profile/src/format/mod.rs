@@ -100,7 +100,9 @@ impl Format {
 
 fn without_names(profile: &Profile) -> Profile {
     let mut plain = profile.clone();
-    plain.locations_mut().for_each(|location| location.frames.clear());
+    // Names that no file has are not found again.
+    let in_files = plain.locations_mut().filter(|location| location.module.is_some());
+    in_files.for_each(|location| location.frames.clear());
     plain
 }
 

@@ -110,7 +110,7 @@ fn below(page: &mut String, table: &Table, profile: &Profile, row: &Row, shown: 
     }
 }
 
-/// The sampled stacks, each with its callers below it.
+/// The sampled stacks, each named by its function of the program.
 fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
     let all = sampled.sum(|stack| stack.bytes);
     let about = format!("\nsampled stacks: {}", sampled.about()).replace("; ", "\n");
@@ -133,10 +133,14 @@ fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
         ];
         let mut words = stack.words();
         words.extend(stack.truncated.then(|| "(truncated)".into()));
-        let first = words.first().map_or("", String::as_str);
+        // The function of the program comes first, then what it calls, then its callers.
+        let at = stack.label().map_or(0, |(at, _)| at);
+        let (inner, outer) = words.split_at(at.min(words.len()));
+        let first = outer.first().map_or("", String::as_str);
         let _ = writeln!(page, "{}", table.line(&figures, &format!(" {first}")));
-        for word in words.iter().skip(1) {
-            let _ = writeln!(page, "{}", table.below(&format!(" < {word}")));
+        let called = inner.iter().rev().map(|word| format!(" > {word}"));
+        for text in called.chain(outer.iter().skip(1).map(|word| format!(" < {word}"))) {
+            let _ = writeln!(page, "{}", table.below(&text));
         }
     }
     more(page, others.len(), "stacks");

@@ -17,10 +17,12 @@ use crate::Frame;
 pub use name::short;
 
 /// What `libraries.txt` lists.
+#[derive(Default)]
 struct Libraries {
     prefixes: Vec<&'static str>,
     names: Vec<&'static str>,
     paths: Vec<&'static str>,
+    interpreters: Vec<&'static str>,
 }
 
 static LIBRARIES: LazyLock<Libraries> =
@@ -28,13 +30,13 @@ static LIBRARIES: LazyLock<Libraries> =
 
 impl Libraries {
     fn read(text: &'static str) -> Libraries {
-        let mut libraries =
-            Libraries { prefixes: Vec::new(), names: Vec::new(), paths: Vec::new() };
+        let mut libraries = Libraries::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             match line.split_once(' ') {
                 Some(("name", prefix)) => libraries.prefixes.push(prefix),
                 Some(("exact", name)) => libraries.names.push(name),
                 Some(("path", part)) => libraries.paths.push(part),
+                Some(("interpreter", prefix)) => libraries.interpreters.push(prefix),
                 _ => {}
             }
         }
@@ -50,9 +52,19 @@ impl Libraries {
     }
 }
 
+/// Returns true if a file of this name is an interpreter, or has one in it.
+pub fn is_interpreter(file: &str) -> bool {
+    LIBRARIES.interpreters.iter().any(|prefix| file.starts_with(*prefix))
+}
+
+/// Returns true if a frame is outside libraries.
+pub fn is_own(frame: &Frame) -> bool {
+    !LIBRARIES.have(frame)
+}
+
 /// The index of the first frame outside libraries; `None` if all frames are of libraries.
 pub fn first_own(frames: &[Frame]) -> Option<usize> {
-    frames.iter().position(|frame| !LIBRARIES.have(frame))
+    frames.iter().position(is_own)
 }
 
 /// The frame that names a call site: the first one outside libraries, or the outermost one.
@@ -76,7 +88,8 @@ mod tests {
         let lines = include_str!("libraries.txt").lines();
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).count();
         let read = &*LIBRARIES;
-        assert_eq!(read.prefixes.len() + read.names.len() + read.paths.len(), lines);
+        let code = read.prefixes.len() + read.names.len() + read.paths.len();
+        assert_eq!(code + read.interpreters.len(), lines);
     }
 
     #[test]

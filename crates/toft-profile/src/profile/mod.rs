@@ -142,13 +142,16 @@ impl Profile {
 
     /// The callers of the library code that a row names, each with its part of the row's bytes,
     /// most first. Estimated from the sampled stacks; empty without them, and if a function of the
-    /// program names the row.
+    /// program names the row. In stacks that a language runtime has named functions of, all code
+    /// without such a name is library code.
     pub fn callers(&self, row: &Row) -> Vec<(String, u64)> {
-        let Some(sampled) = self.sampled.as_ref().filter(|_| row.location.is_library_code()) else {
+        let Some(sampled) = self.sampled.as_ref().filter(|_| !row.location.is_of_runtime()) else {
             return Vec::new();
         };
+        let is_library = row.location.is_library_code();
         let mut parts: HashMap<String, u64> = HashMap::new();
-        for stack in sampled.stacks.iter().filter(|stack| stack.bytes > 0) {
+        let stacks = sampled.stacks.iter().filter(|stack| stack.bytes > 0);
+        for stack in stacks.filter(|stack| is_library || stack.is_of_runtime()) {
             if let Some(caller) = stack.caller_of(row) {
                 let part = parts.entry(caller).or_default();
                 *part = part.saturating_add(stack.bytes);

@@ -36,22 +36,37 @@ impl SampledStack {
         self.calls.iter().flat_map(Location::words).collect()
     }
 
-    /// The first function outside libraries that called the code of a row, if the stack has that
-    /// code.
+    /// Returns the function of the program that names the stack: its place in `words`, and itself.
+    /// `None` if all functions belong to libraries.
+    pub fn label(&self) -> Option<(usize, &Frame)> {
+        label_of(&self.calls)
+    }
+
+    /// The function of the program that called the code of a row, if the stack has that code.
     pub(super) fn caller_of(&self, row: &Row) -> Option<String> {
-        let code = row.location.label()?;
+        let code = row.location.label();
         // The line first: it is quick to compare, and there are many stacks.
-        let is_code = |call: &Location| {
+        let has_name = |call: &Location, code: &Frame| {
             call.frames.iter().any(|frame| frame.line == code.line)
                 && label::label(&call.frames).is_some_and(|frame| {
                     frame.line == code.line && label::short(&frame.function) == code.function
                 })
         };
+        let is_code = |call: &Location| {
+            call.site == row.location.site || code.as_ref().is_some_and(|code| has_name(call, code))
+        };
         let at = self.calls.iter().position(is_code)?;
-        let frames: Vec<Frame> =
-            self.calls[at..].iter().flat_map(|call| call.frames.clone()).collect();
-        let own = &frames[label::first_own(&frames)?];
-        Some(Frame { function: label::short(&own.function), ..own.clone() }.words())
+        let (_, own) = label_of(&self.calls[at..])?;
+        // A runtime's names have no parameters and templates: `f.<locals>.<lambda>` is whole.
+        Some(match self.is_of_runtime() {
+            true => own.words(),
+            false => Frame { function: label::short(&own.function), ..own.clone() }.words(),
+        })
+    }
+
+    /// Returns true if a language runtime has named functions of the stack.
+    pub(super) fn is_of_runtime(&self) -> bool {
+        self.calls.iter().any(Location::is_of_runtime)
     }
 
     /// The functions, outermost first, below the program's name. A mark says that a stack was
@@ -64,6 +79,27 @@ impl SampledStack {
         stack.extend(self.words().into_iter().rev());
         stack
     }
+}
+
+/// Returns the first function outside libraries, and its place among the words of these calls. In a
+/// stack with functions that a language runtime has named, only these are the program's, and the
+/// innermost one stands in if all of them belong to libraries.
+fn label_of(calls: &[Location]) -> Option<(usize, &Frame)> {
+    let runtime = calls.iter().any(Location::is_of_runtime);
+    let is_program = |call: &Location| match runtime {
+        true => call.is_of_runtime(),
+        false => !label::is_interpreter(call.module_name()),
+    };
+    let mut word = 0;
+    let mut frames = Vec::new();
+    for call in calls {
+        if is_program(call) {
+            frames.extend(call.frames.iter().enumerate().map(|(i, frame)| (word + i, frame)));
+        }
+        word += call.frames.len().max(1);
+    }
+    let own = frames.iter().find(|(_, frame)| label::is_own(frame));
+    own.or(frames.first().filter(|_| runtime)).copied()
 }
 
 /// All of them.
@@ -134,5 +170,61 @@ impl Sampled {
             Some(stack) => Err(format!("of {} samples {} live", stack.samples, stack.live_samples)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::*;
+    use super::*;
+
+    fn python(function: &str, file: &str, line: u32) -> Location {
+        let frame = Frame { function: function.into(), file: Some(file.into()), line: Some(line) };
+        Location { site: 1 << 62 | u64::from(line), frames: vec![frame], ..Location::default() }
+    }
+
+    fn native(function: &str, module: &str) -> Location {
+        let mut call = location(function, "/src/native.c", 7);
+        call.module = Some(module.into());
+        call
+    }
+
+    fn stack(calls: Vec<Location>) -> SampledStack {
+        SampledStack { calls, ..sampled_profile().sampled.unwrap().stacks[0].clone() }
+    }
+
+    fn label(calls: Vec<Location>) -> Option<(usize, String)> {
+        stack(calls).label().map(|(at, frame)| (at, frame.words()))
+    }
+
+    #[test]
+    fn the_program_s_own_python_function_names_the_stack() {
+        let new = || native("PyUnicode_New", "/usr/bin/python3.11");
+        let numpy = || native("npy_alloc", "/srv/numpy.so");
+        let json = || python("JSONDecoder.decode", "/usr/lib/python3.11/json/decoder.py", 3);
+        let handle = || python("handle", "/srv/app.py", 42);
+        let named = |at, words: &str| Some((at, words.to_owned()));
+        assert_eq!(label(vec![new(), handle(), new()]), named(1, "handle at app.py:42"));
+        assert_eq!(label(vec![numpy(), json(), handle()]), named(2, "handle at app.py:42"));
+        let json_words = "JSONDecoder.decode at decoder.py:3";
+        assert_eq!(label(vec![numpy(), new(), json()]), named(2, json_words));
+        // Without functions of Python it is the first of another file.
+        assert_eq!(label(vec![new(), numpy()]), named(1, "npy_alloc at native.c:7"));
+        assert_eq!(label(vec![new()]), None);
+        let nameless = Location { frames: Vec::new(), ..new() };
+        assert_eq!(label(vec![nameless, handle()]), named(1, "handle at app.py:42"));
+    }
+
+    #[test]
+    fn a_row_of_the_interpreter_has_callers_even_without_a_name() {
+        let mut code = native("x", "/usr/bin/python3.11");
+        code.frames.clear();
+        let mut profile = sampled_profile();
+        profile.rows = vec![Row { location: code.clone(), ..row("x", 7, 16, 3) }];
+        let stacks = &mut profile.sampled.as_mut().unwrap().stacks;
+        let lambda = "main.<locals>.<lambda>";
+        *stacks = vec![stack(vec![code, python(lambda, "/srv/app.py", 42)])];
+        let wanted = (format!("{lambda} at app.py:42"), profile.rows[0].bytes);
+        assert_eq!(profile.callers(&profile.rows[0]), [wanted]);
     }
 }

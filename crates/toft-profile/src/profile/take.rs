@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::format::units;
 use crate::module::Modules;
 use crate::profile::{Profile, Row, Sampled, SampledStack, Share, Source, VERSION};
-use crate::{Error, Figures, Memory, Tables, find};
+use crate::{Error, Figures, Frame, Location, Memory, Tables, find};
 
 /// A site, the bytes of its slots, or zero for large blocks, and the partition.
 type Key = (u64, u64, u32);
@@ -151,6 +151,15 @@ fn sampled(
     let Some(interval) = tables.sample_interval() else { return Ok(None) };
     let (missed, samples) = tables.samples(memory)?;
     let bits = tables.root.sample_object_bits;
+    // Functions that an interpreter runs are in many stacks.
+    let mut named: HashMap<u64, Option<Frame>> = HashMap::new();
+    let mut location = |site: u64| {
+        let frame = named.entry(site).or_insert_with(|| tables.named_frame(memory, site));
+        match frame {
+            Some(frame) => Location { site, frames: vec![frame.clone()], ..Location::default() },
+            None => modules.location(site),
+        }
+    };
     let blocks = |count: u64| (count >> bits) + (count >> bits.saturating_sub(1) & 1);
     let stacks = samples.iter().map(|one| {
         let ([samples, had, allocated], freed) = (one.had, one.freed);
@@ -158,7 +167,7 @@ fn sampled(
         let [live_samples, live, bytes] =
             [0, 1, 2].map(|i: usize| one.had[i].saturating_sub(freed[i]));
         SampledStack {
-            calls: one.frames.iter().map(|&site| modules.location(site)).collect(),
+            calls: one.frames.iter().map(|&site| location(site)).collect(),
             truncated: one.truncated,
             samples,
             live_samples,

@@ -161,6 +161,12 @@ pub fn own_thread() -> u32 {
     if code == 0 { !(clock >> 3) as u32 } else { 0 }
 }
 
+/// Returns the calling thread's handle of libc, which no other thread of the process has.
+pub fn thread_handle() -> usize {
+    // SAFETY: reads the thread's own register.
+    unsafe { libc::pthread_self() as usize }
+}
+
 /// Returns the time in ticks of 10 to 40 milliseconds, by the processor's own counter.
 pub fn ticks() -> u32 {
     // This fits counters of 1.7 to 6.7 GHz, and no x86-64 processor's counter is far from that.

@@ -84,7 +84,17 @@ impl<O: Os> Observer<'_, O> {
             for (number, &site) in stack.frames.iter().take(stack.depth).enumerate() {
                 w.text(if number == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
                 w.digits(site as u64, 16).text("\"");
-                place_json_by(w, desk, site);
+                match self.samples.names(site) {
+                    Some(names) => {
+                        w.text(",\"frames\":[{\"function\":").string(names.function());
+                        w.word("file", names.file());
+                        if names.line != 0 {
+                            w.field("line", names.line.into());
+                        }
+                        w.text("}]");
+                    }
+                    None => place_json_by(w, desk, site),
+                }
                 w.text("}");
             }
             w.text(if stack.truncated { "],\"truncated\":true" } else { "]" });

@@ -1,0 +1,139 @@
+//! The functions of a Python program in sampled stacks: `toft run --sample`, for each version of
+//! CPython that is installed and read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::*;
+use serde_json::Value;
+
+const APP: &str = include_str!("programs/python-app.py");
+
+/// Returns the interpreters of versions that are read, each version once.
+fn interpreters() -> Vec<(String, PathBuf)> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    let ask = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)";
+    for name in ["/usr/bin/python3", "python3", "python3.11", "python3.12", "python3.13"] {
+        let answer = Command::new(name).args(["-c", ask]).env_remove("LD_PRELOAD").output();
+        let Some(answer) = answer.ok().filter(|answer| answer.status.success()) else {
+            eprintln!("skipped: {name} does not run here");
+            continue;
+        };
+        let answer = stdout(&answer);
+        let (version, path) = answer.trim().split_once(' ').unwrap();
+        if !["3.11", "3.12", "3.13"].contains(&version) {
+            eprintln!("skipped: {name} is CPython {version}, which is not read");
+        } else if found.iter().all(|(known, _)| known != version) {
+            found.push((version.to_owned(), path.into()));
+        }
+    }
+    found
+}
+
+fn app(directory: &Path) -> PathBuf {
+    file(directory, "app.py", APP.as_bytes(), 0o644)
+}
+
+/// The Python functions of each live stack, innermost first, and its bytes. A name is that of the
+/// function and the line, or also the file if that is not the program's.
+fn stacks(profile: &Value) -> Vec<(Vec<String>, u64)> {
+    let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
+    let name = |call: &Value| {
+        let frame = &call["frames"][0];
+        let file = frame["file"].as_str().filter(|file| file.ends_with(".py"))?;
+        let file = file.strip_suffix("/app.py").map_or_else(|| format!("{file}:"), |_| "".into());
+        Some(format!("{}:{file}{}", frame["function"].as_str().unwrap(), frame["line"]))
+    };
+    stacks
+        .map(|stack| {
+            let calls = stack["calls"].as_array().unwrap();
+            (calls.iter().filter_map(name).collect(), stack["bytes"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+/// The bytes of the stacks that these functions are the whole of, or the innermost of.
+#[track_caller]
+fn bytes_of(stacks: &[(Vec<String>, u64)], wanted: &[&str], whole: bool) -> u64 {
+    let is = |names: &[String]| match whole {
+        true => names == wanted,
+        false => names.len() > wanted.len() && names[..wanted.len()] == *wanted,
+    };
+    stacks.iter().filter(|(names, _)| is(names)).map(|(_, bytes)| bytes).sum()
+}
+
+/// Each block of the program is large enough to be always sampled. So its bytes are exact but for
+/// the size classes.
+#[track_caller]
+fn check(profile: &Value, version: &str) {
+    let stacks = stacks(profile);
+    let near = |wanted: &[&str], whole, least: u64| {
+        let bytes = bytes_of(&stacks, wanted, whole);
+        let is_near = (least..least + least / 4).contains(&bytes);
+        assert!(is_near, "{version} {wanted:?}: {bytes}, at least {least}\n{stacks:#?}");
+    };
+    near(&["Store.handle:12", "main:30", "<module>:40"], true, 300_000);
+    near(&["words:18", "main:31", "<module>:40"], true, 500_000);
+    near(&["in_thread.<locals>.<genexpr>:22", "in_thread:22"], false, 700_000);
+    near(&["<module>:/gone/løst.py:3", "main:36", "<module>:40"], true, 90_000);
+    // More calls than are kept.
+    near(&["deep:26"; 20], false, 9000);
+}
+
+/// Starts the program on an interpreter, and saves its profile.
+fn saved(directory: &Path, python: &Path) -> PathBuf {
+    let mut command = Command::new(python);
+    command.arg(app(directory)).env("PYTHONMALLOC", "malloc").env("TOFT_SAMPLE", "64");
+    let (target, saved) = (Target::of(&mut command), directory.join("heap.toft"));
+    succeeds(&["heap", &target.pid, "-o", text(&saved)]);
+    saved
+}
+
+#[test]
+fn python_functions_are_in_sampled_stacks() {
+    for (version, python) in interpreters() {
+        eprintln!("CPython {version}: {}", python.display());
+        let directory = directory();
+        // The saved form keeps names that no file has.
+        let saved = saved(directory.path(), &python);
+        check(&object(&["report", "--json", text(&saved)]), &version);
+    }
+}
+
+#[test]
+fn python_functions_are_in_every_form() {
+    let Some((_, python)) = interpreters().into_iter().next() else { return };
+    let directory = directory();
+    let saved = saved(directory.path(), &python);
+    let page = stdout(&succeeds(&["report", "--top", "0", text(&saved)]));
+    let handle = "Store.handle at app.py:12";
+    assert_contains(&page, &[&format!("% from {handle}"), "< main at app.py:30"]);
+    let (_, stacks) = page.split_once("sampled stacks: ").unwrap();
+    let line = stacks.lines().find(|line| line.contains(handle)).unwrap();
+    assert!(!line.contains('<') && !line.contains('>'), "it names its stack: {line}");
+
+    let form =
+        |form: &str| stdout(&succeeds(&["report", "--stacks", "--format", form, text(&saved)]));
+    let path = "<module> at app.py:40;main at app.py:30;Store.handle at app.py:12";
+    assert_contains(&form("folded"), &[path]);
+    assert_contains(&form("html"), &["\"Store.handle\""]);
+    assert_contains(&form("flame"), &["Store.handle at app.py:12"]);
+    let proto = directory.path().join("heap.pb.gz");
+    succeeds(&["report", text(&saved), "-o", text(&proto)]);
+    let options = ["tool", "pprof", "-traces", "-sample_index=sampled_inuse_space"];
+    let traces = tool(Command::new("go").args(options).arg(&proto));
+    assert_contains(&traces, &["Store.handle\n", "main\n"]);
+}
+
+#[test]
+fn a_profile_that_the_library_writes_has_python_functions() {
+    let Some((version, python)) = interpreters().into_iter().next() else { return };
+    let directory = directory();
+    let saved = directory.path().join("heap.toft");
+    let code = APP.replace("sys.stdin.readline()", "import os; os.kill(os.getpid(), 12)");
+    let app = file(directory.path(), "app.py", code.as_bytes(), 0o644);
+    let options = ["run", "--python", "--sample", "64", "--profile", text(&saved)];
+    let at = ["--env", "TOFT_PROFILE_AT=signal:12"];
+    succeeds(&[&options[..], &at, &["--", text(&python), text(&app)]].concat());
+    check(&object(&["report", "--json", &format!("{}.1", text(&saved))]), &version);
+}
