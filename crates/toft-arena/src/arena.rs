@@ -2,7 +2,7 @@
 
 use crate::fault::{NoMemory, SpanError};
 use crate::heap::{Heap, Invariant, Span, Survey};
-use crate::shape::{Checks, Shape};
+use crate::shape::Shape;
 use crate::source::{Manual, Source};
 use crate::space::Anywhere;
 use core::alloc::Layout;
@@ -108,7 +108,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         match self.heap.allocate(layout) {
             Ok(block) => Ok(block),
-            Err(NoMemory) => self.ask(layout, Heap::allocate_apart),
+            Err(NoMemory) => Self::ask(&mut self.heap, &mut self.source, layout),
         }
     }
 
@@ -117,28 +117,25 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     /// # Errors
     /// As `allocate`.
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        match self.heap.allocate_zeroed(layout) {
-            Ok(block) => Ok(block),
-            Err(NoMemory) => self.ask(layout, Heap::allocate_zeroed),
-        }
+        let top = self.heap.top();
+        let block = self.allocate(layout)?;
+        // SAFETY: the block is new, and has that many bytes.
+        unsafe { self.heap.clear(block, layout.size(), top) };
+        Ok(block)
     }
 
     #[cold]
     #[inline(never)]
-    fn ask(
-        &mut self,
-        layout: Layout,
-        allocate: fn(&mut Heap<S>, Layout) -> Result<NonNull<u8>, NoMemory>,
-    ) -> Result<NonNull<u8>, NoMemory> {
+    fn ask(heap: &mut Heap<S>, source: &mut F, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         for _ in 0..ATTEMPTS {
-            let before = self.heap.claimed();
+            let before = heap.claimed();
             // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go
             // together; 3. (`heap_mut`).
-            unsafe { self.source.more(&mut self.heap, layout)? };
-            if let Ok(new) = allocate(&mut self.heap, layout) {
+            unsafe { source.more(heap, layout)? };
+            if let Ok(new) = heap.allocate_apart(layout) {
                 return Ok(new);
             }
-            if self.heap.claimed() <= before {
+            if heap.claimed() <= before {
                 break;
             }
         }
@@ -180,24 +177,9 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         layout: Layout,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        // What is no block is not copied from either.
-        if S::CHECKS >= Checks::Pointers && self.heap.verify_sized(block, layout).is_err() {
-            return Err(NoMemory);
-        }
-        // SAFETY: by 1. The new block is another one, at least as large as what is copied.
-        unsafe {
-            if let Ok(same) = self.heap.reallocate(block, layout, size) {
-                return Ok(same);
-            }
-            if size <= layout.size() {
-                return Err(NoMemory);
-            }
-            let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
-            let new = self.ask(wanted, Heap::allocate_apart)?;
-            new.as_ptr().copy_from_nonoverlapping(self.heap.own(block).as_ptr(), layout.size());
-            self.deallocate_sized(block, layout);
-            Ok(new)
-        }
+        let more = |heap: &mut Heap<S>, layout| Self::ask(heap, &mut self.source, layout);
+        // SAFETY: by 1.
+        unsafe { self.heap.reallocate_or(block, layout, size, more) }
     }
 
     /// Tells the source of a free chunk, if it wants to know. Never called while a request is met:

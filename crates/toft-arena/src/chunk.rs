@@ -19,7 +19,7 @@
 //! a heap compares with them before it reads a word 0.
 
 use crate::sanitizer;
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
 use crate::word::Word;
 
@@ -35,7 +35,7 @@ pub(crate) const PARKED: usize = 4;
 pub(crate) struct Memory<S: Shape> {
     pub(crate) space: S::Space,
     /// All spans are between `low` and `low + extent + MIN`; what else is there is not known.
-    /// Without any span both are 0.
+    /// Without any span, and where links are not checked, both are 0.
     pub(crate) low: usize,
     pub(crate) extent: usize,
 }
@@ -95,6 +95,9 @@ impl<S: Shape> Memory<S> {
     /// distances are multiples.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn may_hold(&self, chunk: usize) -> bool {
+        if S::CHECKS < Checks::Links {
+            return chunk % S::ALIGN == S::LEAD;
+        }
         let distance = chunk.wrapping_sub(self.low);
         (distance < self.extent) & (distance % S::ALIGN == 0)
     }
@@ -102,11 +105,21 @@ impl<S: Shape> Memory<S> {
     /// Whether a chunk may be this large: all spans together are not larger.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn may_be(&self, size: usize) -> bool {
-        size <= self.extent + S::MIN
+        S::CHECKS < Checks::Links || size <= self.extent + S::MIN
+    }
+
+    /// Whether what begins where a chunk may, and has this size, ends before the highest of the
+    /// spans does.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(crate) fn may_reach(&self, chunk: usize, size: usize) -> bool {
+        S::CHECKS < Checks::Links || size <= self.low + self.extent + S::MIN - chunk
     }
 
     /// Widens the range in which links are believed.
     pub(crate) fn cover(&mut self, base: usize, end: usize) {
+        if S::CHECKS < Checks::Links {
+            return;
+        }
         let high = end.max(self.low.saturating_add(self.extent).saturating_add(S::MIN));
         let first = self.extent == 0;
         let high = if first { end } else { high };

@@ -149,7 +149,7 @@ eight! { Checked, Anywhere,
 }
 
 /// 16 exact bins, and four for each doubling up to half a megabyte.
-type Few = Table<usize, 64, { 64 / usize::BITS as usize }>;
+type Few = Table<usize, 64, 1, 0, 0, u64>;
 
 impl Shape for Small {
     type Space = Anywhere;
@@ -293,13 +293,19 @@ pub(crate) trait Sizes: Shape {
     const RESTS: bool = Self::THOROUGH;
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.
-    #[cfg_attr(not(feature = "small"), inline(always))]
+    ///
+    /// Always inlined, for a result of two words is returned in memory.
+    #[inline(always)]
     fn chunk_size(bytes: usize) -> Option<usize> {
-        if bytes >= Self::LIMIT - 2 * Self::ALIGN {
-            return None;
-        }
+        if bytes < Self::LIMIT - 2 * Self::ALIGN { Some(Self::chunk_for(bytes)) } else { None }
+    }
+
+    /// As `chunk_size`, for less than any block has at most.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    #[cfg_attr(feature = "small", inline(never))]
+    fn chunk_for(bytes: usize) -> usize {
         let size = (bytes + Self::WORD + Self::ALIGN - 1) & !(Self::ALIGN - 1);
-        Some(if size < Self::MIN { Self::MIN } else { size })
+        if size < Self::MIN { Self::MIN } else { size }
     }
 
     /// From here on a bin may have chunks that are too small for a request that belongs there.

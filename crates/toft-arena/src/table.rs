@@ -1,4 +1,5 @@
-//! The first chunk of each bin, and two levels of bits that say which bins have one.
+//! The first chunk of each bin, and bits that say which bins have one: on one level where one word
+//! has enough of them, else on two.
 
 use crate::word::Word;
 
@@ -45,7 +46,7 @@ pub unsafe trait Tables<W: Word> {
     fn find(&self, bin: usize) -> Option<usize>;
 }
 
-/// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
+/// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * B::BITS`, and no more words
 /// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`),
 /// and of the last `BOUNDS` it is known how large their chunks are at most.
 ///
@@ -58,31 +59,44 @@ pub struct Table<
     const WORDS: usize,
     const PARKS: usize = 0,
     const BOUNDS: usize = 0,
+    B = W,
 > {
-    summary: W,
-    filled: [W; WORDS],
+    summary: B,
+    filled: [B; WORDS],
     first: [W; BINS],
     parked: [W; PARKS],
     bound: [W; BOUNDS],
     waiting: [u8; PARKS],
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const BOUNDS: usize>
-    Table<W, BINS, WORDS, PARKS, BOUNDS>
+impl<
+    W: Word,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize,
+    const BOUNDS: usize,
+    B: Word,
+> Table<W, BINS, WORDS, PARKS, BOUNDS, B>
 {
     const SOUND: () = assert!(
         PARKS <= BINS
             && BOUNDS <= BINS
-            && BINS <= WORDS * W::BITS as usize
-            && WORDS <= W::BITS as usize
+            && BINS <= WORDS * B::BITS as usize
+            && WORDS <= B::BITS as usize
             && BINS > 0,
         "a bin needs a bit, and a word of bits needs one"
     );
 }
 
 // SAFETY: 1. and 4. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
-unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const BOUNDS: usize>
-    Tables<W> for Table<W, BINS, WORDS, PARKS, BOUNDS>
+unsafe impl<
+    W: Word,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize,
+    const BOUNDS: usize,
+    B: Word,
+> Tables<W> for Table<W, BINS, WORDS, PARKS, BOUNDS, B>
 {
     const BINS: usize = BINS;
     const PARKS: usize = PARKS;
@@ -90,8 +104,8 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
     const EMPTY: Self = {
         () = Self::SOUND;
         Self {
-            summary: W::ZERO,
-            filled: [W::ZERO; WORDS],
+            summary: B::ZERO,
+            filled: [B::ZERO; WORDS],
             first: [W::ZERO; BINS],
             parked: [W::ZERO; PARKS],
             bound: [W::ZERO; BOUNDS],
@@ -109,14 +123,16 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn set_first(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < BINS && chunk != 0);
-        let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
+        let (word, bit) = (bin / B::BITS as usize, B::bit(bin as u32 % B::BITS));
         // SAFETY: bins come from `index`, which stays below BINS, and from `find`; SOUND says that
         // a bin has a word.
         let (first, filled) =
             unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
         *first = W::from_usize(chunk);
         *filled = filled.or(bit);
-        self.summary = self.summary.or(W::bit(word as u32));
+        if WORDS > 1 {
+            self.summary = self.summary.or(B::bit(word as u32));
+        }
     }
 
     #[cfg_attr(not(feature = "small"), inline(always))]
@@ -129,14 +145,14 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn clear(&mut self, bin: usize) {
         debug_assert!(bin < BINS);
-        let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
+        let (word, bit) = (bin / B::BITS as usize, B::bit(bin as u32 % B::BITS));
         // SAFETY: as in `set_first`.
         let (first, filled) =
             unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
         *first = W::ZERO;
         *filled = filled.without(bit);
-        if *filled == W::ZERO {
-            self.summary = self.summary.without(W::bit(word as u32));
+        if WORDS > 1 && *filled == B::ZERO {
+            self.summary = self.summary.without(B::bit(word as u32));
         }
     }
 
@@ -190,21 +206,24 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
         if bin >= BINS {
             return None;
         }
-        let word = bin / W::BITS as usize;
+        let word = bin / B::BITS as usize;
         // SAFETY: SOUND says that a bin has a word.
         let own = unsafe { *self.filled.get_unchecked(word) };
-        let own = own.and(W::from_bit_up(bin as u32 % W::BITS));
-        if own != W::ZERO {
-            return Some(word * W::BITS as usize + own.lowest() as usize);
+        let own = own.and(B::from_bit_up(bin as u32 % B::BITS));
+        if own != B::ZERO {
+            return Some(word * B::BITS as usize + own.lowest() as usize);
         }
-        let above = self.summary.and(W::from_bit_up(word as u32)).without(W::bit(word as u32));
-        if above == W::ZERO {
+        if WORDS == 1 {
+            return None;
+        }
+        let above = self.summary.and(B::from_bit_up(word as u32)).without(B::bit(word as u32));
+        if above == B::ZERO {
             return None;
         }
         let word = above.lowest() as usize;
         // SAFETY: bits of the summary are set by `set_first` only, for words that exist.
         let other = unsafe { *self.filled.get_unchecked(word) };
-        Some(word * W::BITS as usize + other.lowest() as usize)
+        Some(word * B::BITS as usize + other.lowest() as usize)
     }
 }
 

@@ -89,6 +89,5 @@ macro_rules! word {
 }
 
 word!(u32);
-word!(usize);
-#[cfg(target_pointer_width = "64")]
 word!(u64);
+word!(usize);

@@ -32,7 +32,7 @@ impl<S: Shape> Heap<S> {
         }
         let bin = index::of_free::<S>(size);
         let own = self.bins.first(bin);
-        if S::THOROUGH && own != 0 {
+        if own != 0 {
             // SAFETY: the first of a list is a free chunk, in a span.
             let whole = unsafe { self.memory.free_size(own) };
             if let Some(gap) = self.gap(own, whole, size, align) {
@@ -40,13 +40,11 @@ impl<S: Shape> Heap<S> {
             }
             self.probed();
         }
-        if S::THOROUGH {
-            if let Some(gap) = self.gap(self.rest, self.rest_size, size, align) {
-                let (chunk, whole) = (self.rest, self.rest_size);
-                (self.rest, self.rest_size) = (0, 0);
-                // SAFETY: the rest was a free chunk, and is in no register now.
-                return unsafe { self.split_behind(chunk, whole, gap, size) };
-            }
+        if let Some(gap) = self.gap(self.rest, self.rest_size, size, align) {
+            let (chunk, whole) = (self.rest, self.rest_size);
+            (self.rest, self.rest_size) = (0, 0);
+            // SAFETY: the rest was a free chunk, and is in no register now.
+            return unsafe { self.split_behind(chunk, whole, gap, size) };
         }
         let any = match largest < S::LIMIT {
             true => index::of_request::<S>(S::rounded(largest)),
@@ -76,12 +74,12 @@ impl<S: Shape> Heap<S> {
             }
             return self.take_top(size);
         }
-        if S::THOROUGH { self.take_any(size, align) } else { 0 }
+        self.take_any(size, align)
     }
 
-    /// The size of the gap before an aligned block in `[chunk, chunk + whole)`: nothing, or at
-    /// least a chunk. `None` if it does not fit.
-    #[cfg_attr(not(feature = "small"), inline(always))]
+    /// The size of the gap before an aligned block in `[chunk, chunk + whole)`. `None` if it does
+    /// not fit.
+    #[inline(always)]
     pub(super) fn gap(
         &self,
         chunk: usize,
@@ -89,16 +87,20 @@ impl<S: Shape> Heap<S> {
         size: usize,
         align: usize,
     ) -> Option<usize> {
-        if whole < size {
-            return None;
-        }
+        let gap = self.gap_at(chunk, align);
+        if size <= whole && gap <= whole - size { Some(gap) } else { None }
+    }
+
+    /// The size of the gap before an aligned block in a chunk: nothing, or at least a chunk.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn gap_at(&self, chunk: usize, align: usize) -> usize {
         let block = self.memory.space.address(chunk + S::WORD);
-        let mut gap = block.wrapping_neg() & (align - 1);
-        if gap != 0 && gap < S::MIN {
-            gap = gap.checked_add(S::MIN - gap)?;
-            gap = gap.checked_add(block.wrapping_add(gap).wrapping_neg() & (align - 1))?;
+        let to = |from: usize| from.wrapping_neg() & (align - 1);
+        match to(block) {
+            // An alignment is at most half of all addresses.
+            1.. if to(block) < S::MIN => S::MIN + to(block.wrapping_add(S::MIN)),
+            gap => gap,
         }
-        (gap <= whole - size).then_some(gap)
     }
 
     /// Takes a chunk out of its list, and a live one out of that. If it does not belong there, its
@@ -145,7 +147,7 @@ impl<S: Shape> Heap<S> {
                 self.mark_below(end, false);
             } else {
                 self.memory.put(start, size | flags);
-                if S::RESTS && self.rest_size == 0 {
+                if self.rest_size == 0 {
                     (self.rest, self.rest_size) = (start + size, left);
                 } else {
                     self.file(start + size, left);

@@ -10,7 +10,7 @@
 
 use super::Heap;
 use crate::bins::{index, list, list::Broken};
-use crate::chunk::LIVE;
+use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::NoMemory;
 use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
@@ -37,7 +37,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// As `allocate`, out of line.
-    #[inline(never)]
+    #[cfg_attr(not(feature = "small"), inline(never))]
     pub(crate) fn allocate_apart(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         self.allocate(layout)
     }
@@ -48,17 +48,28 @@ impl<S: Shape> Heap<S> {
     /// # Errors
     /// No free chunk is large enough.
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        let (top, clean) = (self.top, self.clean.max(self.top));
+        let top = self.top;
         let block = self.allocate_apart(layout)?;
-        let start = self.chunk_of(block.as_ptr()) + S::WORD;
-        let mut dirty = layout.size();
-        if start > top && start <= self.top {
-            // It came out of `top`, which has begun later since, and was zero from `clean` on.
-            dirty = dirty.min(clean.saturating_sub(start));
-        }
-        // SAFETY: the block has that many bytes.
-        unsafe { block.as_ptr().write_bytes(0, dirty) };
+        // SAFETY: the block is new, and has that many bytes.
+        unsafe { self.clear(block, layout.size(), top) };
         Ok(block)
+    }
+
+    /// Fills a new block with zeros, if it is not.
+    ///
+    /// # Safety
+    /// 1. `block` is the last that was allocated, has `size` bytes, and `top` was this before.
+    pub(crate) unsafe fn clear(&mut self, block: NonNull<u8>, size: usize, top: usize) {
+        let chunk = self.chunk_of(block.as_ptr());
+        // SAFETY: by 1 the chunk is live.
+        let end = chunk + unsafe { self.live_size(chunk) };
+        let mut dirty = size;
+        // No free chunk touches `top`, so the block came out of it, or was parked.
+        if end == self.top && (S::Bins::PARKS == 0 || end != top) {
+            dirty = dirty.min(self.clean.saturating_sub(chunk + S::WORD));
+        }
+        // SAFETY: by 1.
+        unsafe { block.as_ptr().write_bytes(0, dirty) };
     }
 
     /// The chunk for a layout, live; 0 if there is none.
@@ -71,11 +82,7 @@ impl<S: Shape> Heap<S> {
             chunk = self.take_parked(size);
         }
         if chunk == 0 {
-            chunk = if layout.align() <= S::ALIGN {
-                self.take(size)
-            } else {
-                self.take_aligned(size, layout.align())
-            };
+            chunk = self.take_for(size, layout.align());
         }
         if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
             chunk = self.take_hard(size, exact, layout.align());
@@ -89,23 +96,34 @@ impl<S: Shape> Heap<S> {
         chunk
     }
 
+    /// A chunk of this size, of which the block is aligned; 0 if there is none.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn take_for(&mut self, size: usize, align: usize) -> usize {
+        if !S::THOROUGH {
+            self.take_simply(size, align)
+        } else if align <= S::ALIGN {
+            self.take(size)
+        } else {
+            self.take_aligned(size, align)
+        }
+    }
+
     /// What was parked, or rounded up, may make it possible.
     #[cold]
     #[inline(never)]
     fn take_hard(&mut self, size: usize, exact: usize, align: usize) -> usize {
-        let plain = align <= S::ALIGN;
         if self.settle_for_want() {
-            let chunk = if plain { self.take(size) } else { self.take_aligned(size, align) };
+            let chunk = self.take_for(size, align);
             if chunk != 0 {
                 return chunk;
             }
         }
         match exact != size {
             false => 0,
-            true if !plain => self.take_aligned(exact, align),
+            true if !S::THOROUGH || align > S::ALIGN => self.take_for(exact, align),
             // Of all other bins none has anything for `size`, which is the smallest of the next
             // one.
-            true if S::RESTS && exact <= self.rest_size => self.take_rest(exact),
+            true if exact <= self.rest_size => self.take_rest(exact),
             true if exact <= self.top_size => self.take_top(exact),
             true => self.take_swept(exact),
         }
@@ -114,9 +132,8 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
-        // While `top` would do, looking at chunks costs more time than it saves memory. A shape
-        // that is not thorough has no other search of this bin.
-        if size >= S::MIXED && (S::CAREFUL || !S::THOROUGH || self.top_size < size) {
+        // While `top` would do, looking at chunks costs more time than it saves memory.
+        if size >= S::MIXED && (S::CAREFUL || self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {
                 return chunk;
@@ -128,22 +145,79 @@ impl<S: Shape> Heap<S> {
             }
             // A rest that would be in a lower bin fits better, and one that is used for small
             // blocks keeps them together.
-            let rest_first = S::RESTS
-                && (size < S::EXACT || S::CAREFUL)
+            let rest_first = (size < S::EXACT || S::CAREFUL)
                 && size <= self.rest_size
                 && (size < S::EXACT || index::of_free::<S>(self.rest_size) <= bin);
             if !rest_first {
                 return self.take_from(bin, size);
             }
         }
-        if S::RESTS && size <= self.rest_size {
+        if size <= self.rest_size {
             return self.take_rest(size);
         }
         if size <= self.top_size {
             return self.take_top(size);
         }
         // Of what is not mixed, the bin would have been found.
-        if S::THOROUGH && size >= S::MIXED { self.take_swept(size) } else { 0 }
+        if size >= S::MIXED { self.take_swept(size) } else { 0 }
+    }
+
+    /// Takes a chunk as `take` and `take_aligned` do, with less code: one of the first few of the
+    /// own bin, the first of the lowest bin of which all have room for any gap, or `top`.
+    #[inline(never)]
+    fn take_simply(&mut self, size: usize, align: usize) -> usize {
+        // SAFETY: lists have free chunks, in spans. Where checks are on, each link is compared
+        // before it is followed, and both ends of a chunk before it is taken. A layout is at most
+        // half of all addresses, so sums with gaps do not wrap.
+        unsafe {
+            let own = index::of_free::<S>(size);
+            let mut found = list::first::<S>(&self.bins, &self.memory, own)
+                .unwrap_or_else(|broken| self.give_up_bin(own, broken));
+            let mut left = CLOSE;
+            while found != 0 && self.memory.free_size(found) < size + self.gap_at(found, align) {
+                left -= 1;
+                found = match left {
+                    0 => 0,
+                    _ => list::next(&self.memory, found)
+                        .unwrap_or_else(|broken| self.give_up_bin(own, broken)),
+                };
+            }
+            if found == 0 {
+                let most = if align <= S::ALIGN { size } else { size + align + S::MIN };
+                let above = self.bins.find(index::of_free::<S>(most) + 1);
+                found = above.map_or(0, |bin| self.bins.first(bin));
+            }
+            let chunk = if found == 0 { self.top } else { found };
+            let gap = self.gap_at(chunk, align);
+            if found == 0 {
+                if size + gap > self.top_size {
+                    return 0;
+                }
+                self.take_top(size + gap);
+            } else {
+                let whole = self.memory.free_size(chunk);
+                if let Err(broken) = self.take_listed(chunk, whole) {
+                    self.give_up_bin(index::of_free::<S>(whole), broken);
+                    return self.take_simply(size, align);
+                }
+                self.memory.put(chunk, whole | LIVE);
+                self.mark_below(chunk + whole, false);
+            }
+            if gap != 0 {
+                let whole = self.live_size(chunk);
+                self.memory.put(chunk + gap, (whole - gap) | LIVE | BELOW_FREE);
+                self.file(chunk, gap);
+            }
+            let chunk = chunk + gap;
+            // What is cut off is not counted: the caller counts the block.
+            let counters = self.counters;
+            self.count_bytes(0, self.live_size(chunk));
+            self.fit(chunk, size);
+            if S::COUNT {
+                self.counters = counters;
+            }
+            chunk
+        }
     }
 
     /// A chunk that is hardly larger than this; 0 if no bin has one.

@@ -64,10 +64,12 @@ impl<S: Shape> Heap<S> {
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Invariant> {
         let mut in_spans = Sums::default();
+        let bytes = self.bounds().map(|span| span.end - span.base).sum::<usize>();
+        ensure(bytes == self.spans.bytes, Invariant::Spans)?;
         let mut at_fence = self.top == 0 && self.top_size == 0;
         for span in self.bounds() {
             let inside = self.memory.may_hold(span.base)
-                && span.end - self.memory.low <= self.memory.extent + S::MIN;
+                && self.memory.may_reach(span.base, span.end - span.base);
             ensure(inside && span.base <= span.fence, Invariant::Spans)?;
             let others = self.bounds().filter(|other| other.fence != span.fence);
             let overlaps = |other: Bounds| span.base < other.end && other.base < span.end;
@@ -182,7 +184,7 @@ impl<S: Shape> Heap<S> {
                     (before, chunk) = (chunk, self.memory.get(chunk));
                 }
                 // A circle would not end.
-                ensure(self.memory.may_be(sums.bytes), Invariant::Links)?;
+                ensure(sums.bytes <= self.claimed(), Invariant::Links)?;
             }
         }
         Ok(sums)

@@ -168,7 +168,7 @@ impl<S: Shape> Heap<S> {
     /// # Safety
     /// 1. `[chunk, chunk + size)` is a free chunk in a list, or, where checks are on, what the
     ///    words there say of one.
-    #[cfg_attr(not(feature = "small"), inline(always))]
+    #[inline(always)]
     unsafe fn unlink_neighbour(&mut self, chunk: usize, size: usize, seen_from: usize) -> bool {
         // SAFETY: where checks are on, the sizes at both ends are compared before the links, and
         // the links are compared before they are changed; `is_whole` says that these words may be
@@ -224,7 +224,7 @@ impl<S: Shape> Heap<S> {
         size % S::ALIGN == 0
             && size >= S::MIN
             && self.memory.may_hold(chunk)
-            && size <= self.memory.low + self.memory.extent + S::MIN - chunk
+            && self.memory.may_reach(chunk, size)
             // SAFETY: the chunk and its end are between the lowest and the highest of the spans.
             && unsafe {
                 self.memory.free_size(chunk) == size

@@ -32,7 +32,7 @@ pub use walk::{Block, Histogram, Survey};
 
 use crate::bins::list::Broken;
 use crate::bins::{index, list};
-use crate::chunk::{BELOW_FREE, LIVE, Memory};
+use crate::chunk::{BELOW_FREE, Memory};
 use crate::fault::Fault;
 use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
@@ -158,6 +158,11 @@ impl<S: Shape> Heap<S> {
     #[must_use]
     pub fn top_size(&self) -> usize {
         self.top_size
+    }
+
+    /// Where `top` begins.
+    pub(crate) fn top(&self) -> usize {
+        self.top
     }
 
     /// The space, to tell it where its origin is now.
@@ -301,18 +306,6 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn is_rest(&self, chunk: usize) -> bool {
         S::RESTS && chunk == self.rest
-    }
-
-    /// Whether a chunk is neither live nor a fence, in a bin or in a register.
-    ///
-    /// # Safety
-    /// 1. `chunk` is the place of a chunk or a fence.
-    #[cfg_attr(not(feature = "small"), inline(always))]
-    unsafe fn is_free(&self, chunk: usize) -> bool {
-        (chunk == self.top && self.top_size != 0)
-            || self.is_rest(chunk)
-            // SAFETY: a chunk or a fence begins with a word that says it.
-            || unsafe { self.memory.get(chunk) & LIVE == 0 }
     }
 }
 

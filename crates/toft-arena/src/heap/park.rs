@@ -125,8 +125,10 @@ impl<S: Shape> Heap<S> {
     /// Sets the marks at which what is parked is freed again: a quarter of `top` used, or half of
     /// the blocks freed.
     pub(super) fn set_marks(&mut self) {
-        self.ebb = self.top_size / 4 * 3;
-        self.low = self.live / 2;
+        if S::Bins::PARKS != 0 {
+            self.ebb = self.top_size / 4 * 3;
+            self.low = self.live / 2;
+        }
     }
 
     /// Whether memory has become short a moment ago, in a shape that parks.

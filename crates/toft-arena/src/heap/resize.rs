@@ -6,6 +6,7 @@ use crate::bins::list;
 use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::NoMemory;
 use crate::shape::{Checks, Shape, Sizes};
+use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -34,60 +35,98 @@ impl<S: Shape> Heap<S> {
         let Some(size) = S::chunk_size(size) else { return false };
         let chunk = self.chunk_of(block.as_ptr());
         // SAFETY: by 1 the chunk is live.
-        unsafe { size <= self.live_size(chunk) || self.grow_chunk(chunk, S::rounded(size)) }
+        unsafe { size <= self.live_size(chunk) || self.fit(chunk, S::rounded(size)) }
     }
 
-    /// Makes a chunk larger, to at least this size.
+    /// Makes a block smaller. What it does not need any more is free at once, if it is a chunk or
+    /// touches free memory.
     ///
     /// # Safety
-    /// 1. `chunk` is live, and smaller than that.
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    /// 2. What lies beyond `size` is not used any more.
+    #[inline]
+    pub unsafe fn shrink_in_place(&mut self, block: NonNull<u8>, size: usize) {
+        if !self.believes(block) {
+            return;
+        }
+        let Some(size) = S::chunk_size(size).map(S::rounded) else { return };
+        let chunk = self.chunk_of(block.as_ptr());
+        // SAFETY: by 1 the chunk is live; by 2 what is cut off is not in use.
+        unsafe {
+            if size < self.live_size(chunk) {
+                self.fit(chunk, size);
+            }
+        }
+    }
+
+    /// Gives a live chunk this size where it is: takes what it needs of the free memory after it,
+    /// or frees what it does not need. What would be smaller than a chunk stays with it. `false`,
+    /// and nothing has happened, if there is no room.
+    ///
+    /// # Safety
+    /// 1. `chunk` is live, and what lies beyond `size` is not used any more.
     #[cfg_attr(not(feature = "small"), inline(always))]
-    unsafe fn grow_chunk(&mut self, chunk: usize, size: usize) -> bool {
-        // SAFETY: by 1, so behind it is a chunk or a fence.
+    pub(super) unsafe fn fit(&mut self, chunk: usize, size: usize) -> bool {
+        // SAFETY: by 1, so after it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
             let old = tag & !S::FLAGS;
             let after = chunk + old;
-            let more = size - old;
-            let got = if after == self.top {
-                if more > self.top_size {
-                    return false;
-                }
-                self.take_top(more);
-                self.memory.put(after, 0);
-                self.top - after
-            } else if self.is_rest(after) {
-                if more > self.rest_size {
-                    return false;
-                }
-                let had = self.rest_size;
-                self.take_rest(more);
-                // No tag is left in the middle of a block, where it would pass for one's.
-                self.memory.put(after, 0);
-                had - self.rest_size
-            } else if self.memory.get(after) & LIVE == 0 {
-                if !self.may_be_chunk(after) {
-                    self.broken_above(after);
-                    return false;
-                }
-                let whole = self.memory.free_size(after);
-                if more > whole || !self.take_above(after, whole) {
-                    return false;
-                }
-                let left = whole - more;
-                if left < S::MIN {
-                    self.mark_below(after + whole, false);
-                    whole
-                } else {
-                    self.file(after + more, left);
-                    more
-                }
+            let (is_top, is_rest) = (after == self.top, self.is_rest(after));
+            let is_listed = !is_top && !is_rest && self.memory.get(after) & LIVE == 0;
+            let free = if is_top {
+                self.top_size
+            } else if is_rest {
+                self.rest_size
+            } else if !is_listed {
+                0
+            } else if self.may_be_chunk(after) {
+                self.memory.free_size(after)
             } else {
+                self.broken_above(after);
                 return false;
             };
-            self.memory.put(chunk, tag + got);
-            self.memory.open(after, after + got);
-            self.count_bytes(old, old + got);
+            if size > old && size - old > free {
+                return false;
+            }
+            // What is no size wraps, and is found before it is used.
+            let left = free.wrapping_add(old).wrapping_sub(size);
+            let (new, left) = if left < S::MIN { (size + left, 0) } else { (size, left) };
+            if new == old {
+                return true;
+            }
+            let end = chunk + new;
+            if is_top || is_rest {
+                // No tag is left in the middle, where it would pass for a block's.
+                self.memory.put(if new > old { after } else { end }, 0);
+            }
+            if is_top {
+                self.clean = self.clean.max(after);
+                (self.top, self.top_size) = (end, left);
+                if S::Bins::PARKS != 0 && left < self.ebb {
+                    self.ebbs();
+                }
+            } else if is_rest {
+                (self.rest, self.rest_size) = if left == 0 { (0, 0) } else { (end, left) };
+            } else if !is_listed {
+                self.mark_below(after, true);
+            } else if !self.take_above(after, free) {
+                return false;
+            }
+            if left == 0 {
+                if !is_top {
+                    self.mark_below(end, false);
+                }
+            } else if !(is_top || is_rest) {
+                self.file(end, left);
+            }
+            self.memory.put(chunk, new | (tag & S::FLAGS));
+            if new > old {
+                self.memory.open(after, end);
+            } else {
+                self.memory.close(end, after);
+            }
+            self.count_bytes(old, new);
         }
         true
     }
@@ -130,55 +169,6 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Makes a block smaller. What it does not need any more is free at once, if it is a chunk or
-    /// touches free memory.
-    ///
-    /// # Safety
-    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
-    /// 2. What lies beyond `size` is not used any more.
-    #[inline]
-    pub unsafe fn shrink_in_place(&mut self, block: NonNull<u8>, size: usize) {
-        if !self.believes(block) {
-            return;
-        }
-        let Some(size) = S::chunk_size(size).map(S::rounded) else { return };
-        let chunk = self.chunk_of(block.as_ptr());
-        // SAFETY: by 1 the chunk is live. What is cut off is not in use (by 2).
-        unsafe {
-            let tag = self.memory.get(chunk);
-            let old = tag & !S::FLAGS;
-            if size >= old {
-                return;
-            }
-            let (cut, after) = (old - size, chunk + old);
-            // An empty `top` is a fence: what joins it has to be a chunk.
-            let joins = self.is_free(after);
-            let listed = joins && after != self.top && !self.is_rest(after);
-            if listed && !self.may_be_chunk(after) {
-                return self.broken_above(after);
-            }
-            if cut < S::MIN && !joins {
-                return;
-            }
-            self.memory.put(chunk, size | (tag & S::FLAGS));
-            self.memory.close(chunk + size, after);
-            self.count_bytes(old, size);
-            if listed {
-                // The chunk above may be merged with a part that is smaller than a chunk.
-                let above = self.memory.free_size(after);
-                if !self.take_above(after, above) {
-                    self.memory.put(chunk, tag);
-                    self.memory.open(chunk + size, after);
-                    self.count_bytes(size, old);
-                    return;
-                }
-                self.file(chunk + size, cut + above);
-            } else {
-                self.insert(chunk + size, cut, false);
-            }
-        }
-    }
-
     /// Resizes a block whose layout is known: where it is, or elsewhere. The bytes up to the
     /// smaller size stay.
     ///
@@ -195,6 +185,24 @@ impl<S: Shape> Heap<S> {
         layout: Layout,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
+        // SAFETY: by 1 to 3.
+        unsafe { self.reallocate_or(block, layout, size, |_, _| Err(NoMemory)) }
+    }
+
+    /// As `reallocate`; where the heap has no room elsewhere either, `more` is asked for a block.
+    ///
+    /// # Errors
+    /// As `reallocate`, and `more` has none.
+    ///
+    /// # Safety
+    /// 1. As `reallocate`, 1 to 3.
+    pub(crate) unsafe fn reallocate_or(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+        more: impl FnOnce(&mut Self, Layout) -> Result<NonNull<u8>, NoMemory>,
+    ) -> Result<NonNull<u8>, NoMemory> {
         let sound = match S::CHECKS {
             Checks::Pointers => self.verify_sized(block, layout).is_ok(),
             _ => self.believes(block),
@@ -202,8 +210,8 @@ impl<S: Shape> Heap<S> {
         if !sound {
             return Err(NoMemory);
         }
-        // SAFETY: by 1 to 3; a block has at least the bytes of its layout.
-        unsafe { self.resize_from(block, layout.size(), layout.align(), size) }
+        // SAFETY: by 1; a block has at least the bytes of its layout.
+        unsafe { self.resize_or(block, layout.size(), layout.align(), size, more) }
     }
 
     /// Resizes a block of which nothing but its address is known, as C's `realloc`. Where it moves,
@@ -226,43 +234,58 @@ impl<S: Shape> Heap<S> {
             return Err(NoMemory);
         }
         // SAFETY: by 1 to 3.
-        unsafe { self.resize_from(block, self.usable_size(block), align, size) }
+        unsafe { self.resize_or(block, self.usable_size(block), align, size, |_, _| Err(NoMemory)) }
     }
 
+    /// As `resize`; where the heap has no room elsewhere either, `more` is asked for a block.
+    ///
     /// # Safety
     /// 1. As `resize`; and `used` is not more than the block has.
-    unsafe fn resize_from(
+    unsafe fn resize_or(
         &mut self,
         block: NonNull<u8>,
         used: usize,
         align: usize,
         size: usize,
+        more: impl FnOnce(&mut Self, Layout) -> Result<NonNull<u8>, NoMemory>,
     ) -> Result<NonNull<u8>, NoMemory> {
+        let exact = S::chunk_size(size).ok_or(NoMemory)?;
+        let chunk = self.chunk_of(block.as_ptr());
         // SAFETY: as the caller says. The new block is another one, and neither is shorter than
         // what is copied.
         unsafe {
-            if size <= used {
-                if let Some(hole) = self.hole_for(block, align, size) {
-                    hole.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), size);
-                    self.release(self.chunk_of(block.as_ptr()));
-                    return Ok(hole);
+            let hole = if size <= used { self.hole_for(block, align, size) } else { None };
+            let (new, kept) = if let Some(hole) = hole {
+                (hole, size)
+            } else {
+                // What is rounded may not fit where the size itself does, and memory that is broken
+                // is not given up.
+                let may_fail = S::ROUNDED != 0 || S::CHECKS >= Checks::Links;
+                if self.fit(chunk, S::rounded(exact)) || may_fail && exact <= self.live_size(chunk)
+                {
+                    return Ok(self.own(block));
                 }
-                self.shrink_in_place(block, size);
-                return Ok(self.own(block));
-            }
-            if self.grow_in_place(block, size) {
-                return Ok(self.own(block));
-            }
-            let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
-            let Ok(new) = self.allocate_apart(layout) else {
-                if !S::THOROUGH {
+                if size > S::LIMIT - align {
                     return Err(NoMemory);
                 }
-                // The block itself may be what there is no room beside. Both sides count together.
-                return self.grow_down(block, used, align, size);
+                let layout = Layout::from_size_align_unchecked(size, align);
+                let new = match self.allocate_apart(layout) {
+                    Ok(new) => new,
+                    Err(NoMemory) => {
+                        // The block itself may be what there is no room beside. Both sides count
+                        // together.
+                        if S::THOROUGH {
+                            if let Ok(new) = self.grow_down(block, used, align, size) {
+                                return Ok(new);
+                            }
+                        }
+                        more(self, layout)?
+                    }
+                };
+                (new, used)
             };
-            new.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), used);
-            self.release(self.chunk_of(block.as_ptr()));
+            new.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), kept);
+            self.release(chunk);
             Ok(new)
         }
     }
@@ -349,7 +372,7 @@ impl<S: Shape> Heap<S> {
                 None => {
                     let larger = old + self.free_above(chunk + old);
                     let gap = gap_in(below + larger).ok_or(NoMemory)?;
-                    if larger == old || !self.grow_chunk(chunk, larger) {
+                    if larger == old || !self.fit(chunk, larger) {
                         return Err(NoMemory);
                     }
                     (gap, larger)
@@ -373,11 +396,10 @@ impl<S: Shape> Heap<S> {
                 self.file(start, gap);
             }
             self.count_bytes(old, whole);
-            let target = NonNull::new(target).ok_or(NoMemory)?;
             if left != 0 {
-                self.shrink_in_place(target, size);
+                self.fit(new, new_size);
             }
-            Ok(target)
+            NonNull::new(target).ok_or(NoMemory)
         }
     }
 }

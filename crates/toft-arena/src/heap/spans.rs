@@ -63,10 +63,12 @@ pub(super) struct Spans {
     pub(super) fence: usize,
     /// The fence of the next span, or 0.
     next: usize,
+    /// The bytes of all spans.
+    pub(super) bytes: usize,
 }
 
 impl Spans {
-    pub(super) const NONE: Self = Self { base: 0, fence: 0, next: 0 };
+    pub(super) const NONE: Self = Self { base: 0, fence: 0, next: 0, bytes: 0 };
 }
 
 /// One of them.
@@ -132,37 +134,73 @@ impl<S: Shape> Heap<S> {
         zeroed: bool,
     ) -> Result<Span, SpanError> {
         let further = self.spans.fence != 0;
-        let (base, fence, end) = self.admitted(start, size, further)?;
-        if fence - base < S::MIN {
-            return Err(SpanError::TooSmall);
-        }
+        let (base, _, end) = self.admitted(start, size, further)?;
         if self.bounds().any(|span| base < span.end && span.base < end) {
             return Err(SpanError::Overlaps);
         }
-        // SAFETY: the words from `base` to `end` are this heap's (by 1 of `claim`) and no chunk's
-        // yet.
+        // SAFETY: by 1 of `claim`. No memory reaches up to its own start.
+        unsafe { self.add(start.addr(), start, size, zeroed, false) }
+    }
+
+    /// Adds memory that overlaps no span. It becomes a span, and a further one if it is to grow.
+    ///
+    /// A source has all memory from the address `from` on. If the newest further span ends there,
+    /// that one grows instead, also over what the heap has let go of at its end.
+    ///
+    /// # Errors
+    /// Nothing has happened.
+    ///
+    /// # Safety
+    /// 1. As [`claim`](Self::claim), and every byte is zero if that is said.
+    /// 2. What is between `from` and `start` is of one allocation with it, and in use by this heap
+    ///    only.
+    pub(crate) unsafe fn add(
+        &mut self,
+        from: usize,
+        start: *mut u8,
+        size: usize,
+        zeroed: bool,
+        grows: bool,
+    ) -> Result<Span, SpanError> {
+        let further = grows || self.spans.fence != 0;
+        let old = self.spans.next;
+        let old_end = old + 3 * S::WORD;
+        let place = self.memory.space.place(start);
+        let extends = from < self.memory.space.address(old_end) && old_end <= place;
+        let (base, fence, end) = self.admitted(start, size, further)?;
+        let base = if extends { old } else { base };
+        let more = fence - base;
+        // SAFETY: the words from `base` to `end` are this heap's (by 1 and 2), and those of the old
+        // fence are read before they become a chunk's.
         unsafe {
-            self.memory.put(fence, LIVE);
+            let (span, link) = match extends {
+                true => (self.memory.get(old + S::WORD), self.memory.get(old + 2 * S::WORD)),
+                false => (base, old),
+            };
             if further {
-                self.memory.put(fence + S::WORD, base);
-                self.memory.put(fence + 2 * S::WORD, self.spans.next);
+                self.memory.put(fence + S::WORD, span);
+                self.memory.put(fence + 2 * S::WORD, link);
                 self.spans.next = fence;
             } else {
-                (self.spans.base, self.spans.fence) = (base, fence);
+                (self.spans.base, self.spans.fence) = (span, fence);
             }
-            self.memory.cover(base, end);
+            self.memory.put(fence, LIVE);
+            self.memory.cover(span, end);
             self.memory.close(base, end);
-            let size = fence - base;
-            if self.top == 0 || size > self.top_size {
+            self.spans.bytes += end - if extends { old_end } else { base };
+            // `top` is the largest end, or the one that may grow again.
+            if grows || more > self.top_size {
                 self.retire_top();
-                (self.top, self.top_size) = (base, size);
+                self.top = fence;
+                let below_free = extends && self.memory.get(old) & BELOW_FREE != 0;
+                self.insert(base, more, below_free);
                 self.set_marks();
-                self.clean = if zeroed { base } else { usize::MAX };
+                self.clean = if zeroed { place } else { usize::MAX };
             } else {
-                self.insert(base, size, false);
+                self.insert(base, more, false);
             }
+            Ok(Span::new(self.memory.space.pointer(span), end - span))
         }
-        Ok(self.span(Bounds { base, fence, end, links: 0 }))
     }
 
     /// Lets a span reach further, at either end or both. `span` is any part of the one that is
@@ -219,6 +257,7 @@ impl<S: Shape> Heap<S> {
             self.memory.cover(base, new.end);
             self.memory.close(base, old.base);
             self.memory.close(old.end, new.end);
+            self.spans.bytes += new.end - base - (old.end - old.base);
             if fence != old.fence {
                 let tag = self.memory.get(old.fence);
                 self.move_record(old, new);
@@ -288,7 +327,7 @@ impl<S: Shape> Heap<S> {
     }
 
     pub(super) fn bounds(&self) -> impl Iterator<Item = Bounds> + '_ {
-        let Spans { base, fence, next } = self.spans;
+        let Spans { base, fence, next, .. } = self.spans;
         let first = Bounds { base, fence, end: fence + S::WORD, links: 0 };
         let mut at = next;
         let further = core::iter::from_fn(move || {
@@ -327,14 +366,16 @@ impl<S: Shape> Heap<S> {
         // nothing is read or written before all of it has been looked at.
         let place = unsafe { self.memory.space.admit(start, size) };
         let place = place.ok_or(SpanError::OutOfReach)?;
-        let end = place + size;
         let record = if further { 3 * S::WORD } else { S::WORD };
-        // `place_from` adds less than `ALIGN`.
-        place.checked_add(S::ALIGN).ok_or(SpanError::OutOfReach)?;
+        if size < record + S::MIN {
+            return Err(SpanError::TooSmall);
+        }
         // Place 0 means that there is nothing.
         let base = S::place_from(place.max(1));
-        let last = end.checked_sub(record).filter(|&last| last >= base);
-        let last = last.ok_or(SpanError::TooSmall)?;
+        let last = place + size - record;
+        if last - S::MIN < base {
+            return Err(SpanError::TooSmall);
+        }
         // Places are aligned from the origin, which may itself lie anywhere.
         if self.memory.space.address(base.wrapping_add(S::WORD)) % S::ALIGN != 0 {
             return Err(SpanError::Misaligned);

@@ -74,7 +74,7 @@ impl<S: Shape> Heap<S> {
         let sound = tag & flags == LIVE
             && size >= S::MIN
             && size % S::ALIGN == 0
-            && size <= self.memory.low + self.memory.extent + S::MIN - chunk;
+            && self.memory.may_reach(chunk, size);
         let after = chunk + size;
         if !sound || after == self.top || after == self.rest {
             return sound;
@@ -130,6 +130,7 @@ impl<S: Shape> Heap<S> {
                         return Err(Fault::BrokenTag(address));
                     }
                 } else if after > span.fence - S::MIN
+                    || self.memory.free_size(after) > span.fence - after
                     || !self.is_whole(after, self.memory.free_size(after))
                 {
                     return Err(Fault::BrokenTag(address));

@@ -2,7 +2,7 @@
 
 use super::{Source, room_for};
 use crate::fault::NoMemory;
-use crate::heap::{Heap, Span};
+use crate::heap::Heap;
 use crate::shape::Shape;
 use core::alloc::Layout;
 
@@ -24,8 +24,8 @@ pub unsafe trait Grows {
 #[derive(Debug)]
 pub struct Linear<G> {
     memory: G,
-    last: Option<Span>,
-    /// Behind the last byte that was got.
+    /// All from here to the last byte that was got is the source's.
+    from: usize,
     end: usize,
 }
 
@@ -36,7 +36,7 @@ impl<G: Grows> Linear<G> {
     /// A source of memory that grows.
     #[must_use]
     pub const fn new(memory: G) -> Self {
-        Self { memory, last: None, end: 0 }
+        Self { memory, from: 0, end: 0 }
     }
 }
 
@@ -46,27 +46,15 @@ unsafe impl<S: Shape, G: Grows> Source<S> for Linear<G> {
         // What lies free at the end already counts, or memory would grow twice as fast as it is
         // used.
         let need = room_for::<S>(layout)?;
-        // Of the last span the heap may have let go of a part, or of all.
-        let own = self.last.and_then(|last| heap.span_of(last));
-        let there = own.map_or(0, |own| heap.free_at_end(own).min(need - 1));
-        let size = (need - there).checked_next_multiple_of(G::PAGE).ok_or(NoMemory)?;
+        let there = heap.top_size().min(need - 1);
+        let size = (need - there + G::PAGE - 1) & !(G::PAGE - 1);
         let start = self.memory.grow(size).ok_or(NoMemory)?;
-        let follows = start.addr() == self.end;
-        self.end = start.addr().wrapping_add(size);
-        // SAFETY: the memory is new, the source's, and zero (Grows, 1).
-        unsafe {
-            let span = if let Some(own) = own.filter(|_| follows) {
-                let whole = Span::new(own.start, self.end.wrapping_sub(own.start.addr()));
-                // What the heap has let go of has been used.
-                match self.last == Some(own) {
-                    true => heap.extend_zeroed(own, whole),
-                    false => heap.extend(own, whole),
-                }
-            } else {
-                heap.claim_zeroed(start, size)
-            };
-            self.last = Some(span.map_err(|_| NoMemory)?);
+        let address = start.addr();
+        if address != self.end {
+            self.from = address;
         }
-        Ok(())
+        self.end = address.wrapping_add(size);
+        // SAFETY: the memory is new, the source's, and zero (Grows, 1).
+        unsafe { heap.add(self.from, start, size, true, true) }.map(|_| ()).map_err(|_| NoMemory)
     }
 }

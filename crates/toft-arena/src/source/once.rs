@@ -156,8 +156,11 @@ unsafe impl<S: Shape> Source<S> for Once {
 unsafe impl<S: Shape, A: Array> Source<S> for Once<A> {
     unsafe fn more(&mut self, heap: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
         let (start, size) = A::bytes().take().ok_or(NoMemory)?;
-        // SAFETY: 1. `take` gives the bytes once. 2. They are zero, because no other code has them.
-        unsafe { heap.claim_zeroed(start, size) }.map(|_| ()).map_err(|_| NoMemory)
+        // SAFETY: `take` gives the bytes once, so no span has them; they are zero, because no other
+        // code has them; no memory comes before them.
+        unsafe { heap.add(start.addr(), start, size, true, false) }
+            .map(|_| ())
+            .map_err(|_| NoMemory)
     }
 }
 

@@ -48,5 +48,5 @@ macro_rules! shapes {
 // `strict` is for Miri: behind one origin no address becomes a pointer.
 shapes! {
     packed: 0, standard: 1, fast: 2, bare: 3, checked: 4, strict_narrow: 5, strict_relative: 6,
-    strict_tiny: 7, parks: 8, lines: 9, small: 10
+    strict_tiny: 7, parks: 8, lines: 9, small: 10, brief: 11
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use super::shadow::{Op, Shadow};
-use super::shapes::{Lines, Parks, Tiny, anywhere, within};
+use super::shapes::{Brief, Lines, Parks, Tiny, anywhere, within};
 use toft_arena::shape::{Bare, Narrow, Packed, Relative, Shape, Standard};
 use toft_arena::{Checked, Fast, Heap, Small};
 
@@ -20,7 +20,7 @@ const MOST: usize = 300;
 pub fn arena(bytes: &[u8]) {
     let [shape, first, ops @ ..] = bytes else { return };
     let first = usize::from(*first) << 8;
-    match shape % 11 {
+    match shape % 12 {
         0 => run::<Packed>(ops, first, anywhere),
         1 => run::<Standard>(ops, first, anywhere),
         2 => run::<Fast>(ops, first, anywhere),
@@ -31,7 +31,8 @@ pub fn arena(bytes: &[u8]) {
         7 => run::<Tiny>(ops, first, within),
         8 => run::<Parks>(ops, first, anywhere),
         9 => run::<Lines>(ops, first, anywhere),
-        _ => run::<Small>(ops, first, anywhere),
+        10 => run::<Small>(ops, first, anywhere),
+        _ => run::<Brief>(ops, first, anywhere),
     }
 }
 
