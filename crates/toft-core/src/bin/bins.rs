@@ -221,8 +221,8 @@ impl Bins {
         slab.refill(0, Groups::All, |first| bin.next.store(first, Relaxed))
     }
 
-    /// Claims more slots for a bin whose claim is used up, in few steps. Returns false if that takes
-    /// more, for example if slots of other threads should be collected first.
+    /// Claims more slots for a bin whose claim is used up, in few steps. Returns false if that
+    /// takes more, for example if slots of other threads should be collected first.
     ///
     /// After the last group of the current slab come the groups of the next slab on the list, so
     /// that each slab has time to gather free slots.

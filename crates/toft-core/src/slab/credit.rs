@@ -45,8 +45,8 @@ impl Slab {
         self.set_credit(self.threshold());
     }
 
-    /// Marks a slab with too few free slots to be listed as unlisted, and returns true. It is listed
-    /// again when it has enough.
+    /// Marks a slab with too few free slots to be listed as unlisted, and returns true. It is
+    /// listed again when it has enough.
     pub fn leave_list(&self) -> bool {
         let missing = self.shortfall();
         if missing == 0 {

@@ -213,9 +213,9 @@ fn freed_slots_are_used_again_before_fresh_ones() {
     }
 }
 
-/// A claim serves several calls of malloc where blocks are replaced at random, also where the live
-/// blocks fill groups of slots: slabs gather free slots before malloc draws from them again, and a
-/// slab in constant use gets fresh slots.
+/// A claim serves several calls of malloc where blocks are replaced at random. Slabs gather free
+/// slots before malloc draws from them again. A slab in constant use gets fresh slots where the
+/// live blocks fill the groups that it has used.
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build has a quarantine")]
 fn claims_serve_several_calls() {
