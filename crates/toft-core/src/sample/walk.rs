@@ -115,7 +115,7 @@ impl Trace {
         let native = *self;
         let inside = native.frames().iter().position(|word| interpreter.contains(word));
         let before = inside.map_or(native.depth, |at| at + 1).min(DEPTH / 2);
-        let (inner, outer) = native.frames().split_at(before);
+        let Some((inner, outer)) = native.frames().split_at_checked(before) else { return };
         self.depth = 0;
         let mut all = inner.iter().chain(named).chain(outer);
         let fits = all.all(|&word| self.push(word));

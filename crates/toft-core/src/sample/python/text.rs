@@ -39,7 +39,10 @@ pub(super) fn copy(words: &mut Words, layout: &Layout, string: usize, to: &mut [
             _ => words.half(at)?,
         };
         let character = char::from_u32(code).filter(|&c| c != '\0').unwrap_or('?');
-        end += character.encode_utf8(to.get_mut(end..end + width)?).len();
+        let mut bytes = [0; 4];
+        let bytes = character.encode_utf8(&mut bytes).as_bytes();
+        to.get_mut(end..)?.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte);
+        end += bytes.len();
     }
     Some(())
 }
