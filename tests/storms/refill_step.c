@@ -10,7 +10,7 @@
 #ifdef __x86_64__
 #include <sys/mman.h>
 
-enum { N = 1500, SIZE = 48, REFILLS = 3, MOST = 20, LONG = 250, STEPS = 900, INNER = 3, SAME = 50 };
+enum { N = 1500, SIZE = 48, REFILLS = 16, MOST = 20, LONG = 100, STEPS = 900, INNER = 3, SAME = 50 };
 static unsigned char *volatile block[N];
 static void *volatile inner[INNER];
 /* Whether the handler is at it: seen by the parent, too. */

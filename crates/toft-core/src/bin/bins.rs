@@ -210,48 +210,47 @@ impl Bins {
             // The slot number is stored before the claim is visible. A signal handler that runs
             // before `draw` then takes a slot of this claim, or none.
             let has_claim = slab.claimed() != 0
-                || slab.refill(self.dice().roll(), Groups::All, |_| {
-                    next.store(slab.first_of_claim(), Relaxed)
-                });
+                || slab.refill(self.dice().roll(), |_| next.store(slab.first_of_claim(), Relaxed));
             if has_claim {
                 self.draw(bin);
             }
             return has_claim;
         }
-        slab.refill(0, Groups::All, |first| bin.next.store(first, Relaxed))
+        slab.refill(0, |first| bin.next.store(first, Relaxed))
     }
 
-    /// Claims more slots for a bin whose claim is used up, in few steps. Returns false if that
-    /// takes more, for example if slots of other threads should be collected first.
+    /// Claims more slots for a bin whose claim is used up, in few steps, and hands one out. Returns
+    /// `None` if that takes more, for example if slots of other threads should be collected first.
     ///
     /// After the last group of the current slab come the groups of the next slab on the list, so
-    /// that each slab has time to gather free slots.
+    /// that each slab has time to gather free slots. Not in random order.
     #[inline(always)]
-    pub fn refill_in_turn(self, index: usize) -> bool {
-        let slab = self.current(index);
+    pub fn take_in_turn(self, index: usize) -> Option<usize> {
+        let (bin, slab) = (self.bin(index), self.current(index));
         if slab.should_collect() {
-            return false;
+            return None;
         }
-        let bin = self.bin(index);
-        if slab.refill(0, Groups::After, |first| bin.next.store(first, Relaxed)) {
-            return true;
+        let next = |address| bin.next.store(address, Relaxed);
+        if let Some(address) = slab.refill_and_take(Groups::After, next) {
+            return Some(address);
         }
-        if slab.next() == 0 || !slab.is_awake() {
-            return self.refill(index);
+        if slab.next() != 0 && slab.is_awake() {
+            self.go_on(index, slab);
         }
-        self.rotate(index, slab)
+        let current = self.current(index);
+        if current.should_collect() { None } else { current.refill_and_take(Groups::All, next) }
     }
 
-    /// Moves on from the current slab, which stays on the list, to the next one.
+    /// Makes the next slab of the list the current one. The current slab leaves the list if it has
+    /// too few free slots to be listed.
     #[inline(never)]
-    fn rotate(self, index: usize, slab: &'static Slab) -> bool {
+    fn go_on(self, index: usize, slab: &'static Slab) {
         self.set_current(index, slab.next());
-        let current = self.current(index);
         if !slab.leave_list() {
+            let current = self.current(index);
             join(slab, current.next());
             join(current, address_of(slab));
         }
-        !current.should_collect() && self.refill(index)
     }
 
     /// Makes the slot at `address`, which was just freed, the next to be handed out. Does nothing

@@ -33,9 +33,10 @@ struct Bounds {
     slabs: AtomicUsize,
 }
 
-/// The entry of a lookup without a table.
-static NO_DESCRIPTORS: Bounds =
-    Bounds { first: AtomicU32::new(0), count: AtomicU32::new(0), slabs: AtomicUsize::new(0) };
+/// The bytes of the entry of a lookup without a table. They are numbers and not an entry, so that
+/// they are in memory that cannot be written.
+static NO_DESCRIPTORS: [u128; size_of::<Bounds>() / size_of::<u128>()] =
+    [0; size_of::<Bounds>() / size_of::<u128>()];
 
 /// The table of all granules.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
 
     /// Returns a lookup that contains no address, for use before the allocator starts.
     pub const fn none() -> Self {
-        Lookup { mask: 0, bounds: &raw const NO_DESCRIPTORS, descriptors: PhantomData }
+        Lookup { mask: 0, bounds: (&raw const NO_DESCRIPTORS).cast(), descriptors: PhantomData }
     }
 
     /// Returns a table that has no descriptor yet.

@@ -158,7 +158,6 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Groups;
     use crate::slab::states::GUARD_PAGE;
     use std::boxed::Box;
     extern crate std;
@@ -219,7 +218,7 @@ mod tests {
         let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
         slab.publish(1 << 20, slots);
         slab.relist();
-        assert!(slab.refill(0, Groups::All, |_| ()));
+        assert!(slab.refill(0, |_| ()));
         slab.check().unwrap();
         let claim = slab.claimed();
         let first = claim.trailing_zeros() as usize;

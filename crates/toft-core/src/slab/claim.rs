@@ -198,14 +198,47 @@ impl Slab {
     /// Going round would return a slot after about as many claims as there are groups, or a
     /// multiple of that.
     #[inline(always)]
-    pub fn refill(&self, random: u64, groups: Groups, first: impl FnOnce(usize)) -> bool {
+    pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
+        let Some((group, claim)) = self.choose_claim(random, Groups::All) else { return false };
+        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
+        first(self.base() + slot * self.slot_size.load(Relaxed) as usize);
+        // The claim is stored last. A signal handler that interrupts here then finds the bin empty,
+        // not half made.
+        crate::sync::compiler_fence(Release);
+        self.claim.store(claim, Relaxed);
+        true
+    }
+
+    /// Claims free slots like `refill`, of these groups, and hands out the lowest. Returns its
+    /// address. `next` gets the address of the slot after it, or any address if there is none.
+    /// Owner only, with the claim used up.
+    ///
+    /// The slot is live before the claim is stored, so a signal handler that interrupts here finds
+    /// the bin empty, and not between two slots as in `hand_out`.
+    #[inline(always)]
+    pub fn refill_and_take(&self, groups: Groups, next: impl FnOnce(usize)) -> Option<usize> {
+        let (group, claim) = self.choose_claim(0, groups)?;
+        let size = self.slot_size.load(Relaxed) as usize;
+        let (lowest, rest) = (claim.trailing_zeros() as usize, claim & claim.wrapping_sub(1));
+        let slot = group * GROUP_SLOTS + lowest;
+        let address = self.base() + slot * size;
+        store_beside_exchanges(self.state_of(slot), LIVE);
+        next(address.wrapping_add(lowest_bit(rest).wrapping_sub(lowest).wrapping_mul(size)));
+        crate::sync::compiler_fence(Release);
+        self.claim.store(rest, Relaxed);
+        Some(address)
+    }
+
+    /// Returns the group and the slots to claim, after all of the slab but the claim itself was
+    /// made ready for them.
+    #[inline(always)]
+    fn choose_claim(&self, random: u64, groups: Groups) -> Option<(usize, u64)> {
         debug_assert_eq!(self.claimed(), 0);
-        let found = if self.owner.load(Relaxed) & PENDING == 0 {
-            self.next_free(random, groups)
+        let (mut group, mut claim) = if self.owner.load(Relaxed) & PENDING == 0 {
+            self.next_free(random, groups)?
         } else {
-            self.next_free_and_not_remote(random)
+            self.next_free_and_not_remote(random)?
         };
-        let Some((mut group, mut claim)) = found else { return false };
         let size = self.slot_size.load(Relaxed) as usize;
         if (self.fresh.load(Relaxed) as usize) < self.slots() {
             (group, claim) = self.claim_beside_fresh(group, claim, size);
@@ -217,13 +250,7 @@ impl Slab {
         }
         let states = self.states.0.as_ptr().expose_provenance();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);
-        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
-        first(self.base() + slot * size);
-        // The claim is stored last. A signal handler that interrupts here then finds the bin empty,
-        // not half made.
-        crate::sync::compiler_fence(Release);
-        self.claim.store(claim, Relaxed);
-        true
+        Some((group, claim))
     }
 
     /// Returns true if no used slot is free, although other threads have freed half of them and

@@ -314,9 +314,9 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::slab::Class;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
-    use crate::slab::{Class, Groups};
     use std::boxed::Box;
     extern crate std;
 
@@ -402,7 +402,7 @@ mod tests {
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.hold(PAGE, true) && !slab.refill(0, Groups::All, |_| {}));
+        assert!(slab.hold(PAGE, true) && !slab.refill(0, |_| {}));
         slab.unlist();
         slab.settle(true);
         slab.finish(PAGE, true);

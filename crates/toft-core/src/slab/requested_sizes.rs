@@ -245,7 +245,7 @@ impl Slab {
 #[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::{Class, Groups};
+    use crate::slab::Class;
     use std::boxed::Box;
     extern crate std;
 
@@ -271,7 +271,7 @@ mod tests {
         }
         slab.fresh.store(slots as u16, Relaxed);
         let mut seen = 0;
-        while slab.refill(7 << 40, Groups::All, |_| {}) {
+        while slab.refill(7 << 40, |_| {}) {
             let (group, claim) = (slab.claimed_group(), slab.claimed());
             for slot in (0..GROUP_SLOTS).filter(|slot| claim >> slot & 1 != 0) {
                 let slot = group * GROUP_SLOTS + slot;

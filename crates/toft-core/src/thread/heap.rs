@@ -414,7 +414,7 @@ impl Heap {
     #[inline(always)]
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
         let _seat = self.sit()?;
-        if self.bins().refill_in_turn(index) { self.bins().pop(index) } else { None }
+        self.bins().take_in_turn(index)
     }
 
     /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
