@@ -14,7 +14,7 @@ use Ordering::{Relaxed, SeqCst};
 use loom::thread;
 use std::sync::Arc;
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{Class, Put, Slab, SlotState, Spent};
+use toft_core::slab::{Class, Groups, Put, Slab, SlotState, Spent};
 use toft_core::sync::{AtomicU32, AtomicU64, Busy, Ordering, fence};
 
 /// A slot is a page.
@@ -86,21 +86,26 @@ impl World {
         let slab = &self.slab;
         if slab.claimed() == 0 {
             let _seat = self.busy.sit().unwrap();
-            if !slab.refill(0, |_| {}) {
+            let Some(address) = slab.refill_and_take(Groups::All, |_| {}) else {
                 // `Bins::advance`: what has no slot to give leaves the list.
                 if slab.is_listed() {
                     slab.unlist();
                 }
                 return None;
-            }
+            };
+            return Some(self.taken((address - BASE) / PAGE));
         }
         let slot = slab.claimed().trailing_zeros() as usize;
         slab.hand_out(slab.claimed());
-        // calloc believes it.
-        if slab.handed_out_zero(BASE + slot * PAGE) {
+        Some(self.taken(slot))
+    }
+
+    /// calloc believes what the slab says of the slot's memory.
+    fn taken(&self, slot: usize) -> usize {
+        if self.slab.handed_out_zero(BASE + slot * PAGE) {
             assert_eq!(self.memory[slot].read(), 0, "not zero");
         }
-        Some(slot)
+        slot
     }
 
     /// The program writes to a block and finds it again as it was, whatever happens meanwhile.

@@ -1,7 +1,7 @@
 //! Which of the claimed slots the secure build takes: any, by a generator of the bin's own; and
 //! the memory of the one that comes next is fetched meanwhile.
 
-use crate::slab::{GROUP_SLOTS, Slab};
+use crate::slab::{GROUP_SLOTS, Slab, lowest_bit};
 
 /// A slot that malloc has taken.
 #[derive(Clone, Copy, Debug)]
@@ -41,26 +41,8 @@ pub(super) const GENERATOR: u32 = 747796405;
 pub(super) fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
     const GROUP: u32 = GROUP_SLOTS as u32;
     let turn = random >> 26;
-    let number = lowest(bits.rotate_right(turn)).wrapping_add(turn) % GROUP;
+    let number = (lowest_bit(bits.rotate_right(turn)) as u32).wrapping_add(turn) % GROUP;
     slot & !(GROUP - 1) | number
-}
-
-/// The lowest bit that is set; of none, any number.
-#[inline(always)]
-fn lowest(bits: u64) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let number: u64;
-        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is
-        // set.
-        unsafe {
-            core::arch::asm!("tzcnt {0}, {1}", lateout(reg) number, in(reg) bits,
-                options(pure, nomem, nostack));
-        }
-        number as u32
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    bits.trailing_zeros()
 }
 
 /// `reference`, worked out once: the compiler would work it out again for each of several uses.

@@ -54,12 +54,12 @@ pub enum Groups {
 
 /// Returns the number of the lowest bit that is set, or any number if there is none.
 #[inline(always)]
-fn lowest_bit(word: u64) -> usize {
+pub fn lowest_bit(word: u64) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let lowest: usize;
-        // SAFETY: reads one register and writes another. `trailing_zeros` takes two instructions
-        // more, because it is defined for zero.
+        // SAFETY: reads one register and writes another. An old processor leaves it as it is if no
+        // bit is set. `trailing_zeros` takes two instructions more, because it is defined for zero.
         unsafe {
             core::arch::asm!("tzcnt {}, {}", lateout(reg) lowest, in(reg) word,
                 options(pure, nomem, nostack));
@@ -213,8 +213,9 @@ impl Slab {
     /// address. `next` gets the address of the slot after it, or any address if there is none.
     /// Owner only, with the claim used up.
     ///
-    /// The slot is live before the claim is stored, so a signal handler that interrupts here finds
-    /// the bin empty, and not between two slots as in `hand_out`.
+    /// The claim is never without its `next`, so a signal handler that interrupts here gets another
+    /// slot or finds the bin empty, and not the same slot as in `hand_out`. The slot is live after
+    /// the claim is stored: in the child of a fork in between it is free.
     #[inline(always)]
     pub fn refill_and_take(&self, groups: Groups, next: impl FnOnce(usize)) -> Option<usize> {
         let (group, claim) = self.choose_claim(0, groups)?;
@@ -222,10 +223,11 @@ impl Slab {
         let (lowest, rest) = (claim.trailing_zeros() as usize, claim & claim.wrapping_sub(1));
         let slot = group * GROUP_SLOTS + lowest;
         let address = self.base() + slot * size;
-        store_beside_exchanges(self.state_of(slot), LIVE);
         next(address.wrapping_add(lowest_bit(rest).wrapping_sub(lowest).wrapping_mul(size)));
         crate::sync::compiler_fence(Release);
         self.claim.store(rest, Relaxed);
+        crate::sync::compiler_fence(Release);
+        store_beside_exchanges(self.state_of(slot), LIVE);
         Some(address)
     }
 

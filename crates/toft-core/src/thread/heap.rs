@@ -427,15 +427,11 @@ impl Heap {
     /// Claims more slots from a bin's current slab and hands out any of them. Holder only.
     #[inline]
     pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
-        let _seat = self.sit()?;
-        if self.claim_more(index) { self.bins().take(index) } else { None }
-    }
-
-    /// Claims more slots from a bin's current slab. Returns false if it has none, or if slots that
-    /// other threads have freed should be collected first.
-    #[inline(always)]
-    fn claim_more(&self, index: usize) -> bool {
-        !self.bins().current(index).should_collect() && self.bins().refill(index)
+        let (_seat, bins) = (self.sit()?, self.bins());
+        if bins.current(index).should_collect() || !bins.refill(index) {
+            return None;
+        }
+        bins.take(index)
     }
 
     /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
