@@ -69,7 +69,26 @@ pub struct Table<
     waiting: [u8; PARKS],
 }
 
-// SAFETY: 1. and 4. arrays keep what they are given. 2. bits follow the first chunks. 3. EMPTY asserts it.
+impl<
+    W: Word,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize,
+    const BOUNDS: usize,
+    B: Word,
+> Table<W, BINS, WORDS, PARKS, BOUNDS, B>
+{
+    const SOUND: () = assert!(
+        PARKS <= BINS
+            && BOUNDS <= BINS
+            && BINS <= WORDS * B::BITS as usize
+            && WORDS <= B::BITS as usize
+            && BINS > 0,
+        "a bin needs a bit, and a word of bits needs one"
+    );
+}
+
+// SAFETY: 1. and 4. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
 unsafe impl<
     W: Word,
     const BINS: usize,
@@ -83,14 +102,7 @@ unsafe impl<
     const PARKS: usize = PARKS;
     const BOUNDS: usize = BOUNDS;
     const EMPTY: Self = {
-        assert!(
-            PARKS <= BINS
-                && BOUNDS <= BINS
-                && BINS <= WORDS * B::BITS as usize
-                && WORDS <= B::BITS as usize
-                && BINS > 0,
-            "a bin needs a bit, and a word of bits needs one"
-        );
+        () = Self::SOUND;
         Self {
             summary: B::ZERO,
             filled: [B::ZERO; WORDS],
@@ -112,7 +124,7 @@ unsafe impl<
     fn set_first(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < BINS && chunk != 0);
         let (word, bit) = (bin / B::BITS as usize, B::bit(bin as u32 % B::BITS));
-        // SAFETY: bins come from `index`, which stays below BINS, and from `find`; EMPTY asserts that
+        // SAFETY: bins come from `index`, which stays below BINS, and from `find`; SOUND says that
         // a bin has a word.
         let (first, filled) =
             unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
@@ -195,7 +207,7 @@ unsafe impl<
             return None;
         }
         let word = bin / B::BITS as usize;
-        // SAFETY: EMPTY asserts that a bin has a word.
+        // SAFETY: SOUND says that a bin has a word.
         let own = unsafe { *self.filled.get_unchecked(word) };
         let own = own.and(B::from_bit_up(bin as u32 % B::BITS));
         if own != B::ZERO {
