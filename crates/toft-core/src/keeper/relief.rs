@@ -17,6 +17,7 @@ impl<O: Os> Keeper<'_, O> {
         if self.pressure().granted() {
             self.small.grow_ahead();
             self.medium.grow_ahead();
+            self.large.set_short(false);
         }
     }
 
@@ -28,6 +29,7 @@ impl<O: Os> Keeper<'_, O> {
     pub(crate) fn relieve(self, heap: &Heap, seat: Option<&Seat>, size: usize) {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
+        self.large.set_short(true);
         self.empty_quarantines(Some(heap), seat);
         self.large.drop_kept(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);

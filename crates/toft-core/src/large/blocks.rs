@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) descriptors: AtomicUsize,
     /// Not zero while as little is kept as can be.
     pub(super) lean: AtomicU32,
+    /// Not zero while the system is short of memory.
+    pub(super) short: AtomicU32,
     /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
     pub(super) reclaimed: AtomicU32,
     pub(super) allocations: AtomicU64,

@@ -4,12 +4,16 @@ use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT};
 use super::class::class_bytes;
 use super::{Block, BlockState};
 use crate::os::{Error, Memory};
+use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU64, spin_until, stack};
 
 /// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
 /// every kernel.
 pub(super) const CHUNK_SHIFT: u32 = 10;
+/// Bytes of descriptors that are mapped together.
+const DESCRIPTORS: usize = size_of::<Block>() << CHUNK_SHIFT;
+
 impl Blocks {
     /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped
     /// or claimed by a thread that maps them, and the chunk's bit in both.
@@ -47,10 +51,9 @@ impl Blocks {
             // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it
             // cannot.
             if claimed.fetch_or(bit, AcqRel) & bit == 0 {
-                let bytes = size_of::<Block>() << CHUNK_SHIFT;
-                let done = os.map(self.chunk_start(unit), bytes);
+                let done = os.map(self.chunk_start(unit), DESCRIPTORS);
                 if done.is_ok() {
-                    self.state().descriptors.fetch_add(bytes, Relaxed);
+                    self.state().descriptors.fetch_add(DESCRIPTORS, Relaxed);
                     // publish chunk: pairs with `is_mapped`.
                     mapped.fetch_or(bit, AcqRel);
                 } else {
@@ -73,7 +76,7 @@ impl Blocks {
         while unit < end.min(self.units) {
             let ([mapped, claimed], bit) = self.chunk(unit);
             if claimed.load(Acquire) & !mapped.load(Acquire) & bit != 0 {
-                let got = os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT);
+                let got = os.map(self.chunk_start(unit), DESCRIPTORS);
                 if matches!(got, Ok(()) | Err(Error::Occupied)) {
                     mapped.fetch_or(bit, AcqRel);
                 }
@@ -122,6 +125,17 @@ impl Blocks {
                 // Before memory is refused, the one at the right multiple may lie further down.
                 Err(error) => return self.pop_vacant(need, self.units).ok_or(error),
             };
+            // Addresses that wait have descriptors. New ones would take the memory that the block
+            // needs.
+            if SECURE
+                && self.state().short.load(Relaxed) != 0
+                && !self.is_mapped(unit)
+                && self.stop_waiting(need.bytes)
+                && let Some(block) = self.pop_vacant(need, self.units)
+            {
+                self.return_units(unit, units);
+                return Ok(block);
+            }
             let error = match self.prepare(os, unit, need.partition, (need.class, apart), extent) {
                 Ok(block) => return Ok(block),
                 Err(error) => error,

@@ -211,6 +211,11 @@ impl Blocks {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
+    /// Notes that the system has refused memory, or that it grants memory again.
+    pub fn set_short(&self, short: bool) {
+        self.state().short.store_changed(u32::from(short), Relaxed);
+    }
+
     /// Notes that the reclaimer's thread returns what is kept, so that more may wait, or that none
     /// does.
     pub fn set_reclaimed(&self, reclaimed: bool) {

@@ -7,7 +7,8 @@
 //!
 //! Nothing is mapped there meanwhile, so that each use of a stale pointer faults; what waits costs
 //! address space of the tier and nothing else. It is bounded by the number of places and by bytes,
-//! and let go of when address space runs out.
+//! and let go of when address space runs out, or when memory is short and more of it would need
+//! descriptors.
 //!
 //! - L5 a block that waits is free, and on no stack and in no place of `kept.rs`. It has no
 //!   mapping, or shares one and is all guards, or could not be rid of it.

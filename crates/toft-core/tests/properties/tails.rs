@@ -140,6 +140,24 @@ fn a_slab_without_a_tail_ends_with_a_guard_page() {
     }
 }
 
+/// The addresses of freed large blocks wait in the secure builds. More of them take 64 KiB of
+/// descriptors for each 64 MiB, which a system short of memory may grant in place of the block.
+#[test]
+fn large_blocks_can_be_had_again_without_memory_for_descriptors() {
+    for room in (3 << 20..7 << 20).step_by(48 << 10) {
+        let (fake, allocator) = allocator(AT_ONCE);
+        let heap = birth(&allocator);
+        fake.set_limit(fake.mapped_bytes() + room);
+        let blocks = fill(&allocator, heap, 150_000);
+        let count = blocks.len();
+        free_all(&allocator, heap, blocks);
+        let blocks = fill(&allocator, heap, 150_000);
+        assert_eq!(blocks.len(), count, "{} KiB", room >> 10);
+        free_all(&allocator, heap, blocks);
+        allocator.check().unwrap();
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Round {
     /// Sizes and call sites of the requests that fill the address space, in turn.
