@@ -410,11 +410,16 @@ impl World {
         self.shadow.verify_all();
     }
 
-    /// Frees everything, and compares again.
-    pub fn finish(&mut self) {
+    /// Frees everything.
+    pub fn free_all(&mut self) {
         while !self.shadow.is_empty() {
             self.free(self.shadow.len(), 0);
         }
+    }
+
+    /// Frees everything, and compares again.
+    pub fn finish(&mut self) {
+        self.free_all();
         self.check();
         assert_eq!(self.fake.take_reports(), [] as [String; 0]);
     }
