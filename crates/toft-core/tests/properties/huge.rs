@@ -49,10 +49,7 @@ impl Program {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
     for size in [256, 1024, 2048, 16384] {
         let program = with_huge(Huge::Dense);
@@ -85,10 +82,7 @@ fn slabs_with_room_behind_are_not_dense() {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn density_must_last() {
     let program = with_huge(Huge::Dense);
     let mut blocks = program.take_bytes(8 << 20, 1024);
@@ -137,10 +131,7 @@ fn free_large_blocks_are_left_alone() {
 
 /// Not too much at once.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn one_scan_makes_so_many() {
     let program = with_huge(Huge::Dense);
     program.take_bytes(150 << 20, 8192);
@@ -154,10 +145,7 @@ fn one_scan_makes_so_many() {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_that_refuses_is_not_asked_again() {
     let program = with_huge(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
@@ -185,10 +173,7 @@ fn slabs_are_advised_against_huge_pages() {
 
 /// A system that makes none by itself is told nothing; what is dense is made huge all the same.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_that_waits_to_be_asked_is_not_advised() {
     for huge in [Huge::Off, Huge::Dense] {
         let habit = HugeHabit { unasked: false, middle: true };
@@ -214,10 +199,7 @@ fn slabs_that_wake_are_advised_again() {
 /// that become private again are advised as their neighbours. (The fake refuses to make what is
 /// shared huge.)
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn what_shares_pages_is_not_made_huge() {
     let habit = HugeHabit { unasked: true, middle: false };
     let options = Options { compact: true, huge: Huge::Dense, ..OPTIONS };
@@ -260,10 +242,7 @@ fn what_shares_pages_is_not_made_huge() {
 
 /// Without leave for unusual calls, which the advice is, nothing is scanned and nothing is made.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn under_a_filter_everything_is_left_alone() {
     let program = with_huge(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
@@ -309,10 +288,7 @@ fn a_large_block_that_stays_small_is_tried_rarely() {
 
 /// Under a limit what is free in a huge page would be resident, and count for nothing.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn under_a_limit_only_what_is_full_is_made_huge() {
     for (limit, made) in [(LimitTo::Nothing, 3..=4), (LimitTo::Bytes(1 << 30), 0..=0)] {
         let habit = HugeHabit { unasked: true, middle: false };

@@ -20,10 +20,7 @@ fn options(prefault: bool) -> Options {
 /// The fifth slab in a row is prefaulted, and each one after it, more and more of them: a sixteenth
 /// of what was filled. The program touches none of it.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn steady_growth_is_prefaulted() {
     let program = Program::with(options(true));
     let mut prefaulted = 0;
@@ -45,10 +42,7 @@ fn steady_growth_is_prefaulted() {
 /// Where there are pages of 64 KiB, whole slabs are put into one, which is asked for there and then
 /// only.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn middle_pages_are_used_for_what_is_prefaulted() {
     for (prefault, huge, used) in
         [(true, Huge::Off, true), (true, Huge::Kernel, false), (false, Huge::Off, false)]
@@ -135,10 +129,7 @@ fn what_is_not_used_goes_back() {
 
 /// A system that cannot: everything is as if it were off.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_without_it_is_no_worse() {
     let program = Program::with(options(true));
     program.fake.set_fault(Some(Fault::from(0).only(Request::Populate)));
@@ -153,10 +144,7 @@ fn a_system_without_it_is_no_worse() {
 /// A slab that has got the pages of an empty one needs no others; and one that has lost its own in
 /// the attempt must not be touched. (The fake panics.)
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn slabs_that_were_given_pages_are_not_prefaulted() {
     for fails in [false, true] {
         let program = Program::with(options(true));
@@ -182,10 +170,7 @@ fn slabs_that_were_given_pages_are_not_prefaulted() {
 
 /// A slab that another bin has filled many like is no sign that this one will.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_slab_that_changes_hands_brings_no_row() {
     let program = Program::with(options(true));
     let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();
