@@ -8,6 +8,7 @@ use toft_profile::format::Table;
 use toft_profile::{Location, Mapping};
 
 use crate::report::Report;
+use crate::stats::parse_hex;
 use crate::style::{self, Style};
 use crate::symbols::{Symbols, with_place};
 
@@ -34,8 +35,7 @@ impl Leaks {
         let mappings: Vec<Mapping> = report.mappings();
         let mut symbols = Symbols::new(Vec::new());
         let site = |leak: &Value| {
-            let address = leak["address"].as_str()?.strip_prefix("0x")?;
-            let address = u64::from_str_radix(address, 16).ok()?;
+            let address = parse_hex(leak["address"].as_str()?)?;
             Some(Site {
                 location: symbols.locate(&mappings, address),
                 bytes: leak["bytes"].as_u64()?,

@@ -58,7 +58,7 @@ pub fn record(record: &Record) -> End {
     let vetted = vet::vet(&record.program, &record.arguments, &path)?;
     if let Some(finding) = vetted.refusal() {
         // What follows for Toft's library follows for the recorder: both are preloaded.
-        let why = format!("{} {}: not started", vetted.binary.display(), finding.what);
+        let why = format!("{} {}: not started", vetted.target.binary.display(), finding.what);
         return Err(why.into());
     }
     let output = vacate(&record.output)?;
@@ -67,19 +67,15 @@ pub fn record(record: &Record) -> End {
     let mut environment: Vec<(OsString, OsString)> =
         vec![("LD_PRELOAD".into(), preload), ("LIBTOFT_RECORD_FILE".into(), output.clone().into())];
     if let Some(why) = vetted.starter.filter(|_| !record.children) {
-        message(&format!("{} {why}: what it starts is recorded too", vetted.named.display()));
+        message(&format!(
+            "{} {why}: what it starts is recorded too",
+            vetted.target.named.display()
+        ));
     }
     if record.children || vetted.starter.is_some() {
         environment.push(("LIBTOFT_RECORD_CHILDREN".into(), "1".into()));
     }
-    let launch = Launch {
-        program: vetted.program,
-        name: vetted.name,
-        arguments: vetted.arguments,
-        environment,
-        silent: false,
-    };
-    start(&launch, &output)
+    start(&vetted.target.launch(environment), &output)
 }
 
 /// Removes an earlier trace, and nothing else. Returns the whole name of the file.

@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 use toft_profile::format::Format;
 
 use crate::hints;
-use crate::launch::{self, Launch, Outcome};
+use crate::launch::{self, Outcome};
 use crate::leaks::Leaks;
 use crate::library::{self, Library};
 use crate::options::{Fault, fault};
@@ -259,7 +259,10 @@ pub fn run(run: &Run) -> End {
     }
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
-    } else if asks_for_sites && is_python(&vetted.binary) && variable("PYTHONMALLOC").is_none() {
+    } else if asks_for_sites
+        && is_python(&vetted.target.binary)
+        && variable("PYTHONMALLOC").is_none()
+    {
         message(
             "CPython keeps small objects in its own pools, which Toft does not see: --python shows each object",
         );
@@ -272,14 +275,8 @@ pub fn run(run: &Run) -> End {
     if let Some(hints) = &run.hints {
         environment.push(("TOFT_HINTS".into(), hints::variable(hints)?));
     }
-    let launch = Launch {
-        program: vetted.program.clone(),
-        name: vetted.name.clone(),
-        arguments: vetted.arguments.clone(),
-        environment,
-        silent: false,
-    };
-    let shown = vetted.named.display().to_string();
+    let launch = vetted.target.launch(environment);
+    let shown = vetted.target.named.display().to_string();
     let mut is_reported = false;
     let outcome = launch::run(&launch, || {
         is_reported = true;
@@ -325,7 +322,7 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     if wanted.stats {
         let arguments =
             run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let stats = Stats::new(vetted.named.display().to_string(), arguments, outcome);
+        let stats = Stats::new(vetted.target.named.display().to_string(), arguments, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
     let elsewhere = leaks.iter().flatten().find_map(Leaks::elsewhere).filter(|_| run.strict);
@@ -352,7 +349,7 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     // libc reads the word before the block: it ends the process, or there is nothing to read.
     let by_free = [libc::SIGABRT, libc::SIGSEGV].map(Ended::Signal).contains(&ended);
     if let Some(why) = crossing(run, vetted).filter(|_| by_free && loaded) {
-        message(&format!("{} {why}", vetted.binary.display()));
+        message(&format!("{} {why}", vetted.target.binary.display()));
     }
     match ended {
         _ if run.strict && (!loaded || blind.is_some()) => UNPROVEN,

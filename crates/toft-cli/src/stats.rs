@@ -339,7 +339,8 @@ fn pins(sites: &[Site], mappings: &[Mapping], symbols: &mut Symbols) -> Vec<Pinn
     named.collect()
 }
 
-fn parse_hex(text: &str) -> Option<u64> {
+/// Parses an address as the library writes it.
+pub fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 

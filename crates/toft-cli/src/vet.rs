@@ -45,15 +45,8 @@ pub struct Finding {
 
 /// A target that has been looked at.
 pub struct Vetted {
-    /// The file that the user named, for messages.
-    pub named: PathBuf,
-    pub program: PathBuf,
-    /// What the program shall see as its name.
-    pub name: OsString,
-    /// Its arguments, after what an `env` line of a script put in front.
-    pub arguments: Vec<OsString>,
-    /// The binary that will run: the program, or the interpreter of the script.
-    pub binary: PathBuf,
+    /// Its files, its name and its arguments.
+    pub target: Resolved,
     /// Why what the user means is not the target but what it starts. The version managers of
     /// Python, Ruby and Node put shell scripts in the place of the programs. A user who writes
     /// `nice` does not mean `nice` itself.
@@ -76,7 +69,7 @@ impl Vetted {
     /// see.
     pub fn own_malloc(&self) -> Option<&Path> {
         let finding = self.findings.iter().find(|finding| finding.kind == OWN_MALLOC)?;
-        Some(finding.of.as_deref().unwrap_or(&self.binary))
+        Some(finding.of.as_deref().unwrap_or(&self.target.binary))
     }
 }
 
@@ -91,10 +84,10 @@ const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
 
 /// Finds the target and examines it.
 pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Failure> {
-    let Resolved { named, script, program, name, arguments, binary } =
-        resolve::resolve(program, arguments, path)?;
+    let target = resolve::resolve(program, arguments, path)?;
+    let Resolved { named, script, arguments, binary, .. } = &target;
     let (mut findings, mut second_libc, mut languages) = (Vec::new(), false, Vec::new());
-    match elf::read(&binary) {
+    match elf::read(binary) {
         Ok(facts) => {
             examine(&facts, &mut findings);
             second_libc = facts.calls_dlmopen;
@@ -120,7 +113,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
             of: None,
         }),
     }
-    if let Some(id) = secure_execution(&binary) {
+    if let Some(id) = secure_execution(binary) {
         findings.push(Finding {
             kind: "secure",
             what: format!("runs with more rights than its caller ({id})"),
@@ -132,26 +125,16 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
     let known = |names: &[&str]| {
         binary.file_name().and_then(|n| n.to_str()).is_some_and(|n| names.contains(&n))
     };
-    if script && known(&SHELLS) {
-        findings.extend(behind(&named));
+    if *script && known(&SHELLS) {
+        findings.extend(behind(named));
     }
-    let starter = if script && known(&SHELLS) {
+    let starter = if *script && known(&SHELLS) {
         Some("is a shell script")
     } else {
         (!arguments.is_empty() && known(&STARTERS)).then_some("starts another program")
     };
     findings.sort_by_key(|finding| finding.effect == Effect::Warn);
-    Ok(Vetted {
-        named,
-        program,
-        name,
-        arguments,
-        binary,
-        starter,
-        findings,
-        second_libc,
-        languages,
-    })
+    Ok(Vetted { target, starter, findings, second_libc, languages })
 }
 
 /// What a script starts, if it brings its own malloc.

@@ -167,14 +167,7 @@ extern "C" fn new_aligned_nothrow_at(
 macro_rules! new {
     ($name:ident, $behind:ident, $target:ident, $x86:literal, $arm:literal) => {
         extern "C" fn $behind() -> usize {
-            static NEXT: Next = Next::new(
-                // SAFETY: ends in its only zero.
-                unsafe {
-                    std::ffi::CStr::from_bytes_with_nul_unchecked(
-                        concat!(stringify!($name), "\0").as_bytes(),
-                    )
-                },
-            );
+            static NEXT: Next = Next::ending(concat!(stringify!($name), "\0"));
             NEXT.address()
         }
 

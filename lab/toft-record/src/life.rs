@@ -174,14 +174,7 @@ macro_rules! exec {
             /// 1. As in C.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-                static NEXT: Next = Next::new(
-                    // SAFETY: ends in its only zero.
-                    unsafe {
-                        CStr::from_bytes_with_nul_unchecked(
-                            concat!(stringify!($name), "\0").as_bytes(),
-                        )
-                    },
-                );
+                static NEXT: Next = Next::ending(concat!(stringify!($name), "\0"));
                 finish(false);
                 // SAFETY: (1) the caller's; the function of this name has this type.
                 unsafe {
@@ -210,14 +203,7 @@ macro_rules! list {
         $(
             /// Writes what was gathered; gives the function behind.
             extern "C" fn $before() -> usize {
-                static NEXT: Next = Next::new(
-                    // SAFETY: ends in its only zero.
-                    unsafe {
-                        CStr::from_bytes_with_nul_unchecked(
-                            concat!(stringify!($name), "\0").as_bytes(),
-                        )
-                    },
-                );
+                static NEXT: Next = Next::ending(concat!(stringify!($name), "\0"));
                 finish(false);
                 NEXT.address()
             }

@@ -22,6 +22,14 @@ impl Next {
         Next { name, address: AtomicUsize::new(0) }
     }
 
+    /// The function of a name that ends with its only zero.
+    pub const fn ending(name: &'static str) -> Next {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Next::new(name),
+            Err(_) => panic!("the name does not end with its only zero"),
+        }
+    }
+
     /// Its address; 0 when there is none.
     pub fn address(&self) -> usize {
         match self.address.load(Relaxed) {

@@ -1,7 +1,7 @@
 //! For each check of the heap's own words one that was written over, and sees it; and beside it a
 //! heap that is right, and says nothing. Pointers that are no block's are in `misfrees.rs`.
 
-use crate::common::words::{blocks, claim, heap, layout, peek, poke};
+use crate::common::words::{claim, filled, heap, layout, peek, poke};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -15,8 +15,7 @@ use toft_arena::{Anywhere, Checked, Fast, Fault, Heap, SpanError};
 #[test]
 fn a_tag_that_was_written_over_is_named_before_anything_is_believed() {
     for (word, value) in [(-1, 0x41), (-1, 1), (-1, usize::MAX), (13, 0x4141_4141), (13, 24 | 3)] {
-        let mut heap = heap::<Checked>();
-        let all = blocks(&mut heap, 4, 104);
+        let (mut heap, all) = filled::<Checked>(4, 104);
         // SAFETY: the words before and behind a block of 104 bytes, which are tags.
         unsafe {
             let was = peek(all[1], word);
@@ -34,8 +33,7 @@ fn a_tag_that_was_written_over_is_named_before_anything_is_believed() {
 
 /// What is written into a freed block is noticed at the latest when its list is used.
 fn broken_list<S: Shape<Space = Anywhere>>(word: isize, value: usize, size: usize) -> (u64, bool) {
-    let mut heap = heap::<S>();
-    let all = blocks(&mut heap, 40, size);
+    let (mut heap, all) = filled::<S>(40, size);
     // SAFETY: each second one is freed once; then a freed one is written to, which is what is
     // tested.
     unsafe {
@@ -90,8 +88,7 @@ fn a_link_that_was_written_over_is_named_and_never_followed() {
 #[test]
 fn the_first_of_a_size_is_named_where_it_says_another() {
     for size in [120, 104, 24, 0, 1 << 15, usize::MAX & !7] {
-        let mut heap = heap::<Packed>();
-        let all = blocks(&mut heap, 4, 104);
+        let (mut heap, all) = filled::<Packed>(4, 104);
         // SAFETY: freed once; the word is the size of a free chunk.
         unsafe {
             heap.deallocate(all[1]);
@@ -104,8 +101,7 @@ fn the_first_of_a_size_is_named_where_it_says_another() {
         }
     }
     // Its twin: with its own size it is handed out.
-    let mut heap = heap::<Packed>();
-    let all = blocks(&mut heap, 4, 104);
+    let (mut heap, all) = filled::<Packed>(4, 104);
     // SAFETY: freed once.
     unsafe { heap.deallocate(all[1]) };
     assert_eq!((heap.allocate(layout(104)), heap.faults().0), (Ok(all[1]), 0));
@@ -114,8 +110,7 @@ fn the_first_of_a_size_is_named_where_it_says_another() {
 #[test]
 fn a_parked_block_that_was_written_over_is_named_and_not_handed_out() {
     for (word, value) in [(-1, 0x10), (-1, (112 | 1) & !4), (0, 0x10), (0, usize::MAX)] {
-        let mut heap = heap::<Fast>();
-        let all = blocks(&mut heap, 6, 104);
+        let (mut heap, all) = filled::<Fast>(6, 104);
         // SAFETY: freed once; the words are the tag and the link of a parked chunk.
         unsafe {
             heap.deallocate(all[1]);
@@ -132,8 +127,7 @@ fn a_parked_block_that_was_written_over_is_named_and_not_handed_out() {
         }
     }
     // Its twin: the last that was freed comes first.
-    let mut heap = heap::<Fast>();
-    let all = blocks(&mut heap, 6, 104);
+    let (mut heap, all) = filled::<Fast>(6, 104);
     // SAFETY: freed once.
     unsafe {
         heap.deallocate(all[1]);
@@ -158,8 +152,7 @@ fn check_names_what_does_not_hold() {
         (-1, 0, Invariant::Lost),
     ];
     for &(word, value, invariant) in CASES {
-        let mut heap = heap::<Packed>();
-        let all = blocks(&mut heap, 6, 104);
+        let (mut heap, all) = filled::<Packed>(6, 104);
         // SAFETY: freed once; the words are tags and links of chunks around.
         unsafe {
             heap.deallocate(all[2]);
@@ -188,8 +181,7 @@ fn check_names_what_does_not_hold() {
 #[test]
 fn a_circle_of_links_ends() {
     for aligned in [8, 64] {
-        let mut heap = heap::<Packed>();
-        let all = blocks(&mut heap, 40, 1090);
+        let (mut heap, all) = filled::<Packed>(40, 1090);
         let mut left = Vec::new();
         while let Ok(block) = heap.allocate(layout(16)) {
             left.push(block);
@@ -211,8 +203,7 @@ fn a_circle_of_links_ends() {
 /// A link to where no chunk begins is not followed, also where the words there would fit.
 #[test]
 fn a_link_to_the_middle_of_a_word_is_not_followed() {
-    let mut heap = heap::<Packed>();
-    let all = blocks(&mut heap, 8, 104);
+    let (mut heap, all) = filled::<Packed>(8, 104);
     // SAFETY: freed once; the words are a link, and the bytes of a live block, 4 beside where
     // chunks begin.
     unsafe {
@@ -233,8 +224,7 @@ fn a_link_to_the_middle_of_a_word_is_not_followed() {
 #[test]
 fn aligned_requests_go_on_after_a_broken_chunk() {
     for (word, value) in [(1, 120), (1, 1 << 15), (-1, 0x18), (0, 0x18)] {
-        let mut heap = heap::<Packed>();
-        let all = blocks(&mut heap, 20, 1000);
+        let (mut heap, all) = filled::<Packed>(20, 1000);
         // SAFETY: freed once; the words are a size and links.
         unsafe {
             for which in [3, 5, 7] {
@@ -325,8 +315,7 @@ fn a_hook_is_called_with_the_faults_of_any_shape() {
         }
     }
     fn sees<S: Shape<Space = Anywhere>>() {
-        let mut heap = heap::<OnFault<S, Note>>();
-        let all = blocks(&mut heap, 2, 5000);
+        let (mut heap, all) = filled::<OnFault<S, Note>>(2, 5000);
         // SAFETY: freed once; then a link of the free chunk is written over.
         unsafe {
             heap.deallocate(all[0]);

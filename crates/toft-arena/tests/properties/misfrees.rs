@@ -1,7 +1,7 @@
 //! For each check of what is handed in a pointer that is wrong, and sees it named; and beside it
 //! one that is right, and says nothing. What was written over is in `corruption.rs`.
 
-use crate::common::words::{blocks, heap, layout, poke};
+use crate::common::words::{filled, heap, layout, poke};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::shape::{FaultHook, OnFault, Shape};
@@ -17,8 +17,7 @@ fn a_block_freed_twice_is_named_whatever_it_was_merged_with() {
 fn freed_twice<S: Shape<Space = Anywhere>>() {
     // With nothing, with the one below, the one above, both, and with the end of the heap.
     for freed_first in [vec![], vec![1], vec![3], vec![1, 3], vec![3, 4, 5]] {
-        let mut heap = heap::<S>();
-        let all = blocks(&mut heap, 6, 100);
+        let (mut heap, all) = filled::<S>(6, 100);
         // SAFETY: the second free of a block is what is tested.
         unsafe {
             for which in freed_first {
@@ -108,8 +107,7 @@ fn what_looks_live_inside_of_free_memory_is_not() {
 /// The tag of a block that has moved down lies inside of it, and passes for no block's.
 #[test]
 fn the_old_place_of_a_block_that_moved_down_is_no_block() {
-    let mut heap = heap::<Checked>();
-    let all = blocks(&mut heap, 6, 200);
+    let (mut heap, all) = filled::<Checked>(6, 200);
     // SAFETY: live blocks; that an old pointer is refused is what is tested.
     unsafe {
         heap.deallocate(all[2]);
@@ -126,8 +124,7 @@ fn the_old_place_of_a_block_that_moved_down_is_no_block() {
 /// Parked twice, a block would be handed out twice.
 #[test]
 fn what_is_parked_is_not_parked_again() {
-    let mut heap = heap::<Fast>();
-    let all = blocks(&mut heap, 3, 100);
+    let (mut heap, all) = filled::<Fast>(3, 100);
     // SAFETY: the second free of a block is what is tested; its first word says that it is parked.
     unsafe {
         assert!(heap.deallocate(all[1]) > 0);
@@ -149,8 +146,7 @@ fn a_hook_that_panics_ends_the_program() {
     }
     const CHILD: &str = "TOFT_ARENA_HOOK_PANICS";
     if std::env::var_os(CHILD).is_some() {
-        let mut heap = heap::<OnFault<Checked, Panics>>();
-        let all = blocks(&mut heap, 3, 50);
+        let (mut heap, all) = filled::<OnFault<Checked, Panics>>(3, 50);
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             // SAFETY: the second free of a block is what is tested.
             unsafe {

@@ -1,6 +1,6 @@
 //! When blocks are parked, and what is done about those that are when memory becomes short.
 
-use crate::common::words::{blocks, heap, heap_of, is_full_of, layout};
+use crate::common::words::{filled, heap_of, is_full_of, layout};
 use std::ptr::NonNull;
 use toft_arena::shape::{Shape, Standard};
 use toft_arena::{Anywhere, Fast, Heap};
@@ -88,8 +88,7 @@ fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
 
 #[test]
 fn no_more_than_sixteen_of_a_size_are_parked() {
-    let mut heap = heap::<Fast>();
-    let all = blocks(&mut heap, 60, 100);
+    let (mut heap, all) = filled::<Fast>(60, 100);
     for block in all {
         // SAFETY: freed once.
         unsafe { heap.deallocate(block) };

@@ -12,6 +12,8 @@
 use serde_json::Value;
 use toft_profile::{Location, label};
 
+use crate::stats::parse_hex;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// What is wrong: the first words of its first line.
@@ -181,10 +183,7 @@ fn of_json(value: &Value) -> Option<Report> {
 }
 
 fn code_of_json(value: &Value) -> Code {
-    let hex = |name: &str| {
-        let text = value[name].as_str()?.strip_prefix("0x")?;
-        u64::from_str_radix(text, 16).ok()
-    };
+    let hex = |name: &str| value[name].as_str().and_then(parse_hex);
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let location = Location {
         site: hex("address").unwrap_or(0),

@@ -56,7 +56,7 @@ pub(super) fn print_findings(vetted: &Vetted, scope: Scope, force: bool) {
             (Effect::Refuse, true) => "; started anyway, as --force asks",
             (Effect::Warn, _) => "",
         };
-        let of = finding.of.as_deref().unwrap_or(&vetted.binary);
+        let of = finding.of.as_deref().unwrap_or(&vetted.target.binary);
         message(&format!("{} {}: {}{end}", of.display(), finding.what, finding.so));
         if finding.effect == Effect::Refuse {
             // What else there is to say does not matter any more.
@@ -67,7 +67,7 @@ pub(super) fn print_findings(vetted: &Vetted, scope: Scope, force: bool) {
         let keep = "--env TOFT_SCOPE=program limits Toft to it";
         message(&format!(
             "{} {why}: what it starts runs on Toft too ({keep})",
-            vetted.named.display()
+            vetted.target.named.display()
         ));
     }
 }
@@ -85,8 +85,8 @@ pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -
             })
             .collect();
         let object = json!({
-            "program": vetted.named.to_string_lossy(),
-            "binary": vetted.binary.to_string_lossy(),
+            "program": vetted.target.named.to_string_lossy(),
+            "binary": vetted.target.binary.to_string_lossy(),
             "scope": scope.word(),
             "starts": !refused,
             "findings": findings,
@@ -96,7 +96,7 @@ pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -
     }
     print_findings(vetted, scope, run.force);
     if !refused {
-        message(&format!("{} would be started on Toft", vetted.named.display()));
+        message(&format!("{} would be started on Toft", vetted.target.named.display()));
     }
     Ok(status)
 }

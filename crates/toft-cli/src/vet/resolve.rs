@@ -12,6 +12,7 @@ use nix::unistd::{AccessFlags, faccessat};
 
 use object::elf::ELFMAG;
 
+use crate::launch::Launch;
 use crate::verb::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
 /// What the kernel reads of a script to find its interpreter.
@@ -20,16 +21,26 @@ const HEAD: usize = 256;
 const DEPTH: usize = 5;
 
 /// A program found, with everything needed to execute it.
+#[derive(Clone)]
 pub struct Resolved {
     /// The file that the user named.
     pub named: PathBuf,
     pub script: bool,
     pub program: PathBuf,
-    /// Its `argv[0]`.
+    /// What the program shall see as its name.
     pub name: OsString,
+    /// Its arguments, after what an `env` line of a script put in front.
     pub arguments: Vec<OsString>,
-    /// The binary behind it all.
+    /// The binary that will run: the program, or the interpreter of the script.
     pub binary: PathBuf,
+}
+
+impl Resolved {
+    /// Returns how to start the program with these variables in its environment.
+    pub fn launch(&self, environment: Vec<(OsString, OsString)>) -> Launch {
+        let Resolved { program, name, arguments, .. } = self.clone();
+        Launch { program, name, arguments, environment, silent: false }
+    }
 }
 
 /// Finds `program` and follows the scripts.

@@ -264,10 +264,13 @@ fn a_file_that_is_none_ends_every_verb_alike() {
 fn a_bad_value_is_refused_before_the_program_starts() {
     let place = directory();
     let started = place.path().join("started");
-    let refused = |words: &[&str], variables: &[(&str, &str)], why: &str| {
+    let run = |words: &[&str], variables: &[(&str, &str)]| {
         let mut command = toft();
         command.envs(variables.iter().copied()).arg("run").args(words).args(["--", "touch"]);
-        let output = command.arg(&started).output().unwrap();
+        command.arg(&started).output().unwrap()
+    };
+    let refused = |words: &[&str], variables: &[(&str, &str)], why: &str| {
+        let output = run(words, variables);
         assert_eq!(output.status.code(), Some(125), "{words:?} {variables:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{words:?} {variables:?}: {}", stderr(&output));
         assert!(!started.exists(), "{words:?} {variables:?}");
@@ -298,9 +301,7 @@ fn a_bad_value_is_refused_before_the_program_starts() {
         (&["--env", "TOFT_SAMPLE=64k"], &[("TOFT_SAMPLE", "bogus")]),
         (&["--env", "OTHER=bogus"], &[("TOFT_QUITE_ANOTHER_NAME", "1"), ("TOFT_LIMIT", "50%")]),
     ] {
-        let mut command = toft();
-        command.envs(variables.iter().copied()).arg("run").args(words).args(["--", "touch"]);
-        let output = command.arg(&started).output().unwrap();
+        let output = run(words, variables);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
         std::fs::remove_file(&started).unwrap();
     }

@@ -22,13 +22,16 @@ fn program(place: &Path) -> PathBuf {
 }
 
 /// The command in a folder, with something on its standard input.
-fn fed(place: &Path, words: &[&str], input: &[u8]) -> Output {
+#[track_caller]
+fn fed(status: i32, place: &Path, words: &[&str], input: &[u8]) -> Output {
     let mut command = toft();
     command.current_dir(place).args(words).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may refuse before it has read all.
     let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+    output
 }
 
 /// A profile and a trace of the program.
@@ -60,8 +63,7 @@ fn only_regular_files_are_read_and_within_bounds() {
             (text(place.path()), "not a regular file"),
             (text(&hole), "longer than"),
         ] {
-            let output = fed(place.path(), &[words, &[path]].concat(), b"");
-            assert_eq!(output.status.code(), Some(125), "{words:?} {path}: {}", stderr(&output));
+            let output = fed(125, place.path(), &[words, &[path]].concat(), b"");
             // A core file is read in its parts, however long it is.
             let why =
                 if words == ["heap"] && path == text(&hole) { "not a core file" } else { why };
@@ -71,8 +73,7 @@ fn only_regular_files_are_read_and_within_bounds() {
     // What is written over is looked at first.
     for words in [&["record", "-o", "fifo", "--", "true"][..], &["run", "--hints", "fifo", "true"]]
     {
-        let output = fed(place.path(), words, b"");
-        assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
+        let output = fed(125, place.path(), words, b"");
         assert!(message(&output).contains("regular file"), "{words:?}: {}", stderr(&output));
     }
 }
@@ -88,8 +89,7 @@ fn a_dash_is_standard_input() {
         (&["trace", "-"], &trace),
     ];
     for (words, input) in verbs {
-        let output = fed(place.path(), words, input);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        let output = fed(0, place.path(), words, input);
         let of_file: Vec<&str> = words
             .iter()
             .map(|&word| match (word, words[0]) {
@@ -98,11 +98,10 @@ fn a_dash_is_standard_input() {
                 _ => word,
             })
             .collect();
-        let named = fed(place.path(), &of_file, b"");
+        let named = fed(0, place.path(), &of_file, b"");
         assert_eq!(stdout(&output), stdout(&named), "{words:?}");
         assert!(!stdout(&output).is_empty(), "{words:?}");
-        let other = fed(place.path(), words, b"something else");
-        assert_eq!(other.status.code(), Some(125), "{words:?}: {}", stderr(&other));
+        fed(125, place.path(), words, b"something else");
     }
 }
 
@@ -123,23 +122,21 @@ fn a_dash_is_standard_output() {
         &["hints", "--own-from", "1k", "own.toft"],
     ];
     for words in verbs {
-        let output = fed(place.path(), &[words, &["-o", "-"]].concat(), b"");
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
-        let printed = fed(place.path(), words, b"");
+        let output = fed(0, place.path(), &[words, &["-o", "-"]].concat(), b"");
+        let printed = fed(0, place.path(), words, b"");
         // Times differ.
         let length = stdout(&printed).lines().count();
         assert_eq!(stdout(&output).lines().count(), length, "{words:?}: {}", stdout(&output));
         assert!(!stdout(&output).is_empty(), "{words:?}");
     }
-    let stats = fed(place.path(), &["run", "--stats", "--json", "--output", "-", "true"], b"");
+    let stats = fed(0, place.path(), &["run", "--stats", "--json", "--output", "-", "true"], b"");
     assert_clean(&stats);
     assert_eq!(serde_json::from_slice::<Value>(&stats.stdout).unwrap()["exit_status"], 0);
-    let record = ends_with(125, fed(place.path(), &["record", "-o", "-", "--", "true"], b""));
+    let record = fed(125, place.path(), &["record", "-o", "-", "--", "true"], b"");
     assert!(message(&record).contains("standard output is PROGRAM's"), "{}", stderr(&record));
     let bench = ["bench", "--quick", "--runs", "1", "--workload", "pair-64", "--set", "ops=10k"];
     for more in [["--json"].as_slice(), &["-o", "-"]] {
-        let output =
-            ends_with(0, fed(place.path(), &[&bench, more, &["--peers", "glibc"]].concat(), b""));
+        let output = fed(0, place.path(), &[&bench, more, &["--peers", "glibc"]].concat(), b"");
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(record["cases"][0]["peers"]["glibc"][0]["ops"], 10_000, "{record}");
     }
@@ -163,8 +160,7 @@ fn a_form_and_the_name_of_another_are_refused() {
         (&["run", "--stats", "--json", "--output", "x.html", "touch", "started"], 125),
     ];
     for (words, status) in refused {
-        let output = fed(place.path(), words, b"");
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+        let output = fed(status, place.path(), words, b"");
         assert!(stdout(&output).is_empty() && !stderr(&output).is_empty(), "{words:?}");
     }
     assert!(!place.path().join("x.html").exists() && !place.path().join("started").exists());
@@ -175,8 +171,7 @@ fn a_form_and_the_name_of_another_are_refused() {
         &["report", "own.toft", "-o", "x.html"],
         &["run", "--stats", "--json", "--output", "x.stats", "true"],
     ] {
-        let output = fed(place.path(), words, b"");
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        fed(0, place.path(), words, b"");
     }
 }
 
@@ -199,10 +194,10 @@ fn names_are_cut_on_terminals_only() {
         assert!(shown.contains("a_function_x") && !shown.contains(&name()), "{words:?}: {shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 90), "{words:?}: {shown}");
     }
-    ends_with(0, fed(place.path(), &["heap", pid, "-o", "x.txt"], b""));
+    fed(0, place.path(), &["heap", pid, "-o", "x.txt"], b"");
     assert!(fs::read_to_string(place.path().join("x.txt")).unwrap().contains(&name()));
     let words = ["run", "--stats", "--output", "stats.txt", "--", text(&program)];
-    ends_with(0, fed(place.path(), &words, b""));
+    fed(0, place.path(), &words, b"");
     let stats = fs::read_to_string(place.path().join("stats.txt")).unwrap();
     assert!(stats.contains(&name()) && !stats.contains('\x1b'), "{stats}");
 }

@@ -24,8 +24,7 @@ fn summary(file: &Path) -> Value {
 
 #[track_caller]
 fn record(file: &Path, program: &Path) -> Value {
-    let output = toft().args(["record", "-o", text(file), "--", text(program)]).output().unwrap();
-    assert_clean(&output);
+    prints(&["record", "-o", text(file), "--", text(program)]);
     summary(file)
 }
 
@@ -125,8 +124,7 @@ fn a_trace_is_shown_on_one_screen_and_replaces_only_a_trace() {
     let file = directory.path().join("plain.trace");
     record(&file, &program);
     record(&file, &program);
-    let output = toft().args(["trace", "--sites", "1", text(&file)]).output().unwrap();
-    let page = stdout(&output);
+    let page = stdout(&succeeds(&["trace", "--sites", "1", text(&file)]));
     assert!(page.lines().count() < 40 && page.contains("101 from"), "{page}");
     assert_eq!(page.lines().filter(|line| line.contains("plain+0x")).count(), 1, "{page}");
 
@@ -239,8 +237,7 @@ fn many_call_sites_are_distinguished_and_too_many_are_counted() {
     let program = compile(directory.path(), "places", PLACES, &["-fno-builtin"]);
     for (places, without) in [(100_000u64, 0), (140_000, 140_000 - (1 << 17))] {
         let file = directory.path().join(format!("{places}.trace"));
-        let words = ["record", "-o", text(&file), "--", text(&program), &places.to_string()];
-        assert_clean(&toft().args(words).output().unwrap());
+        prints(&["record", "-o", text(&file), "--", text(&program), &places.to_string()]);
         let all = summary(&file);
         assert_eq!(all["allocations"], places);
         assert_eq!(all["calls_without_site"], without);

@@ -1,8 +1,5 @@
 //! `toft heap --threads`: which thread owns what, in a program of which it is known.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
 use crate::common::*;
 use serde_json::Value;
 
@@ -10,22 +7,20 @@ use serde_json::Value;
 /// has 300 of 2000 bytes and ends; and the first has one large block.
 const TARGET: &str = include_str!("programs/threads.c");
 
+/// The object that lists the threads of a process.
+fn threads_of(pid: &str) -> Value {
+    serde_json::from_str(&prints(&["heap", "--threads", "--json", pid])).unwrap()
+}
+
 #[test]
 fn memory_is_listed_by_owner_thread() {
     let place = directory();
     let program = compile(place.path(), "target", TARGET, &["-pthread", "-fno-builtin"]);
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut command = Command::new(program);
-    let command = command.env("LD_PRELOAD", stdout(&shown).trim());
-    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let keeper: i64 = line.trim().parse().unwrap();
-    let pid = target.0.id().to_string();
+    let target = Target::start(&program);
+    let keeper: i64 = target.line.parse().unwrap();
+    let pid = &*target.pid;
 
-    let output = toft().args(["heap", "--threads", "--json", &pid]).output().unwrap();
-    assert_clean(&output);
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = threads_of(pid);
     let owners = object["threads"].as_array().unwrap();
     let of = |what: &dyn Fn(&Value) -> bool| {
         let found: Vec<&Value> = owners.iter().filter(|owner| what(owner)).collect();
@@ -51,11 +46,11 @@ fn memory_is_listed_by_owner_thread() {
     assert_eq!(sum + number(&object, "large_bytes"), number(&object, "bytes"));
     assert!(number(&object, "large_bytes") >= 3 << 20);
 
-    let page = in_terminal(place.path(), &["heap", "--threads", &pid], 80);
+    let page = in_terminal(place.path(), &["heap", "--threads", pid], 80);
     assert!(page.contains(&format!("{keeper} (keeper), sleeps")), "{page}");
     assert_contains(&page, &["of an exited thread", "free (RSS)"]);
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    toft_ends_with(2, &["heap", "--threads", "--top", "3", &pid]);
+    toft_ends_with(2, &["heap", "--threads", "--top", "3", pid]);
 }
 
 /// 240 MB of blocks that are freed and were never touched.
@@ -65,22 +60,16 @@ const UNTOUCHED: &str = include_str!("programs/threads-untouched.c");
 fn what_is_free_is_shown_as_far_as_it_is_resident() {
     let place = directory();
     let program = compile(place.path(), "untouched", UNTOUCHED, &["-fno-builtin"]);
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut command = Command::new(program);
-    let command = command.env("LD_PRELOAD", stdout(&shown).trim()).env("TOFT_RECLAIM", "off");
-    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-    let pid = target.0.id().to_string();
+    let target = Target::with(&program, &[("TOFT_RECLAIM", "off")]);
+    let pid = &*target.pid;
 
-    let output = toft().args(["heap", "--threads", "--json", &pid]).output().unwrap();
-    assert_clean(&output);
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = threads_of(pid);
     let first = &object["threads"][0];
     let number = |name: &str| first[name].as_u64().unwrap();
     assert!(number("free_bytes") > 150_000_000, "{first}");
     let (free, resident) = (number("free_resident_bytes"), number("resident_bytes"));
     assert!(free <= resident && resident < 16 << 20, "{first}");
-    let page = stdout(&toft().args(["heap", "--threads", &pid]).output().unwrap());
+    let page = stdout(&succeeds(&["heap", "--threads", pid]));
     let line = page.lines().find(|line| line.contains("(untouched), ")).unwrap();
     // Live bytes are those of slots, free ones are resident.
     let line: Vec<&str> = line.split_whitespace().collect();
@@ -95,31 +84,20 @@ const SHARERS: &str = include_str!("programs/threads-sharers.c");
 fn a_shared_heap_is_told_from_that_of_an_ended_thread() {
     let place = directory();
     let program = compile(place.path(), "sharers", SHARERS, &["-pthread", "-fno-builtin"]);
-    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut command = Command::new(program);
-    let command = command.env("LD_PRELOAD", stdout(&shown).trim());
-    let mut target = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    let pid = target.0.id().to_string();
-    let output = toft().args(["heap", "--threads", "--json", &pid]).output().unwrap();
-    assert_clean(&output);
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let target = Target::start(&program);
+    assert_eq!(target.line, "ready");
+    let pid = &*target.pid;
+    let object = threads_of(pid);
     let owners = object["threads"].as_array().unwrap();
     let shared = owners.iter().filter(|owner| owner["shared"] == true);
     let blocks: u64 = shared.map(|owner| owner["live_blocks"].as_u64().unwrap()).sum();
     assert!(blocks >= 5, "{object}");
     for verb in [&["heap", "--threads"][..], &["rss"]] {
-        let output = toft().args(verb).arg(&pid).output().unwrap();
-        assert_clean(&output);
-        let page = stdout(&output);
+        let page = prints(&[verb, &[pid]].concat());
         assert!(page.contains("shared by threads"), "{page}");
         assert!(!page.contains("ended thread") && !page.contains("has exited"), "{page}");
     }
-    let output = toft().args(["metrics", &pid]).output().unwrap();
-    assert_clean(&output);
-    let page = stdout(&output);
+    let page = prints(&["metrics", pid]);
     let ended = page.lines().find(|line| !line.starts_with('#') && line.contains("ended"));
     assert!(ended.is_some_and(|line| line.ends_with(" 0")), "{page}");
 }

@@ -306,14 +306,12 @@ fn blocks_that_come_and_go_between_two_readings_are_counted() {
     assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
 
     // `toft heap` shows lifetimes only after two readings.
-    let pid = target.pid.clone();
-    let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
-    assert_clean(&looks);
+    let looks = prints(&["heap", "--over", "0.1", &target.pid]);
     let resting =
         |page: &str| page.lines().find(|line| line.contains("resting at")).unwrap().to_owned();
-    assert!(resting(&stdout(&looks)).contains("unknown"), "{}", stdout(&looks));
-    let once = toft().args(["heap", &pid]).output().unwrap();
-    assert!(!stdout(&once).contains("lives") && stdout(&once).contains("slot"));
+    assert!(resting(&looks).contains("unknown"), "{looks}");
+    let once = stdout(&succeeds(&["heap", &target.pid]));
+    assert!(!once.contains("lives") && once.contains("slot"));
 
     let profile = object(&["heap", "--json", &target.pid]);
     let rows = profile["rows"].as_array().unwrap();

@@ -43,6 +43,45 @@ pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
 pub(crate) use written::Written;
 
+/// Defines a handle on an allocator, whose methods are those of one folder, and the method of the
+/// allocator that returns it.
+macro_rules! handle {
+    ($(#[$about:meta])* $name:ident, $(#[$returns:meta])* $method:ident) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $name<'a, O> {
+            allocator: &'a Allocator<O>,
+        }
+
+        impl<O> Allocator<O> {
+            $(#[$returns])*
+            #[inline(always)]
+            pub fn $method(&self) -> $name<'_, O> {
+                $name { allocator: self }
+            }
+        }
+
+        impl<O> Clone for $name<'_, O> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<O> Copy for $name<'_, O> {}
+
+        impl<O> core::ops::Deref for $name<'_, O> {
+            type Target = Allocator<O>;
+
+            #[inline(always)]
+            fn deref(&self) -> &Allocator<O> {
+                self.allocator
+            }
+        }
+    };
+}
+pub(crate) use handle;
+
 /// A whole allocator. After it is built only what its parts point to changes: the process's
 /// allocator is in read-only memory.
 #[derive(Debug)]

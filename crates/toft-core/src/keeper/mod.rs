@@ -34,37 +34,12 @@ mod unshare;
 pub use compact::Compacted;
 pub use sweep::{Swept, Which};
 
-use crate::allocator::Allocator;
-use core::ops::Deref;
+use crate::allocator::{Allocator, handle};
 
-/// The allocator, as what keeps memory bounded sees it: all parts, and the methods of this folder.
-#[derive(Debug)]
-pub struct Keeper<'a, O> {
-    allocator: &'a Allocator<O>,
-}
-
-impl<O> Allocator<O> {
+handle! {
+    /// The allocator, as what keeps memory bounded sees it: all parts, and the methods of this
+    /// folder.
+    Keeper,
     /// Returns what keeps this allocator's memory bounded.
-    #[inline(always)]
-    pub fn keeper(&self) -> Keeper<'_, O> {
-        Keeper { allocator: self }
-    }
-}
-
-impl<O> Clone for Keeper<'_, O> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<O> Copy for Keeper<'_, O> {}
-
-impl<O> Deref for Keeper<'_, O> {
-    type Target = Allocator<O>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Allocator<O> {
-        self.allocator
-    }
+    keeper
 }

@@ -6,6 +6,7 @@
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
 mod cgroup;
+mod digits;
 pub mod filter;
 mod huge;
 pub mod keys;
@@ -30,6 +31,7 @@ pub mod fake;
 
 pub use cgroup::{Group, memory_there_is};
 use core::ops::Range;
+pub use digits::digits;
 use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;

@@ -7,7 +7,7 @@
 
 use super::share::DESCRIPTOR_LEAST;
 use super::syscall::syscall;
-use super::{Error, Linux};
+use super::{Error, Linux, process};
 use core::ffi::CStr;
 
 /// The pages that a scan finds.
@@ -130,11 +130,6 @@ fn control<T>(descriptor: u32, request: usize, argument: &mut T) -> Result<usize
     result(unsafe { syscall(libc::SYS_ioctl, args) })
 }
 
-fn close(descriptor: u32) {
-    // SAFETY: a descriptor of ours.
-    unsafe { syscall(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
-}
-
 // SAFETY: (1) paging out and write protection that the kernel resolves itself change no contents;
 // (2) raw system calls.
 unsafe impl PageIdleness for Linux {
@@ -147,7 +142,7 @@ unsafe impl PageIdleness for Linux {
     }
 
     fn close_pages(&self, pages: u32) {
-        close(pages);
+        process::close(pages.cast_signed());
     }
 
     fn open_watch(&self) -> Result<u32, Error> {
@@ -163,7 +158,7 @@ unsafe impl PageIdleness for Linux {
         // SAFETY: a second descriptor for the same file.
         let kept = known.and_then(|_| result(unsafe { syscall(libc::SYS_fcntl, above) }));
         if known.is_err() || kept.is_ok() {
-            close(watch);
+            process::close(watch.cast_signed());
         }
         known?;
         // If no descriptor may be that high, the first one stays.

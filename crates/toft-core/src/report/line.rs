@@ -1,6 +1,7 @@
 //! The first line of a report, in a fixed buffer.
 
 use super::Call;
+use crate::os::digits;
 
 /// A line that is being written. What does not fit is cut off, and nothing is ever allocated.
 #[derive(Debug)]
@@ -53,18 +54,8 @@ impl Line {
 
     /// Appends a number in decimal digits.
     #[inline(never)]
-    pub fn number(&mut self, mut number: u64) -> &mut Line {
-        let mut digits = [b'0'; 20];
-        let mut first = 20;
-        for place in digits.iter_mut().rev() {
-            first -= 1;
-            *place = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.raw(digits.get(first..).unwrap_or(&[]))
+    pub fn number(&mut self, number: u64) -> &mut Line {
+        self.raw(digits(number, 10, &mut [0; 20]))
     }
 
     /// Appends an address, unless addresses are hidden.

@@ -1,6 +1,6 @@
 //! Writes text to a descriptor, through a fixed buffer.
 
-use crate::os::process;
+use crate::os::{digits, process};
 
 /// A descriptor, and the text that was not written to it yet. A line that fits the buffer is
 /// written by one system call, so that the lines of several processes do not mix.
@@ -45,19 +45,8 @@ impl<const BYTES: usize> Writer<BYTES> {
 
     /// Appends a number in digits of a base of at most 16.
     #[inline(never)]
-    pub fn digits(&mut self, mut number: u64, base: u64) -> &mut Writer<BYTES> {
-        let mut digits = [b'0'; 20];
-        let mut first = digits.len();
-        for place in digits.iter_mut().rev() {
-            let digit = (number % base.max(1)) as u8;
-            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
-            first -= 1;
-            number /= base.max(1);
-            if number == 0 {
-                break;
-            }
-        }
-        self.bytes(digits.get(first..).unwrap_or(&[]))
+    pub fn digits(&mut self, number: u64, base: u64) -> &mut Writer<BYTES> {
+        self.bytes(digits(number, base, &mut [0; 20]))
     }
 
     /// Appends `,"name":value`.

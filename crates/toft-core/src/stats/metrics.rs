@@ -6,6 +6,8 @@
 //! Only the largest call sites have separate samples, by name. The sample `other` is the sum of all
 //! remaining sites, so the sum of all samples is the live total.
 
+use crate::os::digits;
+
 /// A metric: its name and its description. Neither contains a character that has to be escaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
@@ -132,8 +134,8 @@ impl Metrics<'_> {
     #[inline(never)]
     pub fn begin(&self, page: &mut impl Page) {
         head(page, INFO);
-        let mut digits = [0; 20];
-        let pid = decimal(self.pid, &mut digits);
+        let mut buffer = [0; 20];
+        let pid = digits(self.pid, 10, &mut buffer);
         let labels = [("version", self.version), ("process", self.process), ("pid", pid)];
         sample(page, INFO, &labels, 1);
         by(
@@ -187,19 +189,6 @@ fn by(page: &mut impl Page, family: Family, label: &str, values: &[(&str, u64)])
     for &(text, value) in values {
         sample(page, family, &[(label, text.as_bytes())], value);
     }
-}
-
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut first = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        first -= 1;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    digits.get(first..).unwrap_or(&[])
 }
 
 #[cfg(test)]

@@ -32,37 +32,11 @@ mod verify_others;
 mod verify_share;
 mod verify_slots;
 
-use crate::allocator::Allocator;
-use core::ops::Deref;
+use crate::allocator::{Allocator, handle};
 
-/// The allocator, as what observes it sees it: all parts, and the methods of this folder.
-#[derive(Debug)]
-pub struct Observer<'a, O> {
-    allocator: &'a Allocator<O>,
-}
-
-impl<O> Allocator<O> {
+handle! {
+    /// The allocator, as what observes it sees it: all parts, and the methods of this folder.
+    Observer,
     /// Returns what observes this allocator.
-    #[inline(always)]
-    pub fn observer(&self) -> Observer<'_, O> {
-        Observer { allocator: self }
-    }
-}
-
-impl<O> Clone for Observer<'_, O> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<O> Copy for Observer<'_, O> {}
-
-impl<O> Deref for Observer<'_, O> {
-    type Target = Allocator<O>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Allocator<O> {
-        self.allocator
-    }
+    observer
 }

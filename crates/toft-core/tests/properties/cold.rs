@@ -1,47 +1,18 @@
 //! Live data that is not used goes out to swap, and what is used does not.
 
-use crate::common::plain::{allocator, birth};
+use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::{Options, Reclaim};
-use toft_core::os::fake::{Fake, Fault, PageState, Request};
+use toft_core::os::fake::{Fault, PageState, Request};
 use toft_core::path::Resized;
-use toft_core::report::Call;
-use toft_core::thread::Heap;
 
 const OPTIONS: Options = Options { partitions: 4, reclaim: Reclaim::Off, ..Options::DEFAULT };
 
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
-}
-
 impl Program {
-    fn new() -> Program {
-        Program::with(OPTIONS)
-    }
-
-    fn with(options: Options) -> Program {
-        let (fake, allocator) = allocator(options);
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
-    }
-
-    fn take(&self, size: usize, site: usize, fill: u8) -> usize {
-        let address = self.allocator.allocate(self.heap, size, code_address(site)).unwrap();
-        bytes_of(address, size).fill(fill);
-        address
-    }
-
     fn take_many(&self, count: usize, size: usize, site: usize) -> Vec<usize> {
-        (0..count).map(|n| self.take(size, site, n as u8 | 1)).collect()
-    }
-
-    fn free(&self, address: usize) {
-        self.allocator.free(self.heap, address, Call::Free);
+        (0..count).map(|n| self.take_filled(size, site, n as u8 | 1)).collect()
     }
 
     fn page_out(&self) -> usize {
@@ -64,7 +35,7 @@ impl Program {
 #[test]
 fn cold_data_goes_and_hot_data_stays() {
     for (size, count) in [(48, 40_000), (1000, 4000), (9000, 400), (3 << 20, 4)] {
-        let program = Program::new();
+        let program = Program::with(OPTIONS);
         let cold = program.take_many(count, size, 1);
         let hot = program.take_many(count, size, 2);
         assert_eq!(program.page_out(), 0, "{size}: the first scan only takes note");
@@ -93,7 +64,7 @@ fn slabs_that_are_drawn_from_stay() {
     let blocks = program.take_many(40, 1000, 1);
     for _ in 0..6 {
         // No thread writes to the rest of the slab's pages.
-        program.free(program.take(1000, 1, 3));
+        program.free(program.take_filled(1000, 1, 3));
         assert_eq!(program.page_out(), 0);
     }
     assert!(program.page_out() > 25 * 1000);
@@ -104,8 +75,8 @@ fn slabs_that_are_drawn_from_stay() {
 #[test]
 fn of_a_large_block_the_cold_pages_go() {
     const SIZE: usize = 8 << 20;
-    let program = Program::new();
-    let block = program.take(SIZE, 1, 1);
+    let program = Program::with(OPTIONS);
+    let block = program.take_filled(SIZE, 1, 1);
     program.page_out();
     for at in (0..SIZE / 2).step_by(8192) {
         bytes_of(block, SIZE)[at] = 2;
@@ -122,8 +93,8 @@ fn of_a_large_block_the_cold_pages_go() {
 #[test]
 fn what_is_read_goes_once_and_is_let_be() {
     const SIZE: usize = 4 << 20;
-    let program = Program::new();
-    let block = program.take(SIZE, 1, 5);
+    let program = Program::with(OPTIONS);
+    let block = program.take_filled(SIZE, 1, 5);
     assert_eq!((program.page_out(), program.page_out()), (0, SIZE));
     let mut scans = Vec::new();
     for _ in 0..4 {
@@ -140,13 +111,13 @@ fn what_is_read_goes_once_and_is_let_be() {
 #[test]
 fn what_is_allocated_anew_is_warm() {
     const SIZE: usize = 1 << 20;
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     for _ in 0..5 {
-        let block = program.take(SIZE, 1, 5);
+        let block = program.take_filled(SIZE, 1, 5);
         assert_eq!(program.page_out(), 0);
         program.free(block);
     }
-    let block = program.take(SIZE, 1, 5);
+    let block = program.take_filled(SIZE, 1, 5);
     assert_eq!((program.page_out(), program.page_out()), (0, SIZE));
     program.free(block);
 }
@@ -154,7 +125,7 @@ fn what_is_allocated_anew_is_warm() {
 /// Free memory does not go to swap.
 #[test]
 fn free_slots_do_not_go_out() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let blocks = program.take_many(2000, 1000, 1);
     for chunk in blocks.chunks(100) {
         chunk[1..].iter().for_each(|&address| program.free(address));
@@ -167,7 +138,7 @@ fn free_slots_do_not_go_out() {
 /// Without swap nothing goes, and the kernel is asked all the same what to take first.
 #[test]
 fn without_swap_nothing_goes() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.fake.take_swap_away();
     let blocks = program.take_many(1000, 1000, 1);
     assert_eq!((program.page_out(), program.page_out()), (0, 0));
@@ -178,7 +149,7 @@ fn without_swap_nothing_goes() {
 /// Where writes cannot be noted, what is not allocated from is cold.
 #[test]
 fn without_notes_activity_alone_counts() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.fake.set_fault(Some(Fault::from(0).only(Request::Watch)));
     let blocks = program.take_many(1000, 1000, 1);
     program.page_out();
@@ -189,7 +160,7 @@ fn without_notes_activity_alone_counts() {
 
 #[test]
 fn a_kernel_that_does_not_tell_is_believed() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.take_many(1000, 1000, 1);
     program.page_out();
     program.fake.set_fault(Some(Fault::from(0).only(Request::Scan)));
@@ -203,7 +174,7 @@ fn a_kernel_that_does_not_tell_is_believed() {
 /// A program that closes all descriptors loses what was noted, and no more.
 #[test]
 fn a_closed_watch_is_opened_again() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let blocks = program.take_many(1000, 1000, 1);
     program.page_out();
     program.fake.close_all();
@@ -218,8 +189,8 @@ fn a_closed_watch_is_opened_again() {
 #[test]
 fn what_grows_is_warm() {
     const MIB: usize = 1 << 20;
-    let program = Program::new();
-    let block = program.take(MIB, 1, 5);
+    let program = Program::with(OPTIONS);
+    let block = program.take_filled(MIB, 1, 5);
     assert_eq!(program.page_out(), 0);
     let grown = program.allocator.resize(program.heap, block, MIB + 65536, code_address(1));
     assert!(matches!(grown, Resized::At(at) if at == block), "{grown:?}");
@@ -241,7 +212,7 @@ fn what_is_shared_stays() {
     assert!(program.allocator.keeper().compact(Which::Free).unwrap().bytes > 0);
     let shared = program.fake.shared_bytes();
     assert!(shared > 100 << 10);
-    let large = program.take(1 << 20, 3, 7);
+    let large = program.take_filled(1 << 20, 3, 7);
     let went: usize = (0..3).map(|_| program.page_out()).sum();
     assert!(went >= 4000 * 512 / 100 * 94, "{went}");
     // Of the large block writes are noted as ever.
@@ -260,7 +231,7 @@ fn what_is_shared_stays() {
 /// Where there may be a filter no call is made that it may not know.
 #[test]
 fn under_a_filter_nothing_is_asked() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.take_many(1000, 1000, 1);
     program.page_out();
     let scans = program.fake.calls(Request::Scan);
@@ -275,11 +246,11 @@ fn under_a_filter_nothing_is_asked() {
 /// scanned. (The fake panics.)
 #[test]
 fn holes_are_not_watched() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let blocks = program.take_many(4000, 1000, 1);
     blocks.iter().skip(500).take(2500).for_each(|&block| program.free(block));
     // A slab that its thread keeps although it is empty.
-    let last = program.take(300, 2, 1);
+    let last = program.take_filled(300, 2, 1);
     program.free(last);
     program.fake.set_fault(Some(Fault::from(0).only(Request::Map)));
     assert!(program.allocator.allocate(program.heap, 8 << 20, code_address(9)).is_none());
@@ -293,15 +264,15 @@ fn holes_are_not_watched() {
 /// What is free is not scanned: an empty slab that is unowned, and a free large block.
 #[test]
 fn what_is_free_is_not_looked_at() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let blocks = program.take_many(4000, 1000, 1);
     blocks.iter().for_each(|&block| program.free(block));
     program.page_out();
     let scans = program.fake.calls(Request::Scan);
     // A bin keeps the slab that it draws from.
     assert!(scans <= 4, "{scans} scans of 60 empty slabs");
-    let program = Program::new();
-    program.free(program.take(1 << 20, 2, 1));
+    let program = Program::with(OPTIONS);
+    program.free(program.take_filled(1 << 20, 2, 1));
     let kept = program.allocator.large().kept_bytes();
     assert!(cfg!(feature = "secure-light") || kept != 0, "none is kept");
     program.page_out();
@@ -312,7 +283,7 @@ fn what_is_free_is_not_looked_at() {
 /// A child that runs in its parent's memory must not look, nor one thread while another does.
 #[test]
 fn one_looks_at_a_time() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let blocks = program.take_many(1000, 1000, 1);
     program.page_out();
     program.fake.set_process(2);
@@ -334,7 +305,7 @@ fn one_looks_at_a_time() {
 /// made.
 #[test]
 fn the_child_of_a_fork_looks_anew() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.take_many(1000, 1000, 1);
     program.page_out();
     assert_eq!(program.fake.watches(), 1);
@@ -359,7 +330,7 @@ fn the_child_of_a_fork_looks_anew() {
 /// A kernel that comes nowhere does not keep the caller for ever.
 #[test]
 fn scans_that_come_nowhere_end() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.take_many(1000, 1000, 1);
     program.fake.stop_scans();
     assert_eq!((program.page_out(), program.page_out()), (0, 0));
@@ -369,7 +340,7 @@ fn scans_that_come_nowhere_end() {
 /// as well.
 #[test]
 fn a_filter_that_comes_meanwhile_ends_the_scan() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     program.take_many(1000, 1000, 1);
     program.page_out();
     let scans = program.fake.calls(Request::Scan);
@@ -393,9 +364,9 @@ fn a_filter_that_comes_meanwhile_ends_the_scan() {
     ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn a_block_that_was_freed_meanwhile_is_not_marked() {
-    let program = Program::new();
-    let live = program.take(4 << 20, 1, 1);
-    let block = program.take(1 << 20, 1, 1);
+    let program = Program::with(OPTIONS);
+    let live = program.take_filled(4 << 20, 1, 1);
+    let block = program.take_filled(1 << 20, 1, 1);
     program.page_out();
     let large = program.allocator.large();
     let with = |body: &mut dyn FnMut(&toft_core::large::Block)| {

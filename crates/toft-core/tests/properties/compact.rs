@@ -3,7 +3,7 @@
 //! discarded, moved or unmapped; `check` verifies I8 and G1 to G3.
 
 use crate::common::ops::{Op, random_bytes};
-use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::plain::{allocator, birth, one_heap, two_heaps, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
@@ -88,8 +88,7 @@ fn compact(allocator: &Allocator<Fake>) -> usize {
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn sparse_slabs_share_and_part() {
     for size in [16, 48, 64, 200, 256, 768, 1024, 1500, 3000] {
-        let (fake, allocator) = allocator(OPTIONS);
-        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let (fake, allocator, mine, other) = two_heaps(OPTIONS);
         let mut blocks = Blocks::new(&allocator, &[mine, other], size, 6000);
         assert_eq!(compact(&allocator), 0, "what is full shares nothing");
         blocks.thin(&allocator, mine, 12);
@@ -131,8 +130,7 @@ fn sparse_slabs_share_and_part() {
 
 #[test]
 fn without_the_option_nothing_is_shared() {
-    let (fake, allocator) = allocator(Options { compact: false, ..OPTIONS });
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options { compact: false, ..OPTIONS });
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     blocks.thin(&allocator, heap, 12);
     assert_eq!(compact(&allocator), 0);
@@ -145,8 +143,7 @@ fn without_the_option_nothing_is_shared() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn an_owner_that_sleeps_is_no_obstacle() {
-    let (_fake, allocator) = allocator(OPTIONS);
-    let (mine, asleep) = (birth(&allocator), birth(&allocator));
+    let (_fake, allocator, mine, asleep) = two_heaps(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[asleep], 256, 6000);
     blocks.thin(&allocator, mine, 12);
     assert!(compact(&allocator) > 700 << 10);
@@ -170,8 +167,7 @@ fn an_owner_that_sleeps_is_no_obstacle() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn what_is_busy_is_left_alone() {
-    let (_fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (_fake, allocator, heap) = one_heap(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     blocks.thin(&allocator, heap, 12);
     let first = allocator.keeper().compact(Which::Idle).unwrap();
@@ -190,8 +186,7 @@ fn what_is_busy_is_left_alone() {
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn what_an_owner_is_changing_is_let_go_of() {
     for busy in [false, true] {
-        let (fake, allocator) = allocator(OPTIONS);
-        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let (fake, allocator, mine, other) = two_heaps(OPTIONS);
         let mut blocks = Blocks::new(&allocator, &[other], 256, 6000);
         blocks.thin(&allocator, mine, 12);
         let passed = std::sync::Arc::new(AtomicBool::new(false));
@@ -251,8 +246,7 @@ fn others_go_on_meanwhile() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn an_owner_learns_that_what_it_has_again_is_empty() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[mine], 256, 6000);
     let mut sizes = [1000, 2000, 3000].into_iter();
     // What finds no slab collects.
@@ -283,8 +277,7 @@ fn an_owner_learns_that_what_it_has_again_is_empty() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn a_freed_address_whose_memory_is_lent_is_named() {
-    let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options { warn_only: true, ..OPTIONS });
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     let gone = blocks.thin(&allocator, heap, 12);
     assert!(compact(&allocator) != 0);
@@ -306,8 +299,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn a_fork_makes_everything_private() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[mine, other], 768, 6000);
     blocks.thin(&allocator, mine, 12);
     assert!(compact(&allocator) != 0);
@@ -336,8 +328,7 @@ fn a_fork_makes_everything_private() {
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 #[should_panic(expected = "cannot be made private")]
 fn a_fork_that_cannot_make_everything_private_does_not_happen() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[heap], 768, 6000);
     blocks.thin(&allocator, heap, 12);
     assert!(compact(&allocator) != 0);
@@ -353,8 +344,7 @@ fn the_system_may_refuse_anything() {
     let kinds = [Request::BeginSharing, Request::Share, Request::ShareWith, Request::Renew];
     for kind in kinds.into_iter().chain([Request::EmptyStore]) {
         for (number, all) in [(0, false), (5, false), (0, true), (3, true)] {
-            let (fake, allocator) = allocator(OPTIONS);
-            let heap = birth(&allocator);
+            let (fake, allocator, heap) = one_heap(OPTIONS);
             let mut blocks = Blocks::new(&allocator, &[heap], 500, 6000);
             blocks.thin(&allocator, heap, 6);
             let fault = if all { Fault::from(number) } else { Fault::at(number) };
@@ -387,8 +377,7 @@ fn the_system_may_refuse_anything() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn without_barriers_nothing_is_shared() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     blocks.thin(&allocator, heap, 12);
     fake.at_barrier(|| false);

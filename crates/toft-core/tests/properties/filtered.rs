@@ -1,21 +1,12 @@
 //! Under an inherited filter of system calls (seccomp), as in a container: what is done before it
 //! was probed, and after, for each thing that a filter may forbid.
 
-use crate::common::plain::birth;
-use crate::common::world::code_address;
-use toft_core::Allocator;
+use crate::common::program::Program;
 use toft_core::keeper::Which;
 use toft_core::options::{Options, Reclaim};
 use toft_core::os::HugeHabit;
-use toft_core::os::fake::{Fake, Machine, Request};
+use toft_core::os::fake::{Fake, Machine};
 use toft_core::os::seccomp::{Answers, Calls};
-use toft_core::thread::Heap;
-
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
-}
 
 impl Program {
     /// A program that was started under a filter of which a probe finds this.
@@ -26,21 +17,14 @@ impl Program {
         fake.set_probe(found);
         let options =
             Options { partitions: 1, reclaim: Reclaim::Auto, prefault: true, ..Options::DEFAULT };
-        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-        allocator.filter().watch();
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
+        Program::on(fake, options)
     }
 
-    fn take(&self, blocks: usize) -> usize {
-        let take = || self.allocator.allocate(self.heap, 1000, code_address(3)).unwrap();
-        let first = take();
-        (1..blocks).for_each(|_| _ = take());
+    /// Takes some blocks. Returns the first.
+    fn take_blocks(&self, blocks: usize) -> usize {
+        let first = self.take(1000, 3);
+        (1..blocks).for_each(|_| _ = self.take(1000, 3));
         first
-    }
-
-    fn prefaulted(&self) -> u64 {
-        self.fake.calls(Request::Populate)
     }
 }
 
@@ -52,7 +36,7 @@ fn all_but(calls: Calls) -> Answers {
 #[test]
 fn nothing_unusual_is_called_before_the_filter_was_probed() {
     let program = Program::under(Some(Answers::ALL));
-    let block = program.take(4000);
+    let block = program.take_blocks(4000);
     program.allocator.keeper().sweep(Which::Free);
     assert_eq!((program.prefaulted(), program.fake.probes()), (0, 0));
     assert!(!program.fake.is_kept_small(block));
@@ -61,11 +45,11 @@ fn nothing_unusual_is_called_before_the_filter_was_probed() {
 #[test]
 fn once_it_was_probed_all_is_as_without_a_filter_and_what_is_there_is_made_up_for() {
     let program = Program::under(Some(Answers::ALL));
-    let before = program.take(1000);
+    let before = program.take_blocks(1000);
     assert!(!program.fake.is_kept_small(before));
     assert!(program.allocator.keeper().probe_filter());
     assert!(program.fake.is_kept_small(before), "mapped before");
-    program.take(4000);
+    program.take_blocks(4000);
     assert!(program.prefaulted() > 0);
     assert!(program.allocator.keeper().probe_filter() && program.fake.probes() == 1, "once");
 }
@@ -73,15 +57,15 @@ fn once_it_was_probed_all_is_as_without_a_filter_and_what_is_there_is_made_up_fo
 #[test]
 fn what_would_kill_is_not_called_and_the_rest_is() {
     let program = Program::under(Some(all_but(Calls::HUGE)));
-    let before = program.take(1000);
+    let before = program.take_blocks(1000);
     assert!(program.allocator.keeper().probe_filter());
-    program.take(4000);
+    program.take_blocks(4000);
     assert!(!program.fake.is_kept_small(before));
     assert_eq!(program.prefaulted(), 0, "it would ask for larger pages");
     let program = Program::under(Some(all_but(Calls::POPULATE)));
-    let before = program.take(1000);
+    let before = program.take_blocks(1000);
     assert!(program.allocator.keeper().probe_filter());
-    program.take(4000);
+    program.take_blocks(4000);
     assert!(program.fake.is_kept_small(before));
     assert_eq!(program.prefaulted(), 0);
 }
@@ -89,9 +73,9 @@ fn what_would_kill_is_not_called_and_the_rest_is() {
 #[test]
 fn where_no_child_could_be_created_all_is_as_before() {
     let program = Program::under(None);
-    let block = program.take(1000);
+    let block = program.take_blocks(1000);
     assert!(!program.allocator.keeper().probe_filter());
-    program.take(4000);
+    program.take_blocks(4000);
     assert!(!program.fake.is_kept_small(block));
     assert_eq!((program.prefaulted(), program.fake.probes()), (0, 1));
 }

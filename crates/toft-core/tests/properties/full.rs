@@ -2,7 +2,7 @@
 //! while it maps: requests are refused or served after a bounded number of system calls, none of
 //! which lets time pass.
 
-use crate::common::plain::{allocator, birth};
+use crate::common::plain::{birth, one_heap};
 use crate::common::world::code_address;
 use toft_core::Allocator;
 use toft_core::options::Options;
@@ -22,8 +22,7 @@ fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
 /// once; each later one a few.
 #[test]
 fn a_full_address_space_costs_a_few_calls_and_no_time() {
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let foreign = Fault::from(0).only(Request::Map).with(Error::Occupied);
     for round in 0..3 {
         fake.set_fault(Some(foreign));
@@ -58,8 +57,7 @@ fn a_full_address_space_costs_a_few_calls_and_no_time() {
 /// A program that asks a hundred thousand times uses no addresses up that way.
 #[test]
 fn refused_requests_use_no_addresses_up() {
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let foreign = Fault::from(0).only(Request::Map).with(Error::Occupied);
     fake.set_fault(Some(foreign));
     for _ in 0..100_000 {

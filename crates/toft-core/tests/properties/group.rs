@@ -1,13 +1,11 @@
 //! The group of processes that a process belongs to is short of memory: less is kept for later.
 
-use crate::common::plain::birth;
+use crate::common::plain::{allocator, one_heap};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::Options;
 use toft_core::os::Group;
-use toft_core::os::fake::{Fake, Machine};
 use toft_core::report::Call;
 
 const MIB: usize = 1 << 20;
@@ -18,10 +16,7 @@ const MIB: usize = 1 << 20;
     ignore = "the secure build keeps no pages of freed large blocks"
 )]
 fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
-    let fake = Fake::new(Machine::LARGE);
-    let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();
-    allocator.filter().watch();
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let keep = || {
         let blocks = [(); 4].map(|()| allocator.allocate(heap, 4 * MIB, code_address(1)).unwrap());
         let more = allocator.allocate(heap, 16 * MIB, code_address(1)).unwrap();
@@ -69,9 +64,7 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
 #[test]
 fn under_a_filter_the_group_is_not_looked_at() {
     for installed in [false, true] {
-        let fake = Fake::new(Machine::LARGE);
-        let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();
-        allocator.filter().watch();
+        let (fake, allocator) = allocator(Options::DEFAULT);
         if installed {
             allocator.filter().about_to_install(&fake);
         }

@@ -1,7 +1,7 @@
 //! Heaps change hands only whole: the thread that finds one whose thread was ended in the middle of
 //! a change repairs it.
 
-use crate::common::plain::{AT_ONCE, allocator, birth};
+use crate::common::plain::{AT_ONCE, birth, two_heaps};
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,8 +52,7 @@ fn is_made_whole_by(find: impl Fn(&Allocator<Fake>, &Heap)) {
 
 /// As `is_made_whole_by`, where `end` ends its thread.
 fn is_made_whole(end: impl Fn(&Allocator<Fake>, &Heap), find: impl Fn(&Allocator<Fake>, &Heap)) {
-    let (_, allocator) = allocator(AT_ONCE);
-    let (first, other) = (birth(&allocator), birth(&allocator));
+    let (_, allocator, first, other) = two_heaps(AT_ONCE);
     let [free, live] = torn(&allocator, other);
     end(&allocator, first);
     find(&allocator, other);
@@ -116,8 +115,7 @@ fn one_whose_thread_is_found_dead_is_repaired_as_well() {
 /// successor.
 #[test]
 fn what_was_about_to_be_collected_is_collected_by_the_next() {
-    let (_, allocator) = allocator(AT_ONCE);
-    let (first, other) = (birth(&allocator), birth(&allocator));
+    let (_, allocator, first, other) = two_heaps(AT_ONCE);
     let sizes = [100, 500, 900, 3000];
     let blocks = sizes.map(|size| allocator.allocate(first, size, code_address(1)));
     for block in blocks {

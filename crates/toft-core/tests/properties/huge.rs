@@ -1,54 +1,31 @@
 //! Huge pages: only for what is dense and has been for some scans, and slabs are advised against
 //! them otherwise.
 
-use crate::common::plain::{birth, with_slab};
+use crate::common::plain::with_slab;
+use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::{Huge, LimitTo, Options, Reclaim};
-use toft_core::os::fake::{Fake, Fault, Machine, PageState, Request};
+use toft_core::os::fake::{Fault, PageState, Request};
 use toft_core::os::{HUGE, HugeHabit};
-use toft_core::report::Call;
-use toft_core::thread::Heap;
 
 const OPTIONS: Options = Options { partitions: 1, reclaim: Reclaim::Off, ..Options::DEFAULT };
 const SITE: usize = 3;
 /// Looks until something dense is made huge.
 const SCANS: usize = 5;
 
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
+fn with_huge(huge: Huge) -> Program {
+    Program::with_habit(HugeHabit { unasked: true, middle: false }, Options { huge, ..OPTIONS })
 }
 
 impl Program {
-    fn new(huge: Huge) -> Program {
-        Program::on(HugeHabit { unasked: true, middle: false }, Options { huge, ..OPTIONS })
-    }
-
-    fn on(habit: HugeHabit, options: Options) -> Program {
-        let fake = Fake::new(Machine::LARGE);
-        fake.set_huge_habit(habit);
-        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-        allocator.filter().watch();
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
-    }
-
-    fn take(&self, size: usize) -> usize {
-        let address = self.allocator.allocate(self.heap, size, code_address(SITE)).unwrap();
-        bytes_of(address, size).fill(1);
-        address
+    fn take_ones(&self, size: usize) -> usize {
+        self.take_filled(size, SITE, 1)
     }
 
     fn take_bytes(&self, bytes: usize, size: usize) -> Vec<usize> {
-        (0..bytes / size).map(|_| self.take(size)).collect()
-    }
-
-    fn free(&self, address: usize) {
-        self.allocator.free(self.heap, address, Call::Free);
+        (0..bytes / size).map(|_| self.take_ones(size)).collect()
     }
 
     /// Takes blocks, frees them, has their slabs unmapped, and takes them again.
@@ -72,13 +49,10 @@ impl Program {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
     for size in [256, 1024, 2048, 16384] {
-        let program = Program::new(Huge::Dense);
+        let program = with_huge(Huge::Dense);
         let blocks = program.take_bytes(16 << 20, size);
         assert_eq!(program.scan(SCANS - 1), 0, "{size}: too early");
         let made = program.scan(1);
@@ -89,7 +63,7 @@ fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
             assert!(live * size >= HUGE / 16 * 15, "{size}: {live} blocks in {address:#x}");
         }
         // One block in eight goes: what is dense no more is not made again.
-        let program = Program::new(Huge::Dense);
+        let program = with_huge(Huge::Dense);
         for (n, &block) in program.take_bytes(16 << 20, size).iter().enumerate() {
             if n % 8 == 0 {
                 program.free(block);
@@ -102,24 +76,21 @@ fn dense_slabs_get_huge_pages_and_sparse_ones_do_not() {
 /// Small slots fill a part of their slab's addresses only: such slabs are never dense.
 #[test]
 fn slabs_with_room_behind_are_not_dense() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     program.take_bytes(8 << 20, 64);
     assert_eq!(program.scan(2 * SCANS), 0);
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn density_must_last() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     let mut blocks = program.take_bytes(8 << 20, 1024);
     for _ in 0..SCANS {
         assert_eq!(program.scan(SCANS - 1), 0);
         blocks.iter().step_by(3).for_each(|&block| program.free(block));
         assert_eq!(program.scan(1), 0);
-        blocks.iter_mut().step_by(3).for_each(|block| *block = program.take(1024));
+        blocks.iter_mut().step_by(3).for_each(|block| *block = program.take_ones(1024));
     }
     assert!(program.scan(SCANS) > 0);
 }
@@ -127,7 +98,7 @@ fn density_must_last() {
 /// Large blocks: those parts of which the pages are there.
 #[test]
 fn large_blocks_get_huge_pages_where_they_are_touched() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     let size = 16 << 20;
     let block = program.allocator.allocate(program.heap, size, code_address(SITE)).unwrap();
     bytes_of(block, size)[..size / 2].fill(1);
@@ -144,45 +115,39 @@ fn large_blocks_get_huge_pages_where_they_are_touched() {
     assert_eq!(program.scan(3), 0);
     // A new one begins from the start.
     program.free(block);
-    program.take(size - 4096);
+    program.take_ones(size - 4096);
     assert_eq!(program.scan(SCANS - 1), 0);
 }
 
 /// A block that is kept for reuse is not live, and scans leave its place in the queue as it is.
 #[test]
 fn free_large_blocks_are_left_alone() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     let live = program.allocator.allocate(program.heap, 32 << 20, code_address(SITE));
-    program.free(program.take(16 << 20));
+    program.free(program.take_ones(16 << 20));
     assert!(live.is_some() && program.allocator.large().kept_bytes() != 0, "none is kept");
     assert_eq!(program.scan(4 * SCANS), 0);
 }
 
 /// Not too much at once.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn one_scan_makes_so_many() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     program.take_bytes(150 << 20, 8192);
     assert_eq!(program.scan(SCANS), 64);
     assert!((74 - 64..=75 - 64).contains(&program.scan(1)));
     // Likewise of a large block.
-    let program = Program::new(Huge::Dense);
-    program.take(140 << 20);
+    let program = with_huge(Huge::Dense);
+    program.take_ones(140 << 20);
     assert_eq!(program.scan(SCANS), 64);
     assert!((69 - 64..=70 - 64).contains(&program.scan(1)));
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_that_refuses_is_not_asked_again() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
     program.scan(4 * SCANS);
@@ -195,27 +160,24 @@ fn a_system_that_refuses_is_not_asked_again() {
 #[test]
 fn slabs_are_advised_against_huge_pages() {
     for (huge, advised) in [(Huge::Off, true), (Huge::Dense, true), (Huge::Kernel, false)] {
-        let program = Program::new(huge);
+        let program = with_huge(huge);
         for size in [16, 200, 3000] {
             for &block in &program.take_bytes(4 << 20, size) {
                 assert_eq!(program.fake.is_kept_small(block), advised, "{huge:?} {size}");
             }
         }
         // Large blocks are the system's business: dense as a rule, and given back from the end.
-        assert!(!program.fake.is_kept_small(program.take(4 << 20)));
+        assert!(!program.fake.is_kept_small(program.take_ones(4 << 20)));
     }
 }
 
 /// A system that makes none by itself is told nothing; what is dense is made huge all the same.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_that_waits_to_be_asked_is_not_advised() {
     for huge in [Huge::Off, Huge::Dense] {
         let habit = HugeHabit { unasked: false, middle: true };
-        let program = Program::on(habit, Options { huge, prefault: false, ..OPTIONS });
+        let program = Program::with_habit(habit, Options { huge, prefault: false, ..OPTIONS });
         program.take_bytes(16 << 20, 1024);
         assert_eq!(program.fake.calls(Request::KeepSmall), 0, "{huge:?}");
         assert!(program.scan(SCANS) >= 7);
@@ -227,7 +189,7 @@ fn a_system_that_waits_to_be_asked_is_not_advised() {
 /// A slab whose pages were unmapped and that is used again is as it was.
 #[test]
 fn slabs_that_wake_are_advised_again() {
-    let program = Program::new(Huge::Off);
+    let program = with_huge(Huge::Off);
     for block in program.unmap_what_is_empty(|| program.take_bytes(4 << 20, 1024)) {
         assert!(program.fake.is_kept_small(block), "{block:#x}");
     }
@@ -237,14 +199,11 @@ fn slabs_that_wake_are_advised_again() {
 /// that become private again are advised as their neighbours. (The fake refuses to make what is
 /// shared huge.)
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn what_shares_pages_is_not_made_huge() {
     let habit = HugeHabit { unasked: true, middle: false };
     let options = Options { compact: true, huge: Huge::Dense, ..OPTIONS };
-    let program = Program::on(habit, options);
+    let program = Program::with_habit(habit, options);
     let blocks = program.take_bytes(8 << 20, 1024);
     // Two neighbours in the middle of a huge page keep every fourth block, not the same ones.
     let middle = (blocks[blocks.len() / 2] & !(HUGE - 1)) + HUGE / 2;
@@ -283,14 +242,11 @@ fn what_shares_pages_is_not_made_huge() {
 
 /// Without leave for unusual calls, which the advice is, nothing is scanned and nothing is made.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn under_a_filter_everything_is_left_alone() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
-    program.take(8 << 20);
+    program.take_ones(8 << 20);
     program.allocator.filter().about_to_install(&program.fake);
     assert_eq!(program.scan(2 * SCANS), 0);
     for request in [Request::Scan, Request::MakeHuge] {
@@ -305,7 +261,7 @@ fn under_a_filter_everything_is_left_alone() {
 /// Live is not the same as there: what the program has never written to stays away.
 #[test]
 fn what_was_never_touched_is_not_made_huge() {
-    let program = Program::new(Huge::Dense);
+    let program = with_huge(Huge::Dense);
     let untouched = |_| {
         let block = program.allocator.allocate(program.heap, 16384, code_address(SITE)).unwrap();
         bytes_of(block, 1).fill(1);
@@ -320,8 +276,8 @@ fn what_was_never_touched_is_not_made_huge() {
 /// A large block that cannot be made huge is not tried at each scan.
 #[test]
 fn a_large_block_that_stays_small_is_tried_rarely() {
-    let program = Program::new(Huge::Dense);
-    program.take(200 << 20);
+    let program = with_huge(Huge::Dense);
+    program.take_ones(200 << 20);
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
     program.scan(10 * SCANS);
     let asked = program.fake.calls(Request::MakeHuge);
@@ -332,14 +288,11 @@ fn a_large_block_that_stays_small_is_tried_rarely() {
 
 /// Under a limit what is free in a huge page would be resident, and count for nothing.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn under_a_limit_only_what_is_full_is_made_huge() {
     for (limit, made) in [(LimitTo::Nothing, 3..=4), (LimitTo::Bytes(1 << 30), 0..=0)] {
         let habit = HugeHabit { unasked: true, middle: false };
-        let program = Program::on(habit, Options { huge: Huge::Dense, limit, ..OPTIONS });
+        let program = Program::with_habit(habit, Options { huge: Huge::Dense, limit, ..OPTIONS });
         for (number, &block) in program.take_bytes(8 << 20, 2048).iter().enumerate() {
             if number % 64 == 0 {
                 program.free(block);

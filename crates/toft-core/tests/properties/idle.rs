@@ -1,14 +1,13 @@
 //! Memory that has been idle is returned to the OS: pages of free slots beside live ones, and slabs
 //! in the pool; with no call taking long, and nothing that is in use.
 
-use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::plain::with_slab;
+use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::options::{Options, Reclaim};
-use toft_core::os::fake::{Fake, Fault, Request};
+use toft_core::os::fake::{Fault, Request};
 use toft_core::report::Call;
-use toft_core::thread::Heap;
 
 const OPTIONS: Options =
     Options { partitions: 4, reclaim: Reclaim::Calls, decay: 100, ..Options::DEFAULT };
@@ -16,33 +15,7 @@ const OPTIONS: Options =
 const DECAY: u32 = 4;
 const SITE: usize = 3;
 
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
-}
-
 impl Program {
-    fn new() -> Program {
-        Program::with(OPTIONS)
-    }
-
-    fn with(options: Options) -> Program {
-        let (fake, allocator) = allocator(options);
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
-    }
-
-    fn take(&self, size: usize, fill: u8) -> usize {
-        let address = self.allocator.allocate(self.heap, size, code_address(SITE)).unwrap();
-        bytes_of(address, size).fill(fill);
-        address
-    }
-
-    fn free(&self, address: usize) {
-        self.allocator.free(self.heap, address, Call::Free);
-    }
-
     /// Lets time pass, and goes through slow paths that have nothing to do with the rest.
     fn pass(&self, looks: usize) {
         for _ in 0..looks {
@@ -64,9 +37,10 @@ impl Program {
 #[test]
 fn pages_of_free_slots_go_back_beside_live_ones() {
     for size in [200, 1024, 3000, 10_000, 49_152] {
-        let program = Program::new();
+        let program = Program::with(OPTIONS);
         let total = 4 << 20;
-        let blocks: Vec<usize> = (0..total / size).map(|n| program.take(size, n as u8)).collect();
+        let blocks: Vec<usize> =
+            (0..total / size).map(|n| program.take_filled(size, SITE, n as u8)).collect();
         // One block in a hundred stays, or one in forty where slabs have few.
         let each = if size > 8000 { 40 } else { 100 };
         let stays = |n: usize| n % each == 1;
@@ -101,13 +75,13 @@ fn pages_of_free_slots_go_back_beside_live_ones() {
 fn pages_in_use_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
     // Fewer than a slab has, with or without guard pages.
-    let blocks: Vec<usize> = (0..40).map(|_| program.take(1000, 1)).collect();
+    let blocks: Vec<usize> = (0..40).map(|_| program.take_filled(1000, SITE, 1)).collect();
     for &address in &blocks[1..] {
         program.free(address);
     }
     let calls = program.fake.calls(Request::Discard);
     for _ in 0..10 {
-        program.free(program.take(1000, 2));
+        program.free(program.take_filled(1000, SITE, 2));
         program.pass(1);
     }
     assert_eq!(program.fake.calls(Request::Discard), calls, "the slab was in use");
@@ -117,9 +91,10 @@ fn pages_in_use_stay() {
 
 #[test]
 fn empty_slabs_keep_their_pages_for_a_while() {
-    let program = Program::new();
+    let program = Program::with(OPTIONS);
     let total = 32 << 20;
-    let blocks: Vec<usize> = (0..total / 1024).map(|_| program.take(1024, 1)).collect();
+    let blocks: Vec<usize> =
+        (0..total / 1024).map(|_| program.take_filled(1024, SITE, 1)).collect();
     for &address in &blocks {
         program.free(address);
     }
@@ -142,7 +117,7 @@ fn empty_slabs_keep_their_pages_for_a_while() {
     assert!(pieces > 3);
     program.allocator.check().unwrap();
     // They serve again.
-    let again: Vec<usize> = (0..total / 1024).map(|_| program.take(1024, 3)).collect();
+    let again: Vec<usize> = (0..total / 1024).map(|_| program.take_filled(1024, SITE, 3)).collect();
     assert!(again.iter().filter(|address| blocks.contains(address)).count() > again.len() * 9 / 10);
     program.allocator.check().unwrap();
 }
@@ -156,15 +131,15 @@ fn empty_slabs_keep_their_pages_for_a_while() {
 )]
 fn large_blocks_keep_their_pages_for_a_while() {
     const MIB: usize = 1 << 20;
-    let program = Program::new();
-    let blocks: Vec<usize> = (0..40).map(|_| program.take(MIB, 1)).collect();
+    let program = Program::with(OPTIONS);
+    let blocks: Vec<usize> = (0..40).map(|_| program.take_filled(MIB, SITE, 1)).collect();
     for &address in &blocks[1..20] {
         program.free(address);
     }
     let full = program.resident();
     let pass = || {
         program.fake.pass(DECAY);
-        program.free(program.take(MIB, 2));
+        program.free(program.take_filled(MIB, SITE, 2));
         program.allocator.check().unwrap();
     };
     pass();
@@ -173,7 +148,7 @@ fn large_blocks_keep_their_pages_for_a_while() {
     let first = full - program.resident();
     assert!((14 * MIB..=18 * MIB).contains(&first), "{} MB in the first piece", first >> 20);
     // The block that is in use all the time has its pages still, and the rest goes.
-    program.free(program.take(MIB, 2));
+    program.free(program.take_filled(MIB, SITE, 2));
     let rest = full - program.resident();
     assert!((17 * MIB..=19 * MIB).contains(&rest), "{} MB in all", rest >> 20);
     for &address in &blocks[20..] {
@@ -184,8 +159,8 @@ fn large_blocks_keep_their_pages_for_a_while() {
 /// What the system does not take back does not count as zero.
 #[test]
 fn pages_that_the_system_refuses_are_not_zero() {
-    let program = Program::new();
-    let blocks: Vec<usize> = (0..100).map(|_| program.take(3000, 7)).collect();
+    let program = Program::with(OPTIONS);
+    let blocks: Vec<usize> = (0..100).map(|_| program.take_filled(3000, SITE, 7)).collect();
     for &address in &blocks[..90] {
         program.free(address);
     }
@@ -203,16 +178,16 @@ fn pages_that_the_system_refuses_are_not_zero() {
 /// A claim that is given back with the pages of its slots leaves a bin that works.
 #[test]
 fn an_idle_claim_is_given_up() {
-    let program = Program::new();
-    let block = program.take(2000, 1);
+    let program = Program::with(OPTIONS);
+    let block = program.take_filled(2000, SITE, 1);
     let claimed = || with_slab(&program.allocator, block, |slab, _| slab.claimed());
     for _ in 0..3 {
-        program.free(program.take(2000, 2));
+        program.free(program.take_filled(2000, SITE, 2));
     }
     assert_ne!(claimed(), 0);
     program.pass(3);
     assert_eq!(claimed(), 0);
-    let blocks: Vec<usize> = (0..50).map(|_| program.take(2000, 3)).collect();
+    let blocks: Vec<usize> = (0..50).map(|_| program.take_filled(2000, SITE, 3)).collect();
     assert!(!blocks.contains(&block) && bytes_of(block, 2000).iter().all(|&byte| byte == 1));
     program.allocator.check().unwrap();
 }

@@ -6,7 +6,7 @@
 //! 5. No allocation path can hang, and a failure gives `None`.
 
 use crate::common::ops::{OP_BYTES, Op, SITES, random_bytes};
-use crate::common::plain::{Dice, allocator, birth};
+use crate::common::plain::{Dice, allocator, birth, one_heap, two_heaps};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
@@ -75,8 +75,7 @@ fn law_1_holds_where_sites_are_exact() {
     ignore = "the secure builds clear what is freed, or its canary"
 )]
 fn law_2_no_metadata_is_next_to_data() {
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(Options::DEFAULT);
     let site = code_address(3);
     let sizes = || Class::all().map(Class::size).chain([300_000, 2 << 20]);
     let mut blocks = BTreeMap::new();
@@ -135,8 +134,7 @@ fn law_2_no_metadata_is_next_to_data() {
 )]
 fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let large = allocator.large();
     let take = || {
         let address = allocator.allocate(heap, 4 * MIB, code_address(3)).unwrap();
@@ -180,8 +178,7 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
 )]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let take = |mib: usize| {
         let address = allocator.allocate(heap, mib * MIB, code_address(3)).unwrap();
         bytes_of(address, mib * MIB).fill(1);
@@ -228,8 +225,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
 )]
 fn law_4_old_blocks_can_be_given_back() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let blocks: Vec<usize> = (0..8)
         .map(|number| {
             let address = allocator.allocate(heap, MIB, code_address(number)).unwrap();
@@ -294,8 +290,7 @@ fn law_3_every_free_is_validated_before_it_takes_effect() {
 #[test]
 #[should_panic(expected = "the allocator ends the process: toft: double free: free(0x")]
 fn law_3_a_bad_free_ends_the_process_by_default() {
-    let (_fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (_fake, allocator, heap) = one_heap(Options::DEFAULT);
     let address = allocator.allocate(heap, 64, 1).unwrap();
     allocator.free(heap, address, Call::Free);
     allocator.free(heap, address, Call::Free);
@@ -386,8 +381,7 @@ fn law_4_memory_is_bounded_over_many_threads() {
 /// With no memory to be had every request gives `None`, soon; with some again, memory.
 #[test]
 fn law_5_a_failure_gives_none() {
-    let (fake, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let keep = allocator.allocate(heap, 100, 1).unwrap();
     let requests: [(usize, usize); 7] = [
         (1, 1),

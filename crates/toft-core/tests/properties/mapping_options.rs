@@ -1,12 +1,11 @@
 //! `TOFT_MAPPINGS`: what is asked of the system for what is mapped, and what is said where it
 //! refuses.
 
-use crate::common::plain::birth;
+use crate::common::plain::{allocator, birth};
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::options::{Options, Reclaim};
 use toft_core::os::Error;
-use toft_core::os::fake::{Fake, Fault, Machine, Request};
+use toft_core::os::fake::{Fake, Fault, Request};
 
 const OPTIONS: Options =
     Options { partitions: 4, reclaim: Reclaim::Off, prefault: false, ..Options::DEFAULT };
@@ -14,9 +13,7 @@ const LARGE: usize = 1 << 20;
 
 /// A program with small, medium and large blocks, on a system that may refuse.
 fn run(options: Options, fault: Option<Fault>) -> (Fake, Vec<(usize, usize)>) {
-    let fake = Fake::new(Machine::LARGE);
-    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-    allocator.filter().watch();
+    let (fake, allocator) = allocator(options);
     fake.set_fault(fault);
     let heap = birth(&allocator);
     let sizes = [100, 100, 5000, LARGE, LARGE, 1000, 60_000];
@@ -99,10 +96,8 @@ fn a_refusal_is_said_once_and_changes_nothing() {
 
 #[test]
 fn under_a_filter_nothing_is_asked_for() {
-    let fake = Fake::new(Machine::LARGE);
     let all = Options { mlock: true, names: true, prepopulate: true, ..OPTIONS };
-    let allocator = Allocator::new(fake.clone(), all, false).unwrap();
-    allocator.filter().watch();
+    let (fake, allocator) = allocator(all);
     allocator.filter().about_to_install(&fake);
     let heap = birth(&allocator);
     assert!(allocator.allocate(heap, 100, code_address(1)).is_some());

@@ -1,7 +1,7 @@
 //! What becomes of empty slabs: they serve other threads, their pages move or are returned, and no
 //! more of them is kept than the program has ever used.
 
-use crate::common::plain::{AT_ONCE, allocator, birth, filling, with_slab};
+use crate::common::plain::{AT_ONCE, birth, filling, one_heap, two_heaps, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +45,7 @@ fn free_all(allocator: &Allocator<Fake>, heap: &Heap, blocks: &[usize]) {
 fn empty_slabs_serve_other_threads() {
     // What others have freed stays with its thread, which is about to need it.
     for remote in [false, true] {
-        let (_fake, allocator) = allocator(OPTIONS);
-        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let (_fake, allocator, mine, other) = two_heaps(OPTIONS);
         let first: BTreeSet<usize> = fill(&allocator, mine, 64, 1 << 20, 3).into_iter().collect();
         let (freer, next) = if remote { (other, mine) } else { (mine, other) };
         free_all(&allocator, freer, &first.iter().copied().collect::<Vec<_>>());
@@ -62,8 +61,7 @@ fn empty_slabs_serve_other_threads() {
 /// Repeated work asks the system for nothing.
 #[test]
 fn a_steady_round_makes_no_system_call() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let mut calls = Vec::new();
     for _ in 0..10 {
         let small = fill(&allocator, heap, 100, 2 << 20, 3);
@@ -78,8 +76,7 @@ fn a_steady_round_makes_no_system_call() {
 /// A program that goes from size to size keeps about what it has used at most, wherever it is.
 #[test]
 fn what_is_kept_stays_within_what_was_used() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let begin = fake.resident_bytes();
     let mut owners = BTreeMap::new();
     // All of the ten sizes are 80 MiB. What is kept is an eighth of one of them; the slabs that the
@@ -129,8 +126,7 @@ fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap, count: usize) ->
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_do_not_count_as_zero() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let received = moved(&fake, &allocator, heap, 800);
     let dirty = |&&address: &&usize| bytes_of(address, 5000).contains(&7);
     assert!(received.iter().filter(dirty).count() > received.len() / 2, "no pages were moved");
@@ -153,8 +149,7 @@ fn moved_pages_do_not_count_as_zero() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn pages_that_have_moved_twice_do_not_count_as_zero() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     // A slab is 128 slots of 4096 bytes, or 5 of 98304 and a rest of 32 KiB, or 256 of 2048.
     let blocks = fill(&allocator, heap, 4096, 4 << 20, 3);
     free_all(&allocator, heap, &blocks);
@@ -173,8 +168,7 @@ fn pages_that_have_moved_twice_do_not_count_as_zero() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_are_fresh_slots() {
-    let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options { warn_only: true, ..OPTIONS });
     let received = moved(&fake, &allocator, heap, 800);
     let last = *received.iter().max().unwrap();
     let (next, state) = with_slab(&allocator, last, |slab, slot| {
@@ -191,8 +185,7 @@ fn moved_pages_are_fresh_slots() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn moved_pages_that_nobody_needs_go_back() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let blocks = fill(&allocator, heap, 5000, 4 << 20, 4);
     // Freed by another thread, so that they stay with their owner until it collects: then they are
     // tidy when they go to the pool.
@@ -212,8 +205,7 @@ fn moved_pages_that_nobody_needs_go_back() {
 fn old_slabs_go_in_batches() {
     let total = 32 << 20;
     for refused in [false, true] {
-        let (fake, allocator) = allocator(OPTIONS);
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(OPTIONS);
         let blocks = fill(&allocator, heap, 2000, total, 3);
         free_all(&allocator, heap, &blocks);
         assert!(allocator.kept_slab_bytes() > total / 2);
@@ -240,8 +232,7 @@ fn old_slabs_go_in_batches() {
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn where_pages_cannot_be_moved_they_go_back() {
     for error in [Error::Unsupported, Error::NoMemory] {
-        let (fake, allocator) = allocator(OPTIONS);
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(OPTIONS);
         fake.set_fault(Some(Fault::from(0).only(Request::Transfer).with(error)));
         let begin = fake.resident_bytes();
         for size in [2000, 3500, 6000, 20_000] {
@@ -258,8 +249,7 @@ fn where_pages_cannot_be_moved_they_go_back() {
 /// A thread that has freed the last block of a slab may announce it when it is no longer owned.
 #[test]
 fn a_late_announcement_of_a_pooled_slab_is_nothing() {
-    let (_fake, allocator) = allocator(OPTIONS);
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (_fake, allocator, mine, other) = two_heaps(OPTIONS);
     let size = filling(64);
     let blocks = fill(&allocator, mine, size, 1 << 16, 3);
     free_all(&allocator, mine, &blocks);
@@ -279,8 +269,7 @@ fn a_late_announcement_of_a_pooled_slab_is_nothing() {
 /// Freed twice, the second time when the slab is unowned.
 #[test]
 fn a_double_free_into_a_pooled_slab_is_named() {
-    let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(Options { warn_only: true, ..OPTIONS });
     let blocks = fill(&allocator, mine, 64, 1 << 16, 3);
     free_all(&allocator, mine, &blocks);
     for (heap, address) in [(mine, blocks[0]), (other, blocks[1])] {
@@ -295,8 +284,7 @@ fn a_double_free_into_a_pooled_slab_is_named() {
 /// again.
 #[test]
 fn under_pressure_pooled_slabs_are_unmapped() {
-    let (fake, allocator) = allocator(OPTIONS);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(OPTIONS);
     let blocks = fill(&allocator, heap, 64, 1 << 18, 3);
     free_all(&allocator, heap, &blocks);
     fake.set_fault(Some(Fault::from(0).only(Request::Map)));

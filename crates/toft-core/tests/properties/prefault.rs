@@ -2,58 +2,27 @@
 //! results, and what is not used is returned to the OS.
 
 use crate::common::plain::birth;
+use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::{Huge, Options, Reclaim};
-use toft_core::os::fake::{Fake, Fault, Machine, Request};
+use toft_core::os::fake::{Fault, Request};
 use toft_core::os::{HugeHabit, MIDDLE};
-use toft_core::report::Call;
-use toft_core::thread::Heap;
 
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
-}
+/// Pages of 64 KiB are made where they are asked for.
+const MIDDLE_HABIT: HugeHabit = HugeHabit { unasked: false, middle: true };
 
 fn options(prefault: bool) -> Options {
     Options { partitions: 4, reclaim: Reclaim::Off, prefault, ..Options::DEFAULT }
 }
 
-impl Program {
-    fn new(prefault: bool) -> Program {
-        Program::on(options(prefault), HugeHabit::default())
-    }
-
-    fn on(options: Options, habit: HugeHabit) -> Program {
-        let fake = Fake::new(Machine::LARGE);
-        fake.set_huge_habit(habit);
-        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-        allocator.filter().watch();
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
-    }
-
-    fn take(&self, size: usize, site: usize) -> usize {
-        self.allocator.allocate(self.heap, size, code_address(site)).unwrap()
-    }
-
-    fn prefaulted(&self) -> u64 {
-        self.fake.calls(Request::Populate)
-    }
-}
-
 /// The fifth slab in a row is prefaulted, and each one after it, more and more of them: a sixteenth
 /// of what was filled. The program touches none of it.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn steady_growth_is_prefaulted() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     let mut prefaulted = 0;
     for slabs in 1..30usize {
         (0..57).for_each(|_| _ = program.take(1024, 1));
@@ -73,16 +42,13 @@ fn steady_growth_is_prefaulted() {
 /// Where there are pages of 64 KiB, whole slabs are put into one, which is asked for there and then
 /// only.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn middle_pages_are_used_for_what_is_prefaulted() {
     for (prefault, huge, used) in
         [(true, Huge::Off, true), (true, Huge::Kernel, false), (false, Huge::Off, false)]
     {
         let options = Options { huge, ..options(prefault) };
-        let program = Program::on(options, HugeHabit { unasked: false, middle: true });
+        let program = Program::with_habit(MIDDLE_HABIT, options);
         let blocks: Vec<usize> = (0..40 * 64).map(|_| program.take(1024, 1)).collect();
         let allowed = program.fake.allowed_huge();
         // From the slab on that has sixteen filled ones behind it.
@@ -96,7 +62,7 @@ fn middle_pages_are_used_for_what_is_prefaulted() {
         }
     }
     // One that is refused is prefaulted page by page.
-    let program = Program::on(options(true), HugeHabit { unasked: false, middle: true });
+    let program = Program::with_habit(MIDDLE_HABIT, options(true));
     program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
     (0..40 * 64).for_each(|_| _ = program.take(1024, 1));
     assert_eq!((program.prefaulted(), program.fake.allowed_huge().len()), (36, 0));
@@ -105,7 +71,7 @@ fn middle_pages_are_used_for_what_is_prefaulted() {
 /// Of blocks that are larger than a page a program may touch the first one only.
 #[test]
 fn what_may_not_be_touched_is_not_prefaulted() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     (0..4000).for_each(|_| _ = program.take(5000, 1));
     assert_eq!(program.prefaulted(), 0);
     (0..4000).for_each(|_| _ = program.take(4096, 1));
@@ -115,7 +81,7 @@ fn what_may_not_be_touched_is_not_prefaulted() {
 /// Many sites and sizes with few blocks each: nothing is prefaulted, however large the program.
 #[test]
 fn growth_here_and_there_is_not() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     for size in (16..=16384).step_by(16) {
         (0..3).for_each(|_| _ = program.take(size, size / 16));
     }
@@ -124,14 +90,14 @@ fn growth_here_and_there_is_not() {
 
 #[test]
 fn small_slabs_are_not_worth_a_call() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     (0..100_000).for_each(|_| _ = program.take(32, 1));
     assert_eq!(program.prefaulted(), 0);
 }
 
 #[test]
 fn it_can_be_switched_off() {
-    let program = Program::new(false);
+    let program = Program::with(options(false));
     (0..10_000).for_each(|_| _ = program.take(1024, 1));
     assert_eq!(program.prefaulted(), 0);
 }
@@ -140,7 +106,7 @@ fn it_can_be_switched_off() {
 /// handed out.
 #[test]
 fn what_is_not_used_goes_back() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     for _ in 0..20 * 64 + 1 {
         let block = program.take(1024, 1);
         bytes_of(block, 1024).fill(1);
@@ -163,12 +129,9 @@ fn what_is_not_used_goes_back() {
 
 /// A system that cannot: everything is as if it were off.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_system_without_it_is_no_worse() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     program.fake.set_fault(Some(Fault::from(0).only(Request::Populate)));
     let blocks: Vec<usize> = (0..2000).map(|_| program.take(1024, 1)).collect();
     // At every fourth slab or so.
@@ -181,18 +144,15 @@ fn a_system_without_it_is_no_worse() {
 /// A slab that has got the pages of an empty one needs no others; and one that has lost its own in
 /// the attempt must not be touched. (The fake panics.)
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn slabs_that_were_given_pages_are_not_prefaulted() {
     for fails in [false, true] {
-        let program = Program::new(true);
+        let program = Program::with(options(true));
         let blocks: Vec<usize> = (0..80 * 64)
             .map(|_| program.take(1024, 1))
             .inspect(|&block| bytes_of(block, 1024).fill(1))
             .collect();
-        blocks.iter().for_each(|&block| program.allocator.free(program.heap, block, Call::Free));
+        blocks.iter().for_each(|&block| program.free(block));
         let fault = Fault::from(0).only(Request::Transfer);
         program.fake.set_fault(fails.then_some(fault));
         let (prefaulted, moved) = (program.prefaulted(), program.fake.calls(Request::Transfer));
@@ -210,18 +170,15 @@ fn slabs_that_were_given_pages_are_not_prefaulted() {
 
 /// A slab that another bin has filled many like is no sign that this one will.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_slab_that_changes_hands_brings_no_row() {
-    let program = Program::new(true);
+    let program = Program::with(options(true));
     let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();
     let prefaulted = program.prefaulted();
     assert!(prefaulted > 10);
     // One of the last slabs becomes empty.
     for &block in blocks.iter().skip(18 * 64).take(64) {
-        program.allocator.free(program.heap, block, Call::Free);
+        program.free(block);
     }
     assert_eq!(program.allocator.kept_slab_bytes(), 64 << 10);
     let heap = birth(&program.allocator);

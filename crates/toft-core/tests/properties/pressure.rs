@@ -1,7 +1,7 @@
 //! A refused request slows nothing down unless memory is really short, and not for longer than
 //! that.
 
-use crate::common::plain::{AT_ONCE, allocator, birth};
+use crate::common::plain::{AT_ONCE, one_heap, two_heaps};
 use crate::common::world::code_address;
 use toft_core::Allocator;
 use toft_core::options::{LimitTo, Options};
@@ -42,8 +42,7 @@ fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
 
 #[test]
 fn an_impossible_request_is_two_calls_and_no_pressure() {
-    let (fake, allocator) = allocator(AT_ONCE);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(AT_ONCE);
     let usual = calls_of_pairs(&fake, &allocator, heap);
     // As the kernel does with what is more than there is; and more than the address space has.
     fake.set_limit(1 << 36);
@@ -67,8 +66,7 @@ fn an_impossible_request_is_two_calls_and_no_pressure() {
 #[test]
 fn a_request_that_the_limit_refuses_is_no_pressure() {
     let options = Options { limit: LimitTo::Bytes(64 << 20), ..AT_ONCE };
-    let (fake, allocator) = allocator(options);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(options);
     let usual = calls_of_pairs(&fake, &allocator, heap);
     for size in [65 << 20, 1 << 40] {
         assert_eq!(allocate(&allocator, heap, size), None);
@@ -87,8 +85,7 @@ fn a_request_that_the_limit_refuses_is_no_pressure() {
 /// there again, freeing costs no calls.
 #[test]
 fn under_pressure_memory_is_given_back_until_requests_succeed_again() {
-    let (fake, allocator) = allocator(AT_ONCE);
-    let (heap, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, heap, other) = two_heaps(AT_ONCE);
     let usual = calls_of_pairs(&fake, &allocator, heap);
     for round in 0..3 {
         fake.set_limit(fake.mapped_bytes() + (64 << 20));

@@ -1,14 +1,14 @@
 //! The reserved slots of the secure build, over the fake operating system: where they are, that
 //! they are never handed out, and when a write there is seen.
 
-use crate::common::plain::{allocator, birth, slot, with_slab};
+use crate::common::plain::{birth, slot, with_slab};
+use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
-use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::Options;
-use toft_core::os::fake::{Fake, PageState};
+use toft_core::os::fake::PageState;
 use toft_core::path::Resized;
 use toft_core::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use toft_core::report::Call;
@@ -22,12 +22,6 @@ fn options() -> Options {
     Options { partitions: 1, warn_only: true, ..Options::DEFAULT }
 }
 
-struct Program {
-    fake: Fake,
-    allocator: Allocator<Fake>,
-    heap: &'static Heap,
-}
-
 /// A reserved slot that is armed, by its address, and the blocks beside it.
 #[derive(Clone, Copy)]
 struct Place {
@@ -36,23 +30,9 @@ struct Place {
 }
 
 impl Program {
-    fn new() -> Program {
-        let (fake, allocator) = allocator(options());
-        let heap = birth(&allocator);
-        Program { fake, allocator, heap }
-    }
-
-    fn take(&self, size: usize) -> usize {
-        self.allocator.allocate(self.heap, size, code_address(SITE)).expect("there is memory")
-    }
-
-    fn free(&self, address: usize) {
-        self.allocator.free(self.heap, address, Call::Free);
-    }
-
     /// So many blocks that a slab and more is full.
     fn fill(&self, size: usize) -> Vec<usize> {
-        (0..600).map(|_| self.take(size)).collect()
+        (0..600).map(|_| self.take(size, SITE)).collect()
     }
 
     fn reserved(&self, address: usize) -> Vec<usize> {
@@ -98,7 +78,7 @@ fn write(address: usize) {
 /// One of 128 and one at least, never handed out; no slab of few slots or large ones has any.
 #[test]
 fn so_many_are_reserved_and_nobody_gets_them() {
-    let program = Program::new();
+    let program = Program::with(options());
     for class in Class::all() {
         let size = class.size() - 1;
         let blocks = program.fill(size.min(100_000));
@@ -140,7 +120,7 @@ fn a_write_is_seen_when_a_neighbour_is_freed() {
     for (size, step) in [(15, 1), (63, 3), (500, 97), (3000, 1023)] {
         let bytes = Class::of(size + 1).unwrap().size();
         for (number, byte) in (0..bytes).step_by(step).chain([bytes - 1]).enumerate() {
-            let program = Program::new();
+            let program = Program::with(options());
             let blocks = program.fill(size);
             let place = program.place(&blocks, size);
             let behind = place.address + bytes;
@@ -158,7 +138,7 @@ fn a_write_is_seen_when_a_neighbour_is_freed() {
 #[test]
 #[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
-    let program = Program::new();
+    let program = Program::with(options());
     let blocks = program.fill(100);
     let place = program.place(&blocks, 100);
     program.free(place.before);
@@ -173,10 +153,10 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
 #[test]
 #[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn a_write_is_seen_when_a_neighbour_leaves_for_others() {
-    let program = Program::new();
+    let program = Program::with(options());
     let blocks = program.fill(100);
     let place = program.place(&blocks, 100);
-    let others = |frees| (0..frees).for_each(|_| program.free(program.take(100)));
+    let others = |frees| (0..frees).for_each(|_| program.free(program.take(100, SITE)));
     others(300);
     program.free(place.before);
     others(100);
@@ -189,7 +169,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_for_others() {
 
 #[test]
 fn a_write_is_seen_when_the_slab_becomes_empty() {
-    let program = Program::new();
+    let program = Program::with(options());
     let blocks = program.fill(100);
     let place = program.place(&blocks, 100);
     let beside = |block: &&usize| block.abs_diff(place.address) <= 256;
@@ -219,7 +199,7 @@ impl Program {
 
 #[test]
 fn a_write_is_seen_on_demand() {
-    let program = Program::new();
+    let program = Program::with(options());
     let blocks = program.fill(100);
     let place = program.place(&blocks, 100);
     let other = birth(&program.allocator);
@@ -262,7 +242,7 @@ impl Program {
 #[test]
 fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
     for (written, trimmed) in [(true, false), (true, true), (false, true), (false, false)] {
-        let program = Program::new();
+        let program = Program::with(options());
         let place = program.pooled_place(100);
         program.silent();
         if written {
@@ -285,7 +265,7 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
 
 #[test]
 fn a_write_to_a_pooled_slab_is_seen_on_demand() {
-    let program = Program::new();
+    let program = Program::with(options());
     let place = program.pooled_place(100);
     assert!(program.allocator.observer().verify(program.heap));
     write(place.address + 9);
@@ -314,7 +294,7 @@ impl Program {
 #[test]
 fn a_write_is_seen_before_pages_go() {
     for (by_owner, written) in [(true, true), (false, true), (true, false), (false, false)] {
-        let program = Program::new();
+        let program = Program::with(options());
         let place = program.place_among_free();
         program.silent();
         if written {
@@ -336,7 +316,7 @@ fn a_write_is_seen_before_pages_go() {
 /// Pages go all the same where everything around is free.
 #[test]
 fn pages_of_reserved_slots_go_and_come_back() {
-    let program = Program::new();
+    let program = Program::with(options());
     let place = program.place_among_free();
     let page = place.address / PAGE;
     program.allocator.keeper().purge(Some(program.heap));
@@ -356,10 +336,11 @@ fn pages_of_reserved_slots_go_and_come_back() {
 #[test]
 #[cfg_attr(not(feature = "secure"), ignore = "the light build does not clear what is freed")]
 fn canaries_and_free_slots_are_seen_on_demand() {
-    let program = Program::new();
+    let program = Program::with(options());
     let other = birth(&program.allocator);
     for size in [1, 15, 100, 1000, 5000, 60_000] {
-        let (block, freed, left) = (program.take(size), program.take(size), program.take(size));
+        let (block, freed, left) =
+            (program.take(size, SITE), program.take(size, SITE), program.take(size, SITE));
         program.free(left);
         program.allocator.keeper().purge(Some(program.heap));
         program.free(freed);

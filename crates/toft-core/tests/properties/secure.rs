@@ -1,6 +1,6 @@
 //! What the secure build does to slots, over the fake operating system.
 
-use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::plain::{birth, one_heap, two_heaps, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
@@ -45,8 +45,7 @@ fn sizes() -> impl Iterator<Item = usize> {
 
 #[test]
 fn a_byte_behind_any_block_is_seen_at_its_free() {
-    let (fake, allocator) = allocator(options());
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(options());
     for size in sizes() {
         for heap in [mine, other] {
             let address = take(&allocator, mine, size);
@@ -67,8 +66,7 @@ fn a_byte_behind_any_block_is_seen_at_its_free() {
 
 #[test]
 fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
-    let (fake, allocator) = allocator(options());
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(options());
     for class in Class::all().filter(|class| class.size() <= 64 << 10) {
         let size = class.size() - class.size() / 16;
         let mut blocks: Vec<usize> = (0..8).map(|_| take(&allocator, heap, size)).collect();
@@ -96,8 +94,7 @@ fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
 fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
     for size in [1, 63, 100, 1000, 5000, 60_000] {
         for trim in [false, true] {
-            let (fake, allocator) = allocator(options());
-            let heap = birth(&allocator);
+            let (fake, allocator, heap) = one_heap(options());
             let address = take(&allocator, heap, size);
             let neighbour = take(&allocator, heap, size);
             bytes_of(address, size).fill(0xAA);
@@ -139,8 +136,7 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
 fn what_was_written_in_quarantine_is_found_although_pages_go() {
     for size in [64, 1000, 5000, 60_000] {
         for way in 0..4 {
-            let (fake, allocator) = allocator(options());
-            let (heap, other) = (birth(&allocator), birth(&allocator));
+            let (fake, allocator, heap, other) = two_heaps(options());
             let count = (256 << 10) / size;
             let mut blocks: Vec<usize> = (0..count).map(|_| take(&allocator, heap, size)).collect();
             blocks.sort_unstable();
@@ -184,8 +180,7 @@ fn what_was_written_in_quarantine_is_found_although_pages_go() {
 #[test]
 #[cfg_attr(not(feature = "secure"), ignore = "small blocks do not wait in the light build")]
 fn no_path_goes_round_the_quarantine() {
-    let (fake, allocator) = allocator(options());
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(options());
     let ended = toft_core::thread::EXITED_HEAP.heap();
     for size in [10, 200, 3000] {
         for way in 0..5 {
@@ -224,8 +219,7 @@ fn no_path_goes_round_the_quarantine() {
 #[test]
 fn what_is_in_quarantine_is_released_before_a_request_is_refused() {
     for whose in 0..3 {
-        let (fake, allocator) = allocator(options());
-        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let (fake, allocator, mine, other) = two_heaps(options());
         let mut blocks: Vec<usize> = (0..64).map(|_| take(&allocator, mine, 4000)).collect();
         fake.set_fault(Some(Fault::from(0).only(Request::Map)));
         while let Some(address) = allocator.allocate(mine, 4000, code_address(SITE)) {
@@ -250,8 +244,7 @@ fn what_is_in_quarantine_is_released_before_a_request_is_refused() {
 /// A purge empties the quarantines, so that empty slabs go.
 #[test]
 fn a_purge_leaves_nothing_in_quarantine() {
-    let (fake, allocator) = allocator(options());
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(options());
     let blocks: Vec<usize> = (0..3000).map(|n| take(&allocator, mine, 1 + n % 3000)).collect();
     for (number, &address) in blocks.iter().enumerate() {
         allocator.free([mine, other][number % 2], address, Call::Free);
@@ -276,8 +269,7 @@ fn a_purge_leaves_nothing_in_quarantine() {
 fn what_waits_with_other_threads_is_seen_on_demand() {
     for size in [15, 64, 1000, 5000, 60_000] {
         for (ended, own) in [(false, false), (false, true), (true, false), (true, true)] {
-            let (fake, allocator) = allocator(options());
-            let (mine, other) = (birth(&allocator), birth(&allocator));
+            let (fake, allocator, mine, other) = two_heaps(options());
             let address = take(&allocator, if own { mine } else { other }, size);
             bytes_of(address, size).fill(0xAA);
             allocator.free(other, address, Call::Free);
@@ -304,8 +296,7 @@ fn what_waits_with_other_threads_is_seen_on_demand() {
 /// The child of a fork goes on with what its parent's threads had in quarantine.
 #[test]
 fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
-    let (fake, allocator) = allocator(options());
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(options());
     let freed = take(&allocator, mine, 4000);
     allocator.free(other, freed, Call::Free);
     // The thread that empties it gets no further than to the barrier.
@@ -329,8 +320,7 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
 
 #[test]
 fn sizes_of_another_class_are_named_and_others_are_not() {
-    let (fake, allocator) = allocator(options());
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(options());
     for size in sizes() {
         for align in [1, 16, 64, 4096] {
             let asked = allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();

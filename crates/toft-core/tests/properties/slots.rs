@@ -1,7 +1,9 @@
 //! What happens to single slots in the corners: forks and races in the middle of a call, memory
 //! that is zero or not, the order of reuse, the counts.
 
-use crate::common::plain::{AT_ONCE, Dice, allocator, birth, filling, with_slab};
+use crate::common::plain::{
+    AT_ONCE, Dice, allocator, birth, filling, one_heap, two_heaps, with_slab,
+};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft_core::options::Options;
@@ -15,8 +17,7 @@ use toft_core::stats::snapshot;
 /// by one, and the look-ahead still names the slot that was being handed out.
 #[test]
 fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
-    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (_fake, allocator, mine, other) = two_heaps(Options { partitions: 1, ..Options::DEFAULT });
     let site = code_address(3);
     let take = |heap| allocator.allocate(heap, 64, site).unwrap();
     let mut live: Vec<usize> = (0..64).map(|_| take(other)).collect();
@@ -46,8 +47,7 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
 #[test]
 fn slots_that_others_have_freed_come_before_fresh_ones() {
     for share in [1, 8] {
-        let (_fake, allocator) = allocator(Options { partitions: 1, ..AT_ONCE });
-        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let (_fake, allocator, mine, other) = two_heaps(Options { partitions: 1, ..AT_ONCE });
         let take = || allocator.allocate(mine, filling(4096), code_address(3)).unwrap();
         let mut blocks = vec![take()];
         // Until the next claim would have fresh slots.
@@ -67,8 +67,7 @@ fn slots_that_others_have_freed_come_before_fresh_ones() {
 #[test]
 fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
     let options = Options { partitions: 1, warn_only: true, ..AT_ONCE };
-    let (fake, allocator) = allocator(options);
-    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let (fake, allocator, mine, other) = two_heaps(options);
     let site = code_address(3);
     let take = || allocator.allocate(mine, filling(64), site).unwrap();
     let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
@@ -105,8 +104,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
 #[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn calloc_knows_zero_memory_from_other() {
     for size in [2000, 5000, 20_000, 128 << 10] {
-        let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
         let site = code_address(3);
         let take = || {
             let address = allocator.allocate(heap, size, site).unwrap();
@@ -141,8 +139,7 @@ fn calloc_knows_zero_memory_from_other() {
 #[test]
 fn what_counts_as_zero_is_zero() {
     for size in [2000, 5000, 20_000, 100_000] {
-        let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-        let heap = birth(&allocator);
+        let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
         let (mut blocks, mut zeros, mut number) = (Vec::new(), 0, 12345_usize);
         for _ in 0..3000 {
             number = number.wrapping_mul(6364136223846793005).wrapping_add(1);
@@ -169,8 +166,7 @@ fn what_counts_as_zero_is_zero() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_block_in_use_does_not_count_as_zero() {
-    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-    let heap = birth(&allocator);
+    let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
     let blocks: Vec<usize> = (0..64).map(|_| take()).collect();
     for &address in &blocks[10..20] {
@@ -193,8 +189,7 @@ fn a_block_in_use_does_not_count_as_zero() {
 #[test]
 fn freed_slots_are_used_again_before_fresh_ones() {
     for size in [filling(64), 1000, 2000, 9000] {
-        let (_fake, allocator) = allocator(Options { partitions: 1, ..AT_ONCE });
-        let heap = birth(&allocator);
+        let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..AT_ONCE });
         let mut touched = std::collections::BTreeSet::new();
         let mut replace = |times| {
             for _ in 0..times {
@@ -220,8 +215,7 @@ fn freed_slots_are_used_again_before_fresh_ones() {
 #[cfg_attr(feature = "secure-light", ignore = "the secure build has a quarantine")]
 fn claims_serve_several_calls() {
     for count in [40, 63, 64, 127, 128, 192, 700, 1000, 3000] {
-        let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-        let heap = birth(&allocator);
+        let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
         let take = || allocator.allocate(heap, filling(64), code_address(3)).unwrap();
         let mut dice = Dice(count as u64);
         let mut live: Vec<usize> = (0..count).map(|_| take()).collect();
@@ -241,8 +235,7 @@ fn claims_serve_several_calls() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build takes any claimed slot")]
 fn claims_go_round() {
-    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-    let heap = birth(&allocator);
+    let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 64, code_address(3)).unwrap();
     let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
     let free = |slot: usize| allocator.free(heap, blocks[slot], Call::Free);
@@ -260,8 +253,7 @@ fn claims_go_round() {
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build takes any claimed slot")]
 fn a_freed_medium_block_comes_next() {
-    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
-    let heap = birth(&allocator);
+    let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
     let blocks: Vec<usize> = (0..10).map(|_| take()).collect();
     let free = |block: usize| {
@@ -292,8 +284,7 @@ fn a_freed_medium_block_comes_next() {
 #[test]
 fn a_full_slab_comes_back_at_a_quarter() {
     for in_handler in [false, true] {
-        let (_fake, allocator) = allocator(Options { partitions: 1, ..AT_ONCE });
-        let (heap, other) = (birth(&allocator), birth(&allocator));
+        let (_fake, allocator, heap, other) = two_heaps(Options { partitions: 1, ..AT_ONCE });
         let take = || allocator.allocate(heap, filling(64), code_address(3)).unwrap();
         let slab_of = |address| with_slab(&allocator, address, |slab, _| slab.base());
         let listed = |address| with_slab(&allocator, address, |slab, _| slab.is_listed());
@@ -351,8 +342,7 @@ fn allocations_are_counted_whoever_frees() {
 /// Once the system has refused memory a slab gives its pages back with its last free.
 #[test]
 fn under_pressure_an_empty_slab_goes_at_once() {
-    let (fake, allocator) = allocator(Options { partitions: 1, ..AT_ONCE });
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(Options { partitions: 1, ..AT_ONCE });
     let take = || allocator.allocate(heap, filling(64), code_address(3)).unwrap();
     let first = take();
     fake.set_fault(Some(Fault::from(0).only(Request::Map)));

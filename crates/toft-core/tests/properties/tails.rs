@@ -2,7 +2,7 @@
 //! allocated again.
 
 use crate::cases::cases;
-use crate::common::plain::{AT_ONCE, allocator, birth, slot};
+use crate::common::plain::{AT_ONCE, allocator, birth, one_heap, slot};
 use crate::common::world::code_address;
 use proptest::prelude::*;
 use toft_core::Allocator;
@@ -41,8 +41,7 @@ fn slabs_without_tail(allocator: &Allocator<Fake>) -> Vec<(usize, usize)> {
 fn slabs_give_up_what_has_no_slots() {
     const ROOM: usize = 16 << 20;
     for size in [10, 60, 200, 1100, 1500] {
-        let (fake, allocator) = allocator(AT_ONCE);
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(AT_ONCE);
         let block = allocator.allocate(heap, size, code_address(1)).unwrap();
         allocator.free(heap, block, Call::Free);
         fake.set_limit(fake.mapped_bytes() + ROOM);
@@ -60,8 +59,7 @@ fn slabs_give_up_what_has_no_slots() {
 /// The twin: as long as the system grants memory, no slab loses its tail.
 #[test]
 fn where_memory_is_not_short_slabs_stay_whole() {
-    let (_, allocator) = allocator(AT_ONCE);
-    let heap = birth(&allocator);
+    let (_, allocator, heap) = one_heap(AT_ONCE);
     let blocks: Vec<_> =
         (0..50_000).map(|_| allocator.allocate(heap, 200, code_address(1)).unwrap()).collect();
     free_all(&allocator, heap, blocks);
@@ -124,8 +122,7 @@ fn what_others_map_in_place_of_a_tail_is_left_alone() {
 fn a_slab_without_a_tail_ends_with_a_guard_page() {
     use toft_core::os::fake::PageState;
 
-    let (fake, allocator) = allocator(AT_ONCE);
-    let heap = birth(&allocator);
+    let (fake, allocator, heap) = one_heap(AT_ONCE);
     let block = allocator.allocate(heap, 10, code_address(1)).unwrap();
     allocator.free(heap, block, Call::Free);
     fake.set_limit(fake.mapped_bytes() + (2 << 20));
@@ -145,8 +142,7 @@ fn a_slab_without_a_tail_ends_with_a_guard_page() {
 #[test]
 fn large_blocks_can_be_had_again_without_memory_for_descriptors() {
     for room in (3 << 20..7 << 20).step_by(48 << 10) {
-        let (fake, allocator) = allocator(AT_ONCE);
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(AT_ONCE);
         fake.set_limit(fake.mapped_bytes() + room);
         let blocks = fill(&allocator, heap, 150_000);
         let count = blocks.len();
@@ -184,8 +180,7 @@ proptest! {
         rounds in rounds(),
         room in 256usize << 10..6 << 20,
     ) {
-        let (fake, allocator) = allocator(AT_ONCE);
-        let heap = birth(&allocator);
+        let (fake, allocator, heap) = one_heap(AT_ONCE);
         fake.set_limit(fake.mapped_bytes() + room);
         for Round { kinds, freed } in rounds {
             let mut blocks = Vec::new();

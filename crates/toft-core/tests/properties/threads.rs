@@ -1,7 +1,7 @@
 //! Heaps in a program that holds all thread keys: each belongs to one thread, and is an orphan
 //! after its exit.
 
-use crate::common::plain::{allocator, birth};
+use crate::common::plain::{birth, one_heap, two_heaps};
 use std::cell::Cell;
 use toft_core::options::Options;
 use toft_core::thread::HeapState::{Held, Live, Orphan};
@@ -12,8 +12,7 @@ const NEW: u32 = 9;
 
 #[test]
 fn a_heap_whose_thread_is_dead_is_an_orphan() {
-    let (_, allocator) = allocator(Options::DEFAULT);
-    let (old, other) = (birth(&allocator), birth(&allocator));
+    let (_, allocator, old, other) = two_heaps(Options::DEFAULT);
     old.set_thread(OLD);
     other.set_thread(NEW);
     allocator.heaps.orphan_exited(|thread| thread == NEW);
@@ -27,8 +26,7 @@ fn a_heap_whose_thread_is_dead_is_an_orphan() {
 #[test]
 fn who_had_the_heap_before_is_forgotten() {
     for forks in [false, true] {
-        let (_, allocator) = allocator(Options::DEFAULT);
-        let (mine, old) = (birth(&allocator), birth(&allocator));
+        let (_, allocator, mine, old) = two_heaps(Options::DEFAULT);
         old.set_thread(OLD);
         match forks {
             true => allocator.after_fork_in_child(mine),
@@ -44,8 +42,7 @@ fn who_had_the_heap_before_is_forgotten() {
 /// tries to.
 #[test]
 fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
-    let (_, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (_, allocator, heap) = one_heap(Options::DEFAULT);
     heap.set_thread(OLD);
     let first = Cell::new(true);
     allocator.heaps.orphan_exited(|thread| {
@@ -62,8 +59,7 @@ fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
 /// A fork while another thread holds the heap to check its owner: the owner has it in the child.
 #[test]
 fn a_fork_during_the_check_leaves_the_heap_to_its_owner() {
-    let (_, allocator) = allocator(Options::DEFAULT);
-    let heap = birth(&allocator);
+    let (_, allocator, heap) = one_heap(Options::DEFAULT);
     heap.set_thread(OLD);
     let calls = Cell::new(0);
     allocator.heaps.orphan_exited(|_| {

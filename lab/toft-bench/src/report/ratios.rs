@@ -3,7 +3,7 @@
 
 use super::Report;
 use super::place::text_width;
-use super::scale::{Scale, label};
+use super::scale::{Scale, label, number};
 use crate::measured::Measured;
 use crate::peers;
 use crate::table::plain;
@@ -131,10 +131,6 @@ fn dot(report: &Report, peer: usize, x: f64, y: f64) -> Markup {
 
 fn titled(report: &Report, peer: usize, ratio: f64, dot: Markup) -> Markup {
     html! { title { (report.peers[peer].name) " " (plain(ratio)) } (dot) }
-}
-
-fn number(place: f64) -> String {
-    format!("{place:.1}")
 }
 
 #[cfg(test)]

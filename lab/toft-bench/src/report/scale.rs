@@ -82,6 +82,11 @@ pub(super) fn label(value: f64) -> String {
     text.to_owned()
 }
 
+/// A place as SVG has it.
+pub(super) fn number(place: f64) -> String {
+    format!("{place:.1}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::place::{Area, labels, text_width};
-use super::scale::{Scale, label};
+use super::scale::{Scale, label, number};
 use crate::standing::{Against, Standing, is_ours};
 use maud::{Markup, PreEscaped, html};
 
@@ -137,10 +137,6 @@ fn leader((x, y): (f64, f64), area: &Area) -> Option<(f64, f64)> {
 /// The line at 1 is where the base is.
 fn rule(tick: f64) -> &'static str {
     if tick == 1.0 { "one" } else { "grid" }
-}
-
-fn number(place: f64) -> String {
-    format!("{place:.1}")
 }
 
 #[cfg(test)]

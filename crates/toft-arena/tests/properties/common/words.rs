@@ -76,6 +76,16 @@ pub fn blocks<S: Shape>(heap: &mut Heap<S>, count: usize, size: usize) -> Vec<No
     (0..count).map(|_| heap.allocate(layout(size)).unwrap()).collect()
 }
 
+/// A heap, and some live blocks in it, side by side.
+pub fn filled<S: Shape<Space = Anywhere>>(
+    count: usize,
+    size: usize,
+) -> (Heap<S>, Vec<NonNull<u8>>) {
+    let mut heap = heap();
+    let all = blocks(&mut heap, count, size);
+    (heap, all)
+}
+
 /// Whether all of these bytes are this one.
 ///
 /// # Safety

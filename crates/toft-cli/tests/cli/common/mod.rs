@@ -100,6 +100,14 @@ pub fn object(words: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(words).stdout).unwrap()
 }
 
+/// What `toft WORDS` prints, which must succeed without a message.
+#[track_caller]
+pub fn prints(words: &[&str]) -> String {
+    let output = succeeds(words);
+    assert_eq!(stderr(&output), "", "{words:?}");
+    stdout(&output)
+}
+
 /// The only message of `toft WORDS`, which must end with status 125.
 #[track_caller]
 pub fn refused(words: &[&str]) -> String {

@@ -14,7 +14,7 @@
 //! process does not count as a parent, because one such as bubblewrap's installs its filter after
 //! it has forked. Files are read by calls that the loader has made under the same filter.
 
-use super::super::process;
+use super::super::{digits, process};
 use crate::options::parse_number;
 use core::ffi::CStr;
 
@@ -73,19 +73,11 @@ pub(super) fn way(cloned: bool) -> Option<Way> {
 }
 
 /// Returns the path `/proc/N/status`.
-pub(super) fn path_of(mut process: usize) -> Path {
+pub(super) fn path_of(process: usize) -> Path {
     let mut path = [0; 40];
-    let mut digits = [b'0'; 20];
-    let mut count = 0;
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (process % 10) as u8;
-        process /= 10;
-        count += 1;
-        if process == 0 {
-            break;
-        }
-    }
-    let text = b"/proc/".iter().chain(digits.iter().skip(20 - count)).chain(b"/status");
+    let mut buffer = [0; 20];
+    let digits = digits(process as u64, 10, &mut buffer);
+    let text = b"/proc/".iter().chain(digits).chain(b"/status");
     for (place, &byte) in path.iter_mut().zip(text) {
         *place = byte;
     }

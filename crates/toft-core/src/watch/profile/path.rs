@@ -1,6 +1,6 @@
 //! The name of the file that a profile is written to.
 
-use crate::os::process;
+use crate::os::{digits, process};
 use core::ffi::CStr;
 
 /// The most bytes of a file's name, with its suffixes and the final zero.
@@ -53,18 +53,8 @@ impl Path {
         self.digits(number);
     }
 
-    fn digits(&mut self, mut number: usize) {
-        let mut digits = [b'0'; 20];
-        let mut first = digits.len();
-        for place in digits.iter_mut().rev() {
-            *place = b'0' + (number % 10) as u8;
-            first -= 1;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.add(digits.get(first..).unwrap_or(&[]));
+    fn digits(&mut self, number: usize) {
+        self.add(digits(number as u64, 10, &mut [0; 20]));
     }
 
     pub(crate) fn as_c_str(&self) -> &CStr {

@@ -9,5 +9,6 @@ pub mod fuzz;
 pub mod misuse;
 pub mod ops;
 pub mod plain;
+pub mod program;
 pub mod shadow;
 pub mod world;

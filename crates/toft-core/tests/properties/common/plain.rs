@@ -20,6 +20,20 @@ pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
     allocator.acquire_heap().unwrap()
 }
 
+/// A system, an allocator over it, and the heap of a thread.
+pub fn one_heap(options: Options) -> (Fake, Allocator<Fake>, &'static Heap) {
+    let (fake, allocator) = allocator(options);
+    let heap = birth(&allocator);
+    (fake, allocator, heap)
+}
+
+/// A system, an allocator over it, and the heaps of two threads.
+pub fn two_heaps(options: Options) -> (Fake, Allocator<Fake>, &'static Heap, &'static Heap) {
+    let (fake, allocator, first) = one_heap(options);
+    let second = birth(&allocator);
+    (fake, allocator, first, second)
+}
+
 /// The slab that contains a block, and the block's slot there.
 pub fn with_slab<R>(
     allocator: &Allocator<Fake>,

@@ -1,7 +1,7 @@
 //! A fork finds another thread in the middle of a sweep.
 
-use super::program::{HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, some_slabs};
-use crate::common::plain::{filling, with_slab};
+use super::program::{HELD, LET_GO, Program, SIZES, mostly_free};
+use crate::common::plain::with_slab;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft_core::slab::PENDING;
 
@@ -22,11 +22,7 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
             for remote in [false, true] {
-                let program = Program::new(OPTIONS);
-                let size = filling(size);
-                let blocks = some_slabs(&program, size);
-                let heap = if remote { program.other } else { program.owner };
-                let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
+                let (program, size, live, freed) = mostly_free(size, remote);
                 // The owner has collected, so no thread would notify it of what is held.
                 program.at(number, move |program| {
                     program.collect();
@@ -50,10 +46,7 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
 #[test]
 fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
     for size in SIZES {
-        let program = Program::new(OPTIONS);
-        let size = filling(size);
-        let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        let (program, size, live, freed) = mostly_free(size, false);
         let all = live.clone();
         program.at(LET_GO, move |program| {
             for &address in &all {

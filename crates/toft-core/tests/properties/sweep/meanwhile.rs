@@ -1,8 +1,8 @@
 //! What the owner and other threads do while slots of theirs are held, or are looked at.
 
 use super::program::{
-    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SITE, SIZES, free_most, slots_beside,
-    some_claimed, some_slabs,
+    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SITE, SIZES, free_most, mostly_free,
+    slots_beside, some_claimed, some_slabs,
 };
 use crate::common::plain::{birth, filling, with_slab};
 use crate::common::world::code_address;
@@ -48,10 +48,7 @@ fn what_is_handed_out_while_its_pages_go_stays() {
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let blocks = some_slabs(&program, size);
-            let (mut live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let (program, size, mut live, freed) = mostly_free(size, false);
             let got = Arc::new(Mutex::new(Vec::new()));
             let more = got.clone();
             program.at(number, move |program| {
@@ -199,10 +196,7 @@ fn frees_by_others_while_slots_are_held_are_not_lost() {
 #[test]
 fn neighbours_of_held_slots_are_as_they_were() {
     for size in SIZES {
-        let program = Program::new(OPTIONS);
-        let size = filling(size);
-        let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        let (program, size, live, freed) = mostly_free(size, false);
         let (stays, goes) = live.split_at(live.len() / 2);
         let (stay, go) = (stays.to_vec(), goes.to_vec());
         program.at(HELD, move |program| {
@@ -234,10 +228,7 @@ fn neighbours_of_held_slots_are_as_they_were() {
 fn a_heap_changes_hands_while_slots_are_held() {
     for size in SIZES {
         for (number, adopted) in [(HELD, false), (HELD, true), (LET_GO, false), (LET_GO, true)] {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let blocks = some_slabs(&program, size);
-            let (mut live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let (program, size, mut live, freed) = mostly_free(size, false);
             let got = Arc::new(Mutex::new(Vec::new()));
             let more = got.clone();
             program.at(number, move |program| {

@@ -1,8 +1,8 @@
 //! Which pages a sweep gives back, and which stay.
 
 use super::program::{
-    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, slots_beside, slots_of,
-    some_claimed, some_slabs,
+    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, mostly_free, slots_beside,
+    slots_of, some_claimed, some_slabs,
 };
 use crate::common::plain::{birth, filling, with_slab};
 use toft_core::keeper::Which;
@@ -14,10 +14,7 @@ use toft_core::stats::snapshot;
 fn pages_of_a_sleeping_thread_go() {
     for size in SIZES {
         for purge in [false, true] {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let blocks = some_slabs(&program, size);
-            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let (program, size, live, freed) = mostly_free(size, false);
             let before = program.resident();
             let said = if purge {
                 program.allocator.keeper().purge(Some(program.other))
@@ -106,10 +103,7 @@ fn what_is_claimed_stays_where_the_system_refuses() {
 #[test]
 fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
     for size in SIZES {
-        let program = Program::new(OPTIONS);
-        let size = filling(size);
-        let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        let (program, size, live, freed) = mostly_free(size, false);
         let before = program.resident();
         let seat = program.owner.sit().unwrap();
         program.sweep();
@@ -165,10 +159,7 @@ fn what_is_freed_during_a_sweep_goes_with_the_next() {
 #[test]
 fn without_barriers_only_what_nobody_runs_goes() {
     for size in SIZES {
-        let program = Program::new(OPTIONS);
-        let size = filling(size);
-        let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+        let (program, size, live, freed) = mostly_free(size, false);
         program.fake.at_barrier(|| false);
         let before = program.resident();
         program.allocator.keeper().purge(Some(program.other));
@@ -198,10 +189,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
 fn a_barrier_that_fails_later_lets_everything_go() {
     for size in SIZES {
         for fails in [HELD, LET_GO] {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let blocks = some_slabs(&program, size);
-            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
+            let (program, size, live, freed) = mostly_free(size, false);
             let mut seen = 0;
             program.fake.at_barrier(move || {
                 seen += 1;
@@ -222,11 +210,7 @@ fn a_barrier_that_fails_later_lets_everything_go() {
 fn refused_pages_are_not_zero() {
     for remote in [false, true] {
         for size in SIZES {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let blocks = some_slabs(&program, size);
-            let heap = if remote { program.other } else { program.owner };
-            let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
+            let (program, size, live, freed) = mostly_free(size, remote);
             program.fake.set_fault(Some(Fault::from(0)));
             let swept = program.sweep();
             assert!(program.fake.failed() > 0 && swept.bytes == 0, "{size}");

@@ -165,6 +165,18 @@ pub fn free_most(
     (live, freed)
 }
 
+/// A program of which the owner has filled some slabs, and the owner or the other thread has freed
+/// all but one block in each. Returns the program, the size of the blocks, those that are live, and
+/// the number of those that were freed.
+pub fn mostly_free(size: usize, remote: bool) -> (Program, usize, Vec<usize>, usize) {
+    let program = Program::new(OPTIONS);
+    let size = filling(size);
+    let blocks = some_slabs(&program, size);
+    let heap = if remote { program.other } else { program.owner };
+    let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
+    (program, size, live, freed)
+}
+
 /// Of those that stay: one in each slab, so that none is empty.
 pub const ONE_EACH: usize = 0;
 
