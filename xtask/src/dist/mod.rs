@@ -7,7 +7,7 @@
 //! | `glibc.rs` | the oldest glibc they run on: linking for it, and the check that they are |
 //! | `archive.rs` | `.tar.gz` of the usual folders, and of the debug files |
 //! | `debian.rs` | `libtoft0`, `libtoft-dev`, `toft`, by debhelper |
-//! | `rpm.rs` | one RPM of all, by cargo-generate-rpm |
+//! | `rpm.rs` | one RPM of all, by rpmbuild |
 //! | `python.rs` | the wheel |
 //! | `node.rs` | the package for npm |
 //! | `sbom.rs` | the bill of materials of each |
