@@ -90,8 +90,8 @@ enum Task {
     /// Link programs in C and C++ to an installed library by CMake, Meson and pkg-config, shared
     /// and static, and run them
     Linking,
-    /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for
-    /// npm, checksums
+    /// Make what users install, in target/dist: archives, Debian packages, an RPM, a wheel, a
+    /// package for npm, checksums
     Dist(dist::What),
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its
     /// oldest compiler, nightly's `Allocator`, the address sanitizer, Miri

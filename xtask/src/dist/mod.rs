@@ -7,6 +7,7 @@
 //! | `glibc.rs` | the oldest glibc they run on: linking for it, and the check that they are |
 //! | `archive.rs` | `.tar.gz` of the usual folders, and of the debug files |
 //! | `debian.rs` | `libtoft0`, `libtoft-dev`, `toft`, by debhelper |
+//! | `rpm.rs` | one RPM of all, by rpmbuild |
 //! | `python.rs` | the wheel |
 //! | `node.rs` | the package for npm |
 //! | `sbom.rs` | the bill of materials of each |
@@ -23,6 +24,7 @@ mod glibc;
 mod machine;
 mod node;
 mod python;
+mod rpm;
 mod sbom;
 mod trial;
 
@@ -60,13 +62,21 @@ pub enum Kind {
     /// The command without a C library, for x86-64
     Musl,
     Debian,
+    Rpm,
     Python,
     Node,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Archive, Kind::Aarch64, Kind::Musl, Kind::Debian, Kind::Python, Kind::Node];
+    const ALL: [Kind; 7] = [
+        Kind::Archive,
+        Kind::Aarch64,
+        Kind::Musl,
+        Kind::Debian,
+        Kind::Rpm,
+        Kind::Python,
+        Kind::Node,
+    ];
 }
 
 /// Where everything of a run lies.
@@ -103,6 +113,7 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
             }
             Kind::Musl => archive::make_command(&dist, &build::build_command(&dist, &built)?)?,
             Kind::Debian => debian::make(&dist, &built)?,
+            Kind::Rpm => vec![rpm::make(&dist, &built)?],
             Kind::Python => vec![python::make(&dist, &built)?],
             Kind::Node => vec![node::make(&dist, &built)?],
         });

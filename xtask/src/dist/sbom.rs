@@ -161,6 +161,9 @@ mod tests {
         assert!(contents("libtoft0_0.1.0-1_amd64.deb").0.contains(&"toft-checked"));
         assert!(!contents("libtoft-dev_0.1.0-1_amd64.deb").0.contains(&"toft-cli"));
         assert!(contents("toft_0.1.0-1_amd64.deb").0.contains(&"toft-record"));
+        let rpm = contents("toft-0.1.0-1.x86_64.rpm");
+        assert_eq!(rpm, contents("toft-0.1.0-x86_64-linux-glibc2.17.tar.gz"));
+        assert!(rpm.0.contains(&"toft-cli") && rpm.0.contains(&"toft-checked"));
         assert!(contents("toft-0.1.0-aarch64-linux-glibc2.17.tar.gz").1.starts_with("aarch64"));
     }
 }

@@ -19,6 +19,7 @@ fn scripts(artifact: &Path) -> &'static [(&'static str, &'static str)] {
         "deb" if name.starts_with("toft_") => {
             &[("debian.sh", "bookworm"), ("debian.sh", "bullseye")]
         }
+        "rpm" => &[("rpm.sh", "")],
         "whl" => &[("python.sh", "")],
         "tgz" => &[("node.sh", "")],
         "gz" if is("-debug") => &[],
@@ -80,6 +81,7 @@ mod tests {
             ("d/toft-0.1.0-aarch64-linux-glibc2.17.tar.gz", Some("aarch64.sh")),
             ("d/toft_0.1.0-1_amd64.deb", Some("debian.sh")),
             ("d/libtoft0_0.1.0-1_amd64.deb", None),
+            ("d/toft-0.1.0-1.x86_64.rpm", Some("rpm.sh")),
             ("d/toft-0.1.0-py3-none-manylinux_2_17_x86_64.whl", Some("python.sh")),
             ("d/toft-0.1.0.tgz", Some("node.sh")),
             ("d/SHA256SUMS", None),
