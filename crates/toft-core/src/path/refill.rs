@@ -4,7 +4,6 @@ use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
-use crate::policy::QUARANTINE;
 use crate::report::Call;
 use crate::slab::{Class, MEDIUM, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
@@ -147,13 +146,12 @@ impl<O: Os> Allocator<O> {
             // 7. idle memory, returned to the OS before a second attempt
             None => {
                 self.keeper().relieve(heap, Some(seat), bytes);
-                if QUARANTINE {
-                    // `relieve` may have freed slots of this bin from a quarantine.
-                    self.collect(heap, seat);
-                    self.keeper().list_bin(heap, seat, index);
-                    if bins.advance(index, wake) {
-                        return bins.pop(index);
-                    }
+                // Slabs with too few free slots to be listed serve the request now. `relieve` may
+                // also have freed slots of this bin from a quarantine.
+                self.collect(heap, seat);
+                self.keeper().list_bin(heap, seat, index);
+                if bins.advance(index, wake) {
+                    return bins.pop(index);
                 }
                 self.new_slab(heap, index, site)?
             }

@@ -154,6 +154,25 @@ fn large_blocks_can_be_had_again_without_memory_for_descriptors() {
     }
 }
 
+/// A slab with a few free slots is not on its bin's list. After a refusal these slots are used.
+#[test]
+fn a_few_slots_of_each_slab_can_be_had_again() {
+    for every in [3, 5, 10, 50] {
+        for size in [500, 1100, 3000] {
+            let (fake, allocator) = allocator(AT_ONCE);
+            let heap = birth(&allocator);
+            fake.set_limit(fake.mapped_bytes() + (8 << 20));
+            let blocks = fill(&allocator, heap, size);
+            let freed: Vec<_> = blocks.iter().copied().step_by(every).collect();
+            let count = freed.len();
+            free_all(&allocator, heap, freed);
+            let again = fill(&allocator, heap, size).len();
+            assert!(again >= count, "{size} bytes: {again} of {count}, each {every}th");
+            allocator.check().unwrap();
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Round {
     /// Sizes and call sites of the requests that fill the address space, in turn.
