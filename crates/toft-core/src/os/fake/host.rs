@@ -10,7 +10,8 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-/// A reserved range of address space. It is unmapped on drop.
+/// A reserved range of address space. It is unmapped on drop, or kept for the next under an
+/// emulator.
 #[derive(Debug)]
 pub(super) struct Host {
     start: usize,
@@ -22,6 +23,13 @@ static RANGES: Mutex<usize> = Mutex::new(0);
 
 /// A range was dropped.
 static DROPPED: Condvar = Condvar::new();
+
+/// True for aarch64, whose tests run under an emulator. It has an entry in its tables for each page
+/// that was ever reserved, so the machines of tests are smaller, and their ranges are used again.
+pub(super) const EMULATED: bool = cfg!(target_arch = "aarch64");
+
+/// Dropped ranges that are used again.
+static KEPT: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
 
 /// The number of bytes in a page of the host.
 const PAGE: usize = 4096;
@@ -58,6 +66,13 @@ impl Host {
     }
 
     fn try_reserve(len: usize, align: usize, ranges: &mut usize) -> Option<Host> {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |range: &Range<usize>| range.len() == len && range.start.is_multiple_of(align);
+        if let Some(at) = kept.iter().position(fits) {
+            let start = mmap(kept.swap_remove(at).start, len, FLAGS | libc::MAP_FIXED)?;
+            *ranges += 1;
+            return Some(Host { start, len });
+        }
         let all = mmap(0, len + align, FLAGS)?;
         let start = all.next_multiple_of(align);
         for (at, bytes) in [(all, start - all), (start + len, all + align - start)] {
@@ -154,8 +169,12 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: (1) our own reservation, and its owner has no more use for it.
-        unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
+        if EMULATED {
+            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.range());
+        } else {
+            // SAFETY: (1) our own reservation, and its owner has no more use for it.
+            unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
+        }
         *RANGES.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         DROPPED.notify_all();
     }

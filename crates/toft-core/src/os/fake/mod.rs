@@ -31,7 +31,7 @@ use super::seccomp::Answers;
 use super::{Error, Group};
 use core::ops::Range;
 use faults::{Faults, Verdict};
-use host::Host;
+use host::{EMULATED, Host};
 use std::boxed::Box;
 use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,9 +52,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of 16 TiB with 4 KiB pages. Plots are as large as on a real machine.
-    pub const LARGE: Machine =
-        Machine { address_space: 1 << 44, page_size: 4096, seed: 1, guards: true };
+    /// A machine of 16 TiB with 4 KiB pages, or of 64 GiB under an emulator. Plots are as large as
+    /// on a real machine of that size.
+    pub const LARGE: Machine = Machine {
+        address_space: 1 << if EMULATED { 36 } else { 44 },
+        page_size: 4096,
+        seed: 1,
+        guards: true,
+    };
     /// The smallest machine on which the allocator starts. Plots are small and share granules.
     pub const SMALL: Machine = Machine { address_space: 1 << 31, ..Machine::LARGE };
 }
