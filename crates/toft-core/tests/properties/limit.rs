@@ -482,7 +482,7 @@ proptest! {
         let fake = Fake::new(Machine { seed, ..Machine::LARGE });
         let mut world = World::new(fake.clone(), Options { compact, ..limited(partitions, limit) }).unwrap();
         world.must_succeed = false;
-        // A check of everything reads pages that nobody has touched. These would count as resident.
+        // A check of everything reads pages that were never used. These would count as resident.
         world.thoroughness = usize::MAX;
         let begin = fake.resident_bytes();
         // Heaps and descriptors are counted but not asked about, and a slab may end within a page.
