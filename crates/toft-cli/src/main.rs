@@ -19,6 +19,7 @@ mod metrics;
 mod options;
 mod profile;
 mod purge;
+mod python;
 mod record;
 mod report;
 mod resident;

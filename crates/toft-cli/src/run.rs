@@ -20,6 +20,7 @@ use crate::leaks::Leaks;
 use crate::library::{self, Library};
 use crate::options::{Fault, fault};
 use crate::profile::AtExit;
+use crate::python;
 use crate::stats::{Ended, Stats};
 use crate::style::{self, Style};
 use crate::sys;
@@ -260,7 +261,7 @@ pub fn run(run: &Run) -> End {
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
     } else if asks_for_sites
-        && is_python(&vetted.target.binary)
+        && python::is_python(&vetted.target.binary)
         && variable("PYTHONMALLOC").is_none()
     {
         message(
@@ -289,13 +290,6 @@ pub fn run(run: &Run) -> End {
     }
     let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
     Ok(finish(run, &vetted, outcome, Wanted { stats, leaks, profiled }))
-}
-
-/// Returns true if a file has the name of the interpreter CPython.
-fn is_python(program: &Path) -> bool {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let version = name.strip_prefix("python");
-    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
 #[derive(Clone, Copy)]

@@ -97,7 +97,13 @@ pub fn resolve(
 /// As `execvp` searches: a name with a slash is a path; a file that may not be executed is
 /// remembered and passed over.
 fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Failure> {
-    let not_found = || Failure::new(NOT_FOUND, format!("{}: not found", program.display()));
+    let not_found = || {
+        let shown = program.display();
+        let here = Path::new(program).is_file();
+        let hint =
+            if here { format!(" on the PATH; the file here is ./{shown}") } else { "".into() };
+        Failure::new(NOT_FOUND, format!("{shown}: not found{hint}"))
+    };
     if program.is_empty() {
         return Err(Failure::new(NOT_FOUND, "the name of the program is empty"));
     }

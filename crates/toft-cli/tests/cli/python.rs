@@ -101,6 +101,28 @@ fn python_functions_are_in_sampled_stacks() {
 }
 
 #[test]
+fn what_is_in_pools_is_announced_by_the_profile_of_a_running_program() {
+    let Some((_, python)) = interpreters().into_iter().next() else { return };
+    let directory = directory();
+    let app = app(directory.path());
+    let table = |pools: bool| {
+        let mut command = Command::new(&python);
+        command.arg(&app).env_remove("PYTHONMALLOC");
+        if !pools {
+            command.env("PYTHONMALLOC", "malloc");
+        }
+        let target = Target::of(&mut command);
+        let output = succeeds(&["heap", &target.pid]);
+        stdout(&output) + &stderr(&output)
+    };
+    let pools =
+        "CPython keeps small objects in its own pools, outside this table: toft run --python";
+    let table_with_pools = table(true);
+    assert_contains(&table_with_pools, &[pools, "toft run --python --sample 512k shows"]);
+    assert!(!table(false).contains("own pools"));
+}
+
+#[test]
 fn python_functions_are_in_every_form() {
     let Some((_, python)) = interpreters().into_iter().next() else { return };
     let directory = directory();

@@ -53,6 +53,12 @@ fn what_is_not_there_is_127() {
         assert_eq!(output.status.code(), Some(127), "{program}");
         assert_eq!(message(&output), format!("toft: {program}: not found"));
     }
+    file(directory.path(), "script.py", b"", 0o644);
+    let mut command = toft();
+    command.args(["run", "--", "script.py"]).current_dir(directory.path());
+    let output = ends_with(127, command.output().unwrap());
+    let hint = "toft: script.py: not found on the PATH; the file here is ./script.py";
+    assert_eq!(message(&output), hint);
     let output = ends_with(127, run(&[], &[""]));
     assert_eq!(message(&output), "toft: the name of the program is empty");
 }
