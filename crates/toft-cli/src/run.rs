@@ -245,12 +245,10 @@ pub fn run(run: &Run) -> End {
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
     }
-    // Programs in Rust and C++ allocate by functions of their libraries. To look through these
-    // costs some time, so it is done where call sites are asked for.
-    let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
+    // Programs in Rust and C++ allocate by functions of their libraries. Without this, all callers
+    // of such a function are one call site.
     let chosen = ["TOFT_WRAPPERS", "TOFT_PARTITIONS", "TOFT_HINTS"];
-    if asks_for_sites
-        && !vetted.languages.is_empty()
+    if !vetted.languages.is_empty()
         && scope == Scope::Program
         && run.secure.is_none()
         && run.hints.is_none()
@@ -258,6 +256,7 @@ pub fn run(run: &Run) -> End {
     {
         environment.push(("TOFT_WRAPPERS".into(), vetted.languages.join(",").into()));
     }
+    let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
     } else if asks_for_sites

@@ -103,7 +103,7 @@ impl Names {
                 profile,
                 format!(
                     "{} ({:.0} %) come from functions of libraries or wrappers of malloc, which several callers may share: \
-                 toft run{python} --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto makes call sites of them.",
+                 toft run{python} --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto,c++ makes call sites of them.",
                     bytes(library),
                     100.0 * library as f64 / profile.bytes as f64
                 ),
