@@ -157,6 +157,9 @@ impl Profile {
                 *part = part.saturating_add(stack.bytes);
             }
         }
+        if parts.keys().all(|caller| caller == sampled::UNKNOWN) {
+            return Vec::new();
+        }
         let all = parts.values().fold(0_u64, |all, part| all.saturating_add(*part));
         let scaled = |part: u64| u128::from(row.bytes) * u128::from(part) / u128::from(all.max(1));
         let mut parts: Vec<_> = parts

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::Row;
 use crate::{Frame, Location, label};
 
+/// What stands for the caller of library code in stacks that end before it.
+pub(super) const UNKNOWN: &str = "an unknown caller";
+
 /// What was sampled of one stack. All but the numbers of samples are estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledStack {
@@ -42,7 +45,8 @@ impl SampledStack {
         label_of(&self.calls)
     }
 
-    /// The function of the program that called the code of a row, if the stack has that code.
+    /// The function of the program that called the code of a row, if the stack has that code. It is
+    /// unknown if the stack ends before it.
     pub(super) fn caller_of(&self, row: &Row) -> Option<String> {
         let code = row.location.label();
         // The line first: it is quick to compare, and there are many stacks.
@@ -56,7 +60,9 @@ impl SampledStack {
             call.site == row.location.site || code.as_ref().is_some_and(|code| has_name(call, code))
         };
         let at = self.calls.iter().position(is_code)?;
-        let (_, own) = label_of(&self.calls[at..])?;
+        let Some((_, own)) = label_of(&self.calls[at..]) else {
+            return Some(UNKNOWN.to_owned());
+        };
         // A runtime's names have no parameters and templates: `f.<locals>.<lambda>` is whole.
         Some(match self.is_of_runtime() {
             true => own.words(),
@@ -175,6 +181,7 @@ impl Sampled {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Profile;
     use super::super::samples::*;
     use super::*;
 
@@ -213,6 +220,23 @@ mod tests {
         assert_eq!(label(vec![new()]), None);
         let nameless = Location { frames: Vec::new(), ..new() };
         assert_eq!(label(vec![nameless, handle()]), named(1, "handle at app.py:42"));
+    }
+
+    #[test]
+    fn a_stack_that_ends_early_counts_as_that_of_an_unknown_caller() {
+        let push = || location("alloc::vec::push", "/src/vec.rs", 7);
+        let main = native("main", "/srv/app");
+        let mut profile = sampled_profile();
+        profile.rows = vec![Row { location: push(), ..row("x", 7, 16, 4) }];
+        let callers = |profile: &mut Profile, stacks: &[SampledStack]| {
+            profile.sampled.as_mut().unwrap().stacks = stacks.to_vec();
+            profile.callers(&profile.rows[0])
+        };
+        let (whole, early) = (stack(vec![push(), main]), stack(vec![push()]));
+        let half = profile.rows[0].bytes / 2;
+        let wanted = [(UNKNOWN.to_owned(), half), ("main at native.c:7".to_owned(), half)];
+        assert_eq!(callers(&mut profile, &[whole, early.clone()]), wanted);
+        assert_eq!(callers(&mut profile, &[early]), []);
     }
 
     #[test]
