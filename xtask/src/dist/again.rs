@@ -18,6 +18,9 @@ pub fn check(dist: &Dist, kinds: &[Kind]) -> Result<(), String> {
     emptied(&dist.work.join("again"))?;
     println!("==> building again in {}", clone.display());
     run(Command::new("git").args(["clone", "--quiet"]).arg(place::root()).arg(&clone))?;
+    // There may be later commits by now.
+    let mut git = Command::new("git");
+    run(git.args(["checkout", "--quiet", "--detach", &dist.commit]).current_dir(&clone))?;
     let names: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
     run(place::cargo()
         .args(["xtask", "dist", "--with-old-figures", "--only", &names.join(",")])

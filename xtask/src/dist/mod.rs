@@ -85,6 +85,8 @@ struct Dist {
     out: PathBuf,
     /// `target/dist-work`: what it is made of.
     work: PathBuf,
+    /// The commit at the start.
+    commit: String,
     /// Seconds since 1970 that every file in a package bears: those of the commit.
     epoch: String,
 }
@@ -98,7 +100,8 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
         return Err("Debian packages are missing".into());
     }
     let target = place::target_dir();
-    let dist = Dist { out: target.join("dist"), work: target.join("dist-work"), epoch: epoch()? };
+    let (out, work) = (target.join("dist"), target.join("dist-work"));
+    let dist = Dist { out, work, commit: of_commit("%H")?, epoch: of_commit("%ct")? };
     emptied(&dist.out)?;
     let kinds = if what.only.is_empty() { &Kind::ALL[..] } else { &what.only };
     let built = build::build(&dist, machine::X86_64)?;
@@ -136,12 +139,12 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// When the sources were committed: what packages bear in place of the time of day.
-fn epoch() -> Result<String, String> {
+/// A fact of the last commit, by a format of `git log`.
+fn of_commit(format: &str) -> Result<String, String> {
     let mut git = Command::new("git");
-    let time = text(git.args(["log", "-1", "--format=%ct"]).current_dir(place::root()));
-    let time = time.map_err(|why| format!("packages bear the time of a commit: {why}"))?;
-    Ok(time.trim().to_owned())
+    git.args(["log", "-1", &format!("--format={format}")]).current_dir(place::root());
+    let fact = text(&mut git).map_err(|why| format!("packages are made of a commit: {why}"))?;
+    Ok(fact.trim().to_owned())
 }
 
 /// The checksums, as `sha256sum --check` reads them.
