@@ -11,9 +11,10 @@ grep -F 'libc.so.6(GLIBC_2.17)' needs
 test -z "$(grep -Ev '^(/bin/sh$|rpmlib\(|rtld\(|ld-linux|lib(c|m|dl|pthread|gcc_s)\.so)' needs)"
 cat > inside.sh <<'END'
 set -eu
-cd /root
+export HOME=/srv/trial
+cd "$HOME"
 files() {
-    find / -xdev -not -path '/proc/*' -not -path '/root/*' -not -path '/var/lib/rpm/*' -not -path '/var/log/*' | sort
+    find / -xdev -not -path '/proc/*' -not -path '/srv/*' -not -path '/var/lib/rpm/*' -not -path '/var/log/*' | sort
 }
 # Folders that other packages of Fedora have.
 mkdir -p /usr/lib64/cmake /usr/lib64/pkgconfig /usr/share/fish/vendor_completions.d \
@@ -34,12 +35,12 @@ needed=$(readelf --dynamic shared | sed -n 's/.*NEEDED.*\[\(libtoft.*\)\]/\1/p')
 rpm --query --whatprovides "$needed()(64bit)" | grep '^toft-'
 LD_PRELOAD=libtoft.so.0 TOFT_STATS=1 perl -e 1 2>&1 | grep -m1 -o '"toft":[^,]*'
 rpm --erase --nodeps toft
-rm -rf /root/.cache
 files > after
 diff before after
 END
 mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt \
     --include=gcc,libc6-dev,pkg-config,rpm \
-    --customize-hook="cp $1 $PWD/inside.sh $here/use.sh $here/program.c \"\$1/root\"" \
-    --customize-hook='chroot "$1" sh /root/inside.sh' \
+    --customize-hook='mkdir "$1/srv/trial"' \
+    --customize-hook="cp $1 $PWD/inside.sh $here/use.sh $here/program.c \"\$1/srv/trial\"" \
+    --customize-hook='chroot "$1" sh /srv/trial/inside.sh' \
     bookworm /dev/null "$mirror"

@@ -15,6 +15,8 @@ pub fn has_pools(pid: i32) -> bool {
     let program = fs::read_link(format!("/proc/{pid}/exe"));
     program.is_ok_and(|program| is_python(&program))
         && fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-            !environment.split(|&byte| byte == 0).any(|entry| entry == b"PYTHONMALLOC=malloc")
+            !environment
+                .split(|&byte| byte == 0)
+                .any(|entry| entry.starts_with(b"PYTHONMALLOC=malloc"))
         })
 }

@@ -133,15 +133,16 @@ fn samples_distinguish_callers_in_rust() {
     line(&table, "% from program::read_names at program.rs:");
 }
 
-/// `toft run` looks through the libraries of a language where it is asked for call sites. A choice
-/// of partitions turns that off.
+/// `toft run` looks through the libraries of a language, whatever its options. A choice of
+/// partitions turns that off.
 #[track_caller]
 fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &str) {
     let directory = directory();
     let profile = directory.path().join("profile.toft");
     let table = |options: &[&str]| {
         let mut run = toft();
-        run.args(["run", "--profile", text(&profile)]).args(options).arg("--").arg(program);
+        let variable = format!("TOFT_PROFILE={}", text(&profile));
+        run.args(["run", "--env", &variable]).args(options).arg("--").arg(program);
         tool(&mut run);
         stdout(&succeeds(&["report", text(&profile)]))
     };
@@ -152,7 +153,7 @@ fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &s
 }
 
 #[test]
-fn a_rust_program_that_is_run_for_a_profile_shows_its_own_functions() {
+fn a_rust_program_that_is_run_shows_its_own_functions() {
     let directory = directory();
     let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
     let rust = ["rustc", "-g", "-O", "--edition", "2021"];
@@ -163,7 +164,7 @@ fn a_rust_program_that_is_run_for_a_profile_shows_its_own_functions() {
 }
 
 #[test]
-fn a_cxx_program_that_is_run_for_a_profile_shows_its_own_functions() {
+fn a_cxx_program_that_is_run_shows_its_own_functions() {
     let directory = directory();
     // What no destructor frees is live at the exit.
     let keep = "new auto(std::move(names)); new auto(std::move(lines));";
