@@ -18,7 +18,7 @@ use self::read::{Code, Report, Stack, reports};
 use crate::style::{Style, plain};
 use crate::symbols::{Found, Symbols, with_place};
 use crate::verb::{End, FILE_MOST, Failure, print, read};
-use meaning::{Meaning, meaning};
+use meaning::{Explanation, explanation};
 
 const HELP: &str = "\
 Examples:
@@ -73,7 +73,7 @@ pub fn explain(args: &Explain) -> End {
 /// A report whose code addresses have names.
 struct Named {
     report: Report,
-    meaning: Meaning,
+    explanation: Explanation,
     /// Files that are not those that the program ran.
     rebuilt: Vec<String>,
 }
@@ -92,7 +92,8 @@ impl Named {
             stack.frames = stack.frames.iter().flat_map(Code::by_function).collect();
         }
         rebuilt.dedup();
-        Named { meaning: meaning(&report.what, &report.message), report, rebuilt }
+        let explanation = explanation(&report.what, &report.message);
+        Named { report, explanation, rebuilt }
     }
 
     fn text(&self) -> String {
@@ -118,8 +119,8 @@ impl Named {
             let line = format!("{path} is not the file that ran: it names no function");
             page += &format!("  {}\n", style.bad(&line));
         }
-        page += &format!("\nWhat it means: {}\n\nWhat to do next:\n", self.meaning.means);
-        for step in &self.meaning.next {
+        page += &format!("\nWhat it means: {}\n\nWhat to do next:\n", self.explanation.means);
+        for step in &self.explanation.next {
             page += &format!("  - {step}\n");
         }
         page.push('\n');
@@ -146,8 +147,8 @@ impl Named {
             "block": self.report.block,
             "stacks": stacks,
             "rebuilt": self.rebuilt,
-            "means": self.meaning.means,
-            "next": self.meaning.next,
+            "means": self.explanation.means,
+            "next": self.explanation.next,
         })
     }
 }

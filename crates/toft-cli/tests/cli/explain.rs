@@ -65,6 +65,17 @@ fn a_report_on_stderr_gets_functions_lines_and_advice() {
 }
 
 #[test]
+fn the_advice_to_guard_blocks_is_not_given_about_a_guarded_block() {
+    let directory = directory();
+    for (setting, advised) in [("TOFT_GUARDED=0", true), ("TOFT_GUARDED=1", false)] {
+        let report = report_of(TWICE, directory.path(), &[], &[setting]);
+        let page = stdout(&ends_with(0, explain(&["-"], &report)));
+        assert_eq!(page.contains("run with TOFT_GUARDED=1"), advised, "{page}");
+        assert_eq!(page.contains("Compare the three stacks"), !advised, "{page}");
+    }
+}
+
+#[test]
 fn json_has_the_stack_in_order() {
     let directory = directory();
     let report = report_of(TWICE, directory.path(), &[], &[]);
