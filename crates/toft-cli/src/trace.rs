@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toft_trace::{Summary, Trace};
 
 use crate::style::{self, Style};
-use crate::verb::{End, message, print, read};
+use crate::verb::{End, input_name, message, print, read};
 
 /// The longest trace that is read: what it amounts to is kept in memory.
 const TRACE_MOST: u64 = 2 << 30;
@@ -38,7 +38,7 @@ pub struct Show {
 }
 
 pub fn show(show: &Show) -> End {
-    let file = show.file.display();
+    let file = input_name(&show.file);
     let bytes = read(&show.file, TRACE_MOST)?;
     let trace = Trace::read(&bytes).map_err(|error| format!("{file}: {error}"))?;
     let summary = Summary::of(&trace);

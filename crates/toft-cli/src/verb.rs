@@ -91,24 +91,28 @@ pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Returns the name of an input file in messages.
+pub fn input_name(path: &Path) -> String {
+    if is_standard(path) { "standard input".into() } else { path.display().to_string() }
+}
+
 /// Reads a file of at most `most` bytes, or standard input; an error names it. Only a regular file
 /// is opened: a pipe may have no writer, and a device no end.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let too_long = || format!("longer than {}", style::bytes(most));
+    let failed = |why: String| format!("{}: {why}", input_name(path));
     if is_standard(path) {
-        let failed = |why: String| format!("standard input: {why}");
         let mut bytes = Vec::new();
         let mut input = io::stdin().lock().take(most.saturating_add(1));
         input.read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
         return if bytes.len() as u64 > most { Err(failed(too_long())) } else { Ok(bytes) };
     }
     toft_profile::read_file(path, most).map_err(|error| {
-        let why = match error.kind() {
+        failed(match error.kind() {
             io::ErrorKind::FileTooLarge => too_long(),
             io::ErrorKind::InvalidInput => format!("{error} (- reads standard input)"),
             _ => error.to_string(),
-        };
-        format!("{}: {why}", path.display())
+        })
     })
 }
 

@@ -17,7 +17,7 @@ use toft_profile::{Location, label};
 use self::read::{Code, Report, Stack, reports};
 use crate::style::{Style, plain};
 use crate::symbols::{Found, Symbols, with_place};
-use crate::verb::{End, FILE_MOST, Failure, print, read};
+use crate::verb::{End, FILE_MOST, Failure, input_name, is_standard, print, read};
 use meaning::{Explanation, explanation};
 
 const HELP: &str = "\
@@ -53,11 +53,14 @@ pub fn explain(args: &Explain) -> End {
     let bytes = read(&args.report, FILE_MOST).map_err(|why| format!("cannot read {why}"))?;
     let reports = reports(&String::from_utf8_lossy(&bytes));
     if reports.is_empty() {
-        let message = format!(
-            "no report of Toft in {}: a report begins with `toft: ` and the kind of error, or is a \
-             JSON line of the file that TOFT_REPORT names",
-            args.report.display()
-        );
+        let reason = if is_standard(&args.report) {
+            "Toft writes reports to stderr, which a pipe gets by 2>&1; the table of toft run --leaks \
+             has names already"
+        } else {
+            "a report begins with `toft: ` and the kind of error, or is a JSON line of the file that \
+             TOFT_REPORT names"
+        };
+        let message = format!("no report of Toft in {}: {reason}", input_name(&args.report));
         return Err(Failure::new(NOTHING, message));
     }
     let mut symbols = Symbols::new(Vec::new());

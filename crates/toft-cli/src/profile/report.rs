@@ -45,5 +45,5 @@ pub fn report(args: &View) -> End {
 /// Reads a saved profile; an error names the file.
 pub fn read(path: &Path) -> Result<Profile, String> {
     let bytes = verb::read(path, verb::FILE_MOST)?;
-    Profile::from_json(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+    Profile::from_json(&bytes).map_err(|error| format!("{}: {error}", verb::input_name(path)))
 }

@@ -183,8 +183,15 @@ fn one_line_is_explained_too() {
 
 #[test]
 fn what_is_no_report_has_its_own_status_and_so_has_what_cannot_be_read() {
-    let output = ends_with(1, explain(&["-"], "toft: unknown option TOFT_X\nnothing\n"));
-    assert!(stderr(&output).starts_with("toft: no report of Toft in -"), "{}", stderr(&output));
+    let words = "toft: unknown option TOFT_X\nnothing\n";
+    let line = message(&ends_with(1, explain(&["-"], words)));
+    assert!(line.starts_with("toft: no report of Toft in standard input: "), "{line}");
+    assert!(line.contains("2>&1"), "{line}");
+    let folder = directory();
+    let log = file(folder.path(), "program.log", words.as_bytes(), 0o644);
+    let line = message(&toft_ends_with(1, &["explain", text(&log)]));
+    let wanted = format!("toft: no report of Toft in {}: a report begins with ", log.display());
+    assert!(line.starts_with(&wanted), "{line}");
     let output = toft_ends_with(125, &["explain", "/no/such/file"]);
     assert!(stderr(&output).contains("cannot read /no/such/file: "), "{}", stderr(&output));
     ends_with(2, explain(&[], ""));
