@@ -52,10 +52,13 @@ pub struct Top {
 }
 
 pub fn top(args: &Top) -> End {
+    let mut scanner = Scanner::of(args);
+    // First, so that a process that cannot be read is the message in every case.
+    let first = scanner.scan()?;
     let stop = if args.json {
-        lines(args)?
+        lines(args, scanner, first)?
     } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        display(args)?
+        display(args, scanner, first)?
     } else {
         let pid = args.pid;
         let why =
@@ -106,9 +109,8 @@ impl Scanner {
     }
 }
 
-fn lines(args: &Top) -> Result<Stop, String> {
-    let mut scanner = Scanner::of(args);
-    let (mut before, mut then) = (scanner.scan()?, Instant::now());
+fn lines(args: &Top, mut scanner: Scanner, mut before: Profile) -> Result<Stop, String> {
+    let mut then = Instant::now();
     let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
     while left > 0 {
         sleep(Duration::from_secs_f64(args.interval));
@@ -134,10 +136,8 @@ fn lines(args: &Top) -> Result<Stop, String> {
     Ok(Stop::Asked)
 }
 
-fn display(args: &Top) -> Result<Stop, String> {
-    let mut scanner = Scanner::of(args);
-    // Before the terminal is taken, so that an error is printed as everywhere.
-    let mut screen = Screen::new(scanner.scan()?, threads(args.pid));
+fn display(args: &Top, mut scanner: Scanner, first: Profile) -> Result<Stop, String> {
+    let mut screen = Screen::new(first, threads(args.pid));
     let mut terminal = ratatui::try_init().map_err(|error| error.to_string())?;
     let ended = watch(args, &mut scanner, &mut screen, &mut terminal);
     ratatui::restore();
