@@ -21,9 +21,10 @@ Exit status: 0, or 125 with a message if the process cannot be purged.";
 /// Return all memory of a running process that holds no live block to the OS.
 ///
 /// Returns free pages in every thread's slabs, empty slabs and free large blocks at once, whatever
-/// the threads are doing. Live blocks stay resident, and so do free slots on their pages (`toft
-/// rss` lists the call sites) and the few slots that threads have claimed. The figures are the
-/// kernel's: resident memory before and after.
+/// the threads are doing. Toft returns idle memory by itself too, so that there is often nothing
+/// left to return. Live blocks stay resident, and so do free slots on their pages (`toft rss` lists
+/// the call sites) and the few slots that threads have claimed. The figures are the kernel's:
+/// resident memory before and after.
 #[derive(Args, Debug)]
 #[command(name = "purge", after_help = HELP)]
 pub struct Purge {
@@ -48,6 +49,11 @@ pub fn purge(args: &Purge) -> End {
         });
         format!("{object}\n")
     } else {
+        let done = match (fell, discarded) {
+            (0, 0) => format!("process {pid} has no free memory to return"),
+            (0, _) => format!("resident memory of process {pid} did not fall"),
+            _ => format!("resident memory of process {pid} fell by {}", style::bytes(fell)),
+        };
         let more = if discarded > fell {
             format!(
                 "it discarded {} of address space; the rest of that was not resident, or is in use again\n",
@@ -57,8 +63,7 @@ pub fn purge(args: &Purge) -> End {
             String::new()
         };
         format!(
-            "resident memory of process {pid} fell by {}: {} before, {} after; next: toft rss {pid} explains the rest\n{more}",
-            style::bytes(fell),
+            "{done}: {} before, {} after; next: toft rss {pid} explains the rest\n{more}",
             style::bytes(before.rss),
             style::bytes(after.rss)
         )
