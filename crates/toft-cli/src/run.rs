@@ -20,7 +20,7 @@ use crate::leaks::Leaks;
 use crate::library::{self, Library};
 use crate::options::{Fault, fault};
 use crate::profile::AtExit;
-use crate::python;
+use crate::runtime::Runtime;
 use crate::stats::{Ended, Stats};
 use crate::style::{self, Style};
 use crate::sys;
@@ -259,13 +259,8 @@ pub fn run(run: &Run) -> End {
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
-    } else if asks_for_sites
-        && python::is_python(&vetted.target.binary)
-        && variable("PYTHONMALLOC").is_none()
-    {
-        message(
-            "CPython keeps small objects in its own pools, which Toft does not see: --python shows each object",
-        );
+    } else if asks_for_sites && let Some(runtime) = runtime_of(run, &vetted) {
+        message(&format!("{}, which Toft does not see: {}", runtime.keeps, runtime.remedy));
     }
     let many = scope != Scope::Program;
     let profile = run.profile.as_deref().map(|path| AtExit::new(path, many)).transpose()?;
@@ -289,6 +284,16 @@ pub fn run(run: &Run) -> End {
     }
     let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
     Ok(finish(run, &vetted, outcome, Wanted { stats, leaks, profiled }))
+}
+
+/// Returns the language runtime that the target is, if it keeps something from Toft.
+fn runtime_of(run: &Run, vetted: &Vetted) -> Option<&'static Runtime> {
+    let mut words = vetted.target.arguments.join(OsStr::new("\0"));
+    let own = run.env.iter().map(|(name, value)| (name.into(), value.clone()));
+    for (name, value) in env::vars_os().chain(own) {
+        words.extend([OsStr::new("\0"), &name, OsStr::new("="), &value]);
+    }
+    Runtime::of(&vetted.target.binary, &words)
 }
 
 #[derive(Clone, Copy)]

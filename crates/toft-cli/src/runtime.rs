@@ -1,22 +1,61 @@
-//! CPython as a program: whether it is one, and whether its small objects are in its own pools.
+//! Language runtimes of which Toft sees only a part: what they keep to themselves, and what shows
+//! more.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Returns true if a file has the name of the interpreter CPython.
-pub fn is_python(program: &Path) -> bool {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let version = name.strip_prefix("python");
-    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+/// A runtime, as it is by default.
+pub struct Runtime {
+    /// Its programs, without a version.
+    names: &'static [&'static str],
+    /// The variable or the option that starts it otherwise.
+    setting: &'static str,
+    /// What it keeps to itself.
+    pub keeps: &'static str,
+    /// The option of `toft run` that starts it otherwise, if there is one.
+    pub option: &'static str,
+    /// What follows `toft run`, and what that shows.
+    pub remedy: &'static str,
 }
 
-/// Returns true if a running process is CPython and keeps small objects in its own pools.
-pub fn has_pools(pid: i32) -> bool {
-    let program = fs::read_link(format!("/proc/{pid}/exe"));
-    program.is_ok_and(|program| is_python(&program))
-        && fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-            !environment
-                .split(|&byte| byte == 0)
-                .any(|entry| entry.starts_with(b"PYTHONMALLOC=malloc"))
-        })
+const RUNTIMES: [Runtime; 2] = [
+    Runtime {
+        names: &["python"],
+        setting: "PYTHONMALLOC=malloc",
+        keeps: "CPython keeps small objects in its own pools",
+        option: " --python",
+        remedy: "--python shows each object",
+    },
+    Runtime {
+        names: &["node", "nodejs"],
+        setting: "--perf-basic-prof",
+        keeps: "V8 keeps JavaScript objects in its own heap",
+        option: "",
+        remedy: "--sample 512k -- node --perf-basic-prof shows the JavaScript functions that allocate \
+                 the rest",
+    },
+];
+
+impl Runtime {
+    /// Returns the runtime that a program is, by its name. Returns none if its arguments or its
+    /// environment, as one text, start it otherwise.
+    pub fn of(program: &Path, words: &OsStr) -> Option<&'static Runtime> {
+        let program = program.file_name()?.to_string_lossy();
+        let is = |name: &&str| {
+            let version = program.strip_prefix(name);
+            version.is_some_and(|all| all.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        };
+        let runtime = RUNTIMES.iter().find(|runtime| runtime.names.iter().any(is))?;
+        (!words.to_string_lossy().contains(runtime.setting)).then_some(runtime)
+    }
+
+    /// Returns the runtime that a running process is.
+    pub fn of_process(pid: i32) -> Option<&'static Runtime> {
+        let file = |name: &str| format!("/proc/{pid}/{name}");
+        let program = fs::read_link(file("exe")).ok()?;
+        let words = [fs::read(file("cmdline")).ok()?, fs::read(file("environ")).ok()?].concat();
+        Runtime::of(&program, OsStr::from_bytes(&words))
+    }
 }

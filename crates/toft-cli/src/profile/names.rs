@@ -8,7 +8,7 @@ use toft_profile::format::units::bytes;
 use toft_profile::{Frame, Location, Modules, Profile};
 
 use super::perf_map::PerfMap;
-use crate::python;
+use crate::runtime::Runtime;
 use crate::symbols::{Found, Symbols};
 
 /// If libraries have more than one part in this number of the live memory, a note says so.
@@ -91,19 +91,18 @@ impl Names {
                 ),
             );
         }
-        let has_pools = process.is_some_and(python::has_pools);
-        let python = if has_pools { " --python" } else { "" };
-        if has_pools {
-            let why = "CPython keeps small objects in its own pools, outside this table";
-            note(profile, format!("{why}: toft run --python shows each object."));
+        let runtime = process.and_then(Runtime::of_process);
+        if let Some(Runtime { keeps, remedy, .. }) = runtime {
+            note(profile, format!("{keeps}, outside this table: toft run {remedy}."));
         }
         let library = profile.library_bytes();
         if profile.sampled.is_none() && library > profile.bytes / SHARED_LEAST {
+            let option = runtime.map_or("", |runtime| runtime.option);
             note(
                 profile,
                 format!(
                     "{} ({:.0} %) come from functions of libraries or wrappers of malloc, which several callers may share: \
-                 toft run{python} --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto,c++ makes call sites of them.",
+                 toft run{option} --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto,c++ makes call sites of them.",
                     bytes(library),
                     100.0 * library as f64 / profile.bytes as f64
                 ),

@@ -431,3 +431,23 @@ fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
     let (each, advised) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
     assert!(each > 100_000 && !advised, "{each}");
 }
+
+/// A program is known by its name, and here it is only that.
+#[test]
+fn functions_of_javascript_are_advised_for_node() {
+    let place = directory();
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
+        int main(void) { free(malloc(100)); puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
+    let program = compile(place.path(), "node", source, &[]);
+    let advice = "toft run --sample 512k -- node --perf-basic-prof shows the JavaScript functions";
+    for (arguments, advised) in [(&[][..], true), (&["--perf-basic-prof"], false)] {
+        let target = Target::of(Command::new(&program).args(arguments));
+        let page = stdout(&succeeds(&["heap", &target.pid]));
+        assert_eq!(page.contains(advice), advised, "{page}");
+        let words = [&[text(&program)], arguments].concat();
+        let page = stderr(&run(&["--stats"], &words));
+        let line =
+            "toft: V8 keeps JavaScript objects in its own heap, which Toft does not see: --sample";
+        assert_eq!(page.contains(line), advised, "{page}");
+    }
+}
