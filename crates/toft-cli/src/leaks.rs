@@ -1,6 +1,5 @@
 //! What `toft run --leaks` prints: a line for each call site, by name, the largest first.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use toft_profile::{Location, Mapping};
 use crate::report::Report;
 use crate::stats::parse_hex;
 use crate::style::{self, Style};
-use crate::symbols::{Symbols, with_place};
+use crate::symbols::{Symbols, by_place, with_place};
 
 /// More bytes of other anonymous memory than this are reported: far more than stacks and tables of
 /// the C library have.
@@ -117,27 +116,11 @@ impl Leaks {
         }
         let table = Table::new(&[("leaked", 10), ("blocks", 10)], style.width);
         let _ = writeln!(page, "{}", style.faint(&table.head("call site")));
-        for (place, [bytes, blocks, sites]) in self.by_place() {
+        let sites = self.sites.iter().map(|site| (&site.location, [site.bytes, site.blocks]));
+        for (place, [bytes, blocks]) in by_place(sites) {
             let figures = [style::bytes(bytes), style::count(blocks)];
-            let joined = match sites {
-                1 => String::new(),
-                _ => format!(" ({} call sites)", style::count(sites)),
-            };
-            let _ = writeln!(page, "{}", table.line(&figures, &format!("{place}{joined}")));
+            let _ = writeln!(page, "{}", table.line(&figures, &place));
         }
         page
-    }
-
-    /// Returns the bytes, blocks and call sites of each label, most bytes first.
-    fn by_place(&self) -> Vec<(String, [u64; 3])> {
-        let mut places: HashMap<String, [u64; 3]> = HashMap::new();
-        let labels = Location::places(self.sites.iter().map(|site| &site.location));
-        for (site, label) in self.sites.iter().zip(labels) {
-            let sums = places.entry(label).or_default();
-            *sums = [sums[0] + site.bytes, sums[1] + site.blocks, sums[2] + 1];
-        }
-        let mut places: Vec<_> = places.into_iter().collect();
-        places.sort_by(|(a, sums), (b, others)| others.cmp(sums).then_with(|| a.cmp(b)));
-        places
     }
 }

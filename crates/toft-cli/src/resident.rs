@@ -3,9 +3,14 @@
 
 use std::fmt::Write as _;
 
+use toft_profile::Location;
 use toft_profile::format::Table;
 
 use crate::style::{self, Style};
+use crate::symbols::by_place;
+
+/// How many lines a table of call sites or threads has.
+pub const TOP: usize = 10;
 
 /// A line of the table.
 pub struct Term {
@@ -79,24 +84,23 @@ pub fn cells(named: &[(&str, u64)]) -> Vec<String> {
     named.iter().map(|(name, bytes)| format!("{name} {}", style::bytes(*bytes))).collect()
 }
 
-/// A call site whose live blocks keep free memory from being returned.
-pub struct Pinning {
-    /// Free bytes on the pages of its live blocks.
-    pub pinned: u64,
-    pub live: u64,
-    pub blocks: u64,
-    pub place: String,
-}
-
-/// The table of such sites; nothing if there are none.
-pub fn pin_table(page: &mut String, style: Style, pins: &[Pinning]) {
-    if pins.is_empty() {
-        return;
+/// Prints the call sites whose live blocks pin free memory, if there are any. Each has three
+/// figures: the pinned bytes, and the bytes and blocks that are live. Returns the number of lines
+/// that are left out.
+pub fn pin_table<'a>(
+    page: &mut String,
+    style: Style,
+    sites: impl Iterator<Item = (&'a Location, [u64; 3])> + Clone,
+) -> usize {
+    let places = by_place(sites);
+    if places.is_empty() {
+        return 0;
     }
     let table = Table::new(&[("pinned", 10), ("live", 10), ("blocks", 10)], style.width).cut();
     let _ = writeln!(page, "\n{}", style.faint(&table.head("pinned by a block of")));
-    for pin in pins {
-        let figures = [style::bytes(pin.pinned), style::bytes(pin.live), style::count(pin.blocks)];
-        let _ = writeln!(page, "{}", table.line(&figures, &pin.place));
+    for (place, [pinned, live, blocks]) in places.iter().take(TOP) {
+        let figures = [style::bytes(*pinned), style::bytes(*live), style::count(*blocks)];
+        let _ = writeln!(page, "{}", table.line(&figures, place));
     }
+    places.len().saturating_sub(TOP)
 }

@@ -11,13 +11,10 @@ use toft_profile::{Counts, Location, Pin, Process, Rss};
 
 use crate::filtered;
 use crate::profile::{Names, json_of_owner};
-use crate::resident::{Pinning, Term, cells, pin_table, row, table};
+use crate::resident::{TOP, Term, cells, pin_table, row, table};
 use crate::style::{self, Style};
 use crate::symbols::with_place;
 use crate::verb::{End, SymbolFolders, print};
-
-/// How many call sites and threads are shown.
-const TOP: usize = 10;
 
 const HELP: &str = "\
 Examples:
@@ -156,9 +153,15 @@ fn page(rss: &Rss, names: &mut Names, style: Style) -> String {
     line("unknown", &["the requested sizes of blocks: they are not recorded".into()]);
     line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
-    let (pins, count) = pinning(rss, names);
-    pin_table(&mut page, style, &pins);
-    more(&mut page, count, "call sites");
+    let pins = rss.account.pins.iter().filter(|pin| pin.pinned > 0);
+    let named: Vec<_> = pins
+        .map(|pin| {
+            (names.locate(&rss.modules, pin.site), [pin.pinned, pin.live_bytes, pin.live_blocks])
+        })
+        .collect();
+    let left_out =
+        pin_table(&mut page, style, named.iter().map(|(location, figures)| (location, *figures)));
+    more(&mut page, left_out, "lines");
     page
 }
 
@@ -206,30 +209,14 @@ fn thread_table(page: &mut String, rss: &Rss, style: Style) {
             [split.sum(), split.live, free, split.claimed, split.uncollected].map(style::bytes);
         let _ = writeln!(page, "{}", table.line(&figures, &owner.words()));
     }
-    more(page, owners.len(), "heaps");
+    more(page, owners.len().saturating_sub(TOP), "heaps");
 }
 
-fn more(page: &mut String, count: usize, what: &str) {
-    if count > TOP {
-        let _ = writeln!(
-            page,
-            "  and {} more {what}: --json has all",
-            style::count((count - TOP) as u64)
-        );
+fn more(page: &mut String, left_out: usize, what: &str) {
+    if left_out > 0 {
+        let left_out = style::count(left_out as u64);
+        let _ = writeln!(page, "  and {left_out} more {what}: --json has all");
     }
-}
-
-/// The sites that pin most, and how many there are in all.
-fn pinning(rss: &Rss, names: &mut Names) -> (Vec<Pinning>, usize) {
-    let pins = rss.account.pins.iter().filter(|pin| pin.pinned > 0);
-    let count = pins.clone().count();
-    let named = pins.take(TOP).map(|pin| Pinning {
-        pinned: pin.pinned,
-        live: pin.live_bytes,
-        blocks: pin.live_blocks,
-        place: names.locate(&rss.modules, pin.site).place(),
-    });
-    (named.collect(), count)
 }
 
 fn object(rss: &Rss, names: &mut Names) -> Value {

@@ -4,16 +4,14 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use toft_profile::Location;
 use toft_profile::format::{Table, share};
-use toft_profile::{Location, Mapping};
 
 use crate::launch::Outcome;
-use crate::resident::{Pinning, Term, cells, pin_table, row, table};
+use crate::resident::{TOP, Term, cells, pin_table, row, table};
 use crate::style::{self, Style};
-use crate::symbols::{Symbols, with_place};
+use crate::symbols::{Symbols, by_place, with_place};
 use crate::sys::Usage;
-
-const TOP: usize = 10;
 
 pub struct Stats {
     program: String,
@@ -24,7 +22,6 @@ pub struct Stats {
     usage: Usage,
     heap: Option<Value>,
     sites: Vec<Site>,
-    pins: Vec<Pinning>,
     site_bytes: u64,
     garbled: u64,
 }
@@ -76,8 +73,6 @@ impl Stats {
         let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
         let mappings = outcome.report.mappings();
         let mut symbols = Symbols::new(Vec::new());
-        let pins = pins(&sites, &mappings, &mut symbols);
-        sites.truncate(TOP);
         for site in &mut sites {
             site.location = symbols.locate(&mappings, site.location.site);
         }
@@ -90,7 +85,6 @@ impl Stats {
             usage: outcome.usage,
             heap,
             sites,
-            pins,
             site_bytes,
             garbled: outcome.report.garbled,
         }
@@ -117,7 +111,7 @@ impl Stats {
             "major_faults": self.usage.major_faults,
             "allocations_per_second": self.heap.as_ref().map(|_| self.rate()),
             "garbled_lines": self.garbled,
-            "top_sites": self.sites.iter().map(Site::json).collect::<Vec<_>>(),
+            "top_sites": self.sites.iter().take(TOP).map(Site::json).collect::<Vec<_>>(),
             "heap": self.heap,
         })
     }
@@ -195,7 +189,9 @@ impl Stats {
         line("misuse", &[misuse]);
         self.resident_table(&mut page, style);
         self.site_table(&mut page, style);
-        pin_table(&mut page, style, &self.pins);
+        let pins = self.sites.iter().filter(|site| site.pinned_bytes > 0);
+        let figures = |site: &Site| [site.pinned_bytes, site.live_bytes, site.live_blocks];
+        pin_table(&mut page, style, pins.map(|site| (&site.location, figures(site))));
         page
     }
 
@@ -269,14 +265,17 @@ impl Stats {
         let columns = [("allocated", 10), ("share", 6), ("blocks", 13), ("live", 10)];
         let table = Table::new(&columns, style.width);
         let _ = writeln!(page, "\n{}", style.faint(&table.head("call site")));
-        for site in &self.sites {
+        let sites = self.sites.iter().map(|site| {
+            (&site.location, [site.allocated_bytes, site.allocated_blocks, site.live_bytes])
+        });
+        for (place, [allocated, blocks, live]) in by_place(sites).iter().take(TOP) {
             let figures = [
-                style::bytes(site.allocated_bytes),
-                share(site.allocated_bytes, self.site_bytes),
-                style::count(site.allocated_blocks),
-                style::bytes(site.live_bytes),
+                style::bytes(*allocated),
+                share(*allocated, self.site_bytes),
+                style::count(*blocks),
+                style::bytes(*live),
             ];
-            let _ = writeln!(page, "{}", table.line(&figures, &site.location.place()));
+            let _ = writeln!(page, "{}", table.line(&figures, place));
         }
     }
 }
@@ -324,19 +323,6 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
     sites.retain(|site| site.allocated_bytes > 0);
     sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.location.site));
     sites
-}
-
-/// The sites that keep most free memory from going back.
-fn pins(sites: &[Site], mappings: &[Mapping], symbols: &mut Symbols) -> Vec<Pinning> {
-    let mut most: Vec<&Site> = sites.iter().filter(|site| site.pinned_bytes > 0).collect();
-    most.sort_by_key(|site| (std::cmp::Reverse(site.pinned_bytes), site.location.site));
-    let named = most.into_iter().take(TOP).map(|site| Pinning {
-        pinned: site.pinned_bytes,
-        live: site.live_bytes,
-        blocks: site.live_blocks,
-        place: symbols.locate(mappings, site.location.site).place(),
-    });
-    named.collect()
 }
 
 /// Parses an address as the library writes it.

@@ -3,7 +3,7 @@
 //! Debug information is taken from the file itself or, by build-id, from a separate debug file.
 //! Without any, the symbol table has the function.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use toft_profile::{Frame, Location, Mapping, label, read_file};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
+use crate::style;
 
 /// Adds the file and the function of a call site to an object.
 pub fn with_place(mut object: Value, location: &Location) -> Value {
@@ -23,6 +24,29 @@ pub fn with_place(mut object: Value, location: &Location) -> Value {
     object["file"] = json!(label.and_then(|label| label.file.as_ref()));
     object["line"] = json!(label.and_then(|label| label.line));
     object
+}
+
+/// Adds up the figures of call sites with the same label. Returns each label with its sums, the
+/// largest first. A label of several call sites ends with their number.
+pub fn by_place<'a, const N: usize>(
+    sites: impl Iterator<Item = (&'a Location, [u64; N])> + Clone,
+) -> Vec<(String, [u64; N])> {
+    let labels = Location::places(sites.clone().map(|(location, _)| location));
+    let mut places: HashMap<String, ([u64; N], HashSet<u64>)> = HashMap::new();
+    for ((location, figures), label) in sites.zip(labels) {
+        let (sums, known) = places.entry(label).or_insert(([0; N], HashSet::new()));
+        sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+        known.insert(location.site);
+    }
+    let mut places: Vec<_> = places
+        .into_iter()
+        .map(|(label, (sums, sites))| match sites.len() {
+            1 => (label, sums),
+            count => (format!("{label} ({} call sites)", style::count(count as u64)), sums),
+        })
+        .collect();
+    places.sort_by(|(a, sums), (b, others)| others.cmp(sums).then_with(|| a.cmp(b)));
+    places
 }
 
 /// The files of call sites, loaded when first needed.

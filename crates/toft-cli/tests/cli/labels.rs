@@ -301,3 +301,21 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
     assert!(!heap(&running, &[]).contains("keep_blocks"), "no server is asked unless it is named");
     line(&heap_with(&running, &variables, &[]), "keep_blocks at keeper.c:5");
 }
+
+/// Two call sites in one line of one function.
+#[test]
+fn call_sites_with_one_label_share_a_line_in_every_table() {
+    let directory = directory();
+    let source = include_str!("programs/one-line.c");
+    let program = compile(directory.path(), "one-line", source, &["-fno-builtin"]);
+    let stats = stderr(&run(&["--stats"], &[text(&program)]));
+    let running = Target::start(&program);
+    let rss = stdout(&succeeds(&["rss", &running.pid]));
+    // Allocated and pinning; pinning.
+    for (page, tables) in [(stats, 2), (rss, 1)] {
+        let lines: Vec<&str> = page.lines().filter(|line| line.contains("both at")).collect();
+        assert_eq!(lines.len(), tables, "{page}");
+        let whole = |line: &&str| line.ends_with("  both at one-line.c:5 (2 call sites)");
+        assert!(lines.iter().all(whole), "{page}");
+    }
+}
