@@ -320,7 +320,9 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     if wanted.stats {
         let arguments =
             run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let stats = Stats::new(vetted.target.named.display().to_string(), arguments, outcome);
+        let program = vetted.target.named.display().to_string();
+        let own_malloc = blind.map(|file| file.display().to_string());
+        let stats = Stats::new(program, arguments, own_malloc, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
     let elsewhere = leaks.iter().flatten().find_map(Leaks::elsewhere).filter(|_| run.strict);

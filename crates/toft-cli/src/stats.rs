@@ -16,6 +16,8 @@ use crate::sys::Usage;
 pub struct Stats {
     program: String,
     arguments: Vec<String>,
+    /// The file whose own malloc the figures do not cover.
+    own_malloc: Option<String>,
     version: Option<String>,
     ended: Ended,
     wall: f64,
@@ -67,7 +69,12 @@ struct Site {
 }
 
 impl Stats {
-    pub fn new(program: String, arguments: Vec<String>, outcome: Outcome) -> Stats {
+    pub fn new(
+        program: String,
+        arguments: Vec<String>,
+        own_malloc: Option<String>,
+        outcome: Outcome,
+    ) -> Stats {
         let heap = outcome.report.heap.clone();
         let mut sites = heap.as_ref().map(merged_sites).unwrap_or_default();
         let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
@@ -79,6 +86,7 @@ impl Stats {
         Stats {
             program,
             arguments,
+            own_malloc,
             version: outcome.report.ready,
             ended: Ended::of(outcome.status),
             wall: outcome.wall.as_secs_f64(),
@@ -99,6 +107,7 @@ impl Stats {
         json!({
             "program": self.program,
             "arguments": self.arguments,
+            "own_malloc": self.own_malloc,
             "loaded": self.version.is_some(),
             "toft": self.version,
             "exit_status": code,
@@ -131,6 +140,9 @@ impl Stats {
         let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
         page += &format!("\n{}  {}, {}\n", style.strong(&program), version, self.ended.words());
         let mut line = |name: &str, cells: &[String]| row(&mut page, style, name, cells);
+        if let Some(file) = &self.own_malloc {
+            line("unseen", &[style.bad(&format!("blocks of the malloc that {file} brings"))]);
+        }
         let count = |name, what| format!("{} {what}", style::count(self.number(name)));
         let bytes = |name, what| format!("{} {what}", style::bytes(self.number(name)));
         let time = |seconds, what| format!("{} {what}", style::duration(seconds));

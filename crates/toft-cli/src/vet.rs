@@ -199,20 +199,22 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
             Effect::Warn,
         );
     }
-    if facts.exports_malloc {
-        let what = "brings its own malloc and exports it".into();
-        add(
-            OWN_MALLOC,
-            what,
+    let own = match (facts.own_malloc.as_deref(), facts.exports_malloc) {
+        (Some("Toft"), _) => Some((
+            "brings its own malloc (Toft)".into(),
+            "start it without toft run, with the options in its environment; going on",
+        )),
+        (_, true) => Some((
+            "brings its own malloc and exports it".into(),
             "its own takes precedence over a preloaded one; going on",
-            Effect::Warn,
-        );
-    } else if let Some(by) = &facts.own_malloc {
-        let what = format!("brings its own malloc ({by})");
-        let so = match by.as_str() {
-            "Toft" => "start it without toft run, with the options in its environment; going on",
-            _ => "blocks of that malloc are not Toft's; going on",
-        };
+        )),
+        (Some(by), false) => Some((
+            format!("brings its own malloc ({by})"),
+            "blocks of that malloc are not Toft's; going on",
+        )),
+        (None, false) => None,
+    };
+    if let Some((what, so)) = own {
         add(OWN_MALLOC, what, so, Effect::Warn);
     } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
         let what = format!("is linked against another malloc ({library})");

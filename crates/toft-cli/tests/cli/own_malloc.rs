@@ -68,6 +68,11 @@ fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
     let page = stderr(&output);
     assert!(page.contains(&format!("toft: {file} brings its own malloc (")), "{page}");
     assert!(!page.contains("were not checked"), "{page}");
+    let page = stderr(&run(&["--stats"], &[program]));
+    let line = format!("  unseen   blocks of the malloc that {file} brings\n");
+    assert!(page.contains(&line), "{page}");
+    let page = stderr(&run(&["--stats", "--json"], &[program]));
+    assert!(page.contains(&format!("\"own_malloc\":\"{file}\"")), "{page}");
 }
 
 #[track_caller]

@@ -279,6 +279,11 @@ fn a_program_that_exports_its_own_malloc_is_warned_about_and_runs() {
     );
     let line = "brings its own malloc and exports it: its own takes precedence over a preloaded one; going on";
     assert_eq!(message(&output), format!("toft: {} {line}", program.display()));
+    // As `libtoft.a` has it.
+    let source = format!("int toft_root;\n{OWN_MALLOC}");
+    let program = compile(directory.path(), "toft-inside", &source, &[]);
+    let line = message(&run(&[], &[text(&program)]));
+    assert!(line.contains(" brings its own malloc (Toft): start it without toft run"), "{line}");
 }
 
 #[test]
