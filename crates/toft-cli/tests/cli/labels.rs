@@ -161,6 +161,12 @@ fn a_rust_program_that_is_run_shows_its_own_functions() {
     let [names, lines] =
         ["read_names", "read_lines"].map(|f| format!("program::{f} at program.rs:"));
     shows_its_own_functions(&program, &names, &lines, "finish_grow");
+    // Without optimization nothing is inlined.
+    let source = "fn read_names() -> Vec<u8> { vec![1; 10_000] }\n\
+        fn read_lines() -> Vec<u64> { vec![1; 3000] }\n\
+        fn main() { std::mem::forget((read_names(), read_lines())); }";
+    let program = built(directory.path(), source, "program.rs", &["rustc", "-g"]);
+    shows_its_own_functions(&program, &names, &lines, "try_allocate_in");
 }
 
 #[test]

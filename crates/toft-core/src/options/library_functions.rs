@@ -14,11 +14,12 @@
 /// The modules: each crate with its length, as both forms have it. Left out is what no function of
 /// the program calls and may contain one inlined, such as `core::ops` and `std::thread`. What is
 /// above it would say nothing.
-const MODULES: [&[u8]; 13] = [
+const MODULES: [&[u8]; 14] = [
     b"5alloc",
     b"9hashbrown",
     b"7___rustc",
     b"4core3fmt",
+    b"4core7convert",
     b"4core4iter",
     b"4core6option",
     b"4core6result",
@@ -33,8 +34,12 @@ const MODULES: [&[u8]; 13] = [
 /// The types whose trait implementations are meant, as the older form has them.
 const TYPES: [&[u8]; 5] = [b"alloc..", b"hashbrown..", b"core..fmt..", b"core..iter..", b"std.."];
 
-/// The traits of them.
+/// The traits of them, and how each path in an implementation begins that is not of the program.
 const TRAITS: [&[u8]; 4] = [b"alloc..", b"hashbrown..", b"core..", b"std.."];
+
+/// The traits that libraries implement for type parameters and primitive types. Without
+/// optimization these functions are not inlined.
+const BLANKET: [&[u8]; 2] = [b"alloc..", b"core..convert.."];
 
 /// What the compiler makes itself, and the methods of a global allocator.
 const BEGINNINGS: [&[u8]; 4] = [b"__rust_alloc", b"__rust_realloc", b"__rdl_", b"__rg_"];
@@ -75,23 +80,38 @@ fn crate_in(path: &[u8]) -> Option<&[u8]> {
     after(number, b"_")
 }
 
-/// Returns true if a path in the older form is that of a trait's method for a type.
+/// Returns true if a path in the older form is that of a trait's method for a type, and neither is
+/// of the program.
 fn is_implementation(path: &[u8]) -> bool {
     let digits = path.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let path = path.get(digits..).unwrap_or(&[]);
     let Some(subject) = path.strip_prefix(b"_$LT$") else { return false };
     let subject = subject.strip_prefix(b"$RF$").unwrap_or(subject);
-    begins(subject, &TYPES) && after(subject, b"$u20$as$u20$").is_some_and(|of| begins(of, &TRAITS))
+    let Some((subject, of)) = split(subject, b"$u20$as$u20$") else { return false };
+    // A part without a beginning continues the one before.
+    let of_library = |part: &[u8]| {
+        split(part, b"..").is_none_or(|(root, _)| root.is_empty() || begins(part, &TRAITS))
+    };
+    let is_word = subject.iter().all(u8::is_ascii_alphanumeric);
+    let traits = if is_word { &BLANKET[..] } else { &TRAITS };
+    (is_word || begins(subject, &TYPES))
+        && begins(of, traits)
+        && path.split(|&byte| byte == b'$').all(of_library)
 }
 
 fn begins(text: &[u8], beginnings: &[&[u8]]) -> bool {
     beginnings.iter().any(|beginning| text.starts_with(beginning))
 }
 
+/// Returns what precedes the first `part` of a text, and what follows it.
+fn split<'a>(text: &'a [u8], part: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = text.windows(part.len()).position(|window| window == part)?;
+    Some((text.get(..at)?, text.get(at + part.len()..)?))
+}
+
 /// Returns what follows the first `part` of a text.
 fn after<'a>(text: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
-    let at = text.windows(part.len()).position(|window| window == part)?;
-    text.get(at + part.len()..)
+    split(text, part).map(|(_, after)| after)
 }
 
 #[cfg(test)]
@@ -113,6 +133,12 @@ mod tests {
             "_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
             "_ZN63_$LT$$RF$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
             "_ZN4core3fmt5write17h0E",
+            "_ZN63_$LT$u8$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
+            "_ZN62_$LT$T$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
+            "_ZN5alloc3vec9from_elem17h07f6E",
+            "_ZN96_$LT$T$u20$as$u20$alloc..slice..$LT$impl$u20$$u5b$T$u5d$$GT$..to_vec_in..ConvertVec$GT$6to_vec17h0E",
+            "_RNvXs2_NtCs1_4core7convertReINtB5_4IntoNtNtCs2_5alloc6string6StringE4into",
+            "_ZN50_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$4into17h0E",
             "_RNvXs_Cs1_3appNtB4_5CountNtNtNtCs2_4core5alloc6global11GlobalAlloc5alloc",
         ] {
             assert!(of_rust(name.as_bytes()), "{name}");
@@ -133,6 +159,10 @@ mod tests {
             "_ZN3app5alloc17h0E",
             "_ZN57_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$app..Grow$GT$4grow17h0E",
             "_ZN45_$LT$app..Node$u20$as$u20$core..clone..Clone$GT$5clone17h0E",
+            "_ZN44_$LT$T$u20$as$u20$app..Grow$GT$4grow17h0E",
+            "_ZN57_$LT$u8$u20$as$u20$core..convert..From$LT$app..Node$GT$$GT$4from17h0E",
+            "_ZN76_$LT$alloc..string..String$u20$as$u20$core..convert..From$LT$app..Node$GT$$GT$4from17h0E",
+            "_ZN54_$LT$F$u20$as$u20$core..future..future..Future$GT$4poll17h0E",
             "_RINvNtNtCs1_3std3sys9backtrace28___rust_begin_short_backtraceNCNvCs2_3app4main0uE",
             "_RNSNvYNCNvCs2_5alloc4main0INtNtNtCs1_4core3ops8function6FnOnceuE9call_once6vtable",
         ] {
