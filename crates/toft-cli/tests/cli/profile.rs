@@ -114,6 +114,12 @@ fn a_signal_and_growth_write_numbered_ones() {
     // A signal that no process can handle is reported.
     let refused_signal = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
     assert_contains(&stderr(&refused_signal), &["TOFT_PROFILE_AT: the kernel does not allow"]);
+
+    for moments in ["signal:12", "growth:1m"] {
+        let alone = run(&["--env", &format!("TOFT_PROFILE_AT={moments}")], &["true"]);
+        let line = "toft: TOFT_PROFILE_AT changes nothing without TOFT_PROFILE";
+        assert_eq!(message(&alone), line);
+    }
 }
 
 #[test]
