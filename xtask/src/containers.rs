@@ -82,4 +82,12 @@ mod tests {
         let ignored = files::kept(".dockerignore");
         assert!(ignored.lines().any(|line| line == "/target"));
     }
+
+    /// A debug container inherits the user of the pod, and only root has the added capability.
+    #[test]
+    fn a_debug_container_may_be_root() {
+        let manifest = read("kubernetes.yaml");
+        let (pod, container) = manifest.split_once("containers:").unwrap();
+        assert!(!pod.contains("runAs") && container.contains("runAsUser: 65532"), "{pod}");
+    }
 }
