@@ -10,6 +10,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the interpreter, and the walk along the frames of the calling thread |
+//! | `found.rs` | the interpreter, once it was found |
 //! | `layout.rs` | offsets, by version |
 //! | `lines.rs` | the line of an instruction |
 //! | `text.rs` | strings |
@@ -18,9 +19,12 @@
 //! believed: a thread state must have the calling thread's handle, and a code object the type of
 //! code objects. A walk that meets anything else ends there.
 
+mod found;
 mod layout;
 mod lines;
 mod text;
+
+pub(super) use found::Found;
 
 use super::named::{self, Names};
 use super::walk::DEPTH;
