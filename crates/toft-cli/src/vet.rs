@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
+use crate::python::is_python;
 use crate::verb::{Failure, NOT_EXECUTABLE};
 use elf::{Facts, Format};
 use resolve::Resolved;
@@ -89,7 +90,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
     let (mut findings, mut second_libc, mut languages) = (Vec::new(), false, Vec::new());
     match elf::read(binary) {
         Ok(facts) => {
-            examine(&facts, &mut findings);
+            examine(binary, &facts, &mut findings);
             second_libc = facts.calls_dlmopen;
             languages.extend(facts.rust.then_some("rust"));
             languages.extend(facts.cxx.then_some("c++"));
@@ -141,13 +142,13 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
 fn behind(script: &Path) -> Option<Finding> {
     let program = script::leads_to(script)?;
     let mut findings = Vec::new();
-    examine(&elf::read(&program).ok()?, &mut findings);
+    examine(&program, &elf::read(&program).ok()?, &mut findings);
     let found = findings.into_iter().find(|finding| finding.kind == OWN_MALLOC)?;
     Some(Finding { of: Some(program), ..found })
 }
 
 /// Facts to findings. The first refusal says all there is to say; a second would only confuse.
-fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
+fn examine(binary: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     let mut add =
         |kind, what, so, effect| findings.push(Finding { kind, what, so, effect, of: None });
     match facts.format {
@@ -207,7 +208,8 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
             "its own takes precedence over a preloaded one; going on",
             Effect::Warn,
         );
-    } else if let Some(by) = &facts.own_malloc {
+    } else if let Some(by) = facts.own_malloc.as_ref().filter(|_| !is_python(binary)) {
+        // CPython contains mimalloc since 3.13, but allocates from it only without a global lock.
         let what = format!("brings its own malloc ({by})");
         let so = match by.as_str() {
             "Toft" => "start it without toft run, with the options in its environment; going on",
