@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns true if a file has the name of the interpreter CPython, with its global lock. The name of
-/// a debug build ends in `d`.
+/// Returns true if a file has the name of the interpreter CPython, with its global lock. The name
+/// of a debug build ends in `d`.
 pub fn is_python(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let version = name.strip_prefix("python").map(|version| version.trim_end_matches('d'));
