@@ -12,6 +12,8 @@ pub struct Runtime {
     names: &'static [&'static str],
     /// The variable or the option that starts it otherwise.
     setting: &'static str,
+    /// Whether it contains a malloc that it does not use.
+    unused_malloc: bool,
     /// What it keeps to itself.
     pub keeps: &'static str,
     /// The option of `toft run` that starts it otherwise, if there is one.
@@ -24,6 +26,8 @@ const RUNTIMES: [Runtime; 2] = [
     Runtime {
         names: &["python"],
         setting: "PYTHONMALLOC=malloc",
+        // mimalloc since 3.13, which only builds without a global lock use.
+        unused_malloc: true,
         keeps: "CPython keeps small objects in its own pools",
         option: " --python",
         remedy: "--python shows each object",
@@ -31,6 +35,7 @@ const RUNTIMES: [Runtime; 2] = [
     Runtime {
         names: &["node", "nodejs"],
         setting: "--perf-basic-prof",
+        unused_malloc: false,
         keeps: "V8 keeps JavaScript objects in its own heap",
         option: "",
         remedy: "--sample 512k -- node --perf-basic-prof shows the JavaScript functions that allocate \
@@ -39,15 +44,25 @@ const RUNTIMES: [Runtime; 2] = [
 ];
 
 impl Runtime {
-    /// Returns the runtime that a program is, by its name. Returns none if its arguments or its
-    /// environment, as one text, start it otherwise.
-    pub fn of(program: &Path, words: &OsStr) -> Option<&'static Runtime> {
+    /// Returns the runtime that a program is, by its name. The name of a debug build ends in `d`.
+    fn named(program: &Path) -> Option<&'static Runtime> {
         let program = program.file_name()?.to_string_lossy();
         let is = |name: &&str| {
-            let version = program.strip_prefix(name);
+            let version = program.strip_prefix(name).map(|version| version.trim_end_matches('d'));
             version.is_some_and(|all| all.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
         };
-        let runtime = RUNTIMES.iter().find(|runtime| runtime.names.iter().any(is))?;
+        RUNTIMES.iter().find(|runtime| runtime.names.iter().any(is))
+    }
+
+    /// Returns true if a program is a runtime that contains a malloc and does not use it.
+    pub fn has_unused_malloc(program: &Path) -> bool {
+        Runtime::named(program).is_some_and(|runtime| runtime.unused_malloc)
+    }
+
+    /// Returns the runtime that a program is. Returns none if its arguments or its environment, as
+    /// one text, start it otherwise.
+    pub fn of(program: &Path, words: &OsStr) -> Option<&'static Runtime> {
+        let runtime = Runtime::named(program)?;
         (!words.to_string_lossy().contains(runtime.setting)).then_some(runtime)
     }
 

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
+use crate::runtime::Runtime;
 use crate::verb::{Failure, NOT_EXECUTABLE};
 use elf::{Facts, Format};
 use resolve::Resolved;
@@ -89,7 +90,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
     let (mut findings, mut second_libc, mut languages) = (Vec::new(), false, Vec::new());
     match elf::read(binary) {
         Ok(facts) => {
-            examine(&facts, &mut findings);
+            examine(binary, &facts, &mut findings);
             second_libc = facts.calls_dlmopen;
             languages.extend(facts.rust.then_some("rust"));
             languages.extend(facts.cxx.then_some("c++"));
@@ -141,13 +142,13 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
 fn behind(script: &Path) -> Option<Finding> {
     let program = script::leads_to(script)?;
     let mut findings = Vec::new();
-    examine(&elf::read(&program).ok()?, &mut findings);
+    examine(&program, &elf::read(&program).ok()?, &mut findings);
     let found = findings.into_iter().find(|finding| finding.kind == OWN_MALLOC)?;
     Some(Finding { of: Some(program), ..found })
 }
 
 /// Facts to findings. The first refusal says all there is to say; a second would only confuse.
-fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
+fn examine(binary: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     let mut add =
         |kind, what, so, effect| findings.push(Finding { kind, what, so, effect, of: None });
     match facts.format {
@@ -208,11 +209,11 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
             "brings its own malloc and exports it".into(),
             "its own takes precedence over a preloaded one; going on",
         )),
-        (Some(by), false) => Some((
+        (Some(by), false) if !Runtime::has_unused_malloc(binary) => Some((
             format!("brings its own malloc ({by})"),
             "blocks of that malloc are not Toft's; going on",
         )),
-        (None, false) => None,
+        _ => None,
     };
     if let Some((what, so)) = own {
         add(OWN_MALLOC, what, so, Effect::Warn);

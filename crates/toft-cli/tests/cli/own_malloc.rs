@@ -126,6 +126,22 @@ fn programs_in_c_with_names_like_an_allocators_are_cleared() {
     assert_all_clear(&compile(directory.path(), "stripped", source, &["-s"]));
 }
 
+/// Each build of CPython contains mimalloc, and those without a global lock allocate from it.
+#[test]
+fn cpython_is_cleared_if_it_has_a_global_lock() {
+    let directory = directory();
+    let source = "#include <stdlib.h>\n\
+        void *mi_malloc(int n) { return malloc(n); }\nvoid mi_free(void *p) { free(p); }\n\
+        int main(void) { mi_free(mi_malloc(10)); return 0; }";
+    for name in ["python3.14", "python3.14d"] {
+        let program = compile(directory.path(), name, source, &[]);
+        let page = stderr(&ends_with(0, run(&["--leaks", "--strict"], &[text(&program)])));
+        assert!(page.contains("toft: no leaks") && !page.contains("own malloc"), "{page}");
+    }
+    let free_threaded = compile(directory.path(), "python3.14t", source, &[]);
+    assert_no_all_clear(directory.path(), text(&free_threaded), text(&free_threaded));
+}
+
 /// Toft does not replace an allocator that a library exports under other names. A weak name may be
 /// missing.
 #[test]

@@ -1,6 +1,7 @@
 //! The functions of a Python program in sampled stacks: `toft run --sample`, for each version of
 //! CPython that is installed and read.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,20 +9,31 @@ use crate::common::*;
 use serde_json::Value;
 
 const APP: &str = include_str!("programs/python-app.py");
+const FRAMES: &str = include_str!("programs/python-frames.py");
+const LATE: &str = include_str!("programs/python-late.c");
+
+const VERSIONS: [&str; 5] = ["3.11", "3.12", "3.13", "3.14", "3.15"];
 
 /// Returns the interpreters of versions that are read, each version once.
 fn interpreters() -> Vec<(String, PathBuf)> {
+    let names = ["/usr/bin/python3", "python3"].map(String::from);
+    builds(names.into_iter().chain(VERSIONS.map(|version| format!("python{version}"))))
+}
+
+/// Returns those builds of CPython by these names that run here, each version once. The version of
+/// a debug build ends in `d`.
+fn builds(names: impl Iterator<Item = String>) -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
-    let ask = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)";
-    for name in ["/usr/bin/python3", "python3", "python3.11", "python3.12", "python3.13"] {
-        let answer = Command::new(name).args(["-c", ask]).env_remove("LD_PRELOAD").output();
+    let ask = "import sys; print('%d.%d' % sys.version_info[:2] + sys.abiflags, sys.executable)";
+    for name in names {
+        let answer = Command::new(&name).args(["-c", ask]).env_remove("LD_PRELOAD").output();
         let Some(answer) = answer.ok().filter(|answer| answer.status.success()) else {
             eprintln!("skipped: {name} does not run here");
             continue;
         };
         let answer = stdout(&answer);
         let (version, path) = answer.trim().split_once(' ').unwrap();
-        if !["3.11", "3.12", "3.13"].contains(&version) {
+        if !VERSIONS.contains(&version.trim_end_matches('d')) {
             eprintln!("skipped: {name} is CPython {version}, which is not read");
         } else if found.iter().all(|(known, _)| known != version) {
             found.push((version.to_owned(), path.into()));
@@ -97,6 +109,72 @@ fn python_functions_are_in_sampled_stacks() {
         // The saved form keeps names that no file has.
         let saved = saved(directory.path(), &python);
         check(&object(&["report", "--json", text(&saved)]), &version);
+    }
+}
+
+/// Compares the stacks that the interpreter knows itself, one a line of `truth`, with those of the
+/// profile.
+#[track_caller]
+fn check_frames(profile: &Value, truth: &str, version: &str) {
+    let name = |call: &Value| {
+        let frame = &call["frames"][0];
+        let file = frame["file"].as_str()?.rsplit('/').next().filter(|f| f.ends_with(".py"))?;
+        Some(format!("{} {file}:{}", frame["function"].as_str()?, frame["line"]))
+    };
+    let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
+    let known: HashSet<String> = stacks
+        .map(|stack| {
+            let calls = stack["calls"].as_array().unwrap();
+            calls.iter().filter_map(name).collect::<Vec<_>>().join(";")
+        })
+        .collect();
+    assert_eq!(truth.lines().count(), 19, "{version}");
+    for stack in truth.lines() {
+        assert!(known.contains(stack), "{version}: no {stack} in\n{known:#?}");
+    }
+}
+
+/// Runs the program that compares, whose name follows the words of `command`.
+#[track_caller]
+fn names_each_frame(version: &str, command: &mut Command) {
+    let directory = directory();
+    let app = file(directory.path(), "frames.py", FRAMES.as_bytes(), 0o644);
+    let (stacks, saved) = (directory.path().join("stacks"), directory.path().join("heap.toft"));
+    // So small that each of the program's blocks is sampled.
+    command.arg(app).env("STACKS", &stacks).env("PYTHONMALLOC", "malloc").env("TOFT_SAMPLE", "512");
+    let target = Target::of(command);
+    succeeds(&["heap", &target.pid, "-o", text(&saved)]);
+    let truth = std::fs::read_to_string(stacks).unwrap();
+    check_frames(&object(&["report", "--json", text(&saved)]), &truth, version);
+}
+
+#[test]
+fn each_frame_has_the_name_and_the_line_that_the_interpreter_says() {
+    let debug = builds(VERSIONS.iter().map(|version| format!("python{version}d")));
+    for (version, python) in interpreters().into_iter().chain(debug) {
+        eprintln!("CPython {version}: {}", python.display());
+        names_each_frame(&version, &mut Command::new(python));
+    }
+}
+
+#[test]
+fn an_interpreter_that_is_loaded_late_is_found() {
+    let directory = directory();
+    let program = compile(directory.path(), "late", LATE, &["-ldl"]);
+    let ask = "import sys, sysconfig\n\
+               print(sys.base_prefix, *sysconfig.get_config_vars('LIBDIR', 'INSTSONAME'))";
+    for (version, python) in interpreters() {
+        let places = Command::new(&python).args(["-c", ask]).output().unwrap();
+        let places = stdout(&places);
+        let mut places = places.split_whitespace();
+        let home = places.next().unwrap_or_default();
+        let library: PathBuf = places.collect();
+        if library.extension().is_none_or(|extension| extension == "a") || !library.exists() {
+            eprintln!("skipped: CPython {version} has no {}", library.display());
+            continue;
+        }
+        eprintln!("CPython {version}: {}", library.display());
+        names_each_frame(&version, Command::new(&program).arg(library).env("PYTHONHOME", home));
     }
 }
 

@@ -192,7 +192,7 @@ impl<O: Os> Allocator<O> {
 
     /// Finds an interpreter in this process, if stacks of sampled allocations are kept. Call it
     /// before the allocator is used.
-    pub(crate) fn with_interpreter(mut self) -> Allocator<O> {
+    pub(crate) fn with_interpreter(self) -> Allocator<O> {
         let may = || self.filter().permit(&self.os, Calls::REPORT, true).is_some();
         if self.samples.is_on() && may() {
             self.samples.find_interpreter();

@@ -1,7 +1,7 @@
 //! Finds the file that contains an address of code, and the place in it, from `/proc/self/maps` and
 //! the mapped header of the file.
 
-use crate::os::process::{LINE, peek, read_lines, read_lines_with};
+use crate::os::process::{LINE, peek, read_lines_by, read_lines_with};
 
 /// The most bytes of a path that are kept. The kernel's lines are read in pieces of about this
 /// size.
@@ -153,7 +153,8 @@ impl Desk {
 
 /// Passes each mapping of a file's code to `each`: the file's path, and the first address.
 pub fn for_each_code(mut each: impl FnMut(&[u8], usize)) {
-    read_lines(c"/proc/self/maps", |line| {
+    // Malloc may search on the stack of any thread.
+    read_lines_by::<512>(c"/proc/self/maps", |line| {
         if let Some(mapping) = Mapping::parse(line)
             && mapping.executable
             && mapping.path.first() == Some(&b'/')

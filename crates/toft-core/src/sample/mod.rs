@@ -42,7 +42,7 @@ use crate::region::{Carve, Keyed, Levels};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed};
 use core::mem::offset_of;
-use python::Python;
+use python::{Found, Python};
 use stack::{Entry, Sum, TRUNCATED, key};
 use walk::is_named;
 
@@ -79,6 +79,7 @@ struct State {
     named: Carve,
     /// The samples that there was no memory for. Any thread adds.
     missed: Sum,
+    python: Found,
 }
 
 /// The sampled allocations of one stack.
@@ -124,7 +125,6 @@ pub struct Samples {
     stacks: Levels<Entry>,
     blocks: Levels<Alive>,
     named: Levels<NamedFrame>,
-    python: Option<Python>,
     state: *const State,
 }
 
@@ -150,7 +150,6 @@ impl Samples {
             stacks: Levels::none(),
             blocks: Levels::none(),
             named: Levels::none(),
-            python: None,
             state: core::ptr::null(),
         }
     }
@@ -176,21 +175,24 @@ impl Samples {
             )
         };
         let state = core::ptr::with_exposed_provenance(table);
-        Samples { stacks, blocks, named, python: None, state }
+        Samples { stacks, blocks, named, state }
     }
 
     /// Finds an interpreter in this process, so that stacks have the functions that it runs. Makes
     /// unusual system calls: the caller holds a permit.
-    pub fn find_interpreter(&mut self) {
-        self.python = Python::find();
+    pub fn find_interpreter(&self) {
+        if let Some(state) = self.state() {
+            state.python.search();
+        }
     }
 
     /// Adds the functions that an interpreter runs in the calling thread to its stack. Makes
     /// unusual system calls: the caller holds a permit.
     #[inline]
     pub fn add_interpreted(&self, os: &impl Memory, trace: &mut Trace) {
-        if let Some(python) = &self.python {
-            self.add_python(os, python, trace);
+        let Some(found) = self.state().map(|state| &state.python) else { return };
+        if let Some(python) = found.get().or_else(|| found.search_again()) {
+            self.add_python(os, &python, trace);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Where CPython keeps what a walk reads, by version. No version promises these offsets to the
 //! next, so a version that is not listed is not read.
 //!
-//! The offsets are those of 64-bit builds without `--with-pydebug` and `--disable-gil`. A build
-//! with other offsets fails the checks of the walk, and its functions have no names.
+//! The offsets are those of 64-bit builds without `--disable-gil`. A build with other offsets fails
+//! the checks of the walk, and its functions have no names. Since 3.13 `_PyRuntime` begins with
+//! most of these offsets (`_Py_DebugOffsets`), but their places there also change with the version.
 
 /// Offsets in bytes.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) struct Layout {
     pub frame: usize,
     /// In that record, the address of the current frame.
     pub record: Option<usize>,
-    /// In a frame, the address of its code object.
+    /// In a frame, the address of its code object, with [`REFERENCE`] bits.
     pub code: usize,
     /// In a frame, the address of the caller's frame.
     pub previous: usize,
@@ -53,6 +54,8 @@ pub(super) const BYTES: usize = 32;
 pub(super) const LENGTH: usize = 16;
 /// In a string, the bits that say how characters are stored.
 pub(super) const STATE: usize = 32;
+/// The bits of a reference that say how it is counted, and belong to no address. 3.14 has them.
+pub(super) const REFERENCE: usize = 3;
 /// The least owner of a frame that no Python function has: the interpreter's own mark on the stack.
 pub(super) const OWNER_INTERPRETER: u8 = 3;
 
@@ -101,5 +104,12 @@ const PYTHON_3_13: Layout = Layout {
     ..PYTHON_3_12
 };
 
+const PYTHON_3_14: Layout =
+    Layout { version: 0x030e, interpreter: 816, owner: 74, instructions: 208, ..PYTHON_3_13 };
+
+const PYTHON_3_15: Layout =
+    Layout { version: 0x030f, interpreter: 944, threads: 7336, thread: 176, ..PYTHON_3_14 };
+
 /// The versions that are read.
-pub(super) static LAYOUTS: [Layout; 3] = [PYTHON_3_11, PYTHON_3_12, PYTHON_3_13];
+pub(super) static LAYOUTS: [Layout; 5] =
+    [PYTHON_3_11, PYTHON_3_12, PYTHON_3_13, PYTHON_3_14, PYTHON_3_15];

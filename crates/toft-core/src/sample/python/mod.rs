@@ -10,6 +10,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the interpreter, and the walk along the frames of the calling thread |
+//! | `found.rs` | the interpreter, once it was found |
 //! | `layout.rs` | offsets, by version |
 //! | `lines.rs` | the line of an instruction |
 //! | `text.rs` | strings |
@@ -18,9 +19,12 @@
 //! believed: a thread state must have the calling thread's handle, and a code object the type of
 //! code objects. A walk that meets anything else ends there.
 
+mod found;
 mod layout;
 mod lines;
 mod text;
+
+pub(super) use found::Found;
 
 use super::named::{self, Names};
 use super::walk::DEPTH;
@@ -28,7 +32,7 @@ use super::words::Words;
 use crate::os::process::{peek, thread_handle};
 use crate::report::{for_each_code, for_each_symbol, module_of};
 use core::ops::Range;
-use layout::{BYTES, ITEMS, LAYOUTS, Layout, OWNER_INTERPRETER, TYPE};
+use layout::{BYTES, ITEMS, LAYOUTS, Layout, OWNER_INTERPRETER, REFERENCE, TYPE};
 
 /// The most thread states that are searched for the calling thread's.
 const THREADS_MOST: usize = 512;
@@ -163,7 +167,7 @@ impl Python {
     /// Returns the function of a frame, or `None` if the frame has none.
     fn code(&self, frames: &mut Words, frame: usize, codes: &mut Words) -> Option<Code> {
         let layout = self.layout;
-        let code = frames.at(frame.wrapping_add(layout.code))?;
+        let code = frames.at(frame.wrapping_add(layout.code))? & !REFERENCE;
         let instruction = frames.at(frame.wrapping_add(layout.instruction))?;
         let mut word = |at: usize| codes.at(code.wrapping_add(at));
         if word(TYPE)? != self.code_type {
@@ -303,6 +307,15 @@ mod tests {
         for (instruction, line) in [(first - 2, 6), (first - 4, 0), (first + 24, 0), (0, 0)] {
             memory[at] = instruction;
             assert_eq!(walk(&python).0, [std::format!("A.run at /srv/app.py:{line}")]);
+        }
+    }
+
+    #[test]
+    fn bits_that_count_references_belong_to_no_address() {
+        let (mut memory, python) = made_up(1);
+        for bits in 1..=REFERENCE {
+            memory[FRAMES + LAYOUTS[0].code / WORD] = (memory.as_ptr().addr() + CODE * WORD) | bits;
+            assert_eq!(walk(&python).0, ["A.run at /srv/app.py:6"]);
         }
     }
 
