@@ -21,6 +21,7 @@ use crate::space::Anywhere;
 pub use crate::space::{Space, Within};
 pub use crate::table::{Table, Tables};
 pub use crate::word::Word;
+use core::alloc::Layout;
 use core::marker::PhantomData;
 
 /// How much a heap checks before it trusts it.
@@ -298,6 +299,14 @@ pub(crate) trait Sizes: Shape {
     #[inline(always)]
     fn chunk_size(bytes: usize) -> Option<usize> {
         if bytes < Self::LIMIT - 2 * Self::ALIGN { Some(Self::chunk_for(bytes)) } else { None }
+    }
+
+    /// As `chunk_size`, for the block of a layout. That has at most `isize::MAX` bytes, so where
+    /// words are as wide no size has to be compared, and no sum overflows.
+    #[inline(always)]
+    fn chunk_of(layout: Layout) -> Option<usize> {
+        let fits = Self::LIMIT == isize::MAX as usize;
+        if fits { Some(Self::chunk_for(layout.size())) } else { Self::chunk_size(layout.size()) }
     }
 
     /// As `chunk_size`, for less than any block has at most.

@@ -75,7 +75,7 @@ impl<S: Shape> Heap<S> {
     /// The chunk for a layout, live; 0 if there is none.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
-        let Some(exact) = S::chunk_size(layout.size()) else { return 0 };
+        let Some(exact) = S::chunk_of(layout) else { return 0 };
         let size = S::rounded(exact);
         let mut chunk = 0;
         if Self::parks(size) && self.unsettled && layout.align() <= S::ALIGN {

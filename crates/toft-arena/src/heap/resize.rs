@@ -249,7 +249,12 @@ impl<S: Shape> Heap<S> {
         size: usize,
         more: impl FnOnce(&mut Self, Layout) -> Result<NonNull<u8>, NoMemory>,
     ) -> Result<NonNull<u8>, NoMemory> {
-        let exact = S::chunk_size(size).ok_or(NoMemory)?;
+        if size > S::LIMIT - align {
+            return Err(NoMemory);
+        }
+        // SAFETY: `align` is a power of two (`resize`, 2), and `size` is small enough beside it.
+        let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+        let exact = S::chunk_of(layout).ok_or(NoMemory)?;
         let chunk = self.chunk_of(block.as_ptr());
         // SAFETY: as the caller says. The new block is another one, and neither is shorter than
         // what is copied.
@@ -265,10 +270,6 @@ impl<S: Shape> Heap<S> {
                 {
                     return Ok(self.own(block));
                 }
-                if size > S::LIMIT - align {
-                    return Err(NoMemory);
-                }
-                let layout = Layout::from_size_align_unchecked(size, align);
                 let new = match self.allocate_apart(layout) {
                     Ok(new) => new,
                     Err(NoMemory) => {
