@@ -7,6 +7,7 @@
 //! |---|---|---|---|---|
 //! | [`Fast`] | 32 | 32 | 8 | speed |
 //! | [`Small`] | 8 | 24 | 8 | little code, a small table of bins |
+//! | [`Micro`] | 8 | 24 | 8 | the same for memory of a few KiB |
 //! | [`Checked`] | 8 | 24 | 8 | finding bugs: every pointer is checked, calls are counted |
 //! | [`Packed`] | 8 | 24 | 8 | the closest fit |
 //! | [`Standard`] | 16 | 32 | 8 | C's alignment |
@@ -107,6 +108,10 @@ pub struct Bare;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Small;
 
+/// As [`Small`], with 32 bins: for memory of a few KiB, of which most blocks have less than 4 KiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Micro;
+
 /// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
 /// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
 /// Tags are checked, for the memory is most often one that others write.
@@ -149,19 +154,24 @@ eight! { Checked, Anywhere,
     const COUNT: bool = true;
 }
 
-/// 16 exact bins, and four for each doubling up to half a megabyte.
-type Few = Table<usize, 64, 1, 0, 0, u64>;
-
-impl Shape for Small {
-    type Space = Anywhere;
-    type Bins = Few;
-    const ALIGN: usize = 8;
-    const EXACT: usize = 128;
-    const STEPS: u32 = 2;
-    const CHECKS: Checks = Checks::None;
-    const CAREFUL: bool = false;
-    const THOROUGH: bool = false;
+macro_rules! few {
+    ($name:ty, $bins:ty, $exact:literal) => {
+        impl Shape for $name {
+            type Space = Anywhere;
+            type Bins = $bins;
+            const ALIGN: usize = 8;
+            const EXACT: usize = $exact;
+            const STEPS: u32 = 2;
+            const CHECKS: Checks = Checks::None;
+            const CAREFUL: bool = false;
+            const THOROUGH: bool = false;
+        }
+    };
 }
+
+// 16 or 8 exact bins, and four for each doubling up to half a megabyte or 4 KiB.
+few!(Small, Table<usize, 64, 1, 0, 0, u64>, 128);
+few!(Micro, Table<usize, 32, 1, 0, 0, u32>, 64);
 
 impl Shape for Standard {
     type Space = Anywhere;

@@ -39,6 +39,7 @@ macro_rules! toft {
 }
 
 toft!("small", Small);
+toft!("micro", Micro);
 toft!("packed", Packed);
 toft!("standard", Standard);
 toft!("fast", Fast);
@@ -66,6 +67,7 @@ mod chosen {
 
 #[cfg(not(any(
     feature = "small",
+    feature = "micro",
     feature = "packed",
     feature = "standard",
     feature = "fast",
