@@ -65,16 +65,7 @@ mod chosen {
         unsafe { TalcSyncCell::new(TalcCell::new(Claim::array(&raw mut MEMORY))) };
 }
 
-#[cfg(not(any(
-    feature = "small",
-    feature = "micro",
-    feature = "packed",
-    feature = "standard",
-    feature = "fast",
-    feature = "bare",
-    feature = "checked",
-    feature = "talc"
-)))]
+#[cfg(not(any(feature = "arena", feature = "talc")))]
 mod chosen {
     use core::alloc::{GlobalAlloc, Layout};
 
