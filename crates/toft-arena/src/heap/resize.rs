@@ -110,7 +110,8 @@ impl<S: Shape> Heap<S> {
                 (self.rest, self.rest_size) = if left == 0 { (0, 0) } else { (end, left) };
             } else if !is_listed {
                 self.mark_below(after, true);
-            } else if !self.take_above(after, free) {
+            } else if self.take_listed(after, free).is_err() {
+                self.broken_above(after);
                 return false;
             }
             if left == 0 {
@@ -149,23 +150,6 @@ impl<S: Shape> Heap<S> {
             }
             let size = self.memory.free_size(after);
             if self.is_whole(after, size) { size } else { 0 }
-        }
-    }
-
-    /// Takes the free chunk behind a block out of its list.
-    ///
-    /// # Safety
-    /// 1. `[chunk, chunk + whole)` is that chunk.
-    unsafe fn take_above(&mut self, chunk: usize, whole: usize) -> bool {
-        // SAFETY: looked at from both ends first, where checks are on.
-        unsafe {
-            match self.take_listed(chunk, whole) {
-                Ok(()) => true,
-                Err(_) => {
-                    self.broken_above(chunk);
-                    false
-                }
-            }
         }
     }
 
@@ -381,7 +365,8 @@ impl<S: Shape> Heap<S> {
             };
             if in_rest {
                 (self.rest, self.rest_size) = (0, 0);
-            } else if !self.take_above(start, below) {
+            } else if self.take_listed(start, below).is_err() {
+                self.broken_above(start);
                 return Err(NoMemory);
             }
             let new = start + gap;
