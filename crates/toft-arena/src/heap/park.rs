@@ -100,7 +100,7 @@ impl<S: Shape> Heap<S> {
     #[inline(never)]
     pub(super) fn ebbs(&mut self) {
         self.set_marks();
-        self.unparked = LONGEST;
+        self.unparked = self.unparked.max(2 * PAUSE);
     }
 
     /// Frees what is parked when half of the blocks have been freed since the marks were set. A
