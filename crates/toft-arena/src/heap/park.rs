@@ -128,11 +128,6 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Whether memory has become short a moment ago, in a shape that parks.
-    pub(super) fn is_short(&self) -> bool {
-        self.unparked != 0
-    }
-
     /// A parked chunk of exactly this size, live again; 0 if there is none.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_parked(&mut self, size: usize) -> usize {

@@ -289,7 +289,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        if !(S::CAREFUL || S::THOROUGH && self.is_short()) || align > S::ALIGN {
+        if !(S::CAREFUL || S::THOROUGH && self.unparked != 0) || align > S::ALIGN {
             return None;
         }
         let exact = S::chunk_size(size)?;

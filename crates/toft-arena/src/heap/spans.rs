@@ -62,11 +62,7 @@ pub(super) struct Spans {
     pub(super) base: usize,
     pub(super) fence: usize,
     /// The fence of the next span, or 0.
-    next: usize,
-}
-
-impl Spans {
-    pub(super) const NONE: Self = Self { base: 0, fence: 0, next: 0 };
+    pub(super) next: usize,
 }
 
 /// One of them.
