@@ -9,10 +9,6 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// How often a source may give memory for one request without the request being met. Each time the
-/// heap must have grown, so a source that says that it has given what it has not is asked once.
-const ATTEMPTS: usize = 4;
-
 /// A [`Heap`] that asks its [`Source`] for memory when it has none, and gives back what the source
 /// wants back.
 pub struct Arena<S: Shape, F> {
@@ -127,16 +123,14 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     #[cold]
     #[inline(never)]
     fn ask(heap: &mut Heap<S>, source: &mut F, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        for _ in 0..ATTEMPTS {
-            let before = heap.claimed();
+        // The second time is for a source that has counted on free memory which its own does not
+        // continue.
+        for _ in 0..2 {
             // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go
             // together; 3. (`heap_mut`).
             unsafe { source.more(heap, layout)? };
             if let Ok(new) = heap.allocate_apart(layout) {
                 return Ok(new);
-            }
-            if heap.claimed() <= before {
-                break;
             }
         }
         Err(NoMemory)

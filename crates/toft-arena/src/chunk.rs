@@ -75,7 +75,7 @@ impl<S: Shape> Memory<S> {
     pub(crate) unsafe fn put_free_size(&self, chunk: usize, size: usize) {
         // SAFETY: both words are in the chunk.
         unsafe {
-            self.put(chunk + 2 * S::WORD, size);
+            self.put(chunk.unchecked_add(2 * S::WORD), size);
             self.put(chunk + size - S::WORD, size);
         }
     }
@@ -87,7 +87,27 @@ impl<S: Shape> Memory<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn free_size(&self, chunk: usize) -> usize {
         // SAFETY: a chunk has three words.
-        unsafe { self.get(chunk + 2 * S::WORD) }
+        unsafe { self.get(chunk.unchecked_add(2 * S::WORD)) }
+    }
+
+    /// The link of a free chunk to the one before it in its list.
+    ///
+    /// # Safety
+    /// 1. As `free_size`.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(crate) unsafe fn previous(&self, chunk: usize) -> usize {
+        // SAFETY: a chunk has three words.
+        unsafe { self.get(chunk.unchecked_add(S::WORD)) }
+    }
+
+    /// Writes that link.
+    ///
+    /// # Safety
+    /// 1. As `free_size`.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(crate) unsafe fn put_previous(&self, chunk: usize, previous: usize) {
+        // SAFETY: a chunk has three words.
+        unsafe { self.put(chunk.unchecked_add(S::WORD), previous) }
     }
 
     /// Whether this is between the lowest and the highest of the spans, and where a chunk may

@@ -72,7 +72,7 @@
 //! | shape | for |
 //! |---|---|
 //! | [`Fast`] | speed |
-//! | [`Small`] | little code, few bins: microcontrollers, WebAssembly |
+//! | [`Small`] | little code, few bins: WebAssembly, microcontrollers ([`shape::Micro`] for a few KiB) |
 //! | [`Checked`] | finding bugs: every pointer is checked, calls are counted |
 //!
 //! [`shape`] has others, and [`shape::OnFault`], which calls a function with each fault. [`source`]

@@ -7,6 +7,7 @@
 //! |---|---|---|---|---|
 //! | [`Fast`] | 32 | 32 | 8 | speed |
 //! | [`Small`] | 8 | 24 | 8 | little code, a small table of bins |
+//! | [`Micro`] | 8 | 24 | 8 | the same for memory of a few KiB |
 //! | [`Checked`] | 8 | 24 | 8 | finding bugs: every pointer is checked, calls are counted |
 //! | [`Packed`] | 8 | 24 | 8 | the closest fit |
 //! | [`Standard`] | 16 | 32 | 8 | C's alignment |
@@ -21,6 +22,7 @@ use crate::space::Anywhere;
 pub use crate::space::{Space, Within};
 pub use crate::table::{Table, Tables};
 pub use crate::word::Word;
+use core::alloc::Layout;
 use core::marker::PhantomData;
 
 /// How much a heap checks before it trusts it.
@@ -63,6 +65,10 @@ pub trait Shape: 'static {
     /// the search. None are where this is 0; a power of two. What cannot be met so is tried
     /// without.
     const ROUNDED: usize = 0;
+    /// The most chunks of one size below `EXACT` that are parked. Of each larger doubling half as
+    /// many are, and one at least. The more there are, the fewer requests split a chunk, and the
+    /// more memory is free but of one size.
+    const DEPTH: u8 = 16;
     /// Whether everything is tried before a request fails: every chunk in which an aligned block
     /// might lie, those of a bin of which only some are large enough, and the memory below a block
     /// that is to grow. Else only the first eight chunks of such a bin are checked: a request fails
@@ -106,6 +112,10 @@ pub struct Bare;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Small;
 
+/// As [`Small`], with 32 bins: for memory of a few KiB, of which most blocks have less than 4 KiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Micro;
+
 /// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
 /// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
 /// Tags are checked, for the memory is most often one that others write.
@@ -148,19 +158,24 @@ eight! { Checked, Anywhere,
     const COUNT: bool = true;
 }
 
-/// 16 exact bins, and four for each doubling up to half a megabyte.
-type Few = Table<usize, 64, 1, 0, 0, u64>;
-
-impl Shape for Small {
-    type Space = Anywhere;
-    type Bins = Few;
-    const ALIGN: usize = 8;
-    const EXACT: usize = 128;
-    const STEPS: u32 = 2;
-    const CHECKS: Checks = Checks::None;
-    const CAREFUL: bool = false;
-    const THOROUGH: bool = false;
+macro_rules! few {
+    ($name:ty, $bins:ty, $exact:literal) => {
+        impl Shape for $name {
+            type Space = Anywhere;
+            type Bins = $bins;
+            const ALIGN: usize = 8;
+            const EXACT: usize = $exact;
+            const STEPS: u32 = 2;
+            const CHECKS: Checks = Checks::None;
+            const CAREFUL: bool = false;
+            const THOROUGH: bool = false;
+        }
+    };
 }
+
+// 16 or 8 exact bins, and four for each doubling up to half a megabyte or 4 KiB.
+few!(Small, Table<usize, 64, 1, 0, 0, u64>, 128);
+few!(Micro, Table<usize, 32, 1, 0, 0, u32>, 64);
 
 impl Shape for Standard {
     type Space = Anywhere;
@@ -241,6 +256,7 @@ impl<S: Shape, H: FaultHook> Shape for OnFault<S, H> {
     const CHECKS: Checks = S::CHECKS;
     const CAREFUL: bool = S::CAREFUL;
     const ROUNDED: usize = S::ROUNDED;
+    const DEPTH: u8 = S::DEPTH;
     const THOROUGH: bool = S::THOROUGH;
     const RUNS: bool = S::RUNS;
     const COUNT: bool = S::COUNT;
@@ -281,6 +297,7 @@ pub(crate) trait Sizes: Shape {
             ((Self::ROUNDED / Self::EXACT).trailing_zeros() as usize) << Self::STEPS
         };
         assert!(Self::Bins::BINS > exact + rounded);
+        assert!(Self::DEPTH > 0);
         // All that a list has parked is of one size.
         assert!(Self::Bins::PARKS <= exact + rounded);
         // The first bins of more than one size are not narrower than the step between sizes.
@@ -298,6 +315,14 @@ pub(crate) trait Sizes: Shape {
     #[inline(always)]
     fn chunk_size(bytes: usize) -> Option<usize> {
         if bytes < Self::LIMIT - 2 * Self::ALIGN { Some(Self::chunk_for(bytes)) } else { None }
+    }
+
+    /// As `chunk_size`, for the block of a layout. That has at most `isize::MAX` bytes, so where
+    /// words are as wide no size has to be compared, and no sum overflows.
+    #[inline(always)]
+    fn chunk_of(layout: Layout) -> Option<usize> {
+        let fits = Self::LIMIT == isize::MAX as usize;
+        if fits { Some(Self::chunk_for(layout.size())) } else { Self::chunk_size(layout.size()) }
     }
 
     /// As `chunk_size`, for less than any block has at most.

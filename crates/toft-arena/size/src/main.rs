@@ -39,6 +39,7 @@ macro_rules! toft {
 }
 
 toft!("small", Small);
+toft!("micro", Micro);
 toft!("packed", Packed);
 toft!("standard", Standard);
 toft!("fast", Fast);
@@ -64,15 +65,7 @@ mod chosen {
         unsafe { TalcSyncCell::new(TalcCell::new(Claim::array(&raw mut MEMORY))) };
 }
 
-#[cfg(not(any(
-    feature = "small",
-    feature = "packed",
-    feature = "standard",
-    feature = "fast",
-    feature = "bare",
-    feature = "checked",
-    feature = "talc"
-)))]
+#[cfg(not(any(feature = "arena", feature = "talc")))]
 mod chosen {
     use core::alloc::{GlobalAlloc, Layout};
 

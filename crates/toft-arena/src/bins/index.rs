@@ -46,7 +46,7 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Fast, Narrow, Packed, Small, Standard};
+    use crate::shape::{Fast, Micro, Narrow, Packed, Small, Standard};
 
     fn sizes<S: Shape>() -> impl Iterator<Item = usize> {
         let around = |size: usize| [size - S::ALIGN, size, size + S::ALIGN];
@@ -78,6 +78,7 @@ mod tests {
         holds::<Standard>();
         holds::<Narrow>();
         holds::<Fast>();
+        holds::<Micro>();
     }
 
     #[test]

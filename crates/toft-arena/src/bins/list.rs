@@ -5,7 +5,7 @@
 
 use super::index;
 use crate::chunk::Memory;
-use crate::shape::{Checks, Shape, Sizes};
+use crate::shape::{Checks, Shape};
 use crate::table::Tables;
 
 /// A link that does not belong to its list; the chunk that has it.
@@ -35,15 +35,15 @@ pub(crate) unsafe fn push<S: Shape>(
     // are on, some place where three words may be read.
     unsafe {
         memory.put(chunk, first);
-        memory.put(chunk + S::WORD, 0);
+        memory.put_previous(chunk, 0);
         bins.set_first(bin, chunk);
         if first != 0 {
-            if S::CHECKS >= Checks::Links && memory.get(first + S::WORD) != 0 {
+            if S::CHECKS >= Checks::Links && memory.previous(first) != 0 {
                 // Go on without it: what was in the list is not found again.
                 memory.put(chunk, 0);
                 return Err(Broken(first));
             }
-            memory.put(first + S::WORD, chunk);
+            memory.put_previous(first, chunk);
         }
     }
     Ok(())
@@ -99,7 +99,7 @@ unsafe fn pop_if<S: Shape>(
     unsafe {
         let next = memory.get(chunk);
         let size = memory.free_size(chunk);
-        if S::CHECKS >= Checks::Links && (memory.get(chunk + S::WORD) != 0 || !belongs(size)) {
+        if S::CHECKS >= Checks::Links && (memory.previous(chunk) != 0 || !belongs(size)) {
             bins.clear(bin);
             return Err(Broken(chunk));
         }
@@ -110,7 +110,7 @@ unsafe fn pop_if<S: Shape>(
                 bins.clear(bin);
                 return Err(Broken(chunk));
             }
-            memory.put(next + S::WORD, 0);
+            memory.put_previous(next, 0);
             bins.replace_first(bin, next);
         }
         Ok((chunk, size))
@@ -131,7 +131,7 @@ pub(crate) unsafe fn unlink<S: Shape>(
 ) -> Result<(), Broken> {
     // SAFETY: three words may be read here, and a link is looked at before it is followed.
     unsafe {
-        let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
+        let (next, previous) = (memory.get(chunk), memory.previous(chunk));
         if S::CHECKS >= Checks::Links && next != 0 && !points_back::<S>(memory, next, chunk) {
             return Err(Broken(chunk));
         }
@@ -152,7 +152,7 @@ pub(crate) unsafe fn unlink<S: Shape>(
             bins.replace_first(bin, next);
         }
         if next != 0 {
-            memory.put(next + S::WORD, previous);
+            memory.put_previous(next, previous);
         }
     }
     Ok(())
@@ -170,8 +170,7 @@ pub(crate) unsafe fn first<S: Shape>(
 ) -> Result<usize, Broken> {
     let chunk = bins.first(bin);
     // SAFETY: the first of a list is a free chunk.
-    let sound =
-        S::CHECKS < Checks::Links || chunk == 0 || unsafe { memory.get(chunk + S::WORD) } == 0;
+    let sound = S::CHECKS < Checks::Links || chunk == 0 || unsafe { memory.previous(chunk) } == 0;
     if sound { Ok(chunk) } else { Err(Broken(chunk)) }
 }
 
@@ -204,7 +203,7 @@ pub(crate) unsafe fn is_linked<S: Shape>(
 ) -> bool {
     // SAFETY: as in `unlink`.
     unsafe {
-        let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
+        let (next, previous) = (memory.get(chunk), memory.previous(chunk));
         (next == 0 || points_back::<S>(memory, next, chunk))
             && match previous {
                 0 => bins.first(index::of_free::<S>(size)) == chunk,
@@ -219,7 +218,7 @@ pub(crate) unsafe fn is_linked<S: Shape>(
 unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -> bool {
     // SAFETY: `may_hold` says that this lies between the lowest and the highest of the spans; where
     // it lies between two of them, reading it may fault, which is no worse than following the link.
-    memory.may_hold(next) && unsafe { memory.get(next + S::WORD) } == chunk
+    memory.may_hold(next) && unsafe { memory.previous(next) } == chunk
 }
 
 /// # Safety

@@ -75,7 +75,7 @@ impl<S: Shape> Heap<S> {
     /// The chunk for a layout, live; 0 if there is none.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
-        let Some(exact) = S::chunk_size(layout.size()) else { return 0 };
+        let Some(exact) = S::chunk_of(layout) else { return 0 };
         let size = S::rounded(exact);
         let mut chunk = 0;
         if Self::parks(size) && self.unsettled && layout.align() <= S::ALIGN {
@@ -187,32 +187,34 @@ impl<S: Shape> Heap<S> {
                 let above = self.bins.find(index::of_free::<S>(most) + 1);
                 found = above.map_or(0, |bin| self.bins.first(bin));
             }
-            let chunk = if found == 0 { self.top } else { found };
+            let (mut chunk, mut whole) = (self.top, self.top_size);
+            if found != 0 {
+                (chunk, whole) = (found, self.memory.free_size(found));
+            }
             let gap = self.gap_at(chunk, align);
             if found == 0 {
-                if size + gap > self.top_size {
+                if size + gap > whole {
                     return 0;
                 }
-                self.take_top(size + gap);
-            } else {
-                let whole = self.memory.free_size(chunk);
-                if let Err(broken) = self.take_listed(chunk, whole) {
-                    self.give_up_bin(index::of_free::<S>(whole), broken);
-                    return self.take_simply(size, align);
-                }
-                self.memory.put(chunk, whole | LIVE);
-                self.mark_below(chunk + whole, false);
+                (self.top, self.top_size) = (chunk + whole, 0);
+            } else if let Err(broken) = self.take_listed(chunk, whole) {
+                self.give_up_bin(index::of_free::<S>(whole), broken);
+                return self.take_simply(size, align);
             }
+            self.mark_below(chunk + whole, false);
+            let mut flags = LIVE;
             if gap != 0 {
-                let whole = self.live_size(chunk);
-                self.memory.put(chunk + gap, (whole - gap) | LIVE | BELOW_FREE);
                 self.file(chunk, gap);
+                flags = LIVE | BELOW_FREE;
             }
-            let chunk = chunk + gap;
-            // What is cut off is not counted: the caller counts the block.
-            let counters = self.counters;
-            self.count_bytes(0, self.live_size(chunk));
+            (chunk, whole) = (chunk + gap, whole - gap);
+            self.memory.put(chunk, whole | flags);
+            // What is cut off is not counted: the caller counts the block. And it is as clean as it
+            // was.
+            let (counters, clean) = (self.counters, self.clean);
+            self.count_bytes(0, whole);
             self.fit(chunk, size);
+            self.clean = clean;
             if S::COUNT {
                 self.counters = counters;
             }

@@ -188,7 +188,6 @@ impl<S: Shape> Heap<S> {
                     self.file(base, left);
                 }
             }
-            self.spans.bytes -= base - old.base;
             self.put_base(old, base);
         }
     }
@@ -199,7 +198,6 @@ impl<S: Shape> Heap<S> {
     unsafe fn cut_fence(&mut self, old: Bounds, new: Bounds, free: usize) {
         let left = free - (old.fence - new.fence);
         let chunk = old.fence - free;
-        self.spans.bytes -= old.fence - new.fence;
         // SAFETY: the record is moved before the memory is written; the chunk is taken out before
         // it is made shorter.
         unsafe {
@@ -237,7 +235,6 @@ impl<S: Shape> Heap<S> {
             let next = unsafe { self.memory.get(span.links) };
             self.replace_link(span.fence, next);
         }
-        self.spans.bytes -= span.end - span.base;
         self.memory.open(span.base, span.end);
         Ok(())
     }

@@ -129,7 +129,7 @@ impl<S: Shape> Heap<S> {
             live: 0,
             low: 0,
             bins: S::Bins::EMPTY,
-            spans: Spans::NONE,
+            spans: Spans { base: 0, fence: 0, next: 0 },
             counters: Counters {
                 live_blocks: 0,
                 live_bytes: 0,

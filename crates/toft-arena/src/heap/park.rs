@@ -9,8 +9,8 @@
 //! no split, no bit. The length of a list is in the table and not in its chunks, so that a free
 //! does not wait for what the one before it has written.
 //!
-//! What can be parked is bounded: [`DEPTH`] chunks of a size, and of larger sizes as many bytes as
-//! the longest list of small ones. All parked chunks are freed
+//! What can be parked is bounded: [`DEPTH`](Shape::DEPTH) chunks of a size, and of larger sizes as
+//! many bytes as the longest list of small ones. All parked chunks are freed
 //!
 //! - before a request fails, and before an end of a span moves;
 //! - each time that a quarter of `top` has been used;
@@ -24,9 +24,6 @@ use crate::bins::{index, list::Broken};
 use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
-
-/// The most chunks of one size below `EXACT` that are parked.
-const DEPTH: u8 = 16;
 
 /// How many freed blocks are not parked after a request would have failed; twice as many each time
 /// that some have been parked since, up to the most.
@@ -56,7 +53,7 @@ impl<S: Shape> Heap<S> {
     /// The most chunks of this size that are parked.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn depth(size: usize) -> u8 {
-        if size < S::EXACT { DEPTH } else { (DEPTH >> (size / S::EXACT).ilog2()).max(1) }
+        if size < S::EXACT { S::DEPTH } else { (S::DEPTH >> (size / S::EXACT).ilog2()).max(1) }
     }
 
     /// Parks a live chunk, if there is room. Else the chunk below it may be free now.
@@ -100,7 +97,7 @@ impl<S: Shape> Heap<S> {
     #[inline(never)]
     pub(super) fn ebbs(&mut self) {
         self.set_marks();
-        self.unparked = LONGEST;
+        self.unparked = self.unparked.max(2 * PAUSE);
     }
 
     /// Frees what is parked when half of the blocks have been freed since the marks were set. A
@@ -129,11 +126,6 @@ impl<S: Shape> Heap<S> {
             self.ebb = self.top_size / 4 * 3;
             self.low = self.live / 2;
         }
-    }
-
-    /// Whether memory has become short a moment ago, in a shape that parks.
-    pub(super) fn is_short(&self) -> bool {
-        self.unparked != 0
     }
 
     /// A parked chunk of exactly this size, live again; 0 if there is none.

@@ -110,7 +110,8 @@ impl<S: Shape> Heap<S> {
                 (self.rest, self.rest_size) = if left == 0 { (0, 0) } else { (end, left) };
             } else if !is_listed {
                 self.mark_below(after, true);
-            } else if !self.take_above(after, free) {
+            } else if self.take_listed(after, free).is_err() {
+                self.broken_above(after);
                 return false;
             }
             if left == 0 {
@@ -149,23 +150,6 @@ impl<S: Shape> Heap<S> {
             }
             let size = self.memory.free_size(after);
             if self.is_whole(after, size) { size } else { 0 }
-        }
-    }
-
-    /// Takes the free chunk behind a block out of its list.
-    ///
-    /// # Safety
-    /// 1. `[chunk, chunk + whole)` is that chunk.
-    unsafe fn take_above(&mut self, chunk: usize, whole: usize) -> bool {
-        // SAFETY: looked at from both ends first, where checks are on.
-        unsafe {
-            match self.take_listed(chunk, whole) {
-                Ok(()) => true,
-                Err(_) => {
-                    self.broken_above(chunk);
-                    false
-                }
-            }
         }
     }
 
@@ -249,7 +233,12 @@ impl<S: Shape> Heap<S> {
         size: usize,
         more: impl FnOnce(&mut Self, Layout) -> Result<NonNull<u8>, NoMemory>,
     ) -> Result<NonNull<u8>, NoMemory> {
-        let exact = S::chunk_size(size).ok_or(NoMemory)?;
+        if size > S::LIMIT - align {
+            return Err(NoMemory);
+        }
+        // SAFETY: `align` is a power of two (`resize`, 2), and `size` is small enough beside it.
+        let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+        let exact = S::chunk_of(layout).ok_or(NoMemory)?;
         let chunk = self.chunk_of(block.as_ptr());
         // SAFETY: as the caller says. The new block is another one, and neither is shorter than
         // what is copied.
@@ -265,10 +254,6 @@ impl<S: Shape> Heap<S> {
                 {
                     return Ok(self.own(block));
                 }
-                if size > S::LIMIT - align {
-                    return Err(NoMemory);
-                }
-                let layout = Layout::from_size_align_unchecked(size, align);
                 let new = match self.allocate_apart(layout) {
                     Ok(new) => new,
                     Err(NoMemory) => {
@@ -304,7 +289,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        if !(S::CAREFUL || S::THOROUGH && self.is_short()) || align > S::ALIGN {
+        if !(S::CAREFUL || S::THOROUGH && self.unparked != 0) || align > S::ALIGN {
             return None;
         }
         let exact = S::chunk_size(size)?;
@@ -380,7 +365,8 @@ impl<S: Shape> Heap<S> {
             };
             if in_rest {
                 (self.rest, self.rest_size) = (0, 0);
-            } else if !self.take_above(start, below) {
+            } else if self.take_listed(start, below).is_err() {
+                self.broken_above(start);
                 return Err(NoMemory);
             }
             let new = start + gap;

@@ -62,13 +62,7 @@ pub(super) struct Spans {
     pub(super) base: usize,
     pub(super) fence: usize,
     /// The fence of the next span, or 0.
-    next: usize,
-    /// The bytes of all spans.
-    pub(super) bytes: usize,
-}
-
-impl Spans {
-    pub(super) const NONE: Self = Self { base: 0, fence: 0, next: 0, bytes: 0 };
+    pub(super) next: usize,
 }
 
 /// One of them.
@@ -187,7 +181,6 @@ impl<S: Shape> Heap<S> {
             self.memory.put(fence, LIVE);
             self.memory.cover(span, end);
             self.memory.close(base, end);
-            self.spans.bytes += end - if extends { old_end } else { base };
             // `top` is the largest end, or the one that may grow again.
             if grows || more > self.top_size {
                 self.retire_top();
@@ -257,7 +250,6 @@ impl<S: Shape> Heap<S> {
             self.memory.cover(base, new.end);
             self.memory.close(base, old.base);
             self.memory.close(old.end, new.end);
-            self.spans.bytes += new.end - base - (old.end - old.base);
             if fence != old.fence {
                 let tag = self.memory.get(old.fence);
                 self.move_record(old, new);

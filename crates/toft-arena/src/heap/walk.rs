@@ -115,7 +115,7 @@ impl<S: Shape> Heap<S> {
     /// The bytes of all spans.
     #[must_use]
     pub fn claimed(&self) -> usize {
-        self.spans.bytes
+        self.bounds().map(|span| span.end - span.base).sum()
     }
 
     /// Counts everything: as long as there are blocks.

@@ -99,7 +99,7 @@ unsafe impl<S: Shape> Source<S> for Manual {
 /// alignment.
 pub(crate) fn room_for<S: Shape>(layout: Layout) -> Result<usize, NoMemory> {
     use crate::shape::Sizes;
-    let size = S::chunk_size(layout.size()).ok_or(NoMemory)?;
+    let size = S::chunk_of(layout).ok_or(NoMemory)?;
     // A layout takes less than half of all addresses, with what its alignment adds.
     Ok(size + layout.align() + S::MIN + 4 * S::ALIGN + 4 * S::WORD)
 }

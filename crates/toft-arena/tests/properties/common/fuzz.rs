@@ -8,7 +8,7 @@
 
 use super::shadow::{Op, Shadow};
 use super::shapes::{Brief, Lines, Parks, Tiny, anywhere, within};
-use toft_arena::shape::{Bare, Narrow, Packed, Relative, Shape, Standard};
+use toft_arena::shape::{Bare, Micro, Narrow, Packed, Relative, Shape, Standard};
 use toft_arena::{Checked, Fast, Heap, Small};
 
 /// Less under Miri, where an access to a byte is slow.
@@ -20,7 +20,7 @@ const MOST: usize = 300;
 pub fn arena(bytes: &[u8]) {
     let [shape, first, ops @ ..] = bytes else { return };
     let first = usize::from(*first) << 8;
-    match shape % 12 {
+    match shape % 13 {
         0 => run::<Packed>(ops, first, anywhere),
         1 => run::<Standard>(ops, first, anywhere),
         2 => run::<Fast>(ops, first, anywhere),
@@ -32,6 +32,7 @@ pub fn arena(bytes: &[u8]) {
         8 => run::<Parks>(ops, first, anywhere),
         9 => run::<Lines>(ops, first, anywhere),
         10 => run::<Small>(ops, first, anywhere),
+        11 => run::<Micro>(ops, first, anywhere),
         _ => run::<Brief>(ops, first, anywhere),
     }
 }
