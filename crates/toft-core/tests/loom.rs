@@ -12,7 +12,7 @@ use loom::thread;
 use std::sync::Arc;
 use toft_core::large::{Kept, Places};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{Class, PENDING, Slab};
+use toft_core::slab::{PENDING, SizeClass, Slab};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
@@ -42,7 +42,7 @@ impl World {
             reported: AtomicU32::new(0),
         });
         for (number, slab) in world.slabs.iter().enumerate() {
-            let slots = slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
+            let slots = slab.open(0x10_0000 * (number + 1), 32, SizeClass::new(0), 0, 0);
             slab.publish(address(&world.heaps[0]), slots);
             assert!(slab.refill(0, |_| {}));
             slab.hand_out(slab.claimed());

@@ -24,7 +24,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::report::Line;
-use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::slab::{FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
@@ -142,7 +142,7 @@ impl<'a, O: Os> Keeper<'a, O> {
         let mut line = Line::new(self.hide_addresses);
         line.text("toft: TOFT_LIMIT refused ");
         if let Some(bin) = bin {
-            let size = Class::new(bin % ROW_WORDS / BIN_WORDS).size();
+            let size = SizeClass::new(bin % ROW_WORDS / BIN_WORDS).size();
             line.text("a block of ").number(size as u64).text(" bytes, which needs a slab of ");
         } else {
             line.text("a block of ");
@@ -421,6 +421,6 @@ impl<'a, O: Os> Grant<'a, O> {
 /// Bytes of the slots of a slab of a class.
 pub(crate) fn slot_bytes(class: usize) -> usize {
     let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-    let size = Class::new(class).size();
+    let size = SizeClass::new(class).size();
     (tier.slab_bytes() / size).min(SLOTS_MAX) * size
 }

@@ -17,7 +17,7 @@ use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Os, probes, process};
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
-use crate::slab::{Class, MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
 use crate::watch::guarded::SamplingScope;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -340,7 +340,7 @@ impl<O: Os> Allocator<O> {
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {
-            Class::of_aligned(bytes, align).map(Class::index)
+            SizeClass::of_aligned(bytes, align).map(SizeClass::index)
         } else if bytes <= SMALL_MAX {
             Some(class_of_small(bytes))
         } else {

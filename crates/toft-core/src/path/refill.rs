@@ -5,7 +5,7 @@ use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
 use crate::report::Call;
-use crate::slab::{Class, MEDIUM, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
@@ -175,7 +175,7 @@ impl<O: Os> Allocator<O> {
         };
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-        let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        let slots = slab.open(base, tier.slab_bytes(), SizeClass::new(class), partition, site);
         self.choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
         self.set_up_guard_pages(slab);

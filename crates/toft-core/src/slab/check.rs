@@ -9,7 +9,7 @@ use super::states::{
     REMOTE_HELD, RESERVED, SAMPLED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
-use super::{CLASSES, Class};
+use super::{CLASSES, SizeClass};
 use crate::policy::{RANDOM_ORDER, SECURE};
 #[cfg(not(loom))]
 use crate::sync::Ordering::Acquire;
@@ -104,7 +104,7 @@ impl Slab {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let class = self.class.load(Relaxed) as usize;
         ensure(class < CLASSES, "I1: class")?;
-        let class = Class::new(class);
+        let class = SizeClass::new(class);
         ensure(self.size() == class.size(), "I1: size")?;
         ensure(self.slot_size.load(Relaxed) as usize == class.size(), "I1: size, for malloc")?;
         ensure(self.multiplier.load(Relaxed) == class.multiplier(), "I1: multiplier")?;
@@ -185,7 +185,7 @@ mod tests {
     fn what_is_written_once_is_verified() {
         let slab = || {
             let slab = Box::new(Slab::zeroed());
-            let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
+            let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), 3, 0);
             slab.publish(1 << 20, slots);
             slab
         };
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
+        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), 3, 0);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));

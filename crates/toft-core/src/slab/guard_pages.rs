@@ -135,14 +135,14 @@ fn up(bytes: usize, page: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::{Class, Tier};
+    use crate::slab::{SizeClass, Tier};
     extern crate std;
     use std::boxed::Box;
     use std::vec::Vec;
 
     const PAGE: usize = 4096;
 
-    fn guarded(class: Class, seed: u64) -> Box<Slab> {
+    fn guarded(class: SizeClass, seed: u64) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
         let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
         let slots = slab.open(1 << 30, tier.slab_bytes(), class, 0, 0);
@@ -159,7 +159,7 @@ mod tests {
     /// end. No remaining slot has a byte on a guard page. At least half of the slots remain.
     #[test]
     fn every_slot_has_a_guard_page_within_reach_and_none_on_it() {
-        for class in Class::all() {
+        for class in SizeClass::all() {
             for seed in 0..50 {
                 let slab = guarded(class, seed);
                 let (size, all) = (slab.size(), slab.tier().slab_bytes());
@@ -204,7 +204,9 @@ mod tests {
     #[test]
     fn guard_pages_are_at_random_places() {
         let mut places: Vec<_> = (0..100)
-            .map(|seed| guarded(Class::of(240).unwrap(), seed).bytes_before_guard_page(PAGE) / PAGE)
+            .map(|seed| {
+                guarded(SizeClass::of(240).unwrap(), seed).bytes_before_guard_page(PAGE) / PAGE
+            })
             .collect();
         places.sort_unstable();
         places.dedup();
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn systems_with_large_pages_have_none() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
+        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(64).unwrap(), 0, 0);
         slab.choose_guard_pages(64 << 10, slots, |_| 0);
         slab.for_each_guard_run(64 << 10, |_, _, _| panic!("a guard page"));
     }

@@ -34,7 +34,7 @@ pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
-    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, class_of_medium,
+    CLASSES, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SizeClass, class_of_medium,
     class_of_small, small_classes,
 };
 pub use credit::Spent;

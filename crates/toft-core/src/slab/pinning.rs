@@ -314,7 +314,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Class;
+    use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
     use std::boxed::Box;
@@ -327,7 +327,7 @@ mod tests {
     /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let class = Class::of(2048).unwrap();
+        let class = SizeClass::of(2048).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
         for slot in 0..slots {
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::zeroed());
-        let class = Class::of(128 << 10).unwrap();
+        let class = SizeClass::of(128 << 10).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));

@@ -48,7 +48,7 @@
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
 use super::states::NO_SLOT;
-use super::{Class, MEDIUM, SMALL, Tier};
+use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
@@ -110,7 +110,7 @@ pub struct Slab {
     /// HOLDING and SHARED, all atomically. The holder of the owning heap writes the heap. Every
     /// free reads this word.
     pub(crate) owner: AtomicUsize,
-    /// [`Class::multiplier`] of the slab's class.
+    /// [`SizeClass::multiplier`] of the slab's class.
     pub(crate) multiplier: AtomicU64,
     /// The number of slots. Zero means that this is not a slab (yet), and every free fails.
     pub(crate) slots: AtomicU64,
@@ -276,7 +276,7 @@ impl Slab {
         &self,
         base: usize,
         span: usize,
-        class: Class,
+        class: SizeClass,
         partition: usize,
         site: usize,
     ) -> usize {
@@ -327,8 +327,8 @@ impl Slab {
     }
 
     /// Returns the slab's class.
-    pub fn class(&self) -> Class {
-        Class::new(self.class.load(Relaxed) as usize)
+    pub fn class(&self) -> SizeClass {
+        SizeClass::new(self.class.load(Relaxed) as usize)
     }
 
     /// Returns the number of the slab's class.

@@ -25,7 +25,7 @@ impl Slab {
     /// that is not a slab has none.
     ///
     /// It has one multiplication, one rotation and one comparison: see
-    /// [`Class::multiplier`](super::Class::multiplier).
+    /// [`SizeClass::multiplier`](super::SizeClass::multiplier).
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
         // SAFETY: (1) written once, before the program gets any pointer into the slab. If a wild

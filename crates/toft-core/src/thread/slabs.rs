@@ -3,7 +3,7 @@
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::slab::{Class, FLAGS, Slab, Spent};
+use crate::slab::{FLAGS, SizeClass, Slab, Spent};
 use crate::sync::{Ordering::Relaxed, Seat};
 
 impl Heap {
@@ -111,7 +111,7 @@ impl Heap {
     pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
         use crate::slab::Violation;
         for partition in 0..partitions {
-            for class in Class::all() {
+            for class in SizeClass::all() {
                 let index = partition * ROW_WORDS + class.index() * BIN_WORDS;
                 self.bins().check(index)?;
                 for slab in self.bins().listed(index) {

@@ -10,7 +10,7 @@ use toft_core::options::Options;
 use toft_core::os::fake::{Fault, PageState, Request};
 use toft_core::remote::{Marked, announce, mark_remote};
 use toft_core::report::Call;
-use toft_core::slab::{Class, SlotState};
+use toft_core::slab::{SizeClass, SlotState};
 use toft_core::stats::snapshot;
 
 /// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter
@@ -110,7 +110,7 @@ fn calloc_knows_zero_memory_from_other() {
             let address = allocator.allocate(heap, size, site).unwrap();
             (address, with_slab(&allocator, address, |slab, _| slab.handed_out_zero(address)))
         };
-        let count = (512 << 10) / Class::of(size).unwrap().size();
+        let count = (512 << 10) / SizeClass::of(size).unwrap().size();
         let blocks: Vec<(usize, bool)> = (0..count).map(|_| take()).collect();
         assert!(blocks.iter().all(|&(_, zero)| zero), "{size}: never used, and not zero");
         for &(address, _) in &blocks {

@@ -28,7 +28,7 @@ use crate::path::malloc::bytes_with_slack;
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, QUARANTINE_SMALL, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{Class, Put, SLOTS_MAX, Slab};
+use crate::slab::{Put, SLOTS_MAX, SizeClass, Slab};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Leaving, Quarantine, Seat};
@@ -321,7 +321,7 @@ impl<O: Os> Allocator<O> {
             return true;
         }
         let align = if align.is_power_of_two() { align } else { 1 };
-        let class = |size| Class::of_aligned(bytes_with_slack(size), align);
+        let class = |size| SizeClass::of_aligned(bytes_with_slack(size), align);
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 let asked = slab.block_bytes(slot);

@@ -4,7 +4,7 @@ use toft_core::Allocator;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fake, Machine};
 use toft_core::policy::SLACK_MIN;
-use toft_core::slab::{Class, Slab};
+use toft_core::slab::{SizeClass, Slab};
 use toft_core::thread::Heap;
 
 /// A system, and an allocator over it.
@@ -55,12 +55,12 @@ pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
 
 /// Bytes of the slot that serves a request.
 pub fn slot(size: usize) -> usize {
-    Class::of(size + SLACK_MIN).unwrap().size()
+    SizeClass::of(size + SLACK_MIN).unwrap().size()
 }
 
 /// The largest request that a slot of `bytes` bytes serves, in either build.
 pub fn filling(bytes: usize) -> usize {
-    Class::of(bytes).unwrap().size() - SLACK_MIN
+    SizeClass::of(bytes).unwrap().size() - SLACK_MIN
 }
 
 /// Numbers for choices, the same in every run.
