@@ -17,7 +17,7 @@
 //! descriptor.
 
 use crate::allocator::Allocator;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
@@ -71,7 +71,7 @@ impl<'a, O: Os> Keeper<'a, O> {
         heap: &Heap,
         seat: Option<&Seat>,
         bytes: usize,
-        bin: Option<usize>,
+        bin: Option<BinIndex>,
         mut done: impl FnMut() -> bool,
     ) -> Option<Promise<'a>> {
         let excess = match self.promise(bytes) {
@@ -138,11 +138,11 @@ impl<'a, O: Os> Keeper<'a, O> {
 
     /// Reports that the limit has refused `bytes` bytes: a large block, or a slab for a `bin`.
     #[cold]
-    fn report_refusal(self, bytes: usize, bin: Option<usize>) {
+    fn report_refusal(self, bytes: usize, bin: Option<BinIndex>) {
         let mut line = Line::new(self.hide_addresses);
         line.text("toft: TOFT_LIMIT refused ");
         if let Some(bin) = bin {
-            let size = SizeClass::new(bin % ROW_WORDS / BIN_WORDS).size();
+            let size = bin.class().size();
             line.text("a block of ").number(size as u64).text(" bytes, which needs a slab of ");
         } else {
             line.text("a block of ");
@@ -168,7 +168,7 @@ impl<'a, O: Os> Keeper<'a, O> {
 
     /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that
     /// costs nothing, and a program that has room waits until there are more.
-    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: usize) {
+    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: BinIndex) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
                 && Heap::bin_of(slab) == bin

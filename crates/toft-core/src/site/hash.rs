@@ -5,7 +5,7 @@
 //! alone, sites at equal distances (the functions of a generated table) would all collide together
 //! for one key in forty (decision 0008).
 
-use crate::bin::ROW_WORDS;
+use crate::bin::{BinIndex, ROW_WORDS};
 
 /// The number of low bits of the second product that are not used, because they depend on few bits
 /// of the site.
@@ -36,9 +36,9 @@ impl SiteHash {
 
     /// Returns the index of the first bin of the site's row.
     #[inline(always)]
-    pub fn row(&self, site: usize) -> usize {
+    pub fn row(&self, site: usize) -> BinIndex {
         let product = (site as u64).wrapping_mul(self.key);
-        (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
+        BinIndex::at_word((product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize)
     }
 
     /// Returns the number of words in all rows of bins.
@@ -49,7 +49,7 @@ impl SiteHash {
     /// Returns the site's partition.
     #[inline]
     pub fn partition(&self, site: usize) -> usize {
-        self.row(site) / ROW_WORDS
+        self.row(site).partition()
     }
 }
 

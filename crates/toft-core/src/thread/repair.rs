@@ -11,7 +11,7 @@
 //!   that slab are not announced either.
 
 use super::Heap;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::slab::Slab;
 use crate::sync::Seat;
 
@@ -42,7 +42,7 @@ impl Heap {
 
     /// Empties every list. The slabs themselves do not change.
     pub(super) fn forget_lists(&self, partitions: usize) {
-        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+        for index in BinIndex::all(partitions) {
             self.bins().clear(index);
         }
     }

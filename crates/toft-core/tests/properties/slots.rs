@@ -6,6 +6,7 @@ use crate::common::plain::{
 };
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
+use toft_core::bin::BinIndex;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fault, PageState, Request};
 use toft_core::remote::{Marked, announce, mark_remote};
@@ -28,7 +29,7 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     }
     live.push(take(other));
     let bins = other.bins();
-    let index = (0..128).step_by(2).find(|&index| bins.listed(index).next().is_some()).unwrap();
+    let index = BinIndex::all(1).find(|&index| bins.listed(index).next().is_some()).unwrap();
     // The thread gets as far as this: the claim and the state are stored, the next address is not.
     bins.current(index).hand_out(bins.current(index).claimed());
     allocator.after_fork_in_child(mine);

@@ -5,7 +5,7 @@
 //! `mod.rs` checks again.
 
 use crate::allocator::Allocator;
-use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
+use crate::bin::{BinIndex, FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
     /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
     /// one.
     #[inline]
-    pub(crate) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
+    pub(crate) fn take_after_refill(&self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
         if let Some(_seat) = heap.sit() {
             self.arm_reserved(taken.slab);
@@ -239,7 +239,7 @@ impl<O: Os> Allocator<O> {
 
 /// The bin that a request is met from, if it is of a byte or more and not large.
 #[inline(always)]
-fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<usize> {
+fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<BinIndex> {
     if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
         Some(heap.known_small_bin(size + SLACK_MIN, site))
     } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {
