@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Plots, Windows};
+use crate::region::{Layout, Partition, Plots, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
 use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
@@ -245,7 +245,7 @@ impl<O: Os> Allocator<O> {
             STEP_FIRST.. => self.sites.shared_number(site),
             number => number,
         };
-        BinIndex::row(number)
+        BinIndex::row(Partition::new(number))
     }
 
     /// Call sites in wrappers, of which the callers count.

@@ -1,6 +1,7 @@
 //! The index of a bin.
 
 use super::bins::{BIN_WORDS, ROW_WORDS};
+use crate::region::Partition;
 use crate::slab::{CLASSES, SizeClass};
 
 /// The index of a bin in the bins of any heap, in words: the first word of the partition's row, plus
@@ -23,8 +24,8 @@ impl BinIndex {
 
     /// Returns the first bin of a partition's row.
     #[inline(always)]
-    pub fn row(partition: usize) -> BinIndex {
-        BinIndex(partition * ROW_WORDS)
+    pub fn row(partition: Partition) -> BinIndex {
+        BinIndex(partition.number() * ROW_WORDS)
     }
 
     /// Returns the bin of a class in this row, which is the index of the row's first bin.
@@ -57,8 +58,8 @@ impl BinIndex {
 
     /// Returns the partition whose row the bin is in.
     #[inline]
-    pub fn partition(self) -> usize {
-        self.0 / ROW_WORDS
+    pub fn partition(self) -> Partition {
+        Partition::new(self.0 / ROW_WORDS)
     }
 
     /// Returns the class of the bin's slots.

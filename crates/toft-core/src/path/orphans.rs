@@ -60,7 +60,8 @@ impl<O: Os> Allocator<O> {
     /// shared heaps are in use.
     #[inline(never)]
     pub(super) fn shared_slot(&self, heap: &Heap, index: BinIndex) -> Option<usize> {
-        let guard = self.heaps.acquire_shared(&self.os, index.partition(), Some(heap.number))?;
+        let guard =
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
         let (shared, seat) = (guard.heap, self.seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
@@ -87,7 +88,7 @@ impl<O: Os> Allocator<O> {
     pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: BinIndex) {
         self.arm_reserved(heap.bins().current(index));
         if let Some(guard) =
-            self.heaps.acquire_shared(&self.os, index.partition(), Some(heap.number))
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))
         {
             guard.heap.take_over(&self.seat_left(guard.heap), heap, index);
         }

@@ -108,7 +108,7 @@ impl Slab {
         ensure(self.size() == class.size(), "I1: size")?;
         ensure(self.slot_size.load(Relaxed) as usize == class.size(), "I1: size, for malloc")?;
         ensure(self.multiplier.load(Relaxed) == class.multiplier(), "I1: multiplier")?;
-        ensure(self.partition() < partitions, "I1: partition")?;
+        ensure(self.partition().number() < partitions, "I1: partition")?;
         let slots = self.slots();
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
@@ -158,6 +158,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::region::Partition;
     use crate::slab::states::GUARD_PAGE;
     use std::boxed::Box;
     extern crate std;
@@ -185,7 +186,8 @@ mod tests {
     fn what_is_written_once_is_verified() {
         let slab = || {
             let slab = Box::new(Slab::zeroed());
-            let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), 3, 0);
+            let slots =
+                slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), Partition::new(3), 0);
             slab.publish(1 << 20, slots);
             slab
         };
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), 3, 0);
+        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), Partition::new(3), 0);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));

@@ -204,6 +204,7 @@ pub enum SlabActivity {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::region::Partition;
     use crate::slab::Put;
     use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
@@ -217,7 +218,13 @@ mod tests {
     /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open(slab_memory(), 512 << 10, SizeClass::of(2048).unwrap(), 0, 0);
+        let slots = slab.open(
+            slab_memory(),
+            512 << 10,
+            SizeClass::of(2048).unwrap(),
+            Partition::default(),
+            0,
+        );
         slab.publish(64, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
@@ -280,7 +287,13 @@ mod tests {
     #[test]
     fn prefaulted_pages_are_searched_again() {
         let slab = Slab::zeroed();
-        let slots = slab.open(slab_memory(), 512 << 10, SizeClass::of(2048).unwrap(), 0, 0);
+        let slots = slab.open(
+            slab_memory(),
+            512 << 10,
+            SizeClass::of(2048).unwrap(),
+            Partition::default(),
+            0,
+        );
         slab.publish(64, slots);
         slab.discard_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);

@@ -62,6 +62,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::region::Partition;
     use crate::slab::{SizeClass, SlotState};
     use crate::sync::Ordering::Relaxed;
     use std::boxed::Box;
@@ -69,7 +70,8 @@ mod tests {
 
     fn slab(size: usize) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(size).unwrap(), 0, 0);
+        let slots =
+            slab.open(1 << 30, 64 << 10, SizeClass::of(size).unwrap(), Partition::default(), 0);
         slab.publish(1 << 20, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

@@ -185,6 +185,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::region::Partition;
 
     /// The holder finds a slot free, and the reclaimer holds it. The holder gives the slot's pages
     /// back and leaves its seat, and then the reclaimer reads what it holds.
@@ -192,7 +193,13 @@ mod tests {
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
         let slab = Slab::zeroed();
-        slab.open(1 << 30, 64 << 10, crate::slab::SizeClass::of(256).unwrap(), 0, 0);
+        slab.open(
+            1 << 30,
+            64 << 10,
+            crate::slab::SizeClass::of(256).unwrap(),
+            Partition::default(),
+            0,
+        );
         slab.publish(1 << 20, 256);
         slab.choose_reserved(256, |_| 7);
         let slots: std::vec::Vec<usize> = slab.reserved_slots().collect();

@@ -50,7 +50,7 @@
 use super::states::NO_SLOT;
 use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
-use crate::region::Descriptor;
+use crate::region::{Descriptor, Partition};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -277,7 +277,7 @@ impl Slab {
         base: usize,
         span: usize,
         class: SizeClass,
-        partition: usize,
+        partition: Partition,
         site: usize,
     ) -> usize {
         let slots = (span / class.size()).min(SLOTS_MAX);
@@ -285,7 +285,7 @@ impl Slab {
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
         self.class.store(class.index() as u32, Relaxed);
-        self.partition.store(partition as u32, Relaxed);
+        self.partition.store(partition.number() as u32, Relaxed);
         self.site_first.iter().chain(&self.site_last).for_each(|word| word.store(site, Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
@@ -346,8 +346,8 @@ impl Slab {
     };
 
     /// Returns the partition, which never changes.
-    pub fn partition(&self) -> usize {
-        self.partition.load(Relaxed) as usize
+    pub fn partition(&self) -> Partition {
+        Partition::new(self.partition.load(Relaxed) as usize)
     }
 
     /// Returns the first call site that drew from this slab.

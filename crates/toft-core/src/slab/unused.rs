@@ -68,6 +68,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::region::Partition;
     use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
 
@@ -77,7 +78,13 @@ mod tests {
     #[test]
     fn pages_of_claims_that_were_not_given_back_are_remembered() {
         let slab = Slab::zeroed();
-        let slots = slab.open(slab_memory(), 512 << 10, SizeClass::of(2048).unwrap(), 0, 0);
+        let slots = slab.open(
+            slab_memory(),
+            512 << 10,
+            SizeClass::of(2048).unwrap(),
+            Partition::default(),
+            0,
+        );
         slab.publish(64, slots);
         // As if all slots had been written to.
         slab.wake(false);

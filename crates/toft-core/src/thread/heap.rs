@@ -134,7 +134,7 @@ impl Heap {
     pub fn known_row(&self, site: usize) -> BinIndex {
         match self.cache() {
             None => self.hash.row(site),
-            Some(cache) => BinIndex::row(cache.number(site)),
+            Some(cache) => BinIndex::row(cache.partition(site)),
         }
     }
 

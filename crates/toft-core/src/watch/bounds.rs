@@ -36,7 +36,10 @@ impl<O: Os> Observer<'_, O> {
         if block.kind != "large" {
             line.number(block.slot as u64);
         }
-        line.text(", partition ").number(block.partition as u64).text(", ").text(block.state);
+        line.text(", partition ")
+            .number(block.partition.number() as u64)
+            .text(", ")
+            .text(block.state);
         line.text("; call site ").address(block.site).text(")");
         self.conclude(&mut line);
         false

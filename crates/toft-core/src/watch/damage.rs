@@ -54,7 +54,7 @@ impl<O: Os> Observer<'_, O> {
             }
         }
         line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot as u64);
-        line.text(", partition ").number(slab.partition() as u64);
+        line.text(", partition ").number(slab.partition().number() as u64);
         line.text("; call site ").address(slab.site()).text(")");
         self.conclude(&mut line);
     }
@@ -75,7 +75,7 @@ impl<O: Os> Observer<'_, O> {
         head(&mut line, Damage::Size(given).name(), call, address);
         line.text("this ").number(block.bytes() as u64).text("-byte block is not one of ");
         line.number(given as u64).text(" bytes (large block, partition ");
-        line.number(block.partition() as u64);
+        line.number(block.partition().number() as u64);
         line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }

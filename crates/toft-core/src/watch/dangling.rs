@@ -193,7 +193,7 @@ impl<O: Os> Observer<'_, O> {
         line.text(" leads to byte ").number(inside as u64).text(" of the freed ");
         line.number(freed.size as u64).text("-byte block at ").address(freed.begin).text(" (");
         line.text(freed.kind).text(", slot ").number(freed.slot as u64);
-        line.text(", partition ").number(freed.partition as u64);
+        line.text(", partition ").number(freed.partition.number() as u64);
         line.text("; call site ").address(freed.site).text(")");
         let history = self.guarded.slot_around(freed.begin);
         if named {
@@ -264,7 +264,7 @@ fn write_json(
         w.text(",\"").text(name).text("\":{\"address\":\"0x").digits(block.begin as u64, 16);
         w.text("\"").field("inside", at as u64).field("size", block.size as u64);
         w.word("kind", block.kind.as_bytes()).field("slot", block.slot as u64);
-        w.field("partition", block.partition as u64).word("state", block.state.as_bytes());
+        w.field("partition", block.partition.number() as u64).word("state", block.state.as_bytes());
         w.text(",\"site\":");
         frame_json(&mut w, block.site, true);
         w.text("}");

@@ -10,6 +10,7 @@ use crate::large::BlockState;
 use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
+use crate::region::Partition;
 use crate::report::{
     DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
 };
@@ -32,7 +33,7 @@ pub(crate) struct BlockFacts {
     pub(crate) size: usize,
     pub(crate) kind: &'static str,
     pub(crate) slot: usize,
-    pub(crate) partition: usize,
+    pub(crate) partition: Partition,
     pub(crate) state: &'static str,
     /// The first call site that drew from the slab, or the block's own.
     pub(crate) site: usize,
@@ -109,7 +110,7 @@ impl<O: Os> Observer<'_, O> {
                     size: slot.bytes(),
                     kind: "guarded",
                     slot: 0,
-                    partition: 0,
+                    partition: Partition::default(),
                     state: if live { "live" } else { "free" },
                     site: slot.allocated().frames().next().map_or(0, |(address, _)| address),
                 });
@@ -166,7 +167,7 @@ fn write_json(
         w.text(",\"block\":{\"address\":\"0x").digits(block.begin as u64, 16).text("\"");
         w.field("inside", address.wrapping_sub(block.begin) as u64);
         w.field("size", block.size as u64).word("kind", block.kind.as_bytes());
-        w.field("slot", block.slot as u64).field("partition", block.partition as u64);
+        w.field("slot", block.slot as u64).field("partition", block.partition.number() as u64);
         w.word("state", block.state.as_bytes()).text("}");
         w.text(",\"site\":");
         frame_json(&mut w, block.site, true);

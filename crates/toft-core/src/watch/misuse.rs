@@ -36,7 +36,7 @@ impl<O: Os> Observer<'_, O> {
             Found::Large(block) => {
                 head(&mut line, "double free", call, address);
                 line.text("this ").number(block.bytes() as u64).text("-byte block is already free");
-                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text(" (large block, partition ").number(block.partition().number() as u64);
                 line.text("; call site ").address(block.site()).text(")");
             }
             Found::InLarge(block) => {
@@ -49,7 +49,7 @@ impl<O: Os> Observer<'_, O> {
                     " bytes inside the "
                 });
                 line.number(block.bytes() as u64).text("-byte block at ").address(begin);
-                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text(" (large block, partition ").number(block.partition().number() as u64);
                 let live = block.state() == BlockState::Live;
                 line.text(if live { ", live" } else { ", free" });
                 line.text("; call site ").address(block.site()).text(")");
@@ -80,7 +80,7 @@ impl<O: Os> Observer<'_, O> {
         line.text("byte ").number(place as u64).text(side).text(" this ");
         line.number(block.bytes() as u64)
             .text("-byte block was overwritten (large block, partition ");
-        line.number(block.partition() as u64);
+        line.number(block.partition().number() as u64);
         line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }
@@ -100,14 +100,14 @@ impl<O: Os> Observer<'_, O> {
             head(line, "invalid free", call, address);
             line.text("never handed out (").text(tier(slab)).text(" slab, ");
             line.number(slab.size() as u64).text("-byte slot ").number(slot as u64);
-            line.text(", partition ").number(slab.partition() as u64);
+            line.text(", partition ").number(slab.partition().number() as u64);
         } else {
             head(line, "double free", call, address);
             line.text("this ").number(slab.block_bytes(slot) as u64);
             line.text("-byte block is already free");
             line.text(if slab.is_permanently_freed(slot) { ", for good (" } else { " (" });
             line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
-            line.text(", partition ").number(slab.partition() as u64);
+            line.text(", partition ").number(slab.partition().number() as u64);
         }
         line.text("; call site ").address(slab.site()).text(")");
     }
@@ -119,7 +119,7 @@ impl<O: Os> Observer<'_, O> {
         line.number(slab.block_bytes(slot) as u64);
         line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
         line.text(" slab, slot ").number(slot as u64);
-        line.text(", partition ").number(slab.partition() as u64);
+        line.text(", partition ").number(slab.partition().number() as u64);
         line.text(match slab.state(slot) {
             SlotState::Live => ", live",
             SlotState::Fresh => ", never handed out",
