@@ -13,7 +13,7 @@ use std::sync::Arc;
 use toft_core::large::{Kept, Places};
 use toft_core::region::Partition;
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{PENDING, SizeClass, Slab};
+use toft_core::slab::{PENDING, SizeClass, Slab, SlotIndex};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
@@ -57,6 +57,7 @@ impl World {
     /// What free does with a slot of another thread's slab.
     fn free(&self, slab: usize, slot: usize) {
         let slab = &self.slabs[slab];
+        let slot = SlotIndex::new(slot);
         if !slab.is_live(slot) {
             self.report_misuse();
             return;
@@ -258,7 +259,7 @@ fn looking_before_marking_is_seen() {
             thread::spawn(move || {
                 let slab = &world.slabs[0];
                 let pending = slab.set_owner_flag(0) & PENDING != 0;
-                if mark_remote(slab, 1) == Marked::Unannounced && !pending {
+                if mark_remote(slab, SlotIndex::new(1)) == Marked::Unannounced && !pending {
                     announce(slab);
                 }
             })

@@ -15,7 +15,7 @@ use loom::thread;
 use std::sync::Arc;
 use toft_core::region::Partition;
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{Groups, Put, SizeClass, Slab, SlotState, Spent};
+use toft_core::slab::{Groups, Put, SizeClass, Slab, SlotIndex, SlotState, Spent};
 use toft_core::sync::{AtomicU32, AtomicU64, Busy, Ordering, fence};
 
 /// A slot is a page.
@@ -114,13 +114,13 @@ impl World {
     fn use_block(&self, slot: usize, number: u64) {
         self.memory[slot].write(number);
         // Another thread may go on here.
-        assert!(self.slab.is_live(slot), "a live block is free");
+        assert!(self.slab.is_live(SlotIndex::new(slot)), "a live block is free");
         assert_eq!(self.memory[slot].read(), number, "a live block's pages went");
     }
 
     /// Free, by the owner.
     fn put(&self, slot: usize) {
-        let slab = &self.slab;
+        let (slab, slot) = (&self.slab, SlotIndex::new(slot));
         match slab.put(slot) {
             Put::NotLive => self.report_misuse(),
             Put::Done => {
@@ -147,6 +147,7 @@ impl World {
 
     /// Free, by another thread.
     fn free(&self, slot: usize) {
+        let slot = SlotIndex::new(slot);
         if !self.slab.is_live(slot) {
             return self.report_misuse();
         }
@@ -221,7 +222,7 @@ impl World {
             got += 1;
         }
         assert_eq!(got + live, SLOTS, "a slot was lost");
-        assert!((0..SLOTS).all(|slot| self.slab.state(slot) == SlotState::Live));
+        assert!(self.slab.all_slots().all(|slot| self.slab.state(slot) == SlotState::Live));
     }
 }
 

@@ -35,7 +35,7 @@ use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
 use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
-use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, Violation};
+use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, SlotIndex, Violation};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -193,11 +193,12 @@ impl Bins {
         // After the last claimed slot the result may be any slot of the group.
         let following = draw_from(rest, random, slot);
         next.store(following, Relaxed);
-        let (address, bytes) = slab.hand_out_any(rest, slot as usize);
+        let taken = SlotIndex::new(slot as usize);
+        let (address, bytes) = slab.hand_out_any(rest, taken);
         let steps = (following as usize).wrapping_sub(slot as usize);
         let next = address.wrapping_add(steps.wrapping_mul(bytes));
         prefetch(next);
-        Some(Taken { slab, slot: slot as usize, address, bytes, next })
+        Some(Taken { slab, slot: taken, address, bytes, next })
     }
 
     /// Claims more slots of the current slab, whose claim is used up. Returns false if the slab has
@@ -257,7 +258,7 @@ impl Bins {
     /// Makes the slot at `address`, which was just freed, the next to be handed out. Does nothing
     /// unless its slab is the current one and the slot is before all claimed slots.
     #[inline(always)]
-    pub fn push(self, index: BinIndex, slab: &Slab, slot: usize, address: usize) {
+    pub fn push(self, index: BinIndex, slab: &Slab, slot: SlotIndex, address: usize) {
         if !RANDOM_ORDER && self.is_current(index, slab) {
             slab.claim_freed(slot, || self.bin(index).next.store(address, Relaxed));
         }

@@ -1,7 +1,7 @@
 //! The checks of a slab's invariants.
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
-use super::slots::valid_bits;
+use super::slots::{SlotIndex, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
@@ -112,10 +112,10 @@ impl Slab {
         let slots = self.slots();
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
-        for slot in 0..SLOTS_MAX {
+        for slot in SlotIndex::range(0..SLOTS_MAX) {
             let remote = self.is_remote(slot);
             let state = self.state_of(slot).load(Acquire);
-            if slot >= slots {
+            if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
                 continue;
             }
@@ -149,7 +149,7 @@ impl Slab {
     /// Returns a bit for each slot of a group that was never handed out, but may not be zero.
     fn fresh_bits(&self, group: usize) -> u64 {
         (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
-            let state = self.state_of(group * GROUP_SLOTS + bit).load(Relaxed);
+            let state = self.state_of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
             bits | u64::from(state == DIRTY_FRESH) << bit
         })
     }
@@ -200,9 +200,9 @@ mod tests {
             ("I1: multiplier", |slab| slab.multiplier.store(1, Relaxed)),
             ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
             ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
-            ("I1: beyond the end", |slab| slab.state_of(200).store(LIVE, Relaxed)),
-            ("I10: no state", |slab| slab.state_of(7).store(0x42, Relaxed)),
-            ("I3: remote but not live", |slab| assert!(slab.set_remote(9))),
+            ("I1: beyond the end", |slab| slab.state_of(SlotIndex::new(200)).store(LIVE, Relaxed)),
+            ("I10: no state", |slab| slab.state_of(SlotIndex::new(7)).store(0x42, Relaxed)),
+            ("I3: remote but not live", |slab| assert!(slab.set_remote(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
         ];
         for (what, harm) in damage {
@@ -223,11 +223,11 @@ mod tests {
         assert!(slab.refill(0, |_| ()));
         slab.check().unwrap();
         let claim = slab.claimed();
-        let first = claim.trailing_zeros() as usize;
+        let first = SlotIndex::in_group(0, claim.trailing_zeros());
         slab.state_of(first).store(LIVE, Relaxed);
         assert_eq!(slab.check(), Err(Violation("I2: claimed and in use")));
         slab.check_cut_off().unwrap();
-        let second = (claim & (claim - 1)).trailing_zeros() as usize;
+        let second = SlotIndex::in_group(0, (claim & (claim - 1)).trailing_zeros());
         slab.state_of(second).store(LIVE, Relaxed);
         assert_eq!(slab.check_cut_off(), Err(Violation("I2: claimed and in use")));
         slab.take_back_cut_off();
@@ -236,8 +236,8 @@ mod tests {
 
         slab.unclaim();
         slab.fresh.store(slots as u16, Relaxed);
-        let is_reserved = |slot: &usize| slab.state_of(*slot).load(Relaxed) == RESERVED;
-        let mut every = (0..slots).filter(|slot| !is_reserved(slot));
+        let is_reserved = |slot: &SlotIndex| slab.state_of(*slot).load(Relaxed) == RESERVED;
+        let mut every = slab.all_slots().filter(|slot| !is_reserved(slot));
         every.clone().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.unlist();
         slab.check().unwrap();

@@ -11,6 +11,7 @@
 //! of such slots is not on the guard page.
 
 use super::slab::Slab;
+use super::slots::SlotIndex;
 use super::states::GUARD_PAGE;
 use super::{MEDIUM, SMALL};
 use crate::policy::GUARD_PAGE_DISTANCE;
@@ -24,7 +25,7 @@ const GUARD_PAGE_SHIFT: u32 = 12;
 impl Slab {
     /// Returns true if a guard page takes the place of the slot. Secure build only: it does not
     /// compact, so no other slot has this state.
-    fn is_guard_page(&self, slot: usize) -> bool {
+    fn is_guard_page(&self, slot: SlotIndex) -> bool {
         self.state_of(slot).load(Relaxed) == GUARD_PAGE
     }
 
@@ -75,7 +76,7 @@ impl Slab {
     }
 
     fn set_guard_pages(&self, first: usize, end: usize) {
-        for slot in first..end {
+        for slot in SlotIndex::range(first..end) {
             self.state_of(slot).store(GUARD_PAGE, Relaxed);
         }
     }
@@ -96,7 +97,7 @@ impl Slab {
         if self.tier().slab_bytes() < PAGES_LEAST * page {
             return;
         }
-        let is_guard_page = |slot| self.is_guard_page(slot);
+        let is_guard_page = |slot| self.is_guard_page(SlotIndex::new(slot));
         let mut slot = 0;
         while slot < slots {
             let first = slot;
@@ -174,12 +175,12 @@ mod tests {
                 let ends: Vec<_> = guards.iter().filter(|guard| guard.2).collect();
                 assert!(ends.len() == 1 && ends[0].0 + ends[0].1 == all, "{class:?} {guards:?}");
                 let mut left = 0;
-                for slot in 0..slab.slots() {
+                for slot in slab.all_slots() {
                     if slab.state_of(slot).load(Relaxed) == GUARD_PAGE {
                         continue;
                     }
                     left += 1;
-                    let (begin, end) = (slot * size, (slot + 1) * size);
+                    let (begin, end) = (slot.begin(size), slot.end(size));
                     assert!(
                         guards.iter().all(|&(start, len, _)| end <= start || start + len <= begin)
                     );
@@ -193,7 +194,7 @@ mod tests {
                     let next =
                         guards.iter().map(|guard| guard.0).filter(|&start| start >= end).min();
                     let reach = next.expect("there is a guard page behind each slot") - end;
-                    assert!(reach <= 64 << 10, "{class:?} slot {slot}: {reach}");
+                    assert!(reach <= 64 << 10, "{class:?} {slot:?}: {reach}");
                 }
                 assert!(left * 2 >= slab.slots(), "{class:?}: {left} slots are left");
                 assert_eq!(slab.live_slots(), 0);

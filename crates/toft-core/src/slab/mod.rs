@@ -48,4 +48,4 @@ pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,
 };
-pub use slots::SlotState;
+pub use slots::{SlotIndex, SlotState};

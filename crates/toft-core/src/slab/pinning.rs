@@ -24,7 +24,8 @@
 //! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
 //! the bit has the slot alone.
 
-use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
+use super::slab::{FLAGS, HOLDING, PENDING, SHARED, Slab};
+use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
     REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
@@ -62,8 +63,8 @@ impl Slab {
         any = false;
         if !self.is_dormant() {
             self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
-                for slot in first..end {
-                    let begin = slot * self.size();
+                for slot in SlotIndex::range(first..end) {
+                    let begin = slot.begin(self.size());
                     if begin < stop && begin + self.size() > start {
                         any |= self.hold_slot(slot);
                     }
@@ -117,7 +118,7 @@ impl Slab {
 
     /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
     /// true if the slot may not be zero.
-    pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
+    pub(super) fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
@@ -126,7 +127,7 @@ impl Slab {
             ARMED if SECURE => Some(true),
             PERMANENTLY_FREED => Some(false),
             state if state & TAKEN == 0 => {
-                let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+                let claimed = slot.group() == group && claim & slot.bit() != 0;
                 (!claimed).then_some(state & SOILED != 0)
             }
             _ => None,
@@ -150,7 +151,7 @@ impl Slab {
         (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
-    pub(super) fn hold_slot(&self, slot: usize) -> bool {
+    pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
         if seen & TAKEN == 0 || SECURE && (seen == RESERVED || seen == ARMED) {
@@ -178,8 +179,8 @@ impl Slab {
             self.discarded_at.store(0, Relaxed);
         }
         let (group, claim) = self.claim_and_group();
-        for slot in 0..self.slots() {
-            let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+        for slot in self.all_slots() {
+            let claimed = slot.group() == group && claim & slot.bit() != 0;
             if !keep || claimed {
                 self.unhold_free(slot, false);
             }
@@ -197,7 +198,7 @@ impl Slab {
         );
     }
 
-    pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
+    pub(super) fn is_held(&self, slot: SlotIndex) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
@@ -209,7 +210,7 @@ impl Slab {
 
     /// Releases all held slots. `gone` is true if the pages that `held_pages` named were discarded.
     /// Returns a slot that other threads have freed twice, if there is one.
-    pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
+    pub fn finish(&self, page: usize, gone: bool) -> Option<SlotIndex> {
         let mut twice = None;
         let mut let_go = |slot, zero| {
             self.unhold_free(slot, zero);
@@ -222,8 +223,8 @@ impl Slab {
                 page,
                 |slot| self.is_held(slot),
                 |(first, end), (start, stop)| {
-                    for slot in first..end {
-                        let begin = slot * self.size();
+                    for slot in SlotIndex::range(first..end) {
+                        let begin = slot.begin(self.size());
                         if begin >= start && begin + self.size() <= stop {
                             let_go(slot, true);
                         }
@@ -231,12 +232,12 @@ impl Slab {
                 },
             );
         }
-        (0..self.slots()).for_each(|slot| let_go(slot, false));
+        self.all_slots().for_each(|slot| let_go(slot, false));
         self.is_not_counted();
         twice
     }
 
-    pub(super) fn unhold_free(&self, slot: usize, zero: bool) {
+    pub(super) fn unhold_free(&self, slot: SlotIndex, zero: bool) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
         if held & HELD != HELD {
@@ -259,7 +260,7 @@ impl Slab {
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
     /// freed it again meanwhile, and `None` if it was not held.
-    pub(super) fn unhold_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+    pub(super) fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
@@ -294,7 +295,7 @@ impl Slab {
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
     pub fn unhold_after_fork(&self) {
-        for slot in 0..self.slots() {
+        for slot in self.all_slots() {
             self.unhold_free(slot, false);
             self.unhold_remote(slot, false);
         }
@@ -304,10 +305,10 @@ impl Slab {
         self.leave();
     }
 
-    fn take_remote(&self, slot: usize) -> bool {
-        let bit = 1u64 << (slot % GROUP_SLOTS);
+    fn take_remote(&self, slot: SlotIndex) -> bool {
+        let bit = slot.bit();
         // pairs: remote bit.
-        self.remote_word(slot / GROUP_SLOTS).fetch_and(!bit, SeqCst) & bit != 0
+        self.remote_word(slot.group()).fetch_and(!bit, SeqCst) & bit != 0
     }
 }
 
@@ -315,9 +316,9 @@ impl Slab {
 mod tests {
     use super::*;
     use crate::region::Partition;
-    use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
+    use crate::slab::{GROUP_SLOTS, SizeClass};
     use std::boxed::Box;
     extern crate std;
 
@@ -331,8 +332,8 @@ mod tests {
         let class = SizeClass::of(2048).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, Partition::default(), 0);
         slab.publish(OWNER, slots);
-        for slot in 0..slots {
-            slab.state_of(slot).store(if slot == 0 { LIVE } else { DIRTY }, Relaxed);
+        for slot in slab.all_slots() {
+            slab.state_of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
         }
         slab.fresh.store(slots as u16, Relaxed);
         slab
@@ -361,33 +362,33 @@ mod tests {
         slab.hand_out(slab.claimed());
         assert_eq!(slab.finish(PAGE, true), None);
         slab.leave();
-        for slot in GROUP_SLOTS..GROUP_SLOTS + 8 {
-            let expected = if slot == GROUP_SLOTS { LIVE } else { DIRTY };
-            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot}");
+        for slot in SlotIndex::range(GROUP_SLOTS..GROUP_SLOTS + 8) {
+            let expected = if slot.number() == GROUP_SLOTS { LIVE } else { DIRTY };
+            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot:?}");
         }
-        assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
+        assert_eq!(slab.state_of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
     }
 
     /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
     /// that is held is not claimed.
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
-        let slab = slab();
+        let (slab, slot) = (slab(), SlotIndex::new(7));
         slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
         assert!(slab.hold(PAGE, true));
         for held in [true, false] {
-            slab.state_of(7).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
-            slab.claim_freed(7, || panic!("the claim is being changed"));
+            slab.state_of(slot).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
+            slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);
         slab.finish(PAGE, false);
         slab.leave();
         // A signal handler has allocated the slot since it was freed.
-        slab.state_of(7).store(LIVE, Relaxed);
-        slab.claim_freed(7, || panic!("a live slot is claimed"));
-        slab.state_of(7).store(DIRTY, Relaxed);
-        slab.claim_freed(7, || {});
+        slab.state_of(slot).store(LIVE, Relaxed);
+        slab.claim_freed(slot, || panic!("a live slot is claimed"));
+        slab.state_of(slot).store(DIRTY, Relaxed);
+        slab.claim_freed(slot, || {});
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
 
@@ -399,7 +400,7 @@ mod tests {
         let class = SizeClass::of(128 << 10).unwrap();
         let slots = slab.open(slab_memory(), 512 << 10, class, Partition::default(), 0);
         slab.publish(OWNER, slots);
-        (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
@@ -413,7 +414,7 @@ mod tests {
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());
-        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.unlist();
         assert!(!slab.is_behind());
     }

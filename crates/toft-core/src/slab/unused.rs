@@ -5,6 +5,7 @@
 //! the same.
 
 use super::slab::Slab;
+use super::slots::SlotIndex;
 use super::states::{SOILED, TAKEN};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
@@ -38,7 +39,7 @@ impl Slab {
         }
         let size = self.size().max(1);
         let end = (start + len).div_ceil(size).min(self.slots());
-        (start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
+        SlotIndex::range(start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
     }
 
     /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
@@ -59,7 +60,7 @@ impl Slab {
 
     /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
     /// zero.
-    fn is_unused_slot(&self, slot: usize) -> Option<bool> {
+    fn is_unused_slot(&self, slot: SlotIndex) -> Option<bool> {
         let state = self.state_of(slot).load(Acquire);
         (state & TAKEN == 0).then_some(state & SOILED != 0)
     }

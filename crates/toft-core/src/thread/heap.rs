@@ -13,7 +13,7 @@ use crate::harden::touch;
 use crate::policy::SECURE;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
 
@@ -440,7 +440,7 @@ impl Heap {
 
     /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
     #[inline(always)]
-    pub fn push(&self, slab: &Slab, slot: usize, address: usize) {
+    pub fn push(&self, slab: &Slab, slot: SlotIndex, address: usize) {
         if let Some(_seat) = self.sit() {
             self.bins().push(Heap::bin_of(slab), slab, slot, address);
         }

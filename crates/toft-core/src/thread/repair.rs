@@ -12,7 +12,7 @@
 
 use super::Heap;
 use crate::bin::BinIndex;
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::Seat;
 
 impl Heap {
@@ -26,7 +26,7 @@ impl Heap {
         &self,
         partitions: usize,
         for_each_slab: impl FnOnce(&mut dyn FnMut(&Slab)),
-        mut bad: impl FnMut(&Slab, usize),
+        mut bad: impl FnMut(&Slab, SlotIndex),
     ) -> Seat<'_> {
         let seat = self.inherit_seat();
         self.forget_lists(partitions);

@@ -3,7 +3,7 @@
 
 use super::Heap;
 use crate::bin::BinIndex;
-use crate::slab::{FLAGS, Slab, Spent};
+use crate::slab::{FLAGS, Slab, SlotIndex, Spent};
 use crate::sync::{Ordering::Relaxed, Seat};
 
 impl Heap {
@@ -18,7 +18,7 @@ impl Heap {
     pub fn collect(
         &self,
         _seat: &Seat,
-        mut bad: impl FnMut(&Slab, usize),
+        mut bad: impl FnMut(&Slab, SlotIndex),
         mut empty: impl FnMut(&Slab),
     ) -> bool {
         let bins = self.bins();

@@ -21,7 +21,7 @@ use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Call, DETAIL, Line, Writer, frame_json, frame_line, head, stack_lines};
-use crate::slab::SlotState;
+use crate::slab::{SlotIndex, SlotState};
 use crate::watch::Observer;
 use crate::watch::detail::BlockFacts;
 use crate::watch::reachability::{PIECE, WORD, can_peek, for_each_root};
@@ -80,8 +80,9 @@ impl<O: Os> Observer<'_, O> {
             while at < end && !slab.is_dormant() {
                 // Adjacent live slots are scanned together.
                 let slot = (at - slab.base()) / slab.size();
-                let live = |slot: &usize| slab.state(*slot) == SlotState::Live;
-                let last = (slot..slab.slots()).take_while(live).count() + slot;
+                let live = |slot: &SlotIndex| slab.state(*slot) == SlotState::Live;
+                let slots = SlotIndex::range(slot..slab.slots());
+                let last = slots.take_while(live).count() + slot;
                 let stop = slab.base() + last * slab.size();
                 self.scan_range(&mut scan, at, stop, Holder::Block);
                 at = stop + slab.size();
@@ -136,8 +137,7 @@ impl<O: Os> Observer<'_, O> {
                 was_freed(slab.state(slot)) && !self.is_an_end(words, number, slab.size())
             }
             Found::InSlab(slab, offset) => {
-                let slot = offset / slab.size();
-                slot < slab.slots() && was_freed(slab.state(slot))
+                slab.slot_around(offset).is_some_and(|slot| was_freed(slab.state(slot)))
             }
             Found::Large(block) | Found::InLarge(block) => block.state() == BlockState::Free,
             Found::Guarded(slot) => slot.condition() == SlotCondition::Freed,

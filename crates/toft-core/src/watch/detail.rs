@@ -88,9 +88,7 @@ impl<O: Os> Observer<'_, O> {
     pub(crate) fn facts(self, address: usize) -> Option<BlockFacts> {
         let (slab, slot) = match self.find(address) {
             Found::Slot(slab, slot) => (slab, slot),
-            Found::InSlab(slab, offset) if offset / slab.size() < slab.slots() => {
-                (slab, offset / slab.size())
-            }
+            Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)?),
             Found::Large(block) | Found::InLarge(block) => {
                 let live = block.state() == BlockState::Live;
                 return Some(BlockFacts {
@@ -115,13 +113,13 @@ impl<O: Os> Observer<'_, O> {
                     site: slot.allocated().frames().next().map_or(0, |(address, _)| address),
                 });
             }
-            Found::InSlab(..) | Found::ZeroSize(_) | Found::Foreign => return None,
+            Found::ZeroSize(_) | Found::Foreign => return None,
         };
         Some(BlockFacts {
-            begin: slab.base() + slot * slab.size(),
+            begin: slab.slot_address(slot),
             size: slab.block_bytes(slot),
             kind: tier(slab),
-            slot,
+            slot: slot.number(),
             partition: slab.partition(),
             state: match slab.state(slot) {
                 SlotState::Live => "live",

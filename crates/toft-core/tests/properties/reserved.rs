@@ -37,8 +37,7 @@ impl Program {
 
     fn reserved(&self, address: usize) -> Vec<usize> {
         with_slab(&self.allocator, address, |slab, _| {
-            let place = |slot| slab.base() + slot * slab.size();
-            slab.reserved_slots().map(place).collect()
+            slab.reserved_slots().map(|slot| slab.slot_address(slot)).collect()
         })
     }
 
@@ -87,8 +86,8 @@ fn so_many_are_reserved_and_nobody_gets_them() {
             .iter()
             .map(|&block| {
                 with_slab(&program.allocator, block, |slab, _| {
-                    let left = |slot: &usize| !slab.is_never_handed_out(*slot);
-                    (slab.base(), (0..slab.slots()).filter(left).count())
+                    let left = |&slot: &_| !slab.is_never_handed_out(slot);
+                    (slab.base(), slab.all_slots().filter(left).count())
                 })
             })
             .collect();

@@ -56,7 +56,7 @@ impl Table {
         let entries = unsafe { core::slice::from_raw_parts_mut(first, count) };
         let mut table = Table { address, mapped, entries, len: 0 };
         allocator.for_each_slab(|slab| {
-            let live = (0..slab.slots()).filter(|&slot| slab.state(slot) == SlotState::Live);
+            let live = slab.all_slots().filter(|&slot| slab.state(slot) == SlotState::Live);
             let (objects, size) = (live.count(), slab.size());
             let (partition, site) = (slab.partition(), slab.site());
             // The slab's owner may be allocating, so the count may be less than the states show.

@@ -4,7 +4,7 @@ use toft_core::Allocator;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fake, Machine};
 use toft_core::policy::SLACK_MIN;
-use toft_core::slab::{SizeClass, Slab};
+use toft_core::slab::{SizeClass, Slab, SlotIndex};
 use toft_core::thread::Heap;
 
 /// A system, and an allocator over it.
@@ -38,12 +38,11 @@ pub fn two_heaps(options: Options) -> (Fake, Allocator<Fake>, &'static Heap, &'s
 pub fn with_slab<R>(
     allocator: &Allocator<Fake>,
     address: usize,
-    body: impl Fn(&Slab, usize) -> R,
+    body: impl Fn(&Slab, SlotIndex) -> R,
 ) -> R {
     let mut result = None;
     allocator.for_each_slab(|slab| {
-        let slot = address.wrapping_sub(slab.base()) / slab.size();
-        if slot < slab.slots() {
+        if let Some(slot) = slab.slot_around(address.wrapping_sub(slab.base())) {
             result = Some(body(slab, slot));
         }
     });
