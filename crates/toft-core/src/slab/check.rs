@@ -158,7 +158,6 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
     use crate::slab::states::GUARD_PAGE;
     use std::boxed::Box;
     extern crate std;
@@ -186,8 +185,7 @@ mod tests {
     fn what_is_written_once_is_verified() {
         let slab = || {
             let slab = Box::new(Slab::zeroed());
-            let slots =
-                slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), Partition::new(3), 0);
+            let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
             slab.publish(1 << 20, slots);
             slab
         };
@@ -217,7 +215,7 @@ mod tests {
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, SizeClass::of(512).unwrap(), Partition::new(3), 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));

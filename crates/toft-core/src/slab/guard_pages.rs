@@ -136,7 +136,6 @@ fn up(bytes: usize, page: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
     use crate::slab::{SizeClass, Tier};
     extern crate std;
     use std::boxed::Box;
@@ -147,7 +146,7 @@ mod tests {
     fn guarded(class: SizeClass, seed: u64) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
         let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
-        let slots = slab.open(1 << 30, tier.slab_bytes(), class, Partition::default(), 0);
+        let slots = slab.open_for_test(1 << 30, tier.slab_bytes(), class.size());
         let mut state = seed;
         slab.choose_guard_pages(PAGE, slots, |limit| {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
@@ -219,8 +218,7 @@ mod tests {
     #[test]
     fn systems_with_large_pages_have_none() {
         let slab = Slab::zeroed();
-        let slots =
-            slab.open(1 << 30, 64 << 10, SizeClass::of(64).unwrap(), Partition::default(), 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
         slab.choose_guard_pages(64 << 10, slots, |_| 0);
         slab.for_each_guard_run(64 << 10, |_, _, _| panic!("a guard page"));
     }

@@ -206,9 +206,7 @@ pub enum SlabActivity {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
     use crate::slab::Put;
-    use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::{LEFT, LIVE};
     use std::boxed::Box;
@@ -220,13 +218,7 @@ mod tests {
     /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open(
-            slab_memory(),
-            512 << 10,
-            SizeClass::of(2048).unwrap(),
-            Partition::default(),
-            0,
-        );
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
         slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
@@ -290,13 +282,7 @@ mod tests {
     #[test]
     fn prefaulted_pages_are_searched_again() {
         let slab = Slab::zeroed();
-        let slots = slab.open(
-            slab_memory(),
-            512 << 10,
-            SizeClass::of(2048).unwrap(),
-            Partition::default(),
-            0,
-        );
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
         slab.discard_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);

@@ -63,16 +63,14 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
-    use crate::slab::{SizeClass, SlotState};
+    use crate::slab::SlotState;
     use crate::sync::Ordering::Relaxed;
     use std::boxed::Box;
     extern crate std;
 
     fn slab(size: usize) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots =
-            slab.open(1 << 30, 64 << 10, SizeClass::of(size).unwrap(), Partition::default(), 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, size);
         slab.publish(1 << 20, slots);
         slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

@@ -315,7 +315,6 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
     use crate::slab::{GROUP_SLOTS, SizeClass};
@@ -330,7 +329,7 @@ mod tests {
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
         let class = SizeClass::of(2048).unwrap();
-        let slots = slab.open(slab_memory(), 512 << 10, class, Partition::default(), 0);
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
         for slot in slab.all_slots() {
             slab.state_of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
@@ -398,7 +397,7 @@ mod tests {
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::zeroed());
         let class = SizeClass::of(128 << 10).unwrap();
-        let slots = slab.open(slab_memory(), 512 << 10, class, Partition::default(), 0);
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
         slab.all_slots().for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

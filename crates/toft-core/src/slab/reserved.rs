@@ -187,7 +187,6 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
 
     /// The holder finds a slot free, and the reclaimer holds it. The holder gives the slot's pages
     /// back and leaves its seat, and then the reclaimer reads what it holds.
@@ -195,13 +194,7 @@ mod tests {
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
         let slab = Slab::zeroed();
-        slab.open(
-            1 << 30,
-            64 << 10,
-            crate::slab::SizeClass::of(256).unwrap(),
-            Partition::default(),
-            0,
-        );
+        slab.open_for_test(1 << 30, 64 << 10, 256);
         slab.publish(1 << 20, 256);
         slab.choose_reserved(256, |_| 7);
         let slots: std::vec::Vec<_> = slab.reserved_slots().collect();

@@ -296,6 +296,12 @@ impl Slab {
         slots
     }
 
+    /// Opens a slab of slots of `size` bytes for a test, which then may publish it.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn open_for_test(&self, base: usize, span: usize, size: usize) -> usize {
+        self.open(base, span, SizeClass::of(size).unwrap(), Partition::default(), 0)
+    }
+
     /// Publishes an opened slab of `slots` slots, so that frees find it.
     pub fn publish(&self, owner: usize, slots: usize) {
         self.owner.store(owner, Relaxed);

@@ -69,8 +69,6 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::region::Partition;
-    use crate::slab::SizeClass;
     use crate::slab::memory::slab_memory;
 
     const PAGE: usize = 4096;
@@ -79,13 +77,7 @@ mod tests {
     #[test]
     fn pages_of_claims_that_were_not_given_back_are_remembered() {
         let slab = Slab::zeroed();
-        let slots = slab.open(
-            slab_memory(),
-            512 << 10,
-            SizeClass::of(2048).unwrap(),
-            Partition::default(),
-            0,
-        );
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
         // As if all slots had been written to.
         slab.wake(false);
