@@ -1,4 +1,32 @@
 //! The state byte of a slot, and reads of 64 states at a time.
+//!
+//! ```text
+//! bit                7  6  5  4  3  2 1  0
+//! ZERO_FRESH         .  .  .  .  .  . .  .   free: never handed out, zero
+//! DIRTY              .  .  .  .  .  . 1  .   free: freed, perhaps not zero
+//! ZERO_CLEAN         .  .  .  .  .  1 .  .   free: freed, zero again
+//! DIRTY_FRESH        .  .  .  .  .  1 1  .   free: never handed out, perhaps not zero
+//! free | HELD        .  .  .  .  1  x x  1   the reclaimer gives its pages back
+//! free | LENT        .  .  1  .  .  x x  1   another slab has its memory
+//! LIVE               .  .  .  .  .  . .  1   the program has it
+//! SAMPLED            1  .  .  .  .  . .  1   as LIVE; its free is reported
+//! REMOTE_HELD        .  .  .  1  .  . .  1   freed by another thread; its pages are given back
+//! REMOTE_CLEAN       .  .  .  1  .  . 1  1   freed by another thread, zero
+//! PERMANENTLY_FREED  1  .  .  1  .  . 1  1   never handed out again
+//! NO_SLOT            .  .  .  .  .  . 1  1   after the last slot
+//!                    secure build only
+//! QUARANTINED        .  1  .  1  .  . 1  1   freed by the program, and not free yet
+//! BEING_FREED        1  1  .  1  .  . 1  1   another thread is freeing it
+//! GUARD_PAGE         .  .  1  .  .  . .  1   ZERO_FRESH | LENT
+//! RESERVED           .  1  1  .  .  . .  1   never handed out
+//! ARMED              1  1  1  .  .  . 1  1   never handed out, carries its pattern
+//! bit                7  6  5  4  3  2 1  0
+//!                          |  |  |    |  TAKEN: not free
+//!                          |  |  |    SOILED, if free: its memory may not be zero
+//!                          |  |  HELD, with TAKEN
+//!                          |  the program has freed it, and it is not free
+//!                          LENT, with TAKEN
+//! ```
 
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 use crate::policy::SECURE;
