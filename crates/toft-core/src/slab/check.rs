@@ -6,7 +6,7 @@ use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
     ARMED, BEING_FREED, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED, REMOTE_CLEAN,
-    REMOTE_HELD, RESERVED, SAMPLED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    REMOTE_HELD, RESERVED, SAMPLED, StateByte, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, SizeClass};
@@ -17,13 +17,13 @@ use crate::sync::Ordering::Relaxed;
 
 /// Returns true if an existing slot can have this state (I10).
 #[cfg(not(loom))]
-fn is_state(state: u8) -> bool {
-    let free = state & !((HELD | LENT) & !TAKEN) & !TAKEN;
-    let held = state & (HELD | LENT) & !TAKEN != 0;
+fn is_state(state: StateByte) -> bool {
+    let (held, lent) = (HELD.without(TAKEN), LENT.without(TAKEN));
+    let free = state.without(HELD).without(LENT);
     let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
     // Held and lent slots also have TAKEN set, and other free slots do not.
-    let idle = idle && held == (state & TAKEN != 0);
-    let reserved = SECURE && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
+    let idle = idle && (state.has(held) || state.has(lent)) == state.has(TAKEN);
+    let reserved = SECURE && matches!(state.without(held), RESERVED | ARMED);
     let leaves = state == LEFT || SECURE && state == BEING_FREED;
     idle || reserved
         || leaves
@@ -165,17 +165,18 @@ mod tests {
     #[test]
     fn states_that_there_are_and_no_others() {
         let free = [ZERO_FRESH, DIRTY, DIRTY_FRESH, ZERO_CLEAN];
-        for state in 0..=u8::MAX {
+        for state in (0..=u8::MAX).map(StateByte::new) {
             let plain = free.contains(&state);
-            let lent = state & LENT == LENT && free.contains(&(state & !LENT));
-            let held = state & HELD == HELD && free.contains(&(state & !HELD));
-            let both = free.map(|free| free | HELD | LENT).contains(&state);
+            let lent = state.has(LENT) && free.contains(&state.without(LENT));
+            let held = state.has(HELD) && free.contains(&state.without(HELD));
+            let both = free.map(|free| free.with(HELD).with(LENT)).contains(&state);
             let other = [LIVE, SAMPLED, LEFT, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED]
                 .contains(&state);
-            let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
+            let reserved =
+                [RESERVED, ARMED].into_iter().flat_map(|state| [state, state.with(HELD)]);
             let other = other || SECURE && state == BEING_FREED;
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);
-            assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
+            assert_eq!(is_state(state), plain || lent || held || both || other, "{state:?}");
         }
         assert!(is_state(GUARD_PAGE) && !is_state(NO_SLOT));
     }
@@ -199,7 +200,9 @@ mod tests {
             ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
             ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
             ("I1: beyond the end", |slab| slab.state_of(SlotIndex::new(200)).store(LIVE, Relaxed)),
-            ("I10: no state", |slab| slab.state_of(SlotIndex::new(7)).store(0x42, Relaxed)),
+            ("I10: no state", |slab| {
+                slab.state_of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
+            }),
             ("I3: remote but not live", |slab| assert!(slab.set_remote(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
         ];

@@ -4,12 +4,11 @@
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
-use super::states::{DIRTY, LEFT, LIVE};
+use super::states::{DIRTY, LEFT, LIVE, StateCell};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::RANDOM_ORDER;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
-use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
 /// The number of bytes that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
@@ -89,7 +88,7 @@ impl Slab {
         let rest = claim & claim.wrapping_sub(1);
         let slot = claim.trailing_zeros() as usize;
         // In this order, so that the slot never looks free and unclaimed (`pinning.rs`).
-        store_beside_exchanges(self.claimed_state(slot), LIVE);
+        self.claimed_state(slot).store_beside_exchanges(LIVE);
         // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
         // The caller does not use the result if there is no other slot.
@@ -104,7 +103,7 @@ impl Slab {
         debug_assert!(self.claimed() == rest | slot.bit());
         debug_assert!(slot.group() == self.claimed_group());
         // In this order, as in `hand_out`.
-        store_beside_exchanges(self.state_of(slot), LIVE);
+        self.state_of(slot).store_beside_exchanges(LIVE);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
@@ -117,7 +116,7 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn claimed_state(&self, bit: usize) -> &AtomicU8 {
+    fn claimed_state(&self, bit: usize) -> &StateCell {
         self.state_in_group(self.claim_states.load(Relaxed), bit)
     }
 
@@ -125,7 +124,7 @@ impl Slab {
     /// `claim_states`.
     #[cfg(not(loom))]
     #[inline(always)]
-    fn state_in_group(&self, states: usize, bit: usize) -> &AtomicU8 {
+    fn state_in_group(&self, states: usize, bit: usize) -> &StateCell {
         // SAFETY: I5: `claim_states` is the address of 64 states of this descriptor, and a bit of
         // the claim is one of them.
         unsafe { &*core::ptr::with_exposed_provenance(states + bit) }
@@ -134,7 +133,7 @@ impl Slab {
     /// Returns the state of a slot. The model checker's states are not bytes, and it has only one
     /// group.
     #[cfg(loom)]
-    fn state_in_group(&self, _states: usize, bit: usize) -> &AtomicU8 {
+    fn state_in_group(&self, _states: usize, bit: usize) -> &StateCell {
         self.state_of(SlotIndex::new(bit))
     }
 
@@ -226,7 +225,7 @@ impl Slab {
         crate::sync::compiler_fence(Release);
         self.claim.store(rest, Relaxed);
         crate::sync::compiler_fence(Release);
-        store_beside_exchanges(self.state_of(slot), LIVE);
+        self.state_of(slot).store_beside_exchanges(LIVE);
         Some(address)
     }
 

@@ -123,25 +123,25 @@ impl Slab {
 
     /// Returns true if another slab has the memory of the slot.
     pub fn is_lent(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire) & LENT == LENT
+        self.state_of(slot).load(Acquire).has(LENT)
     }
 
     /// Returns true if the slot is held and may not be zero.
     pub fn is_held_soiled(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot).load(Acquire);
-        state & HELD == HELD && state & SOILED != 0
+        state.has(HELD) && state.has(SOILED)
     }
 
     /// Lends a held slot. Does nothing if the slot is not held.
     pub fn lend(&self, slot: SlotIndex) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
-        if held & HELD == HELD {
-            state.store(held & !HELD | LENT, Release);
+        if held.has(HELD) {
+            state.store(held.without(HELD).with(LENT), Release);
         } else if held == REMOTE_HELD {
             // The free by the other thread takes effect here, not when the owner collects. The
             // owner counts the free slots again when the slab stops sharing.
-            state.store(DIRTY | LENT, Release);
+            state.store(DIRTY.with(LENT), Release);
             self.absorbed.fetch_add(1, Relaxed);
         }
     }
@@ -151,22 +151,22 @@ impl Slab {
     pub fn redeem(&self, slot: SlotIndex, held: bool) {
         let state = self.state_of(slot);
         let lent = state.load(Acquire);
-        if lent & LENT != LENT {
+        if !lent.has(LENT) {
             return;
         }
-        let free = match lent & !LENT {
+        let free = match lent.without(LENT) {
             ZERO_FRESH | DIRTY_FRESH => DIRTY_FRESH,
             _ => DIRTY,
         };
-        state.store(if held { free | HELD } else { free }, Release);
+        state.store(if held { free.with(HELD) } else { free }, Release);
     }
 
     /// Records that the memory of a held slot is zero again.
     pub fn is_zero_again(&self, slot: SlotIndex) {
         let state = self.state_of(slot);
         match state.load(Acquire) {
-            held if held == DIRTY | HELD => state.store(ZERO_CLEAN | HELD, Release),
-            held if held == DIRTY_FRESH | HELD => state.store(ZERO_FRESH | HELD, Release),
+            held if held == DIRTY.with(HELD) => state.store(ZERO_CLEAN.with(HELD), Release),
+            held if held == DIRTY_FRESH.with(HELD) => state.store(ZERO_FRESH.with(HELD), Release),
             _ => {}
         }
     }
@@ -177,10 +177,10 @@ impl Slab {
         for slot in self.all_slots() {
             let state = self.state_of(slot);
             let lent = state.load(Acquire);
-            if lent & LENT == LENT {
+            if lent.has(LENT) {
                 // A slot that was zero when it was lent is zero again. A part of it may be in a
                 // unit that was never shared. If that part is dirty, the state says so.
-                state.store(lent & !LENT, Release);
+                state.store(lent.without(LENT), Release);
             }
         }
         self.is_private_again();
@@ -190,10 +190,10 @@ impl Slab {
     /// more.
     pub fn is_private_again(&self) {
         for slot in SlotIndex::range(self.fresh.load(Relaxed) as usize..self.slots()) {
-            for flag in [0, HELD] {
-                let (from, to) = (DIRTY_FRESH | flag, ZERO_FRESH | flag);
+            for flag in [ZERO_FRESH, HELD] {
+                let (from, to) = (DIRTY_FRESH.with(flag), ZERO_FRESH.with(flag));
                 // The exchange fails if malloc is handing the slot out.
-                let _ = self.state_of(slot).compare_exchange(from, to, AcqRel, Relaxed);
+                let _ = self.state_of(slot).exchange(from, to, AcqRel, Relaxed);
             }
         }
     }
@@ -224,7 +224,7 @@ impl Slab {
     /// has written to that slot yet.
     pub fn needs(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot).load(Acquire);
-        state & TAKEN != 0 && state & LENT != LENT
+        state.has(TAKEN) && !state.has(LENT)
     }
 }
 

@@ -184,11 +184,11 @@ impl Slab {
     }
 
     fn is_free(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed) & TAKEN == 0
+        !self.state_of(slot).load(Relaxed).has(TAKEN)
     }
 
     fn is_dirty(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed) & SOILED != 0
+        self.state_of(slot).load(Relaxed).has(SOILED)
     }
 }
 

@@ -25,8 +25,7 @@ impl Slab {
         let state = self.state_of(slot);
         // If the owner frees the slot at the same moment, the owner may win. That double free is
         // reported when the slot leaves the quarantine.
-        !self.is_remote(slot)
-            && state.compare_exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire).is_ok()
+        !self.is_remote(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
     }
 
     /// Returns true if a slot was freed permanently.

@@ -126,9 +126,9 @@ impl Slab {
             GUARD_PAGE | RESERVED if SECURE => Some(false),
             ARMED if SECURE => Some(true),
             PERMANENTLY_FREED => Some(false),
-            state if state & TAKEN == 0 => {
+            state if !state.has(TAKEN) => {
                 let claimed = slot.group() == group && claim & slot.bit() != 0;
-                (!claimed).then_some(state & SOILED != 0)
+                (!claimed).then_some(state.has(SOILED))
             }
             _ => None,
         }
@@ -154,8 +154,8 @@ impl Slab {
     pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
-        if seen & TAKEN == 0 || SECURE && (seen == RESERVED || seen == ARMED) {
-            return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
+        if !seen.has(TAKEN) || SECURE && (seen == RESERVED || seen == ARMED) {
+            return state.exchange(seen, seen.with(HELD), AcqRel, Relaxed);
         }
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
             return false;
@@ -164,7 +164,7 @@ impl Slab {
         // bit is set again, and the owner reports it.
         let seen = state.load(Acquire);
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
-            && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
+            && state.exchange(seen, REMOTE_HELD, AcqRel, Relaxed);
         if !held {
             self.set_remote(slot);
         }
@@ -203,7 +203,7 @@ impl Slab {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
             PERMANENTLY_FREED => Some(false),
-            state if state & HELD == HELD => Some(state & SOILED != 0),
+            state if state.has(HELD) => Some(state.has(SOILED)),
             _ => None,
         }
     }
@@ -240,22 +240,22 @@ impl Slab {
     pub(super) fn unhold_free(&self, slot: SlotIndex, zero: bool) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
-        if held & HELD != HELD {
+        if !held.has(HELD) {
             return;
         }
-        if SECURE && held & RESERVED == RESERVED {
+        if SECURE && held.has(RESERVED) {
             // No other thread writes this state. A part of the slot's pages may have been
             // discarded, so malloc arms the slot again when it next passes.
             return state.store(RESERVED, Release);
         }
-        let free = match held & !HELD {
+        let free = match held.without(HELD) {
             DIRTY if zero => ZERO_CLEAN,
             DIRTY_FRESH if zero => ZERO_FRESH,
             free => free,
         };
         // The exchange fails if malloc hands out a slot that it had claimed before it could see
         // HELD.
-        let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
+        let _ = state.exchange(held, free, AcqRel, Relaxed);
     }
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
@@ -377,7 +377,7 @@ mod tests {
         slab.claim.store(1 << 40, Relaxed);
         assert!(slab.hold(PAGE, true));
         for held in [true, false] {
-            slab.state_of(slot).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
+            slab.state_of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
             slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);

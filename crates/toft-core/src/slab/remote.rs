@@ -14,7 +14,7 @@ impl Slab {
     /// the pointer on, and no thread changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire) & !SAMPLED_BIT == LIVE
+        self.state_of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
     }
 
     /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.

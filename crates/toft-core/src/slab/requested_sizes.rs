@@ -117,12 +117,12 @@ impl Slab {
         // owner.
         unsafe {
             if beside & super::states::ARMED_BIT != 0
-                || state(states).settled() != QUARANTINED
+                || state(states).settled() != QUARANTINED.bits()
                 || self.credit.settled() <= 1
             {
                 return false;
             }
-            state(states).store(DIRTY, Relaxed);
+            state(states).store(DIRTY.bits(), Relaxed);
             // A signal handler may have spent credit since. Then the next free finds the credit
             // spent.
             if crate::sync::decrement(&self.credit) == 0 {
@@ -199,7 +199,7 @@ impl Slab {
     /// follows.
     #[inline(always)]
     pub fn take_from_any_thread(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
+        self.state_of(slot).exchange(LIVE, BEING_FREED, AcqRel, Relaxed)
     }
 
     /// Completes `take_from_any_thread`, after the thread has cleared the slot. Returns false if
@@ -208,7 +208,7 @@ impl Slab {
     #[inline(always)]
     pub fn has_taken(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
-        state.compare_exchange(BEING_FREED, QUARANTINED, AcqRel, Relaxed).is_ok()
+        state.exchange(BEING_FREED, QUARANTINED, AcqRel, Relaxed)
     }
 }
 

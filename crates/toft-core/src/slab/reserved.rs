@@ -16,7 +16,7 @@
 
 use super::slab::{SLOTS_MAX, Slab};
 use super::slots::SlotIndex;
-use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, ZERO_FRESH};
+use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, TAKEN, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::SECURE;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -69,7 +69,7 @@ impl Slab {
     /// given back.
     pub fn arm(&self, slot: SlotIndex) {
         // armed: a thread that reads ARMED sees the pattern that was written.
-        let _ = self.state_of(slot).compare_exchange(RESERVED, ARMED, AcqRel, Relaxed);
+        let _ = self.state_of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
     }
 
     /// Returns true if a reserved slot carries its pattern.
@@ -92,7 +92,7 @@ impl Slab {
     /// Returns the reserved slots that were armed until they were held. Called by the holding
     /// thread.
     pub fn held_armed_slots(&self) -> impl Iterator<Item = SlotIndex> + '_ {
-        let held = |slot: &SlotIndex| self.state_of(*slot).load(Acquire) == ARMED | HELD;
+        let held = |slot: &SlotIndex| self.state_of(*slot).load(Acquire) == ARMED.with(HELD);
         self.reserved_slots().filter(held)
     }
 
@@ -168,8 +168,8 @@ impl Slab {
         let within = |slot: &SlotIndex| slot.begin(size) < stop && slot.end(size) > start;
         for slot in self.reserved_slots().filter(within) {
             // The slot is held at most once meanwhile, and the thread that releases it disarms it.
-            for (armed, bare) in [(ARMED, RESERVED), (ARMED | HELD, RESERVED | HELD)] {
-                let _ = self.state_of(slot).compare_exchange(armed, bare, AcqRel, Relaxed);
+            for (armed, bare) in [(ARMED, RESERVED), (ARMED.with(HELD), RESERVED.with(HELD))] {
+                let _ = self.state_of(slot).exchange(armed, bare, AcqRel, Relaxed);
             }
         }
     }
@@ -177,7 +177,8 @@ impl Slab {
     /// Returns true if the reserved slots are exactly those that were chosen (I11).
     pub(super) fn has_its_reserved(&self) -> bool {
         let is_reserved = |slot: SlotIndex| {
-            matches!(self.state_of(slot).load(Relaxed) & !(HELD & !1), RESERVED | ARMED)
+            let state = self.state_of(slot).load(Relaxed);
+            matches!(state.without(HELD.without(TAKEN)), RESERVED | ARMED)
         };
         let all = self.all_slots().filter(|&slot| is_reserved(slot)).count();
         self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()

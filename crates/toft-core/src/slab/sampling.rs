@@ -19,7 +19,7 @@ impl Slab {
     /// Returns true if a slot was sampled, and clears the mark. Any thread. If several threads free
     /// the slot at the same moment, one gets true.
     pub fn take_sampled(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).compare_exchange(SAMPLED, LIVE, AcqRel, Relaxed).is_ok()
+        self.state_of(slot).exchange(SAMPLED, LIVE, AcqRel, Relaxed)
     }
 
     /// Records that the slot that is claimed next has a sampled byte at `place`. Owner only.

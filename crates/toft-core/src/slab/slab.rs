@@ -47,7 +47,7 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
-use super::states::NO_SLOT;
+use super::states::{NO_SLOT, StateCell};
 use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
 use crate::region::{Descriptor, Partition};
@@ -240,7 +240,7 @@ type Rest = ();
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
-pub(super) struct States(pub(super) [AtomicU8; SLOTS_MAX]);
+pub(super) struct States(pub(super) [StateCell; SLOTS_MAX]);
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]

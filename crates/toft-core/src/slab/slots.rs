@@ -2,9 +2,11 @@
 //! counts.
 
 use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
-use super::states::{DIRTY_FRESH, HELD, LIVE, SAMPLED, ZERO_FRESH, free_state};
+use super::states::{
+    DIRTY_FRESH, HELD, LIVE, SAMPLED, StateByte, StateCell, ZERO_FRESH, free_state,
+};
 use super::{Tier, TierNumber};
-use crate::sync::{AtomicU8, Ordering, Settled};
+use crate::sync::{Ordering, Settled};
 use Ordering::{Acquire, Relaxed};
 use core::ops::Range;
 
@@ -133,7 +135,7 @@ impl Slab {
             return SlotState::Remote;
         }
         let state = free_state(self.state_of(slot).load(Acquire));
-        match if state & HELD == HELD { state & !HELD } else { state } {
+        match if state.has(HELD) { state.without(HELD) } else { state } {
             LIVE | SAMPLED => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
@@ -143,7 +145,7 @@ impl Slab {
     /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
     /// or from a loop over the slots that exist.
     #[inline(always)]
-    pub(super) fn state_of(&self, slot: SlotIndex) -> &AtomicU8 {
+    pub(super) fn state_of(&self, slot: SlotIndex) -> &StateCell {
         debug_assert!(slot.0 < SLOTS_MAX);
         // SAFETY: no slab has more than SLOTS_MAX slots.
         unsafe { self.states.0.get_unchecked(slot.0) }
@@ -184,7 +186,7 @@ impl Slab {
     /// Changes every state that is `from` to `to`. Holder of the owning heap only, with no slot
     /// live.
     #[inline(never)]
-    pub(super) fn change_states(&self, from: u8, to: u8) {
+    pub(super) fn change_states(&self, from: StateByte, to: StateByte) {
         debug_assert!(from != LIVE && to != LIVE);
         for slot in self.all_slots() {
             let state = self.state_of(slot);

@@ -129,7 +129,7 @@ impl Slab {
         let group = self.claimed_group();
         let untouched = |slot| {
             let state = self.state_of(slot).load(Acquire);
-            let zero = state & (TAKEN | SOILED) == 0 || state == REMOTE_CLEAN;
+            let zero = !state.has(TAKEN) && !state.has(SOILED) || state == REMOTE_CLEAN;
             let claimed = slot.group() == group && claim & slot.bit() != 0;
             // `Some(true)`, so that `runs` names the page.
             (zero && !claimed).then_some(true)

@@ -62,7 +62,7 @@ impl Slab {
     /// zero.
     fn is_unused_slot(&self, slot: SlotIndex) -> Option<bool> {
         let state = self.state_of(slot).load(Acquire);
-        (state & TAKEN == 0).then_some(state & SOILED != 0)
+        (!state.has(TAKEN)).then_some(state.has(SOILED))
     }
 }
 

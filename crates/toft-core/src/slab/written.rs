@@ -8,7 +8,9 @@
 
 use super::slab::Slab;
 use super::slots::SlotIndex;
-use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
+use super::states::{
+    DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
+};
 #[cfg(not(loom))]
 use crate::harden::{Long, is_zero};
 use crate::policy::CHECK_PAGES;
@@ -78,7 +80,7 @@ impl Slab {
         let state = self.state_of(slot).load(Acquire);
         match state {
             LEFT | REMOTE_CLEAN | REMOTE_HELD => true,
-            _ if state & HELD == HELD => is_free(state & !HELD),
+            _ if state.has(HELD) => is_free(state.without(HELD)),
             _ => is_free(state),
         }
     }
@@ -98,6 +100,6 @@ impl Slab {
     }
 }
 
-fn is_free(state: u8) -> bool {
+fn is_free(state: StateByte) -> bool {
     matches!(state, DIRTY | DIRTY_FRESH | ZERO_CLEAN)
 }
