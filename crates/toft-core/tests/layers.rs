@@ -129,7 +129,7 @@ fn planted_violations_are_found() {
     for (folder, source) in [
         ("slab", "use crate::thread::Heap;"),
         ("os", "fn f() { crate::process::malloc_at(1, 2); }"),
-        ("bin", "use crate::{\n    slab::{Class, Slab},\n    site::SiteHash,\n};"),
+        ("bin", "use crate::{\n    slab::{SizeClass, Slab},\n    site::SiteHash,\n};"),
         ("slab", "use crate::large::Block;"),
         ("remote", "use crate::bin::Bins;"),
         ("sync", "use crate::os::Os;"),

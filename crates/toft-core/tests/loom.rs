@@ -11,8 +11,9 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use toft_core::large::{Kept, Places};
+use toft_core::region::Partition;
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{Class, PENDING, Slab};
+use toft_core::slab::{PENDING, SizeClass, Slab, SlotIndex};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
@@ -42,7 +43,8 @@ impl World {
             reported: AtomicU32::new(0),
         });
         for (number, slab) in world.slabs.iter().enumerate() {
-            let slots = slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
+            let slots =
+                slab.open(0x10_0000 * (number + 1), 32, SizeClass::new(0), Partition::default(), 0);
             slab.publish(address(&world.heaps[0]), slots);
             assert!(slab.refill(0, |_| {}));
             slab.hand_out(slab.claimed());
@@ -55,6 +57,7 @@ impl World {
     /// What free does with a slot of another thread's slab.
     fn free(&self, slab: usize, slot: usize) {
         let slab = &self.slabs[slab];
+        let slot = SlotIndex::new(slot);
         if !slab.is_live(slot) {
             self.report_misuse();
             return;
@@ -256,7 +259,7 @@ fn looking_before_marking_is_seen() {
             thread::spawn(move || {
                 let slab = &world.slabs[0];
                 let pending = slab.set_owner_flag(0) & PENDING != 0;
-                if mark_remote(slab, 1) == Marked::Unannounced && !pending {
+                if mark_remote(slab, SlotIndex::new(1)) == Marked::Unannounced && !pending {
                     announce(slab);
                 }
             })
@@ -285,13 +288,14 @@ impl Waiting {
     }
 
     fn put(&self, unit: usize) -> bool {
-        self.places.put(unit, 1, 2, unit << 16)
+        self.places.put(unit, Partition::new(1), 2, unit << 16)
     }
 
     /// Takes the first block there is, and touches what only its holder may.
     fn take(&self) -> Option<usize> {
         let kept = self.places.all().find(|&kept| self.places.take(kept))?;
-        assert!(kept.is_of(1, 2) && !kept.is_of(2, 1) && !kept.is_of(1, 3));
+        let is_of = |partition, class| kept.is_of(Partition::new(partition), class);
+        assert!(is_of(1, 2) && !is_of(2, 1) && !is_of(1, 3));
         assert_eq!(kept.resident(), kept.unit() << 16);
         // SAFETY: loom says when two threads touch it at once.
         self.blocks[kept.unit()].with_mut(|block| unsafe { *block += 1 });

@@ -13,8 +13,9 @@
 use Ordering::{Relaxed, SeqCst};
 use loom::thread;
 use std::sync::Arc;
+use toft_core::region::Partition;
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{Class, Groups, Put, Slab, SlotState, Spent};
+use toft_core::slab::{Groups, Put, SizeClass, Slab, SlotIndex, SlotState, Spent};
 use toft_core::sync::{AtomicU32, AtomicU64, Busy, Ordering, fence};
 
 /// A slot is a page.
@@ -67,7 +68,8 @@ impl World {
             reported: AtomicU32::new(0),
         });
         let slab = &world.slab;
-        let slots = slab.open(BASE, SLOTS * PAGE, Class::of(PAGE).unwrap(), 0, 0);
+        let slots =
+            slab.open(BASE, SLOTS * PAGE, SizeClass::of(PAGE).unwrap(), Partition::default(), 0);
         slab.publish((&raw const world.inbox).expose_provenance(), slots);
         slab.relist();
         assert!(slab.refill(0, |_| {}) && slab.claimed() == 3);
@@ -112,13 +114,13 @@ impl World {
     fn use_block(&self, slot: usize, number: u64) {
         self.memory[slot].write(number);
         // Another thread may go on here.
-        assert!(self.slab.is_live(slot), "a live block is free");
+        assert!(self.slab.is_live(SlotIndex::new(slot)), "a live block is free");
         assert_eq!(self.memory[slot].read(), number, "a live block's pages went");
     }
 
     /// Free, by the owner.
     fn put(&self, slot: usize) {
-        let slab = &self.slab;
+        let (slab, slot) = (&self.slab, SlotIndex::new(slot));
         match slab.put(slot) {
             Put::NotLive => self.report_misuse(),
             Put::Done => {
@@ -145,6 +147,7 @@ impl World {
 
     /// Free, by another thread.
     fn free(&self, slot: usize) {
+        let slot = SlotIndex::new(slot);
         if !self.slab.is_live(slot) {
             return self.report_misuse();
         }
@@ -219,7 +222,7 @@ impl World {
             got += 1;
         }
         assert_eq!(got + live, SLOTS, "a slot was lost");
-        assert!((0..SLOTS).all(|slot| self.slab.state(slot) == SlotState::Live));
+        assert!(self.slab.all_slots().all(|slot| self.slab.state(slot) == SlotState::Live));
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use toft_core::slab::Class;
+use toft_core::slab::SizeClass;
 use toft_trace::{Action, Trace};
 
 /// Bytes that a slot's size may be a multiple of.
@@ -44,7 +44,7 @@ struct Replay {
 impl Replay {
     fn add(&mut self, size: u64, site: u32, more: bool) {
         let count = |n: u64, by: u64| if more { n + by } else { n - by };
-        let Some(class) = Class::of(size as usize) else {
+        let Some(class) = SizeClass::of(size as usize) else {
             self.large = count(self.large, size.next_multiple_of(PAGE));
             return;
         };
@@ -110,7 +110,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (mut asked, mut slots, mut saved, mut lost) = (0, 0, 0, 0);
         for ((_, class), pair) in &all.pairs {
             let (count, bytes) = pair.at_peak;
-            let slot = Class::size_of(*class) as u64;
+            let slot = SizeClass::size_of(*class) as u64;
             asked += bytes;
             slots += count * slot;
             let own = pair.largest.next_multiple_of(STEP).max(STEP);

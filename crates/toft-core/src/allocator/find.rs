@@ -7,14 +7,14 @@ use crate::large::Block;
 use crate::os::Os;
 use crate::policy::SECURE;
 use crate::region::Descriptor;
-use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber};
+use crate::slab::{MEDIUM, SMALL, Slab, SlotIndex, Tier, TierNumber};
 use crate::zero_size::ZeroSizePlace;
 
 /// What an address is to the allocator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'a> {
     /// The start of a slot.
-    Slot(&'a Slab, usize),
+    Slot(&'a Slab, SlotIndex),
     /// Within a slab, but not the start of a slot.
     InSlab(&'a Slab, usize),
     /// The start of a large block.

@@ -17,7 +17,7 @@ mod instance;
 mod permits;
 mod written;
 
-use crate::bin::ROW_WORDS;
+use crate::bin::BinIndex;
 use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Plots, Windows};
+use crate::region::{Layout, Partition, Plots, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
 use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
@@ -227,25 +227,25 @@ impl<O: Os> Allocator<O> {
     /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
     /// none yet. Remembered in `heap`, which the caller holds.
     #[inline]
-    pub(crate) fn row(&self, heap: &Heap, site: usize) -> usize {
+    pub(crate) fn row(&self, heap: &Heap, site: usize) -> BinIndex {
         if !self.sites.is_exact() {
             return self.hash.row(site);
         }
         match heap.known_row(site) {
-            0 => self.unknown_row(heap, site),
+            row if row.is_row_0() => self.unknown_row(heap, site),
             row => row,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
+    fn unknown_row(&self, heap: &Heap, site: usize) -> BinIndex {
         let number = match self.learn(heap, site, None) {
             // A caller that knows the call's place has looked through the wrapper already.
             STEP_FIRST.. => self.sites.shared_number(site),
             number => number,
         };
-        number * ROW_WORDS
+        BinIndex::row(Partition::new(number))
     }
 
     /// Call sites in wrappers, of which the callers count.

@@ -30,16 +30,17 @@
 //! - B4 the sentinel slab is never written.
 //! - B5 each slab of a list except the first has a link to the slab before it.
 
+use super::BinIndex;
 use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
 use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
-use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, Violation};
+use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, SlotIndex, Violation};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
-/// One bin. The index of a bin counts words, so that the sum of a row and a class is an index
-/// without a shift.
+/// One bin. A [`BinIndex`] counts words, so that the sum of a row and a class is an index without a
+/// shift.
 #[repr(C)]
 #[derive(Debug)]
 struct Bin {
@@ -89,9 +90,9 @@ impl Bins {
     }
 
     #[inline(always)]
-    fn bin(self, index: usize) -> &'static Bin {
+    fn bin(self, index: BinIndex) -> &'static Bin {
         // SAFETY: `behind` duty 1.
-        unsafe { &*self.head.add(1).cast::<usize>().add(index).cast() }
+        unsafe { &*self.head.add(1).cast::<usize>().add(index.words()).cast() }
     }
 
     #[inline(always)]
@@ -103,13 +104,13 @@ impl Bins {
     }
 
     /// Returns the slab that the next slot comes from, or the sentinel slab if there is none.
-    pub fn current(self, index: usize) -> &'static Slab {
+    pub fn current(self, index: BinIndex) -> &'static Slab {
         self.slab_of(self.bin(index))
     }
 
     /// Returns true if a slab is the bin's current one. Any thread; the result is a hint unless the
     /// caller holds the heap.
-    pub fn is_current(self, index: usize, slab: &Slab) -> bool {
+    pub fn is_current(self, index: BinIndex, slab: &Slab) -> bool {
         self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.sentinel_address())
     }
 
@@ -118,7 +119,7 @@ impl Bins {
     }
 
     /// Makes the slab at `address` the bin's current slab; zero stands for the sentinel slab.
-    fn set_current(self, index: usize, address: usize) {
+    fn set_current(self, index: BinIndex, address: usize) {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.sentinel_address()) };
         if RANDOM_ORDER {
@@ -157,7 +158,7 @@ impl Bins {
     /// It has 5 loads, 3 stores and 1 multiplication. The address is loaded, so the caller does not
     /// wait for the multiplication.
     #[inline(always)]
-    pub fn pop(self, index: usize) -> Option<usize> {
+    pub fn pop(self, index: BinIndex) -> Option<usize> {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
         let claim = slab.claimed();
@@ -177,7 +178,7 @@ impl Bins {
     ///
     /// Prefetches the memory of the slot that comes next, because that slot was freed long ago.
     #[inline(always)]
-    pub fn take(self, index: usize) -> Option<Taken<'static>> {
+    pub fn take(self, index: BinIndex) -> Option<Taken<'static>> {
         let bin = once(self.bin(index));
         let slab = once(self.slab_of(bin));
         let [drawn, next] = bin.halves();
@@ -192,17 +193,18 @@ impl Bins {
         // After the last claimed slot the result may be any slot of the group.
         let following = draw_from(rest, random, slot);
         next.store(following, Relaxed);
-        let (address, bytes) = slab.hand_out_any(rest, slot as usize);
+        let taken = SlotIndex::new(slot as usize);
+        let (address, bytes) = slab.hand_out_any(rest, taken);
         let steps = (following as usize).wrapping_sub(slot as usize);
         let next = address.wrapping_add(steps.wrapping_mul(bytes));
         prefetch(next);
-        Some(Taken { slab, slot: slot as usize, address, bytes, next })
+        Some(Taken { slab, slot: taken, address, bytes, next })
     }
 
     /// Claims more slots of the current slab, whose claim is used up. Returns false if the slab has
     /// no free slot.
     #[inline(always)]
-    pub fn refill(self, index: usize) -> bool {
+    pub fn refill(self, index: BinIndex) -> bool {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
@@ -225,7 +227,7 @@ impl Bins {
     /// After the last group of the current slab come the groups of the next slab on the list, so
     /// that each slab has time to gather free slots. Not in random order.
     #[inline(always)]
-    pub fn take_in_turn(self, index: usize) -> Option<usize> {
+    pub fn take_in_turn(self, index: BinIndex) -> Option<usize> {
         let (bin, slab) = (self.bin(index), self.current(index));
         if slab.should_collect() {
             return None;
@@ -244,7 +246,7 @@ impl Bins {
     /// Makes the next slab of the list the current one. The current slab leaves the list if it has
     /// too few free slots to be listed.
     #[inline(never)]
-    fn go_on(self, index: usize, slab: &'static Slab) {
+    fn go_on(self, index: BinIndex, slab: &'static Slab) {
         self.set_current(index, slab.next());
         if !slab.leave_list() {
             let current = self.current(index);
@@ -256,25 +258,25 @@ impl Bins {
     /// Makes the slot at `address`, which was just freed, the next to be handed out. Does nothing
     /// unless its slab is the current one and the slot is before all claimed slots.
     #[inline(always)]
-    pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
+    pub fn push(self, index: BinIndex, slab: &Slab, slot: SlotIndex, address: usize) {
         if !RANDOM_ORDER && self.is_current(index, slab) {
             slab.claim_freed(slot, || self.bin(index).next.store(address, Relaxed));
         }
     }
 
     /// Puts a slab that has free slots on the list, after the current slab.
-    pub fn list(self, index: usize, slab: &Slab) {
+    pub fn list(self, index: BinIndex, slab: &Slab) {
         slab.relist();
         self.join_after_current(index, slab);
     }
 
     /// Puts such a slab on the list. The caller has counted its live slots.
-    pub fn list_counted(self, index: usize, slab: &Slab, live: u32) {
+    pub fn list_counted(self, index: BinIndex, slab: &Slab, live: u32) {
         slab.relist_counted(live);
         self.join_after_current(index, slab);
     }
 
-    fn join_after_current(self, index: usize, slab: &Slab) {
+    fn join_after_current(self, index: BinIndex, slab: &Slab) {
         let current = self.current(index);
         if self.is_sentinel(current) {
             slab.set_next(0);
@@ -299,7 +301,7 @@ impl Bins {
     ///
     /// `wake` maps the pages of a dormant slab, or resumes a suspended slab. It returns true if the
     /// slab may be used.
-    pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
+    pub fn advance(self, index: BinIndex, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
             if self.is_sentinel(slab) {
@@ -325,7 +327,7 @@ impl Bins {
     #[cold]
     fn pass_dormant(
         self,
-        index: usize,
+        index: BinIndex,
         current: &'static Slab,
         mut wake: impl FnMut(&Slab) -> bool,
     ) -> bool {
@@ -357,7 +359,7 @@ impl Bins {
     /// Removes the first slab for which `choose` returns true from the list, and returns it.
     pub fn remove(
         self,
-        index: usize,
+        index: BinIndex,
         mut choose: impl FnMut(&Slab) -> bool,
     ) -> Option<&'static Slab> {
         let mut before: Option<&Slab> = None;
@@ -374,7 +376,7 @@ impl Bins {
     /// Removes each slab for which `choose` returns true from the list, and names it.
     pub fn remove_all(
         self,
-        index: usize,
+        index: BinIndex,
         mut choose: impl FnMut(&Slab) -> bool,
         mut each: impl FnMut(&'static Slab),
     ) {
@@ -392,7 +394,7 @@ impl Bins {
     }
 
     /// Removes a slab from the list. `before` is the one before it; the current slab has none.
-    fn take_off(self, index: usize, before: Option<&Slab>, slab: &Slab) {
+    fn take_off(self, index: BinIndex, before: Option<&Slab>, slab: &Slab) {
         match before {
             Some(before) => join(before, slab.next()),
             None => self.set_current(index, slab.next()),
@@ -403,7 +405,7 @@ impl Bins {
     /// Restores B3 of every bin, and I2 of its current slab. A fork may have cut off the heap's
     /// thread in the middle of `pop` or `take`.
     pub fn repair_cut_off(self, partitions: usize) {
-        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+        for index in BinIndex::all(partitions) {
             let slab = self.current(index);
             slab.take_back_cut_off();
             if let Some(address) = slab.next_claimed().filter(|_| !RANDOM_ORDER) {
@@ -413,7 +415,7 @@ impl Bins {
     }
 
     /// Verifies B3 to B5.
-    pub fn check(self, index: usize) -> Result<(), Violation> {
+    pub fn check(self, index: BinIndex) -> Result<(), Violation> {
         // SAFETY: `behind`: the head is a part of the heap.
         let sentinel = unsafe { &(*self.head).sentinel };
         if sentinel.claimed() != 0 || sentinel.slots() != 0 || sentinel.next() != 0 {
@@ -444,17 +446,17 @@ impl Bins {
     }
 
     /// Returns true if a bin has a slab. Holder only.
-    pub fn has_slab(self, index: usize) -> bool {
+    pub fn has_slab(self, index: BinIndex) -> bool {
         self.bin(index).slab.load(Relaxed) != 0
     }
 
     /// Empties a bin, before its list is rebuilt.
-    pub fn clear(self, index: usize) {
+    pub fn clear(self, index: BinIndex) {
         self.set_current(index, 0);
     }
 
     /// Returns the slabs of a bin's list, beginning with the current one.
-    pub fn listed(self, index: usize) -> impl Iterator<Item = &'static Slab> {
+    pub fn listed(self, index: BinIndex) -> impl Iterator<Item = &'static Slab> {
         let first = Some(self.current(index)).filter(|slab| !self.is_sentinel(slab));
         core::iter::successors(first, |slab| slab_at(slab.next()))
     }

@@ -1,7 +1,7 @@
 //! Which of the claimed slots the secure build takes: any, by a generator of the bin's own; and
 //! the memory of the one that comes next is fetched meanwhile.
 
-use crate::slab::{GROUP_SLOTS, Slab, lowest_bit};
+use crate::slab::{GROUP_SLOTS, Slab, SlotIndex, lowest_bit};
 
 /// A slot that malloc has taken.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub struct Taken<'a> {
     /// Its slab.
     pub slab: &'a Slab,
     /// Its number there.
-    pub slot: usize,
+    pub slot: SlotIndex,
     /// Where it begins.
     pub address: usize,
     /// How large it is.

@@ -1,8 +1,8 @@
 //! The head before the bins of a heap: the sentinel slab that empty bins point to, and data that
 //! every malloc reads or that the heap's holder keeps there.
 
-use super::Distance;
 use super::bins::BIN_WORDS;
+use super::{BinIndex, Distance};
 use crate::harden::Dice;
 use crate::slab::{SMALL_STEPS, Slab, small_classes};
 use crate::sync::AtomicUsize;
@@ -54,13 +54,13 @@ impl BinsHead {
         &self.distance
     }
 
-    /// The class of a request of at most [`crate::slab::SMALL_MAX`] bytes, in words.
+    /// Returns the bin in row 0 of a request of at most [`crate::slab::SMALL_MAX`] bytes.
     #[inline(always)]
-    pub fn class_words(&self, size: usize) -> usize {
+    pub fn small_bin(&self, size: usize) -> BinIndex {
         let step = size.wrapping_add(15) >> 4;
         debug_assert!(step < SMALL_STEPS);
         // SAFETY: the caller has compared the size with SMALL_MAX, the last step of the table.
-        unsafe { *self.small.get_unchecked(step) as usize }
+        BinIndex::at_word(unsafe { *self.small.get_unchecked(step) as usize })
     }
 }
 

@@ -17,14 +17,14 @@
 //! descriptor.
 
 use crate::allocator::Allocator;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::keeper::Keeper;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::report::Line;
-use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::slab::{FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
@@ -71,7 +71,7 @@ impl<'a, O: Os> Keeper<'a, O> {
         heap: &Heap,
         seat: Option<&Seat>,
         bytes: usize,
-        bin: Option<usize>,
+        bin: Option<BinIndex>,
         mut done: impl FnMut() -> bool,
     ) -> Option<Promise<'a>> {
         let excess = match self.promise(bytes) {
@@ -138,11 +138,11 @@ impl<'a, O: Os> Keeper<'a, O> {
 
     /// Reports that the limit has refused `bytes` bytes: a large block, or a slab for a `bin`.
     #[cold]
-    fn report_refusal(self, bytes: usize, bin: Option<usize>) {
+    fn report_refusal(self, bytes: usize, bin: Option<BinIndex>) {
         let mut line = Line::new(self.hide_addresses);
         line.text("toft: TOFT_LIMIT refused ");
         if let Some(bin) = bin {
-            let size = Class::new(bin % ROW_WORDS / BIN_WORDS).size();
+            let size = bin.class().size();
             line.text("a block of ").number(size as u64).text(" bytes, which needs a slab of ");
         } else {
             line.text("a block of ");
@@ -168,7 +168,7 @@ impl<'a, O: Os> Keeper<'a, O> {
 
     /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that
     /// costs nothing, and a program that has room waits until there are more.
-    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: usize) {
+    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: BinIndex) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
                 && Heap::bin_of(slab) == bin
@@ -421,6 +421,6 @@ impl<'a, O: Os> Grant<'a, O> {
 /// Bytes of the slots of a slab of a class.
 pub(crate) fn slot_bytes(class: usize) -> usize {
     let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-    let size = Class::new(class).size();
+    let size = SizeClass::new(class).size();
     (tier.slab_bytes() / size).min(SLOTS_MAX) * size
 }

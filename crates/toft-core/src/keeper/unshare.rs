@@ -9,7 +9,7 @@ use crate::keeper::compact::copy_slot;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::Entry;
 use crate::remote::announce;
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 
 /// The most waits of a fork for the end of a batch, each of a fifth of a second.
 const BATCH_WAITS_MAX: u32 = 300;
@@ -83,7 +83,7 @@ impl<O: Os> Keeper<'_, O> {
             let address = slab.base() + unit * bytes;
             let copy = |to| {
                 let (first, end) = slab.slots_within(unit * bytes, (unit + 1) * bytes);
-                for slot in (first..end).filter(|&slot| slab.needs(slot)) {
+                for slot in SlotIndex::range(first..end).filter(|&slot| slab.needs(slot)) {
                     copy_slot(slab, slot, address, bytes, to);
                 }
             };

@@ -1,6 +1,7 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
 use crate::policy::SECURE;
+use crate::region::Partition;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::mem::offset_of;
@@ -238,8 +239,8 @@ impl Block {
     }
 
     /// The partition that the block belongs to for ever.
-    pub fn partition(&self) -> usize {
-        self.partition.load(Relaxed) as usize
+    pub fn partition(&self) -> Partition {
+        Partition::new(self.partition.load(Relaxed) as usize)
     }
 
     /// Where the block was allocated.

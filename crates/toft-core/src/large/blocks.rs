@@ -9,6 +9,7 @@ use crate::keyed::Key;
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
+use crate::region::Partition;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -70,7 +71,7 @@ pub(super) struct State {
 /// A request for a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    pub(super) partition: usize,
+    pub(super) partition: Partition,
     pub(super) class: usize,
     /// Bytes that the program asks for; in the default build, whole pages.
     pub(super) size: usize,
@@ -176,9 +177,9 @@ impl Blocks {
         unsafe { &*self.state }
     }
 
-    pub(super) fn stack(&self, partition: usize, class: usize) -> &AtomicU64 {
+    pub(super) fn stack(&self, partition: Partition, class: usize) -> &AtomicU64 {
         // SAFETY: `new` duty 1: there is one word for each partition and class.
-        unsafe { &*self.stacks.add(partition * LARGE_CLASSES + class) }
+        unsafe { &*self.stacks.add(partition.number() * LARGE_CLASSES + class) }
     }
 
     pub(super) fn block(&self, unit: usize) -> &Block {
@@ -234,7 +235,7 @@ impl Blocks {
         os: &impl Os,
         size: usize,
         align: usize,
-        partition: usize,
+        partition: Partition,
         site: usize,
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(usize, usize), Error> {

@@ -4,6 +4,7 @@ use super::blocks::{Blocks, rows};
 use super::class::LARGE_CLASSES;
 use super::kept::PLACES;
 use super::{Block, BlockState, Damage};
+use crate::region::Partition;
 use crate::sync::Ordering::Relaxed;
 use core::cell::Cell;
 
@@ -53,7 +54,7 @@ impl Blocks {
             }
         }
         for index in 0..rows(self.partitions) * LARGE_CLASSES {
-            let (partition, class) = (index / LARGE_CLASSES, index % LARGE_CLASSES);
+            let (partition, class) = (Partition::new(index / LARGE_CLASSES), index % LARGE_CLASSES);
             let mut next = self.stack(partition, class).load(Relaxed) as u32;
             let mut left = self.units;
             while let Some(unit) = next.checked_sub(1) {

@@ -5,6 +5,7 @@ use super::class::class_bytes;
 use super::{Block, BlockState};
 use crate::os::{Error, Memory};
 use crate::policy::SECURE;
+use crate::region::Partition;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU64, spin_until, stack};
 
@@ -90,14 +91,14 @@ impl Blocks {
         &self,
         os: &impl Memory,
         unit: usize,
-        partition: usize,
+        partition: Partition,
         (class, apart): (usize, bool),
         extent: usize,
     ) -> Result<&Block, Error> {
         self.map_descriptor(os, unit)?;
         let block = self.block(unit);
         block.set_class(class, apart);
-        block.partition.store(partition as u32, Relaxed);
+        block.partition.store(partition.number() as u32, Relaxed);
         block.extent.store(extent, Relaxed);
         Ok(block)
     }

@@ -28,6 +28,7 @@ use super::room::MOVE_LEAST;
 use crate::harden::{Long, PAGE_LEAST, is_zero};
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
+use crate::region::Partition;
 use crate::sync::Ordering::Relaxed;
 
 /// Bytes that are cleared together, or left alone together because all are zero.
@@ -35,8 +36,8 @@ const LOOKED_AT_ONCE: usize = 4 * PAGE_LEAST;
 
 impl Blocks {
     /// The partition that no program has: the stacks of holders without pages.
-    fn held_partition(&self) -> usize {
-        self.partitions
+    fn held_partition(&self) -> Partition {
+        Partition::new(self.partitions)
     }
 
     /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access

@@ -11,6 +11,7 @@
 //! class, address) never changes, and the holder reads the rest again from the descriptor. The word
 //! repeats it so that a search reads no descriptors, which lie far apart.
 
+use crate::region::Partition;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence_between_locations};
 use Ordering::{Acquire, Relaxed, SeqCst};
 
@@ -38,7 +39,7 @@ impl Kept {
 
     /// Whether the block belongs to this partition and class.
     #[inline]
-    pub fn is_of(self, partition: usize, class: usize) -> bool {
+    pub fn is_of(self, partition: Partition, class: usize) -> bool {
         let own = (self.word >> CLASS_SHIFT) & ((1 << (RESIDENT_SHIFT - CLASS_SHIFT)) - 1);
         own == key(partition, class) >> CLASS_SHIFT
     }
@@ -52,8 +53,8 @@ impl Kept {
 
 /// The partition keeps only the bits it has room for: the one that no program has (`held.rs`) may
 /// look like another, and no request asks for it.
-fn key(partition: usize, class: usize) -> u64 {
-    let partition = partition as u64 & ((1 << (RESIDENT_SHIFT - PARTITION_SHIFT)) - 1);
+fn key(partition: Partition, class: usize) -> u64 {
+    let partition = partition.number() as u64 & ((1 << (RESIDENT_SHIFT - PARTITION_SHIFT)) - 1);
     partition << PARTITION_SHIFT | (class as u64) << CLASS_SHIFT
 }
 
@@ -79,7 +80,7 @@ impl Default for Places {
 
 impl Places {
     /// Puts a block that the caller holds into a free place; no when there is none.
-    pub fn put(&self, unit: usize, partition: usize, class: usize, resident: usize) -> bool {
+    pub fn put(&self, unit: usize, partition: Partition, class: usize, resident: usize) -> bool {
         let grains = (resident >> RESIDENT_GRAIN).min((1 << (u64::BITS - RESIDENT_SHIFT)) - 1);
         let word = (grains as u64) << RESIDENT_SHIFT | key(partition, class) | (unit as u64 + 1);
         for (number, place) in self.places.iter().enumerate() {

@@ -6,7 +6,7 @@
 //! freed blocks of a call site are those that it has allocated and that are not live.
 
 use crate::os::Memory;
-use crate::region::{Carve, Keyed, Levels};
+use crate::region::{Carve, Keyed, Levels, Partition};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use core::mem::offset_of;
@@ -51,7 +51,7 @@ pub struct Made {
     /// The site.
     pub site: usize,
     /// The partition.
-    pub partition: usize,
+    pub partition: Partition,
     /// The number of blocks that it has allocated.
     pub blocks: u64,
     /// The bytes of these blocks when they were allocated, plus those by which they have grown.
@@ -113,21 +113,21 @@ impl Tally {
     }
 
     /// Counts a block that was allocated.
-    pub(super) fn made(&self, os: &impl Memory, site: usize, partition: usize, bytes: usize) {
+    pub(super) fn made(&self, os: &impl Memory, site: usize, partition: Partition, bytes: usize) {
         self.add(os, site, partition, [1, bytes as u64]);
     }
 
     /// Counts the `bytes` by which a block has grown, which may be zero.
-    pub(super) fn grown(&self, os: &impl Memory, site: usize, partition: usize, bytes: usize) {
+    pub(super) fn grown(&self, os: &impl Memory, site: usize, partition: Partition, bytes: usize) {
         if bytes > 0 {
             self.add(os, site, partition, [0, bytes as u64]);
         }
     }
 
     /// Adds to the counts of a call site, or to `missed` if there is no memory.
-    fn add(&self, os: &impl Memory, site: usize, partition: usize, [blocks, bytes]: [u64; 2]) {
+    fn add(&self, os: &impl Memory, site: usize, partition: Partition, [blocks, bytes]: [u64; 2]) {
         let Some(state) = self.state() else { return };
-        let key = (site as u64) << PARTITION_BITS | (partition as u64 + 1);
+        let key = (site as u64) << PARTITION_BITS | (partition.number() as u64 + 1);
         match self.entries.find_or_add(os, key) {
             Ok(entry) => {
                 if entry.site.load(Relaxed) == 0 {
@@ -147,7 +147,8 @@ impl Tally {
     /// Calls `each` with the counts of each call site and partition.
     pub fn for_each(&self, mut each: impl FnMut(Made)) {
         self.entries.for_each(|entry| {
-            let partition = (entry.key.load(Relaxed) & ((1 << PARTITION_BITS) - 1)) as usize - 1;
+            let number = (entry.key.load(Relaxed) & ((1 << PARTITION_BITS) - 1)) as usize - 1;
+            let partition = Partition::new(number);
             let site = entry.site.load(Relaxed) as usize;
             let (blocks, bytes) = (entry.blocks.load(Relaxed), entry.bytes.load(Relaxed));
             each(Made { site, partition, blocks, bytes });
@@ -207,7 +208,7 @@ mod tests {
         // A token of the program has its highest bit set.
         let sites = [0x40_1000, 0x40_1005, 1 << 63 | 1 << 47 | 7];
         for (number, site) in (1..).zip(sites) {
-            for partition in [0, 63] {
+            for partition in [0, 63].map(Partition::new) {
                 (0..number).for_each(|_| tally.made(&fake, site, partition, 1000 * number));
                 tally.grown(&fake, site, partition, 5);
             }
@@ -217,7 +218,7 @@ mod tests {
         seen.sort_unstable();
         let wanted: std::vec::Vec<_> = (1..)
             .zip(sites)
-            .flat_map(|(n, site)| [0, 63].map(|p| (site, p, n, 1000 * n * n + 5)))
+            .flat_map(|(n, site)| [0, 63].map(|p| (site, Partition::new(p), n, 1000 * n * n + 5)))
             .collect();
         assert_eq!(seen, wanted);
         assert_eq!(tally.missed(), [0, 0]);
@@ -226,8 +227,8 @@ mod tests {
     #[test]
     fn blocks_without_memory_for_a_count_are_missed() {
         let (fake, tally) = tally(0);
-        tally.made(&fake, 0x40_1000, 3, 1 << 20);
-        tally.made(&fake, 0x40_1000, 3, 1 << 20);
+        tally.made(&fake, 0x40_1000, Partition::new(3), 1 << 20);
+        tally.made(&fake, 0x40_1000, Partition::new(3), 1 << 20);
         assert_eq!(tally.missed(), [2, 2 << 20]);
         tally.for_each(|made| panic!("{made:?}"));
     }

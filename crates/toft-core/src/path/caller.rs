@@ -2,6 +2,7 @@
 
 use super::malloc::{large_from, refilled_from, slower_from, through_from};
 use crate::allocator::Allocator;
+use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::thread::Heap;
 use core::ffi::c_void;
@@ -37,19 +38,19 @@ pub trait Caller: Copy {
 
     /// Continues in `through_from`.
     #[inline]
-    fn through(self, index: usize, site: usize) -> Pointer {
+    fn through(self, index: BinIndex, site: usize) -> Pointer {
         through_from(self, index, site, 0, 0)
     }
 
     /// Continues in `refilled_from`.
     #[inline]
-    fn refilled(self, address: usize, site: usize, index: usize) -> Pointer {
+    fn refilled(self, address: usize, site: usize, index: BinIndex) -> Pointer {
         refilled_from(self, address, site, index, 0, 0)
     }
 
     /// Continues in `slower_from`.
     #[inline]
-    fn slower(self, index: usize, site: usize) -> Pointer {
+    fn slower(self, index: BinIndex, site: usize) -> Pointer {
         slower_from(self, index, site, 0, 0)
     }
 

@@ -18,7 +18,7 @@ use crate::policy::SECURE;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
+use crate::slab::{MEDIUM, Put, SMALL, Slab, SlotIndex, Spent, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use core::ffi::c_void;
@@ -156,7 +156,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         slab: &Slab,
-        slot: usize,
+        slot: SlotIndex,
         address: usize,
         call: Call,
     ) {
@@ -173,7 +173,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         slab: &Slab,
-        slot: usize,
+        slot: SlotIndex,
         address: usize,
         call: Call,
     ) {
@@ -207,7 +207,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a slot if another heap owns the slab, or this heap owns it and a flag is set.
     #[inline(never)]
-    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         if heap.owns(slab) {
             return self.free_flagged_own(heap, slab, slot, address, call);
         }
@@ -236,7 +236,14 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Frees a slot of a slab that this heap owns and that has a flag set.
-    fn free_flagged_own(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_flagged_own(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: SlotIndex,
+        address: usize,
+        call: Call,
+    ) {
         if slab.is_remote(slot) {
             return self.observer().freed_twice(slab, slot, call);
         }
@@ -251,7 +258,7 @@ impl<O: Os> Allocator<O> {
     /// already, and the double free is reported.
     #[cold]
     #[inline(never)]
-    fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_not_live(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         if !self.observer().free_sampled(address, call) {
             self.observer().freed_twice(slab, slot, call);
         }

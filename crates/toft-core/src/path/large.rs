@@ -2,7 +2,6 @@
 
 use super::wrappers::LARGE;
 use crate::allocator::Allocator;
-use crate::bin::ROW_WORDS;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::thread::Heap;
@@ -28,7 +27,7 @@ impl<O: Os> Allocator<O> {
             return None;
         }
         self.watch_sizes(heap, LARGE, site);
-        let partition = self.row(heap, site) / ROW_WORDS;
+        let partition = self.row(heap, site).partition();
         let grant = Grant::new(self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);

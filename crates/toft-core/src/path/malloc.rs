@@ -13,11 +13,11 @@
 
 use super::caller::{Caller, Pointer};
 use crate::allocator::Allocator;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::os::{Os, probes, process};
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
-use crate::slab::{Class, MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
 use crate::watch::guarded::SamplingScope;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -95,25 +95,26 @@ fn malloc_medium<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 /// function. `index` is then a bin of row 0, and tells only the class. The function is kept free of
 /// a stack frame for those calls.
 #[inline(never)]
-fn malloc_slow<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
+fn malloc_slow<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
     let heap = caller.heap();
     if !heap.is_exact() {
         return malloc_refill(caller, index, site, heap);
     }
     let row = heap.known_row(site);
-    if row == 0 {
+    if row.is_row_0() {
         return caller.through(index, site);
     }
-    match heap.pop(row + index) {
+    let index = row.of_class_of(index);
+    match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
-        None => malloc_refill(caller, row + index, site, heap),
+        None => malloc_refill(caller, index, site, heap),
     }
 }
 
 /// Allocates for a site that this thread does not remember, or that is in a wrapper of malloc.
 pub(crate) fn through_from<C: Caller>(
     caller: C,
-    index: usize,
+    index: BinIndex,
     site: usize,
     stack: usize,
     frame: usize,
@@ -121,9 +122,10 @@ pub(crate) fn through_from<C: Caller>(
     let (allocator, heap) = (caller.allocator(), caller.heap());
     let site = site_above(allocator, heap, site, stack, frame);
     let row = allocator.row(heap, site);
-    match heap.pop(row + index) {
+    let index = row.of_class_of(index);
+    match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
-        None => malloc_refill(caller, row + index, site, heap),
+        None => malloc_refill(caller, index, site, heap),
     }
 }
 
@@ -150,7 +152,7 @@ fn site_above<O: Os>(
 /// Allocates from a new claim of the bin's current slab, which usually has free slots. The function
 /// is short, because a program that replaces blocks at random calls it every few allocations.
 #[inline(never)]
-fn malloc_refill<C: Caller>(caller: C, index: usize, site: usize, heap: &Heap) -> Pointer {
+fn malloc_refill<C: Caller>(caller: C, index: BinIndex, site: usize, heap: &Heap) -> Pointer {
     match heap.pop_after_refill(index) {
         Some(address) if probes::wants_allocations() => caller.refilled(address, site, index),
         Some(address) if caller.allocator().watchful => malloc_sampled(caller, address, site),
@@ -181,7 +183,7 @@ pub(crate) fn refilled_from<C: Caller>(
     caller: C,
     address: usize,
     site: usize,
-    index: usize,
+    index: BinIndex,
     stack: usize,
     frame: usize,
 ) -> Pointer {
@@ -198,7 +200,7 @@ pub(crate) fn refilled_from<C: Caller>(
 /// Allocates after the bin's current slab had no free slot either.
 #[cold]
 #[inline(never)]
-fn malloc_slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
+fn malloc_slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
     if probes::wants_allocations() {
         return caller.slower(index, site);
     }
@@ -208,7 +210,7 @@ fn malloc_slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
 /// Allocates like `malloc_slower`, while a probe or the sampler follows allocations.
 pub(crate) fn slower_from<C: Caller>(
     caller: C,
-    index: usize,
+    index: BinIndex,
     site: usize,
     stack: usize,
     frame: usize,
@@ -218,9 +220,9 @@ pub(crate) fn slower_from<C: Caller>(
 
 /// Allocates a slot of the class of bin `index` from the sources in `refill.rs`.
 #[inline]
-fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
+fn slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
     // Only the class is used: the empty heap of a thread without a heap has one row of bins.
-    let class = index % ROW_WORDS / BIN_WORDS;
+    let class = index.class().index();
     with_heap(caller, |allocator, heap| {
         let address = allocator.allocate_slow(heap, class, site)?;
         Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim))
@@ -340,7 +342,7 @@ impl<O: Os> Allocator<O> {
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {
-            Class::of_aligned(bytes, align).map(Class::index)
+            SizeClass::of_aligned(bytes, align).map(SizeClass::index)
         } else if bytes <= SMALL_MAX {
             Some(class_of_small(bytes))
         } else {

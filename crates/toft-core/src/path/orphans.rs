@@ -1,11 +1,10 @@
 //! Heaps without a thread: a new thread acquires them, a call borrows them, and a scan visits them.
 
 use crate::allocator::Allocator;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::os::{Error, Os, probes};
 use crate::reclaim::Life;
 use crate::report::Call;
-use crate::slab::SMALL_CLASSES;
 use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
@@ -48,10 +47,10 @@ impl<O: Os> Allocator<O> {
 
     /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
     /// `heap` rarely uses that bin.
-    pub(super) fn should_use_shared_heap(&self, heap: &Heap, index: usize) -> bool {
+    pub(super) fn should_use_shared_heap(&self, heap: &Heap, index: BinIndex) -> bool {
         // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
         // follows the claims of each thread.
-        index % ROW_WORDS / BIN_WORDS < SMALL_CLASSES
+        index.class().is_small()
             && !heap.bins().has_slab(index)
             && !probes::wants_allocations()
             && heap.should_use_shared_heap(index, || self.os.ticks())
@@ -60,8 +59,9 @@ impl<O: Os> Allocator<O> {
     /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
     /// shared heaps are in use.
     #[inline(never)]
-    pub(super) fn shared_slot(&self, heap: &Heap, index: usize) -> Option<usize> {
-        let guard = self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))?;
+    pub(super) fn shared_slot(&self, heap: &Heap, index: BinIndex) -> Option<usize> {
+        let guard =
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
         let (shared, seat) = (guard.heap, self.seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
@@ -85,10 +85,10 @@ impl<O: Os> Allocator<O> {
     /// was not opened there, because that takes system calls, and other threads need the heap. The
     /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
     #[inline(never)]
-    pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
+    pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: BinIndex) {
         self.arm_reserved(heap.bins().current(index));
         if let Some(guard) =
-            self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))
         {
             guard.heap.take_over(&self.seat_left(guard.heap), heap, index);
         }

@@ -6,7 +6,7 @@ use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::report::Call;
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
 
 impl<O: Os> Allocator<O> {
@@ -51,7 +51,7 @@ impl<O: Os> Allocator<O> {
 
     /// Wipes a slot that was freed permanently, and returns its pages to the OS. No other thread
     /// uses the slot from now on.
-    fn wipe_freed_slot(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn wipe_freed_slot(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         self.verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a block that was live and that the program has freed; (2) the
         // processor was asked.

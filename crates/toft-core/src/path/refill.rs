@@ -1,11 +1,11 @@
 //! The sources of slots for an empty bin, in order of cost.
 
 use crate::allocator::Allocator;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
 use crate::report::Call;
-use crate::slab::{Class, MEDIUM, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
@@ -16,7 +16,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
         self.watch_sizes(heap, class, site);
-        let index = self.row(heap, site) + class * BIN_WORDS;
+        let index = self.row(heap, site).of_class(class);
         if let Some(seat) = heap.sit() {
             let shares = self.should_use_shared_heap(heap, index);
             return self.refill_and_arm(heap, &seat, (index, site), shares);
@@ -37,7 +37,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         seat: &Seat,
-        (index, site): (usize, usize),
+        (index, site): (BinIndex, usize),
         shares: bool,
     ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
@@ -54,7 +54,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         seat: &Seat,
-        (index, site): (usize, usize),
+        (index, site): (BinIndex, usize),
         shares: bool,
     ) -> Option<usize> {
         // A borrowed heap may have claimed slots already.
@@ -84,7 +84,12 @@ impl<O: Os> Allocator<O> {
     /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
     /// latter are collected first if there are many, and all others are fresh.
     #[inline(never)]
-    pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
+    pub(super) fn listed_or_freed(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        index: BinIndex,
+    ) -> Option<usize> {
         let bins = heap.bins();
         let wake = |slab: &Slab| self.keeper().wake(slab);
         let collected = bins.current(index).should_collect() && self.collect(heap, seat);
@@ -101,7 +106,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         seat: &Seat,
-        index: usize,
+        index: BinIndex,
         site: usize,
         slabs_filled: u8,
     ) -> Option<usize> {
@@ -117,7 +122,7 @@ impl<O: Os> Allocator<O> {
             return bins.pop(index);
         }
         // 4. an empty slab with its pages, from the pool
-        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        let (partition, class) = (index.partition(), index.class().index());
         if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
             return bins.pop(index);
         }
@@ -163,8 +168,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
-        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+    fn new_slab(&self, heap: &Heap, index: BinIndex, site: usize) -> Option<&Slab> {
+        let (partition, class) = (index.partition(), index.class().index());
         let mapped = |address, len| self.keeper().slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
@@ -175,7 +180,7 @@ impl<O: Os> Allocator<O> {
         };
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-        let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        let slots = slab.open(base, tier.slab_bytes(), SizeClass::new(class), partition, site);
         self.choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
         self.set_up_guard_pages(slab);
@@ -219,7 +224,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.
-    fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
+    fn adopt(&self, heap: &Heap, index: BinIndex, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
         // The count is of slabs that another bin has filled in a row.

@@ -10,6 +10,7 @@ pub use crate::path::Pointer;
 
 use super::start::{heap_or_start, ready};
 use crate::allocator::{Allocator, allocator};
+use crate::bin::BinIndex;
 use crate::os::Linux;
 use crate::path::{self, Caller};
 use crate::report::Call;
@@ -45,17 +46,17 @@ impl Caller for Process {
     }
 
     #[inline(always)]
-    fn through(self, index: usize, site: usize) -> Pointer {
+    fn through(self, index: BinIndex, site: usize) -> Pointer {
         through(index, site)
     }
 
     #[inline(always)]
-    fn refilled(self, address: usize, site: usize, index: usize) -> Pointer {
+    fn refilled(self, address: usize, site: usize, index: BinIndex) -> Pointer {
         refilled(address, site, index)
     }
 
     #[inline(always)]
-    fn slower(self, index: usize, site: usize) -> Pointer {
+    fn slower(self, index: BinIndex, site: usize) -> Pointer {
         slower(index, site)
     }
 
@@ -70,10 +71,10 @@ impl Caller for Process {
 /// so the compiler usually gives them no frames. Then the program's return address is on top of the
 /// stack. Every user of the place checks that.
 macro_rules! with_place {
-    ($name:ident($($argument:ident),*) -> $body:ident, $stack:literal, $frame:literal, $arm:literal) => {
+    ($name:ident($($argument:ident: $type:ty),*) -> $body:ident, $stack:literal, $frame:literal, $arm:literal) => {
         #[unsafe(naked)]
-        extern "C" fn $name($(_: with_place!(@ $argument)),*) -> Pointer {
-            extern "C" fn go_on($($argument: usize),*, stack: usize, frame: usize) -> Pointer {
+        extern "C" fn $name($(_: $type),*) -> Pointer {
+            extern "C" fn go_on($($argument: $type),*, stack: usize, frame: usize) -> Pointer {
                 path::$body(Process, $($argument),*, stack, frame)
             }
             #[cfg(target_arch = "x86_64")]
@@ -84,13 +85,12 @@ macro_rules! with_place {
             core::arch::naked_asm!($arm, "b {}", sym go_on);
         }
     };
-    (@ $argument:ident) => { usize };
 }
 
-with_place!(through(index, site) -> through_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
-with_place!(refilled(address, site, index) -> refilled_from, "rcx", "r8", "mov x3, xzr\nmov x4, xzr");
-with_place!(slower(index, site) -> slower_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
-with_place!(large(size, site) -> large_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(through(index: BinIndex, site: usize) -> through_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(refilled(address: usize, site: usize, index: BinIndex) -> refilled_from, "rcx", "r8", "mov x3, xzr\nmov x4, xzr");
+with_place!(slower(index: BinIndex, site: usize) -> slower_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(large(size: usize, site: usize) -> large_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
 
 /// malloc.
 ///

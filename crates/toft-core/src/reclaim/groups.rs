@@ -7,7 +7,7 @@
 //!   at most one.
 //! - G4 only a thread that has [`Entry`] changes groups or lent slots.
 
-use crate::slab::{SLAB_BYTES, Slab, UNITS, Violation};
+use crate::slab::{SLAB_BYTES, Slab, SlotIndex, UNITS, Violation};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -320,9 +320,9 @@ impl Entry<'_> {
 
     /// Returns true if a slab may get the use of a slot's memory. No other member of a group that
     /// covers a part of that memory has the use of the slot then (G3).
-    pub fn may_have(&self, slab: &Slab, slot: usize, page: usize) -> bool {
+    pub fn may_have(&self, slab: &Slab, slot: SlotIndex, page: usize) -> bool {
         let unit = slab.unit_bytes(page).max(1);
-        let (first, last) = (slot * slab.size() / unit, ((slot + 1) * slab.size() - 1) / unit);
+        let (first, last) = (slot.begin(slab.size()) / unit, (slot.end(slab.size()) - 1) / unit);
         (first..=last).filter(|&unit| slab.share(unit) != 0).all(|unit| {
             let mut others =
                 self.0.members(slab.share(unit)).filter(|other| !core::ptr::eq(*other, slab));
@@ -364,15 +364,16 @@ impl Groups {
                 let same = slab.partition() == first.partition() && slab.class() == first.class();
                 ensure(same, "G2: of another partition or class")?;
                 for (slot, used) in used.iter_mut().enumerate().take(end).skip(begin) {
-                    *used += u8::from(!slab.is_lent(slot));
+                    *used += u8::from(!slab.is_lent(SlotIndex::new(slot)));
                 }
             }
             ensure(used.iter().all(|&users| users <= 1), "G3: a slot's memory used twice")?;
             let size = first.size();
-            let within = |slot: usize| {
-                slot * size >= unit * bytes && (slot + 1) * size <= (unit + 1) * bytes
+            let within = |slot: SlotIndex| {
+                slot.begin(size) >= unit * bytes && slot.end(size) <= (unit + 1) * bytes
             };
-            let lost = (begin..end).any(|slot| within(slot) && used.get(slot) == Some(&0));
+            let unused = |slot: SlotIndex| used.get(slot.number()) == Some(&0);
+            let lost = SlotIndex::range(begin..end).any(|slot| within(slot) && unused(slot));
             ensure(!lost, "G3: a slot's memory lost")?;
         }
         let state = self.state();

@@ -21,6 +21,7 @@
 
 use crate::keyed::Secret;
 use crate::os::Os;
+use crate::region::Partition;
 use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, stack};
 use Ordering::{Acquire, Relaxed, SeqCst};
@@ -133,7 +134,7 @@ impl Pool {
     }
 
     pub(super) fn stacks_of(&self, slab: &Slab) -> &Stacks {
-        self.stacks(slab.partition() * CLASSES + slab.class().index())
+        self.stacks(number_of(slab))
     }
 
     /// Puts an empty slab into the pool. Its owner has given it up.
@@ -145,7 +146,7 @@ impl Pool {
         self.push(&self.stacks_of(slab).kept, slab);
         // kept slab: pairs with `take_kept`, which clears the bit and then reads the stacks. Both
         // sides write first and then read, all SeqCst, so at least one sees the other.
-        let (word, bit) = self.row(slab.partition());
+        let (word, bit) = self.row(slab.partition().number());
         if word.load(SeqCst) & bit == 0 {
             word.fetch_or(bit, SeqCst);
         }
@@ -160,8 +161,8 @@ impl Pool {
     }
 
     /// Takes an empty slab that has its pages, for a new owner. The slab may be dormant.
-    pub fn take(&self, partition: usize, class: usize) -> Option<&'static Slab> {
-        let stacks = self.stacks(partition * CLASSES + class);
+    pub fn take(&self, partition: Partition, class: usize) -> Option<&'static Slab> {
+        let stacks = self.stacks(partition.number() * CLASSES + class);
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
             self.state().kept.fetch_sub(slab.slot_bytes(), Relaxed);
             self.note_peak();
@@ -175,10 +176,10 @@ impl Pool {
     pub fn take_clean(
         &self,
         os: &impl Os,
-        partition: usize,
+        partition: Partition,
         class: usize,
     ) -> Option<&'static Slab> {
-        let slab = self.pop(&self.stacks(partition * CLASSES + class).clean)?;
+        let slab = self.pop(&self.stacks(partition.number() * CLASSES + class).clean)?;
         self.grow(os, slab);
         Some(slab)
     }
@@ -319,7 +320,7 @@ impl Pool {
                     if clean && !slab.is_clean() {
                         return Err(Violation("E3: clean but dirty"));
                     }
-                    if slab.partition() * CLASSES + slab.class().index() != number {
+                    if number_of(slab) != number {
                         return Err(Violation("E2: slab on another pair's stack"));
                     }
                     next = slab.next() as u32;
@@ -333,4 +334,9 @@ impl Pool {
 /// Returns true if the stacks have a slab with pages.
 pub(super) fn has_any(stacks: &Stacks) -> bool {
     stack::top(&stacks.kept) != 0 || stack::top(&stacks.aging) != 0
+}
+
+/// Returns the number of the stacks of a slab's partition and class.
+fn number_of(slab: &Slab) -> usize {
+    slab.partition().number() * CLASSES + slab.class().index()
 }

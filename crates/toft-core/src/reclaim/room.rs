@@ -7,7 +7,7 @@ use super::Pool;
 use super::pool::has_any;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
-use crate::slab::{CLASSES, Class, Slab};
+use crate::slab::{CLASSES, SizeClass, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::StoreChanged;
 
@@ -60,7 +60,7 @@ impl Pool {
             return 0;
         }
         let small = to.class().is_small();
-        let Some(from) = self.take_kept(|class| Class::new(class).is_small() == small) else {
+        let Some(from) = self.take_kept(|class| SizeClass::new(class).is_small() == small) else {
             return 0;
         };
         let touched = from.touched_bytes();

@@ -24,6 +24,7 @@ mod layout;
 mod levels;
 #[cfg(not(loom))]
 mod lookup;
+mod partition;
 #[cfg(not(loom))]
 mod plot;
 mod tier;
@@ -35,6 +36,7 @@ pub use descriptor::Descriptor;
 pub use layout::{Layout, Windows};
 #[cfg(not(loom))]
 pub use levels::{Keyed, Levels};
+pub use partition::Partition;
 #[cfg(not(loom))]
 pub use plot::Plots;
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

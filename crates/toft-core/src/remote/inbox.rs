@@ -1,6 +1,6 @@
 //! The pending stack of one heap, and the remote frees that push to it.
 
-use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab};
+use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, SlotIndex};
 use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -114,7 +114,7 @@ pub enum Marked {
 
 /// Frees a slot of a slab that the caller does not own. Wait-free: one atomic operation.
 #[inline]
-pub fn mark_remote(slab: &Slab, slot: usize) -> Marked {
+pub fn mark_remote(slab: &Slab, slot: SlotIndex) -> Marked {
     if !slab.set_remote(slot) {
         return Marked::Twice;
     }

@@ -8,6 +8,7 @@
 
 use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
 use super::wrappers::STEP_FIRST;
+use crate::region::Partition;
 use crate::sync::{AtomicU64, Ordering};
 use Ordering::Relaxed;
 
@@ -44,19 +45,19 @@ impl Cache {
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
-    /// Returns what `number` returns, or `None` instead of zero. The branch can be predicted.
+    /// Returns what `partition` returns, or `None` instead of zero. The branch can be predicted.
     #[inline(always)]
-    pub fn remembered(&self, site: usize) -> Option<usize> {
+    pub fn remembered(&self, site: usize) -> Option<Partition> {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
-        (number < STEP_FIRST as u64).then_some(number as usize)
+        (number < STEP_FIRST as u64).then_some(Partition::new(number as usize))
     }
 
-    /// Returns the number of a site's partition. Returns zero if the cache does not have the site,
-    /// or the site is in a wrapper.
+    /// Returns a site's partition. Returns partition 0 if the cache does not have the site, or the
+    /// site is in a wrapper.
     #[inline(always)]
-    pub fn number(&self, site: usize) -> usize {
+    pub fn partition(&self, site: usize) -> Partition {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
-        if number < STEP_FIRST as u64 { number as usize } else { 0 }
+        Partition::new(if number < STEP_FIRST as u64 { number as usize } else { 0 })
     }
 
     /// Returns the number of a site's partition, or the code of a site in a wrapper. Returns zero
@@ -92,18 +93,19 @@ mod tests {
     #[test]
     fn what_is_remembered_is_known_until_another_takes_its_place() {
         let cache = empty();
-        assert_eq!(cache.number(0), 0);
-        assert_eq!(cache.number(0x5555_5555_1234), 0);
+        let number = |site| cache.partition(site).number();
+        assert_eq!(number(0), 0);
+        assert_eq!(number(0x5555_5555_1234), 0);
         cache.remember(0x5555_5555_1234, 77);
-        assert_eq!(cache.number(0x5555_5555_1234), 77);
-        assert_eq!(cache.number(0x5555_5555_1235), 0);
+        assert_eq!(number(0x5555_5555_1234), 77);
+        assert_eq!(number(0x5555_5555_1235), 0);
         let rival = (1..)
             .map(|step| 0x5555_5555_1234 + step)
             .find(|&site| core::ptr::eq(cache.place(site), cache.place(0x5555_5555_1234)));
         cache.remember(rival.unwrap(), 78);
-        assert_eq!((cache.number(0x5555_5555_1234), cache.number(rival.unwrap())), (0, 78));
+        assert_eq!((number(0x5555_5555_1234), number(rival.unwrap())), (0, 78));
         cache.remember(0x5555_5555_1234, STEP_FIRST + 3);
-        assert_eq!(cache.number(0x5555_5555_1234), 0);
+        assert_eq!(number(0x5555_5555_1234), 0);
         assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3);
         cache.forget(rival.unwrap());
         assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3, "it is another's place");
@@ -116,7 +118,10 @@ mod tests {
         let cache = empty();
         let sites = || (0..PLACES / 4).map(|i| 0x7f12_3456_7000 + 17 * i);
         sites().enumerate().for_each(|(i, site)| cache.remember(site, i + 1));
-        let known = sites().enumerate().filter(|&(i, site)| cache.number(site) == i + 1).count();
+        let known = sites()
+            .enumerate()
+            .filter(|&(i, site)| cache.partition(site).number() == i + 1)
+            .count();
         assert!(known > PLACES / 5, "{known}");
     }
 }

@@ -5,7 +5,8 @@
 //! alone, sites at equal distances (the functions of a generated table) would all collide together
 //! for one key in forty (decision 0008).
 
-use crate::bin::ROW_WORDS;
+use crate::bin::{BinIndex, ROW_WORDS};
+use crate::region::Partition;
 
 /// The number of low bits of the second product that are not used, because they depend on few bits
 /// of the site.
@@ -36,9 +37,9 @@ impl SiteHash {
 
     /// Returns the index of the first bin of the site's row.
     #[inline(always)]
-    pub fn row(&self, site: usize) -> usize {
+    pub fn row(&self, site: usize) -> BinIndex {
         let product = (site as u64).wrapping_mul(self.key);
-        (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
+        BinIndex::at_word((product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize)
     }
 
     /// Returns the number of words in all rows of bins.
@@ -48,8 +49,8 @@ impl SiteHash {
 
     /// Returns the site's partition.
     #[inline]
-    pub fn partition(&self, site: usize) -> usize {
-        self.row(site) / ROW_WORDS
+    pub fn partition(&self, site: usize) -> Partition {
+        self.row(site).partition()
     }
 }
 
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn one_partition_takes_every_site() {
         let hash = SiteHash::new(1, 0x9E37_79B9_7F4A_7C15);
-        assert!((0..10_000).all(|site| hash.partition(site * 13) == 0));
+        assert!((0..10_000).all(|site| hash.partition(site * 13) == Partition::new(0)));
     }
 
     #[test]
@@ -91,7 +92,7 @@ mod tests {
             let sites = partitions * 64;
             for site in 0..sites {
                 let address = 0x5555_5555_0000 + site * 7;
-                counts[a.partition(address)] += 1;
+                counts[a.partition(address).number()] += 1;
                 moved += usize::from(a.partition(address) != b.partition(address));
             }
             assert!(counts.iter().all(|&count| count < 64 * 4), "{counts:?}");

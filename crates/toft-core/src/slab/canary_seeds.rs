@@ -10,6 +10,7 @@
 //! made from the secret by permutations that cannot be undone without the secret.
 
 use super::slab::Slab;
+use super::slots::SlotIndex;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::Settled;
 
@@ -29,11 +30,11 @@ impl Slab {
 
     /// Returns the random word of a slot. The slab is open.
     #[inline(always)]
-    pub fn word(&self, slot: usize) -> u64 {
+    pub fn word(&self, slot: SlotIndex) -> u64 {
         let [first, times] = &self.canary_seeds[..] else { return 0 };
         // SAFETY: (1) written once, before the program gets any pointer into the slab.
         let (first, times) = unsafe { (first.settled(), times.settled()) };
-        first.wrapping_add(times.wrapping_mul(slot as u64))
+        first.wrapping_add(times.wrapping_mul(slot.number() as u64))
     }
 }
 
@@ -57,7 +58,8 @@ mod tests {
                     (random >> 33) ^ random.rotate_left(17) ^ random << 31
                 };
                 slab.set_canary_seeds([draw(), draw()]);
-                let difference = slab.word(one).wrapping_sub(slab.word(other)).to_le_bytes();
+                let word = |slot| slab.word(SlotIndex::new(slot));
+                let difference = word(one).wrapping_sub(word(other)).to_le_bytes();
                 for (count, byte) in counts.iter_mut().zip(difference) {
                     count[byte as usize] += 1;
                 }

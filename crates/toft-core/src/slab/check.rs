@@ -1,15 +1,15 @@
 //! The checks of a slab's invariants.
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
-use super::slots::valid_bits;
+use super::slots::{SlotIndex, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
     ARMED, BEING_FREED, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED, REMOTE_CLEAN,
-    REMOTE_HELD, RESERVED, SAMPLED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    REMOTE_HELD, RESERVED, SAMPLED, StateByte, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
-use super::{CLASSES, Class};
+use super::{CLASSES, SizeClass};
 use crate::policy::{RANDOM_ORDER, SECURE};
 #[cfg(not(loom))]
 use crate::sync::Ordering::Acquire;
@@ -17,13 +17,13 @@ use crate::sync::Ordering::Relaxed;
 
 /// Returns true if an existing slot can have this state (I10).
 #[cfg(not(loom))]
-fn is_state(state: u8) -> bool {
-    let free = state & !((HELD | LENT) & !TAKEN) & !TAKEN;
-    let held = state & (HELD | LENT) & !TAKEN != 0;
+fn is_state(state: StateByte) -> bool {
+    let (held, lent) = (HELD.without(TAKEN), LENT.without(TAKEN));
+    let free = state.without(HELD).without(LENT);
     let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
     // Held and lent slots also have TAKEN set, and other free slots do not.
-    let idle = idle && held == (state & TAKEN != 0);
-    let reserved = SECURE && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
+    let idle = idle && (state.has(held) || state.has(lent)) == state.has(TAKEN);
+    let reserved = SECURE && matches!(state.without(held), RESERVED | ARMED);
     let leaves = state == LEFT || SECURE && state == BEING_FREED;
     idle || reserved
         || leaves
@@ -104,18 +104,18 @@ impl Slab {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let class = self.class.load(Relaxed) as usize;
         ensure(class < CLASSES, "I1: class")?;
-        let class = Class::new(class);
+        let class = SizeClass::new(class);
         ensure(self.size() == class.size(), "I1: size")?;
         ensure(self.slot_size.load(Relaxed) as usize == class.size(), "I1: size, for malloc")?;
         ensure(self.multiplier.load(Relaxed) == class.multiplier(), "I1: multiplier")?;
-        ensure(self.partition() < partitions, "I1: partition")?;
+        ensure(self.partition().number() < partitions, "I1: partition")?;
         let slots = self.slots();
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
-        for slot in 0..SLOTS_MAX {
+        for slot in SlotIndex::range(0..SLOTS_MAX) {
             let remote = self.is_remote(slot);
             let state = self.state_of(slot).load(Acquire);
-            if slot >= slots {
+            if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
                 continue;
             }
@@ -149,7 +149,7 @@ impl Slab {
     /// Returns a bit for each slot of a group that was never handed out, but may not be zero.
     fn fresh_bits(&self, group: usize) -> u64 {
         (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
-            let state = self.state_of(group * GROUP_SLOTS + bit).load(Relaxed);
+            let state = self.state_of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
             bits | u64::from(state == DIRTY_FRESH) << bit
         })
     }
@@ -165,17 +165,18 @@ mod tests {
     #[test]
     fn states_that_there_are_and_no_others() {
         let free = [ZERO_FRESH, DIRTY, DIRTY_FRESH, ZERO_CLEAN];
-        for state in 0..=u8::MAX {
+        for state in (0..=u8::MAX).map(StateByte::new) {
             let plain = free.contains(&state);
-            let lent = state & LENT == LENT && free.contains(&(state & !LENT));
-            let held = state & HELD == HELD && free.contains(&(state & !HELD));
-            let both = free.map(|free| free | HELD | LENT).contains(&state);
+            let lent = state.has(LENT) && free.contains(&state.without(LENT));
+            let held = state.has(HELD) && free.contains(&state.without(HELD));
+            let both = free.map(|free| free.with(HELD).with(LENT)).contains(&state);
             let other = [LIVE, SAMPLED, LEFT, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED]
                 .contains(&state);
-            let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
+            let reserved =
+                [RESERVED, ARMED].into_iter().flat_map(|state| [state, state.with(HELD)]);
             let other = other || SECURE && state == BEING_FREED;
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);
-            assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
+            assert_eq!(is_state(state), plain || lent || held || both || other, "{state:?}");
         }
         assert!(is_state(GUARD_PAGE) && !is_state(NO_SLOT));
     }
@@ -185,7 +186,7 @@ mod tests {
     fn what_is_written_once_is_verified() {
         let slab = || {
             let slab = Box::new(Slab::zeroed());
-            let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
+            let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
             slab.publish(1 << 20, slots);
             slab
         };
@@ -198,9 +199,11 @@ mod tests {
             ("I1: multiplier", |slab| slab.multiplier.store(1, Relaxed)),
             ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
             ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
-            ("I1: beyond the end", |slab| slab.state_of(200).store(LIVE, Relaxed)),
-            ("I10: no state", |slab| slab.state_of(7).store(0x42, Relaxed)),
-            ("I3: remote but not live", |slab| assert!(slab.set_remote(9))),
+            ("I1: beyond the end", |slab| slab.state_of(SlotIndex::new(200)).store(LIVE, Relaxed)),
+            ("I10: no state", |slab| {
+                slab.state_of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
+            }),
+            ("I3: remote but not live", |slab| assert!(slab.set_remote(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
         ];
         for (what, harm) in damage {
@@ -215,17 +218,17 @@ mod tests {
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));
         slab.check().unwrap();
         let claim = slab.claimed();
-        let first = claim.trailing_zeros() as usize;
+        let first = SlotIndex::in_group(0, claim.trailing_zeros());
         slab.state_of(first).store(LIVE, Relaxed);
         assert_eq!(slab.check(), Err(Violation("I2: claimed and in use")));
         slab.check_cut_off().unwrap();
-        let second = (claim & (claim - 1)).trailing_zeros() as usize;
+        let second = SlotIndex::in_group(0, (claim & (claim - 1)).trailing_zeros());
         slab.state_of(second).store(LIVE, Relaxed);
         assert_eq!(slab.check_cut_off(), Err(Violation("I2: claimed and in use")));
         slab.take_back_cut_off();
@@ -234,8 +237,8 @@ mod tests {
 
         slab.unclaim();
         slab.fresh.store(slots as u16, Relaxed);
-        let is_reserved = |slot: &usize| slab.state_of(*slot).load(Relaxed) == RESERVED;
-        let mut every = (0..slots).filter(|slot| !is_reserved(slot));
+        let is_reserved = |slot: &SlotIndex| slab.state_of(*slot).load(Relaxed) == RESERVED;
+        let mut every = slab.all_slots().filter(|slot| !is_reserved(slot));
         every.clone().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.unlist();
         slab.check().unwrap();

@@ -3,13 +3,12 @@
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
-use super::slots::valid_bits;
-use super::states::{DIRTY, LEFT, LIVE};
+use super::slots::{SlotIndex, valid_bits};
+use super::states::{DIRTY, LEFT, LIVE, StateCell};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::RANDOM_ORDER;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
-use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
 /// The number of bytes that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
@@ -89,7 +88,7 @@ impl Slab {
         let rest = claim & claim.wrapping_sub(1);
         let slot = claim.trailing_zeros() as usize;
         // In this order, so that the slot never looks free and unclaimed (`pinning.rs`).
-        store_beside_exchanges(self.claimed_state(slot), LIVE);
+        self.claimed_state(slot).store_beside_exchanges(LIVE);
         // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
         // The caller does not use the result if there is no other slot.
@@ -100,15 +99,15 @@ impl Slab {
     /// Hands out any slot of the claim, and leaves `rest`. Returns the slot's address and its size
     /// in bytes. Owner only.
     #[inline(always)]
-    pub fn hand_out_any(&self, rest: u64, slot: usize) -> (usize, usize) {
-        debug_assert!(self.claimed() == rest | 1 << (slot % GROUP_SLOTS));
-        debug_assert!(slot / GROUP_SLOTS == self.claimed_group());
+    pub fn hand_out_any(&self, rest: u64, slot: SlotIndex) -> (usize, usize) {
+        debug_assert!(self.claimed() == rest | slot.bit());
+        debug_assert!(slot.group() == self.claimed_group());
         // In this order, as in `hand_out`.
-        store_beside_exchanges(self.state_of(slot), LIVE);
+        self.state_of(slot).store_beside_exchanges(LIVE);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
-        (self.base().wrapping_add(slot.wrapping_mul(size)), size)
+        (self.base().wrapping_add(slot.number().wrapping_mul(size)), size)
     }
 
     /// Returns the first slot of the claimed group.
@@ -117,32 +116,32 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn claimed_state(&self, slot: usize) -> &AtomicU8 {
-        self.state_in_group(self.claim_states.load(Relaxed), slot)
+    fn claimed_state(&self, bit: usize) -> &StateCell {
+        self.state_in_group(self.claim_states.load(Relaxed), bit)
     }
 
     /// Returns the state of a slot of the group whose states are at `states`, which is
     /// `claim_states`.
     #[cfg(not(loom))]
     #[inline(always)]
-    fn state_in_group(&self, states: usize, slot: usize) -> &AtomicU8 {
+    fn state_in_group(&self, states: usize, bit: usize) -> &StateCell {
         // SAFETY: I5: `claim_states` is the address of 64 states of this descriptor, and a bit of
         // the claim is one of them.
-        unsafe { &*core::ptr::with_exposed_provenance(states + slot) }
+        unsafe { &*core::ptr::with_exposed_provenance(states + bit) }
     }
 
     /// Returns the state of a slot. The model checker's states are not bytes, and it has only one
     /// group.
     #[cfg(loom)]
-    fn state_in_group(&self, _states: usize, slot: usize) -> &AtomicU8 {
-        self.state_of(slot)
+    fn state_in_group(&self, _states: usize, bit: usize) -> &StateCell {
+        self.state_of(SlotIndex::new(bit))
     }
 
     /// Returns the address of the lowest claimed slot, if there is one.
     pub fn next_claimed(&self) -> Option<usize> {
         let claim = self.claimed();
-        let slot = self.claimed_group() * GROUP_SLOTS + claim.trailing_zeros() as usize;
-        (claim != 0).then(|| self.base() + slot * self.slot_size.load(Relaxed) as usize)
+        let slot = SlotIndex::in_group(self.claimed_group(), claim.trailing_zeros());
+        (claim != 0).then(|| self.base() + slot.begin(self.slot_size.load(Relaxed) as usize))
     }
 
     /// Returns the number of the claimed group.
@@ -158,24 +157,23 @@ impl Slab {
         // In this order: if a signal handler claims another group in between, the result is false.
         let zero = self.claim_zero.load(Relaxed);
         crate::sync::compiler_fence(SeqCst);
-        let slot = address.wrapping_sub(self.base()) / self.size();
-        slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
+        let slot = SlotIndex::new(address.wrapping_sub(self.base()) / self.size());
+        slot.group() == self.claimed_group() && zero & slot.bit() != 0
     }
 
     /// Returns true if the pages of a slot that was just handed out from the claim may be
     /// non-resident. Medium slabs only, and owner only. If a signal handler has claimed another
     /// group in between, the result may be wrong.
     #[inline(always)]
-    pub fn may_be_non_resident(&self, slot: usize) -> bool {
-        self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
+    pub fn may_be_non_resident(&self, slot: SlotIndex) -> bool {
+        self.claim_zero.load(Relaxed) & slot.bit() != 0
     }
 
     /// Takes a slot back. Owner only.
     ///
     /// It has 1 load and 1 store, and decrements the credit in place.
     #[inline(always)]
-    pub fn put(&self, slot: usize) -> Put {
-        debug_assert!(slot < SLOTS_MAX);
+    pub fn put(&self, slot: SlotIndex) -> Put {
         let state = self.state_of(slot);
         // SAFETY: (1) only the owner writes states, and the caller is the owner.
         if unsafe { state.settled() } != LEFT {
@@ -200,8 +198,8 @@ impl Slab {
     #[inline(always)]
     pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
         let Some((group, claim)) = self.choose_claim(random, Groups::All) else { return false };
-        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
-        first(self.base() + slot * self.slot_size.load(Relaxed) as usize);
+        let slot = SlotIndex::in_group(group, claim.trailing_zeros());
+        first(self.base() + slot.begin(self.slot_size.load(Relaxed) as usize));
         // The claim is stored last. A signal handler that interrupts here then finds the bin empty,
         // not half made.
         crate::sync::compiler_fence(Release);
@@ -221,13 +219,13 @@ impl Slab {
         let (group, claim) = self.choose_claim(0, groups)?;
         let size = self.slot_size.load(Relaxed) as usize;
         let (lowest, rest) = (claim.trailing_zeros() as usize, claim & claim.wrapping_sub(1));
-        let slot = group * GROUP_SLOTS + lowest;
-        let address = self.base() + slot * size;
+        let slot = SlotIndex::in_group(group, lowest as u32);
+        let address = self.base() + slot.begin(size);
         next(address.wrapping_add(lowest_bit(rest).wrapping_sub(lowest).wrapping_mul(size)));
         crate::sync::compiler_fence(Release);
         self.claim.store(rest, Relaxed);
         crate::sync::compiler_fence(Release);
-        store_beside_exchanges(self.state_of(slot), LIVE);
+        self.state_of(slot).store_beside_exchanges(LIVE);
         Some(address)
     }
 
@@ -364,10 +362,10 @@ impl Slab {
     /// must find them there to release them. The claim is also left alone if a probe follows
     /// allocations, because they are counted where claims begin.
     #[inline(always)]
-    pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
+    pub fn claim_freed(&self, slot: SlotIndex, first: impl FnOnce()) {
         let claim = self.claimed();
-        let bit = 1u64 << (slot % GROUP_SLOTS);
-        if slot / GROUP_SLOTS != self.claimed_group()
+        let bit = slot.bit();
+        if slot.group() != self.claimed_group()
             || claim & (bit - 1) != 0
             || self.is_being_held()
             || self.state_of(slot).load(Relaxed) != DIRTY
@@ -387,10 +385,10 @@ impl Slab {
     /// between the two steps of handing it out, so the program never got it. The slot stays
     /// claimed. Holder of the owning heap only, in the child.
     pub fn take_back_cut_off(&self) {
-        let first = self.claimed_group() * GROUP_SLOTS;
+        let group = self.claimed_group();
         let mut claim = self.claimed();
         while claim != 0 {
-            let state = self.state_of(first + claim.trailing_zeros() as usize);
+            let state = self.state_of(SlotIndex::in_group(group, claim.trailing_zeros()));
             if state.load(Relaxed) == LIVE {
                 state.store(DIRTY, Relaxed);
             }

@@ -74,7 +74,7 @@ const SIZES: [u32; CLASSES] = {
 /// `SIZES` in memory, for use at run time.
 static SIZE_TABLE: [u32; CLASSES] = SIZES;
 
-/// [`Class::multiplier`] of each class.
+/// [`SizeClass::multiplier`] of each class.
 static MULTIPLIERS: [u64; CLASSES] = {
     let mut multipliers = [0; CLASSES];
     let mut i = 0;
@@ -149,22 +149,22 @@ pub fn class_of_medium(size: usize) -> usize {
 
 /// A size class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class(u8);
+pub struct SizeClass(u8);
 
-impl Class {
+impl SizeClass {
     /// Returns the class with an index below [`CLASSES`].
     #[inline]
-    pub fn new(index: usize) -> Class {
+    pub fn new(index: usize) -> SizeClass {
         debug_assert!(index < CLASSES);
-        Class(index as u8)
+        SizeClass(index as u8)
     }
 
     /// Returns the smallest class that holds `size` bytes, or `None` if the request is large.
     #[inline]
-    pub fn of(size: usize) -> Option<Class> {
+    pub fn of(size: usize) -> Option<SizeClass> {
         match size {
-            0..=SMALL_MAX => Some(Class(class_of_small(size) as u8)),
-            _ if size <= MEDIUM_MAX => Some(Class(class_of_medium(size) as u8)),
+            0..=SMALL_MAX => Some(SizeClass(class_of_small(size) as u8)),
+            _ if size <= MEDIUM_MAX => Some(SizeClass(class_of_medium(size) as u8)),
             _ => None,
         }
     }
@@ -174,8 +174,8 @@ impl Class {
     ///
     /// Slabs are aligned to at least their largest slot. A slot is therefore aligned to each power
     /// of two that divides its size.
-    pub fn of_aligned(size: usize, align: usize) -> Option<Class> {
-        let mut class = Class::of(size.max(align))?;
+    pub fn of_aligned(size: usize, align: usize) -> Option<SizeClass> {
+        let mut class = SizeClass::of(size.max(align))?;
         while class.size() & (align - 1) != 0 {
             class.0 += 1;
             if class.index() == CLASSES {
@@ -191,8 +191,8 @@ impl Class {
     }
 
     /// Returns all classes.
-    pub fn all() -> impl Iterator<Item = Class> {
-        (0..CLASSES).map(Class::new)
+    pub fn all() -> impl Iterator<Item = SizeClass> {
+        (0..CLASSES).map(SizeClass::new)
     }
 
     /// Returns the class's index.
@@ -238,18 +238,18 @@ mod tests {
     #[test]
     fn every_size_gets_the_smallest_class_that_holds_it() {
         for size in 0..=MEDIUM_MAX {
-            let class = Class::of(size).unwrap();
+            let class = SizeClass::of(size).unwrap();
             assert!(class.size() >= size, "{size}");
             if class.index() > 0 {
-                assert!(Class::new(class.index() - 1).size() < size.max(1), "{size}");
+                assert!(SizeClass::new(class.index() - 1).size() < size.max(1), "{size}");
             }
         }
-        assert_eq!(Class::of(MEDIUM_MAX + 1), None);
+        assert_eq!(SizeClass::of(MEDIUM_MAX + 1), None);
     }
 
     #[test]
     fn multipliers_find_exactly_the_starts_of_slots() {
-        for class in Class::all() {
+        for class in SizeClass::all() {
             let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
             let size = class.size() as u64;
             let slots = tier.slab_bytes() as u64 / size;
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn sizes_are_multiples_of_sixteen_and_of_their_tiers_granule() {
-        for class in Class::all() {
+        for class in SizeClass::all() {
             assert_eq!(
                 class.size() % if class.is_small() { SMALL_GRANULE } else { MEDIUM_GRANULE },
                 0
@@ -284,11 +284,11 @@ mod tests {
     fn powers_of_two_fit_their_slots_with_a_byte_more() {
         for shift in 10..=16 {
             let size = 1usize << shift;
-            let slot = Class::of(size + 1).unwrap().size();
+            let slot = SizeClass::of(size + 1).unwrap().size();
             assert!(slot <= size + size / 8, "{size}: {slot}");
         }
         for align in [4096, 8192] {
-            assert_eq!(Class::of_aligned(align + 1, align).unwrap().size(), 2 * align);
+            assert_eq!(SizeClass::of_aligned(align + 1, align).unwrap().size(), 2 * align);
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
         for shift in 0..=17 {
             for size in [0, 1, 17, 100, 1000, 1025, 5000, 70_000, MEDIUM_MAX] {
                 let align = 1 << shift;
-                if let Some(class) = Class::of_aligned(size, align) {
+                if let Some(class) = SizeClass::of_aligned(size, align) {
                     assert!(class.size() >= size && class.size() % align == 0);
                 } else {
                     assert!(size.max(align) > MEDIUM_MAX / 2);

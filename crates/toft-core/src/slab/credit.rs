@@ -2,6 +2,7 @@
 //! or may be empty. It costs free one instruction, which decrements it in place.
 
 use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
+use super::slots::SlotIndex;
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
@@ -167,8 +168,9 @@ impl Slab {
             return self.tier().slab_bytes();
         }
         // After the slots that were handed out there may be prefaulted pages.
-        let soiled = |&slot: &usize| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
-        let end = (fresh..self.slots()).rev().find(soiled).map_or(fresh, |slot| slot + 1);
+        let soiled = |&slot: &SlotIndex| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
+        let end = SlotIndex::range(fresh..self.slots()).rev().find(soiled);
+        let end = end.map_or(fresh, |slot| slot.number() + 1);
         end * self.size()
     }
 
@@ -176,7 +178,7 @@ impl Slab {
     /// is clean. Holder only.
     pub fn receive(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
-        for slot in 0..slots {
+        for slot in SlotIndex::range(0..slots) {
             let state = self.state_of(slot);
             let dirty = if state.load(Relaxed) == ZERO_FRESH { DIRTY_FRESH } else { DIRTY };
             state.store(dirty, Relaxed);
@@ -199,7 +201,7 @@ impl Slab {
     /// do not prevent it. Holder only.
     pub fn note_prefault(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
-        for slot in 0..slots {
+        for slot in SlotIndex::range(0..slots) {
             // A slot that the reclaimer holds stays held. If the reclaimer holds the slot between
             // the load and the store, the store releases it. The reclaimer then does not discard
             // it, because it discards only slots that it finds held.

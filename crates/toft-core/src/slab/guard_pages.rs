@@ -11,6 +11,7 @@
 //! of such slots is not on the guard page.
 
 use super::slab::Slab;
+use super::slots::SlotIndex;
 use super::states::GUARD_PAGE;
 use super::{MEDIUM, SMALL};
 use crate::policy::GUARD_PAGE_DISTANCE;
@@ -24,7 +25,7 @@ const GUARD_PAGE_SHIFT: u32 = 12;
 impl Slab {
     /// Returns true if a guard page takes the place of the slot. Secure build only: it does not
     /// compact, so no other slot has this state.
-    fn is_guard_page(&self, slot: usize) -> bool {
+    fn is_guard_page(&self, slot: SlotIndex) -> bool {
         self.state_of(slot).load(Relaxed) == GUARD_PAGE
     }
 
@@ -75,7 +76,7 @@ impl Slab {
     }
 
     fn set_guard_pages(&self, first: usize, end: usize) {
-        for slot in first..end {
+        for slot in SlotIndex::range(first..end) {
             self.state_of(slot).store(GUARD_PAGE, Relaxed);
         }
     }
@@ -96,7 +97,7 @@ impl Slab {
         if self.tier().slab_bytes() < PAGES_LEAST * page {
             return;
         }
-        let is_guard_page = |slot| self.is_guard_page(slot);
+        let is_guard_page = |slot| self.is_guard_page(SlotIndex::new(slot));
         let mut slot = 0;
         while slot < slots {
             let first = slot;
@@ -135,17 +136,17 @@ fn up(bytes: usize, page: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::{Class, Tier};
+    use crate::slab::{SizeClass, Tier};
     extern crate std;
     use std::boxed::Box;
     use std::vec::Vec;
 
     const PAGE: usize = 4096;
 
-    fn guarded(class: Class, seed: u64) -> Box<Slab> {
+    fn guarded(class: SizeClass, seed: u64) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
         let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
-        let slots = slab.open(1 << 30, tier.slab_bytes(), class, 0, 0);
+        let slots = slab.open_for_test(1 << 30, tier.slab_bytes(), class.size());
         let mut state = seed;
         slab.choose_guard_pages(PAGE, slots, |limit| {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
@@ -159,7 +160,7 @@ mod tests {
     /// end. No remaining slot has a byte on a guard page. At least half of the slots remain.
     #[test]
     fn every_slot_has_a_guard_page_within_reach_and_none_on_it() {
-        for class in Class::all() {
+        for class in SizeClass::all() {
             for seed in 0..50 {
                 let slab = guarded(class, seed);
                 let (size, all) = (slab.size(), slab.tier().slab_bytes());
@@ -173,12 +174,12 @@ mod tests {
                 let ends: Vec<_> = guards.iter().filter(|guard| guard.2).collect();
                 assert!(ends.len() == 1 && ends[0].0 + ends[0].1 == all, "{class:?} {guards:?}");
                 let mut left = 0;
-                for slot in 0..slab.slots() {
+                for slot in slab.all_slots() {
                     if slab.state_of(slot).load(Relaxed) == GUARD_PAGE {
                         continue;
                     }
                     left += 1;
-                    let (begin, end) = (slot * size, (slot + 1) * size);
+                    let (begin, end) = (slot.begin(size), slot.end(size));
                     assert!(
                         guards.iter().all(|&(start, len, _)| end <= start || start + len <= begin)
                     );
@@ -192,7 +193,7 @@ mod tests {
                     let next =
                         guards.iter().map(|guard| guard.0).filter(|&start| start >= end).min();
                     let reach = next.expect("there is a guard page behind each slot") - end;
-                    assert!(reach <= 64 << 10, "{class:?} slot {slot}: {reach}");
+                    assert!(reach <= 64 << 10, "{class:?} {slot:?}: {reach}");
                 }
                 assert!(left * 2 >= slab.slots(), "{class:?}: {left} slots are left");
                 assert_eq!(slab.live_slots(), 0);
@@ -204,7 +205,9 @@ mod tests {
     #[test]
     fn guard_pages_are_at_random_places() {
         let mut places: Vec<_> = (0..100)
-            .map(|seed| guarded(Class::of(240).unwrap(), seed).bytes_before_guard_page(PAGE) / PAGE)
+            .map(|seed| {
+                guarded(SizeClass::of(240).unwrap(), seed).bytes_before_guard_page(PAGE) / PAGE
+            })
             .collect();
         places.sort_unstable();
         places.dedup();
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn systems_with_large_pages_have_none() {
         let slab = Slab::zeroed();
-        let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
         slab.choose_guard_pages(64 << 10, slots, |_| 0);
         slab.for_each_guard_run(64 << 10, |_, _, _| panic!("a guard page"));
     }

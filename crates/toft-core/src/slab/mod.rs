@@ -34,7 +34,7 @@ pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
-    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, class_of_medium,
+    CLASSES, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SizeClass, class_of_medium,
     class_of_small, small_classes,
 };
 pub use credit::Spent;
@@ -48,4 +48,4 @@ pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,
 };
-pub use slots::SlotState;
+pub use slots::{SlotIndex, SlotState};

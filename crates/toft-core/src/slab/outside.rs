@@ -63,11 +63,11 @@ impl Slab {
         absorbed: offset_of!(Slab, absorbed),
         credit_start: offset_of!(Slab, credit_start),
         credit: offset_of!(Slab, credit),
-        live: LIVE,
-        sampled: SAMPLED_BIT,
-        lent: LENT,
-        held: HELD,
-        taken: TAKEN,
-        quarantined: if SECURE { QUARANTINED } else { 0 },
+        live: LIVE.bits(),
+        sampled: SAMPLED_BIT.bits(),
+        lent: LENT.bits(),
+        held: HELD.bits(),
+        taken: TAKEN.bits(),
+        quarantined: if SECURE { QUARANTINED.bits() } else { 0 },
     };
 }

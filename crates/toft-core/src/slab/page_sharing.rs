@@ -11,8 +11,8 @@
 //! threads can disagree about a lent slot. A slab that shares pages has SHARED set in its owner
 //! word. Such a slab never changes owner, and no sweep gives its pages back.
 
-use super::slab::{GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
-use super::slots::{SlotState, valid_bits};
+use super::slab::{GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slots::{SlotIndex, SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
@@ -79,7 +79,7 @@ impl Slab {
             return false;
         }
         let claim = self.claim_and_group();
-        for slot in (0..self.slots()).filter(|&slot| self.is_spare(slot, claim).is_some()) {
+        for slot in self.all_slots().filter(|&slot| self.is_spare(slot, claim).is_some()) {
             self.hold_slot(slot);
         }
         true
@@ -87,9 +87,9 @@ impl Slab {
 
     /// Releases all slots that are still held after `settle`. Returns a slot that other threads
     /// have freed twice, if there is one.
-    pub fn let_go_all(&self) -> Option<usize> {
+    pub fn let_go_all(&self) -> Option<SlotIndex> {
         let mut twice = None;
-        for slot in 0..self.slots() {
+        for slot in self.all_slots() {
             self.unhold_free(slot, false);
             if self.unhold_remote(slot, false) == Some(false) {
                 twice = Some(slot);
@@ -115,58 +115,58 @@ impl Slab {
     /// Returns the number of lent slots, and of those that were ever handed out. For statistics.
     #[inline(never)]
     pub fn lent_slots(&self) -> (usize, usize) {
-        let lent = |slot: &usize| self.is_lent(*slot);
-        let touched = |slot: &usize| self.state(*slot) != SlotState::Fresh;
-        let lent = (0..self.slots()).filter(lent);
+        let lent = |slot: &SlotIndex| self.is_lent(*slot);
+        let touched = |slot: &SlotIndex| self.state(*slot) != SlotState::Fresh;
+        let lent = self.all_slots().filter(lent);
         (lent.clone().count(), lent.filter(touched).count())
     }
 
     /// Returns true if another slab has the memory of the slot.
-    pub fn is_lent(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Acquire) & LENT == LENT
+    pub fn is_lent(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Acquire).has(LENT)
     }
 
     /// Returns true if the slot is held and may not be zero.
-    pub fn is_held_soiled(&self, slot: usize) -> bool {
+    pub fn is_held_soiled(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot).load(Acquire);
-        state & HELD == HELD && state & SOILED != 0
+        state.has(HELD) && state.has(SOILED)
     }
 
     /// Lends a held slot. Does nothing if the slot is not held.
-    pub fn lend(&self, slot: usize) {
+    pub fn lend(&self, slot: SlotIndex) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
-        if held & HELD == HELD {
-            state.store(held & !HELD | LENT, Release);
+        if held.has(HELD) {
+            state.store(held.without(HELD).with(LENT), Release);
         } else if held == REMOTE_HELD {
             // The free by the other thread takes effect here, not when the owner collects. The
             // owner counts the free slots again when the slab stops sharing.
-            state.store(DIRTY | LENT, Release);
+            state.store(DIRTY.with(LENT), Release);
             self.absorbed.fetch_add(1, Relaxed);
         }
     }
 
     /// Gives a lent slot its memory again, which may not be zero. The slot is then held if `held`,
     /// else free.
-    pub fn redeem(&self, slot: usize, held: bool) {
+    pub fn redeem(&self, slot: SlotIndex, held: bool) {
         let state = self.state_of(slot);
         let lent = state.load(Acquire);
-        if lent & LENT != LENT {
+        if !lent.has(LENT) {
             return;
         }
-        let free = match lent & !LENT {
+        let free = match lent.without(LENT) {
             ZERO_FRESH | DIRTY_FRESH => DIRTY_FRESH,
             _ => DIRTY,
         };
-        state.store(if held { free | HELD } else { free }, Release);
+        state.store(if held { free.with(HELD) } else { free }, Release);
     }
 
     /// Records that the memory of a held slot is zero again.
-    pub fn is_zero_again(&self, slot: usize) {
+    pub fn is_zero_again(&self, slot: SlotIndex) {
         let state = self.state_of(slot);
         match state.load(Acquire) {
-            held if held == DIRTY | HELD => state.store(ZERO_CLEAN | HELD, Release),
-            held if held == DIRTY_FRESH | HELD => state.store(ZERO_FRESH | HELD, Release),
+            held if held == DIRTY.with(HELD) => state.store(ZERO_CLEAN.with(HELD), Release),
+            held if held == DIRTY_FRESH.with(HELD) => state.store(ZERO_FRESH.with(HELD), Release),
             _ => {}
         }
     }
@@ -174,13 +174,13 @@ impl Slab {
     /// Records that all lent slots have separate memory again, which is zero where nothing was
     /// copied.
     pub fn redeem_all(&self) {
-        for slot in 0..self.slots() {
+        for slot in self.all_slots() {
             let state = self.state_of(slot);
             let lent = state.load(Acquire);
-            if lent & LENT == LENT {
+            if lent.has(LENT) {
                 // A slot that was zero when it was lent is zero again. A part of it may be in a
                 // unit that was never shared. If that part is dirty, the state says so.
-                state.store(lent & !LENT, Release);
+                state.store(lent.without(LENT), Release);
             }
         }
         self.is_private_again();
@@ -189,11 +189,11 @@ impl Slab {
     /// Marks slots that were never handed out as zero (I4), because the slab shares nothing any
     /// more.
     pub fn is_private_again(&self) {
-        for slot in (self.fresh.load(Relaxed) as usize)..self.slots() {
-            for flag in [0, HELD] {
-                let (from, to) = (DIRTY_FRESH | flag, ZERO_FRESH | flag);
+        for slot in SlotIndex::range(self.fresh.load(Relaxed) as usize..self.slots()) {
+            for flag in [ZERO_FRESH, HELD] {
+                let (from, to) = (DIRTY_FRESH.with(flag), ZERO_FRESH.with(flag));
                 // The exchange fails if malloc is handing the slot out.
-                let _ = self.state_of(slot).compare_exchange(from, to, AcqRel, Relaxed);
+                let _ = self.state_of(slot).exchange(from, to, AcqRel, Relaxed);
             }
         }
     }
@@ -222,9 +222,9 @@ impl Slab {
     /// Returns true if the slot's memory is needed: the slab has it, and the slot is not free. If
     /// writers were stopped before, malloc may hand out a slot after the result false. No thread
     /// has written to that slot yet.
-    pub fn needs(&self, slot: usize) -> bool {
+    pub fn needs(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot).load(Acquire);
-        state & TAKEN != 0 && state & LENT != LENT
+        state.has(TAKEN) && !state.has(LENT)
     }
 }
 
@@ -241,6 +241,6 @@ pub fn either(a: &SlotSet, b: &SlotSet) -> SlotSet {
 }
 
 /// Returns true if a slot is in the set.
-pub fn has_slot(set: &SlotSet, slot: usize) -> bool {
-    set.get(slot / GROUP_SLOTS).is_some_and(|bits| bits >> (slot % GROUP_SLOTS) & 1 != 0)
+pub fn has_slot(set: &SlotSet, slot: SlotIndex) -> bool {
+    set.get(slot.group()).is_some_and(|bits| bits & slot.bit() != 0)
 }

@@ -1,6 +1,7 @@
 //! Gives back the pages of free slots, while other slots of the slab are live.
 
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
+use super::slots::SlotIndex;
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
@@ -116,14 +117,14 @@ impl Slab {
     pub(super) fn runs(
         &self,
         page: usize,
-        wanted: impl Fn(usize) -> Option<bool>,
+        wanted: impl Fn(SlotIndex) -> Option<bool>,
         mut each: impl FnMut((usize, usize), (usize, usize)),
     ) {
         let mut slot = 0;
         while slot < self.slots() {
             let (first, mut soiled) = (slot, false);
             while slot < self.slots()
-                && let Some(is_soiled) = wanted(slot)
+                && let Some(is_soiled) = wanted(SlotIndex::new(slot))
             {
                 soiled |= is_soiled;
                 slot += 1;
@@ -150,10 +151,11 @@ impl Slab {
         at: usize,
         page: usize,
         end: usize,
-        wanted: impl Fn(usize) -> Option<bool>,
+        wanted: impl Fn(SlotIndex) -> Option<bool>,
     ) -> bool {
         let number = |offset: usize| (offset / self.size().max(1)).min(end - 1);
-        (number(at)..=number(at + page - 1)).any(|slot| wanted(slot) == Some(true))
+        SlotIndex::range(number(at)..number(at + page - 1) + 1)
+            .any(|slot| wanted(slot) == Some(true))
     }
 
     /// Returns the bounds of the whole pages within the slots `first..end`, as offsets. The page
@@ -167,8 +169,8 @@ impl Slab {
 
     /// Marks the slots of `first..end` that are within the bytes `start..stop` as zero again.
     fn mark_zero(&self, first: usize, end: usize, (start, stop): (usize, usize)) {
-        for slot in first..end {
-            let begin = slot * self.size();
+        for slot in SlotIndex::range(first..end) {
+            let begin = slot.begin(self.size());
             if begin < start || begin + self.size() > stop {
                 continue;
             }
@@ -181,12 +183,12 @@ impl Slab {
         }
     }
 
-    fn is_free(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Relaxed) & TAKEN == 0
+    fn is_free(&self, slot: SlotIndex) -> bool {
+        !self.state_of(slot).load(Relaxed).has(TAKEN)
     }
 
-    fn is_dirty(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Relaxed) & SOILED != 0
+    fn is_dirty(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Relaxed).has(SOILED)
     }
 }
 
@@ -204,7 +206,6 @@ pub enum SlabActivity {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Class;
     use crate::slab::Put;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::{LEFT, LIVE};
@@ -217,15 +218,16 @@ mod tests {
     /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
-        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.unlist();
         slab
     }
 
     fn free(slab: &Slab, slot: usize) {
+        let slot = SlotIndex::new(slot);
         slab.state_of(slot).store(LEFT, Relaxed);
         assert_eq!(slab.put(slot), Put::Done);
     }
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!(slab.freed_since_discard(), 0);
         for _ in 0..3 {
             free(&slab, 4);
-            slab.state_of(4).store(LIVE, Relaxed);
+            slab.state_of(SlotIndex::new(4)).store(LIVE, Relaxed);
         }
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 4);
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn prefaulted_pages_are_searched_again() {
         let slab = Slab::zeroed();
-        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
         slab.discard_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);

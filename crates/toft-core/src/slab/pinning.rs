@@ -24,7 +24,8 @@
 //! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
 //! the bit has the slot alone.
 
-use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
+use super::slab::{FLAGS, HOLDING, PENDING, SHARED, Slab};
+use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
     REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
@@ -62,8 +63,8 @@ impl Slab {
         any = false;
         if !self.is_dormant() {
             self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
-                for slot in first..end {
-                    let begin = slot * self.size();
+                for slot in SlotIndex::range(first..end) {
+                    let begin = slot.begin(self.size());
                     if begin < stop && begin + self.size() > start {
                         any |= self.hold_slot(slot);
                     }
@@ -117,7 +118,7 @@ impl Slab {
 
     /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
     /// true if the slot may not be zero.
-    pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
+    pub(super) fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
@@ -125,9 +126,9 @@ impl Slab {
             GUARD_PAGE | RESERVED if SECURE => Some(false),
             ARMED if SECURE => Some(true),
             PERMANENTLY_FREED => Some(false),
-            state if state & TAKEN == 0 => {
-                let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
-                (!claimed).then_some(state & SOILED != 0)
+            state if !state.has(TAKEN) => {
+                let claimed = slot.group() == group && claim & slot.bit() != 0;
+                (!claimed).then_some(state.has(SOILED))
             }
             _ => None,
         }
@@ -150,11 +151,11 @@ impl Slab {
         (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
-    pub(super) fn hold_slot(&self, slot: usize) -> bool {
+    pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
-        if seen & TAKEN == 0 || SECURE && (seen == RESERVED || seen == ARMED) {
-            return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
+        if !seen.has(TAKEN) || SECURE && (seen == RESERVED || seen == ARMED) {
+            return state.exchange(seen, seen.with(HELD), AcqRel, Relaxed);
         }
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
             return false;
@@ -163,7 +164,7 @@ impl Slab {
         // bit is set again, and the owner reports it.
         let seen = state.load(Acquire);
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
-            && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
+            && state.exchange(seen, REMOTE_HELD, AcqRel, Relaxed);
         if !held {
             self.set_remote(slot);
         }
@@ -178,8 +179,8 @@ impl Slab {
             self.discarded_at.store(0, Relaxed);
         }
         let (group, claim) = self.claim_and_group();
-        for slot in 0..self.slots() {
-            let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+        for slot in self.all_slots() {
+            let claimed = slot.group() == group && claim & slot.bit() != 0;
             if !keep || claimed {
                 self.unhold_free(slot, false);
             }
@@ -197,19 +198,19 @@ impl Slab {
         );
     }
 
-    pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
+    pub(super) fn is_held(&self, slot: SlotIndex) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
             PERMANENTLY_FREED => Some(false),
-            state if state & HELD == HELD => Some(state & SOILED != 0),
+            state if state.has(HELD) => Some(state.has(SOILED)),
             _ => None,
         }
     }
 
     /// Releases all held slots. `gone` is true if the pages that `held_pages` named were discarded.
     /// Returns a slot that other threads have freed twice, if there is one.
-    pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
+    pub fn finish(&self, page: usize, gone: bool) -> Option<SlotIndex> {
         let mut twice = None;
         let mut let_go = |slot, zero| {
             self.unhold_free(slot, zero);
@@ -222,8 +223,8 @@ impl Slab {
                 page,
                 |slot| self.is_held(slot),
                 |(first, end), (start, stop)| {
-                    for slot in first..end {
-                        let begin = slot * self.size();
+                    for slot in SlotIndex::range(first..end) {
+                        let begin = slot.begin(self.size());
                         if begin >= start && begin + self.size() <= stop {
                             let_go(slot, true);
                         }
@@ -231,35 +232,35 @@ impl Slab {
                 },
             );
         }
-        (0..self.slots()).for_each(|slot| let_go(slot, false));
+        self.all_slots().for_each(|slot| let_go(slot, false));
         self.is_not_counted();
         twice
     }
 
-    pub(super) fn unhold_free(&self, slot: usize, zero: bool) {
+    pub(super) fn unhold_free(&self, slot: SlotIndex, zero: bool) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
-        if held & HELD != HELD {
+        if !held.has(HELD) {
             return;
         }
-        if SECURE && held & RESERVED == RESERVED {
+        if SECURE && held.has(RESERVED) {
             // No other thread writes this state. A part of the slot's pages may have been
             // discarded, so malloc arms the slot again when it next passes.
             return state.store(RESERVED, Release);
         }
-        let free = match held & !HELD {
+        let free = match held.without(HELD) {
             DIRTY if zero => ZERO_CLEAN,
             DIRTY_FRESH if zero => ZERO_FRESH,
             free => free,
         };
         // The exchange fails if malloc hands out a slot that it had claimed before it could see
         // HELD.
-        let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
+        let _ = state.exchange(held, free, AcqRel, Relaxed);
     }
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
     /// freed it again meanwhile, and `None` if it was not held.
-    pub(super) fn unhold_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+    pub(super) fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
@@ -294,7 +295,7 @@ impl Slab {
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
     pub fn unhold_after_fork(&self) {
-        for slot in 0..self.slots() {
+        for slot in self.all_slots() {
             self.unhold_free(slot, false);
             self.unhold_remote(slot, false);
         }
@@ -304,19 +305,19 @@ impl Slab {
         self.leave();
     }
 
-    fn take_remote(&self, slot: usize) -> bool {
-        let bit = 1u64 << (slot % GROUP_SLOTS);
+    fn take_remote(&self, slot: SlotIndex) -> bool {
+        let bit = slot.bit();
         // pairs: remote bit.
-        self.remote_word(slot / GROUP_SLOTS).fetch_and(!bit, SeqCst) & bit != 0
+        self.remote_word(slot.group()).fetch_and(!bit, SeqCst) & bit != 0
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Class;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
+    use crate::slab::{GROUP_SLOTS, SizeClass};
     use std::boxed::Box;
     extern crate std;
 
@@ -327,11 +328,11 @@ mod tests {
     /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let class = Class::of(2048).unwrap();
-        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
+        let class = SizeClass::of(2048).unwrap();
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
-        for slot in 0..slots {
-            slab.state_of(slot).store(if slot == 0 { LIVE } else { DIRTY }, Relaxed);
+        for slot in slab.all_slots() {
+            slab.state_of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
         }
         slab.fresh.store(slots as u16, Relaxed);
         slab
@@ -360,33 +361,33 @@ mod tests {
         slab.hand_out(slab.claimed());
         assert_eq!(slab.finish(PAGE, true), None);
         slab.leave();
-        for slot in GROUP_SLOTS..GROUP_SLOTS + 8 {
-            let expected = if slot == GROUP_SLOTS { LIVE } else { DIRTY };
-            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot}");
+        for slot in SlotIndex::range(GROUP_SLOTS..GROUP_SLOTS + 8) {
+            let expected = if slot.number() == GROUP_SLOTS { LIVE } else { DIRTY };
+            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot:?}");
         }
-        assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
+        assert_eq!(slab.state_of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
     }
 
     /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
     /// that is held is not claimed.
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
-        let slab = slab();
+        let (slab, slot) = (slab(), SlotIndex::new(7));
         slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
         assert!(slab.hold(PAGE, true));
         for held in [true, false] {
-            slab.state_of(7).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
-            slab.claim_freed(7, || panic!("the claim is being changed"));
+            slab.state_of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
+            slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);
         slab.finish(PAGE, false);
         slab.leave();
         // A signal handler has allocated the slot since it was freed.
-        slab.state_of(7).store(LIVE, Relaxed);
-        slab.claim_freed(7, || panic!("a live slot is claimed"));
-        slab.state_of(7).store(DIRTY, Relaxed);
-        slab.claim_freed(7, || {});
+        slab.state_of(slot).store(LIVE, Relaxed);
+        slab.claim_freed(slot, || panic!("a live slot is claimed"));
+        slab.state_of(slot).store(DIRTY, Relaxed);
+        slab.claim_freed(slot, || {});
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
 
@@ -395,10 +396,10 @@ mod tests {
     #[test]
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::zeroed());
-        let class = Class::of(128 << 10).unwrap();
-        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
+        let class = SizeClass::of(128 << 10).unwrap();
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
-        (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
@@ -412,7 +413,7 @@ mod tests {
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());
-        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.unlist();
         assert!(!slab.is_behind());
     }

@@ -2,6 +2,7 @@
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
+use super::slots::SlotIndex;
 use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, SAMPLED_BIT, ZERO_CLEAN};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -12,13 +13,13 @@ impl Slab {
     /// The slot of a correct program stays live here. It was handed out before the program passed
     /// the pointer on, and no thread changes its state until it is freed.
     #[inline]
-    pub fn is_live(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Acquire) & !SAMPLED_BIT == LIVE
+    pub fn is_live(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
     }
 
     /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.
     #[inline]
-    pub fn is_plainly_live(&self, slot: usize) -> bool {
+    pub fn is_plainly_live(&self, slot: SlotIndex) -> bool {
         self.state_of(slot).load(Acquire) == LIVE
     }
 
@@ -36,21 +37,21 @@ impl Slab {
 
     /// Sets a slot's remote bit. Returns true if it was clear.
     #[inline]
-    pub fn set_remote(&self, slot: usize) -> bool {
-        let bit = 1u64 << (slot % GROUP_SLOTS);
+    pub fn set_remote(&self, slot: SlotIndex) -> bool {
+        let bit = slot.bit();
         // remote bit: pairs with `collect`, so that the owner sees what the freer did before.
-        let before = self.remote_word(slot / GROUP_SLOTS).fetch_or(bit, SeqCst);
+        let before = self.remote_word(slot.group()).fetch_or(bit, SeqCst);
         before & bit == 0
     }
 
     /// Returns true if another thread has freed this slot.
-    pub fn is_remote(&self, slot: usize) -> bool {
-        self.remote_word(slot / GROUP_SLOTS).load(Acquire) >> (slot % GROUP_SLOTS) & 1 != 0
+    pub fn is_remote(&self, slot: SlotIndex) -> bool {
+        self.remote_word(slot.group()).load(Acquire) & slot.bit() != 0
     }
 
     /// Collects what other threads have freed. Calls `bad` for each slot that was not live. Returns
     /// what to do about the slab's credit. Holder of the owning heap only.
-    pub fn collect(&self, mut bad: impl FnMut(usize)) -> Spent {
+    pub fn collect(&self, mut bad: impl FnMut(SlotIndex)) -> Spent {
         let mut frees = 0;
         for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
             if self.remote_word(group).load(SeqCst) == 0 {
@@ -59,7 +60,7 @@ impl Slab {
             // collect: pairs with `set_remote`.
             let mut freed = self.remote_word(group).swap(0, SeqCst);
             while freed != 0 {
-                let slot = group * GROUP_SLOTS + freed.trailing_zeros() as usize;
+                let slot = SlotIndex::in_group(group, freed.trailing_zeros());
                 freed &= freed - 1;
                 let state = self.state_of(slot).load(Relaxed);
                 if state == REMOTE_CLEAN {
@@ -98,7 +99,7 @@ impl Slab {
 
     /// Returns true if the program has the slot: it is live, and no thread has freed it.
     #[inline]
-    pub fn is_in_use(&self, slot: usize) -> bool {
+    pub fn is_in_use(&self, slot: SlotIndex) -> bool {
         self.is_live(slot) && !self.is_remote(slot)
     }
 

@@ -6,7 +6,8 @@
 //! slot.
 
 use super::SMALL_MAX;
-use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
+use super::slab::{SLOTS_MAX, Slab};
+use super::slots::SlotIndex;
 use super::states::{ARMED, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
@@ -31,7 +32,7 @@ const _: () = assert!(SMALL_MAX < NON_RESIDENT as usize);
 impl Slab {
     /// Returns the number of bytes that the program may use of a slot that it has, or had last.
     #[inline(always)]
-    pub fn block_bytes(&self, slot: usize) -> usize {
+    pub fn block_bytes(&self, slot: SlotIndex) -> usize {
         let (size, slack) = (self.size(), self.slack(slot));
         // The word of a slot that is not live may also have NON_RESIDENT.
         let slack = if size <= SMALL_MAX { slack & !usize::from(NON_RESIDENT) } else { slack };
@@ -48,44 +49,44 @@ impl Slab {
 
     /// Returns the number of bytes after the block of a live slot. Zero if it was never handed out.
     #[inline(always)]
-    pub fn slack(&self, slot: usize) -> usize {
-        debug_assert!(slot < SLOTS_MAX);
+    pub fn slack(&self, slot: SlotIndex) -> usize {
+        debug_assert!(slot.number() < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
             // SAFETY: no slab has more than SLOTS_MAX slots, and each has a slack in the secure
             // build.
-            unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
+            unsafe { self.slacks.get_unchecked(slot.number()) }.load(Relaxed) as usize
         }
     }
 
     /// Returns the slack, as `slack` does, of a slot that only the caller has.
     #[inline(always)]
-    pub fn own_slack(&self, slot: usize) -> usize {
-        debug_assert!(slot < SLOTS_MAX);
+    pub fn own_slack(&self, slot: SlotIndex) -> usize {
+        debug_assert!(slot.number() < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
             // SAFETY: as in `slack`. (1) only the thread that has the slot writes it. That is the
             // caller, unless the program uses a pointer that it was not given, or two threads free
             // it.
-            unsafe { self.slacks.get_unchecked(slot).settled() as usize }
+            unsafe { self.slacks.get_unchecked(slot.number()).settled() as usize }
         }
     }
 
     /// Records that the program gets a slot and leaves `slack` bytes of it.
     #[inline(always)]
-    pub fn set_slack(&self, slot: usize, slack: usize) {
-        debug_assert!(slot < SLOTS_MAX);
+    pub fn set_slack(&self, slot: SlotIndex, slack: usize) {
+        debug_assert!(slot.number() < SLOTS_MAX);
         if KEPT != 0 {
             // SAFETY: as in `slack`.
-            unsafe { self.slacks.get_unchecked(slot) }.store(slack as u16, Relaxed);
+            unsafe { self.slacks.get_unchecked(slot.number()) }.store(slack as u16, Relaxed);
         }
     }
 
     /// Returns true if the program has ever had the slot. Always false in the default build.
     #[inline(always)]
-    pub fn was_handed_out(&self, slot: usize) -> bool {
+    pub fn was_handed_out(&self, slot: SlotIndex) -> bool {
         self.slack(slot) != 0
     }
 
@@ -116,12 +117,12 @@ impl Slab {
         // owner.
         unsafe {
             if beside & super::states::ARMED_BIT != 0
-                || state(states).settled() != QUARANTINED
+                || state(states).settled() != QUARANTINED.bits()
                 || self.credit.settled() <= 1
             {
                 return false;
             }
-            state(states).store(DIRTY, Relaxed);
+            state(states).store(DIRTY.bits(), Relaxed);
             // A signal handler may have spent credit since. Then the next free finds the credit
             // spent.
             if crate::sync::decrement(&self.credit) == 0 {
@@ -140,7 +141,7 @@ impl Slab {
     /// Returns true if the program has had the slot, and its pages were not given back since.
     /// Returns false in doubt.
     #[inline(always)]
-    pub fn is_there(&self, slot: usize) -> bool {
+    pub fn is_there(&self, slot: SlotIndex) -> bool {
         // One comparison with zero is enough. With NON_RESIDENT the number is negative; so is an
         // equally large slack of a medium slot.
         (self.own_slack(slot) as i16) > 0
@@ -161,7 +162,7 @@ impl Slab {
     #[cold]
     fn note_clean(&self, group: usize, mut clean: u64) {
         while clean != 0 {
-            let slot = group * GROUP_SLOTS + clean.trailing_zeros() as usize;
+            let slot = SlotIndex::in_group(group, clean.trailing_zeros());
             // A slot that was never handed out shows that by its slack, which is zero.
             if self.was_handed_out(slot) {
                 self.set_slack(slot, self.slack(slot) | usize::from(NON_RESIDENT));
@@ -171,7 +172,7 @@ impl Slab {
     }
 
     /// Returns true if the program has freed the slot, and the slot is not free yet.
-    pub fn is_quarantined(&self, slot: usize) -> bool {
+    pub fn is_quarantined(&self, slot: SlotIndex) -> bool {
         self.state_of(slot).load(Relaxed) == QUARANTINED
     }
 
@@ -183,7 +184,7 @@ impl Slab {
     /// reported when both leave their quarantines. An exchange would always find it, but it would
     /// cost every free as much as all of its checks.
     #[inline(always)]
-    pub fn take_own(&self, slot: usize) -> bool {
+    pub fn take_own(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
         // SAFETY: (1) only the owner writes the state of a slot that the program has, and the
         // caller is the owner.
@@ -197,17 +198,17 @@ impl Slab {
     /// Takes a live slot from the program, like `take_own`, but for any thread. `has_taken`
     /// follows.
     #[inline(always)]
-    pub fn take_from_any_thread(&self, slot: usize) -> bool {
-        self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
+    pub fn take_from_any_thread(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).exchange(LIVE, BEING_FREED, AcqRel, Relaxed)
     }
 
     /// Completes `take_from_any_thread`, after the thread has cleared the slot. Returns false if
     /// the slot's owner has freed it as well: the owner saw it live, and has overwritten the state
     /// since.
     #[inline(always)]
-    pub fn has_taken(&self, slot: usize) -> bool {
+    pub fn has_taken(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot);
-        state.compare_exchange(BEING_FREED, QUARANTINED, AcqRel, Relaxed).is_ok()
+        state.exchange(BEING_FREED, QUARANTINED, AcqRel, Relaxed)
     }
 }
 
@@ -226,7 +227,7 @@ pub enum SlotCare {
 
 impl Slab {
     /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
-    pub fn care(&self, slot: usize) -> SlotCare {
+    pub fn care(&self, slot: SlotIndex) -> SlotCare {
         match self.state_of(slot).load(Acquire) {
             LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
@@ -245,15 +246,15 @@ impl Slab {
 #[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Class;
+    use crate::slab::SizeClass;
     use std::boxed::Box;
     extern crate std;
 
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
         slab.publish(1 << 20, slots);
-        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab
     }
 
@@ -263,34 +264,30 @@ mod tests {
     fn a_claim_knows_whose_pages_have_gone() {
         let slab = slab();
         let slots = slab.slots();
-        for slot in 0..slots {
-            let state = if slot % 3 == 0 { DIRTY } else { ZERO_CLEAN };
+        for slot in slab.all_slots() {
+            let state = if slot.number() % 3 == 0 { DIRTY } else { ZERO_CLEAN };
             slab.state_of(slot).store(state, Relaxed);
             // Every fifth slot was never handed out.
-            slab.set_slack(slot, if slot % 5 == 0 { 0 } else { 14 });
+            slab.set_slack(slot, if slot.number() % 5 == 0 { 0 } else { 14 });
         }
         slab.fresh.store(slots as u16, Relaxed);
         let mut seen = 0;
         while slab.refill(7 << 40, |_| {}) {
             let (group, claim) = (slab.claimed_group(), slab.claimed());
-            for slot in (0..GROUP_SLOTS).filter(|slot| claim >> slot & 1 != 0) {
-                let slot = group * GROUP_SLOTS + slot;
-                let had = !slot.is_multiple_of(5);
-                assert_eq!(slab.is_there(slot), had && slot.is_multiple_of(3), "{slot}");
-                assert_eq!(slab.was_handed_out(slot), had, "{slot}");
-                assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot}");
+            let slots = (0..u64::BITS).filter(|bit| claim >> bit & 1 != 0);
+            for slot in slots.clone().map(|bit| SlotIndex::in_group(group, bit)) {
+                let had = !slot.number().is_multiple_of(5);
+                let there = had && slot.number().is_multiple_of(3);
+                assert_eq!(slab.is_there(slot), there, "{slot:?}");
+                assert_eq!(slab.was_handed_out(slot), had, "{slot:?}");
+                assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot:?}");
                 seen += 1;
             }
             // Handing a slot out overwrites NON_RESIDENT.
-            for number in 0..GROUP_SLOTS {
-                if claim >> number & 1 != 0 {
-                    slab.hand_out_any(
-                        slab.claimed() & !(1 << number),
-                        group * GROUP_SLOTS + number,
-                    );
-                    slab.set_slack(group * GROUP_SLOTS + number, 9);
-                    assert!(slab.is_there(group * GROUP_SLOTS + number));
-                }
+            for slot in slots.map(|bit| SlotIndex::in_group(group, bit)) {
+                slab.hand_out_any(slab.claimed() & !slot.bit(), slot);
+                slab.set_slack(slot, 9);
+                assert!(slab.is_there(slot));
             }
         }
         assert_eq!(seen, slots);
@@ -300,13 +297,14 @@ mod tests {
     #[test]
     fn large_slacks_are_as_they_were_set() {
         let slab = Box::new(Slab::zeroed());
-        let class = Class::of(96 << 10).unwrap();
-        let slots = slab.open(1 << 30, 1 << 20, class, 0, 0);
+        let class = SizeClass::of(96 << 10).unwrap();
+        let slots = slab.open_for_test(1 << 30, 1 << 20, class.size());
         slab.publish(1 << 20, slots);
         for slack in [1, 0x7FFF, 0x8000, 0x8001, 0xFFFF] {
-            slab.set_slack(2, slack);
-            assert_eq!(slab.block_bytes(2), slab.size() - slack);
-            assert!(slab.was_handed_out(2));
+            let slot = SlotIndex::new(2);
+            slab.set_slack(slot, slack);
+            assert_eq!(slab.block_bytes(slot), slab.size() - slack);
+            assert!(slab.was_handed_out(slot));
         }
     }
 
@@ -315,12 +313,23 @@ mod tests {
     #[test]
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
         let slab = slab();
-        assert!(slab.take_from_any_thread(3));
-        assert!(!slab.take_own(3) && !slab.take_from_any_thread(3) && !slab.free_permanently(3));
-        slab.state_of(3).store(QUARANTINED, Relaxed);
-        assert!(!slab.has_taken(3));
+        let [first, second, third] = [3, 4, 5].map(SlotIndex::new);
+        assert!(slab.take_from_any_thread(first));
+        assert!(
+            !slab.take_own(first)
+                && !slab.take_from_any_thread(first)
+                && !slab.free_permanently(first)
+        );
+        slab.state_of(first).store(QUARANTINED, Relaxed);
+        assert!(!slab.has_taken(first));
         // No other thread frees this one.
-        assert!(slab.take_from_any_thread(4) && slab.has_taken(4) && slab.is_quarantined(4));
-        assert!(slab.take_own(5) && !slab.take_from_any_thread(5) && slab.is_quarantined(5));
+        assert!(
+            slab.take_from_any_thread(second)
+                && slab.has_taken(second)
+                && slab.is_quarantined(second)
+        );
+        assert!(
+            slab.take_own(third) && !slab.take_from_any_thread(third) && slab.is_quarantined(third)
+        );
     }
 }

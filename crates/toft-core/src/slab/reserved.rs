@@ -15,7 +15,8 @@
 //! it reports damage, because pages may be given back at that moment.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, ZERO_FRESH};
+use super::slots::SlotIndex;
+use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, TAKEN, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::SECURE;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -30,8 +31,8 @@ impl Slab {
     /// Chooses the reserved slots of a slab that is being opened, among those that are not guard
     /// pages. `below` returns a random number below its argument.
     pub fn choose_reserved(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
-        let is_left = |slot: &usize| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
-        let left = (0..slots).filter(is_left).count();
+        let is_left = |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
+        let left = SlotIndex::range(0..slots).filter(is_left).count();
         if left < RESERVED_LEAST || self.size() > RESERVED_SIZE_MOST {
             return;
         }
@@ -40,9 +41,9 @@ impl Slab {
         for number in 0..count {
             // The n-th of the slots that are left, each with the same chance.
             let n = below(left - number);
-            let Some(slot) = (0..slots).filter(is_left).nth(n) else { return };
+            let Some(slot) = SlotIndex::range(0..slots).filter(is_left).nth(n) else { return };
             self.state_of(slot).store(RESERVED, Relaxed);
-            word |= (slot as u32) << (8 * (number + 1));
+            word |= (slot.number() as u32) << (8 * (number + 1));
         }
         if let Some(reserved) = self.reserved.first() {
             reserved.store(word, Relaxed);
@@ -50,35 +51,36 @@ impl Slab {
     }
 
     /// Returns the reserved slots.
-    pub fn reserved_slots(&self) -> impl Iterator<Item = usize> + use<> {
+    pub fn reserved_slots(&self) -> impl Iterator<Item = SlotIndex> + use<> {
         let word = self.reserved.first().map_or(0, |word| word.load(Relaxed));
         let count = (word & 0xFF) as usize;
-        (1..=count.min(RESERVED_MOST)).map(move |number| (word >> (8 * number) & 0xFF) as usize)
+        (1..=count.min(RESERVED_MOST))
+            .map(move |number| SlotIndex::new((word >> (8 * number) & 0xFF) as usize))
     }
 
     /// Returns the reserved slots that must be armed, because malloc has passed them. Owner only.
-    pub fn unarmed_slots(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn unarmed_slots(&self) -> impl Iterator<Item = SlotIndex> + '_ {
         let fresh = self.fresh.load(Relaxed) as usize;
-        let bare = |slot: &usize| self.state_of(*slot).load(Relaxed) == RESERVED;
-        self.reserved_slots().filter(move |&slot| slot < fresh).filter(bare)
+        let bare = |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == RESERVED;
+        self.reserved_slots().filter(move |slot| slot.number() < fresh).filter(bare)
     }
 
     /// Marks a reserved slot as armed: it carries its pattern. Has no effect if its pages are being
     /// given back.
-    pub fn arm(&self, slot: usize) {
+    pub fn arm(&self, slot: SlotIndex) {
         // armed: a thread that reads ARMED sees the pattern that was written.
-        let _ = self.state_of(slot).compare_exchange(RESERVED, ARMED, AcqRel, Relaxed);
+        let _ = self.state_of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
     }
 
     /// Returns true if a reserved slot carries its pattern.
     #[inline(always)]
-    pub fn is_armed(&self, slot: usize) -> bool {
+    pub fn is_armed(&self, slot: SlotIndex) -> bool {
         // pairs: armed.
-        self.states.0.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
+        self.states.0.get(slot.number()).is_some_and(|state| state.load(Acquire) == ARMED)
     }
 
     /// Returns the reserved slots that carry their pattern at this moment.
-    pub fn armed_slots(&self) -> impl Iterator<Item = usize> + use<> {
+    pub fn armed_slots(&self) -> impl Iterator<Item = SlotIndex> + use<> {
         let armed = self.reserved_slots().map(|slot| (slot, self.is_armed(slot)));
         let mut slots = [None; RESERVED_MOST];
         for (place, (slot, is_armed)) in slots.iter_mut().zip(armed) {
@@ -89,8 +91,8 @@ impl Slab {
 
     /// Returns the reserved slots that were armed until they were held. Called by the holding
     /// thread.
-    pub fn held_armed_slots(&self) -> impl Iterator<Item = usize> + '_ {
-        let held = |slot: &usize| self.state_of(*slot).load(Acquire) == ARMED | HELD;
+    pub fn held_armed_slots(&self) -> impl Iterator<Item = SlotIndex> + '_ {
+        let held = |slot: &SlotIndex| self.state_of(*slot).load(Acquire) == ARMED.with(HELD);
         self.reserved_slots().filter(held)
     }
 
@@ -99,8 +101,8 @@ impl Slab {
     ///
     /// The slab is not dormant. If the slot is not armed any more, the result is meaningless.
     #[cfg(not(loom))]
-    pub fn reserved_damage(&self, slot: usize, carried: u64) -> Option<usize> {
-        let begin = self.base() + slot * self.size();
+    pub fn reserved_damage(&self, slot: SlotIndex, carried: u64) -> Option<usize> {
+        let begin = self.slot_address(slot);
         (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
             let word: *const u64 = core::ptr::with_exposed_provenance(address);
             // SAFETY: a word of a slot that is never handed out, of a slab whose pages are mapped;
@@ -115,8 +117,8 @@ impl Slab {
     /// slot at an address repeats.
     #[cfg(not(loom))]
     pub fn has_reserved_damage(&self, carried: impl Fn(usize) -> u64) -> bool {
-        let damaged = |slot: usize| {
-            let carried = carried(self.base() + slot * self.size());
+        let damaged = |slot: SlotIndex| {
+            let carried = carried(self.slot_address(slot));
             self.is_armed(slot) && self.reserved_damage(slot, carried).is_some()
         };
         SECURE && self.reserved_slots().any(damaged)
@@ -125,18 +127,18 @@ impl Slab {
     /// Returns true if a slot beside this one may be armed. A few results are true although none
     /// is.
     #[inline(always)]
-    pub fn is_beside_armed(&self, slot: usize) -> bool {
+    pub fn is_beside_armed(&self, slot: SlotIndex) -> bool {
         self.may_be_beside_armed(slot) != 0
     }
 
     /// Returns a number that is not zero if a slot beside this one may be armed.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
-    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
+    pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
         use core::mem::offset_of;
-        debug_assert!(slot < SLOTS_MAX);
+        debug_assert!(slot.number() < SLOTS_MAX);
         let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
-        let behind = offset_of!(Slab, states) + slot + 1;
+        let behind = offset_of!(Slab, states) + slot.number() + 1;
         // SAFETY: bytes of this descriptor: states, the unused byte before the first, or the byte
         // after the last, which is `dense`. All are used as single bytes. pairs: armed.
         let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
@@ -146,13 +148,13 @@ impl Slab {
     /// Returns a number that is not zero if a slot beside this one is armed. States are not bytes
     /// of the descriptor here, or that is not checked.
     #[cfg(any(loom, miri))]
-    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
-        u32::from(self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1)))
+    pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
+        u32::from(slot.beside().into_iter().any(|slot| self.is_armed(slot)))
     }
 
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
     /// takes its place.
-    pub fn is_never_handed_out(&self, slot: usize) -> bool {
+    pub fn is_never_handed_out(&self, slot: SlotIndex) -> bool {
         matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
     }
 
@@ -163,21 +165,22 @@ impl Slab {
     /// holder has left its seat.
     pub(super) fn disarm_within(&self, start: usize, stop: usize) {
         let size = self.size();
-        let within = |slot: &usize| slot * size < stop && (slot + 1) * size > start;
+        let within = |slot: &SlotIndex| slot.begin(size) < stop && slot.end(size) > start;
         for slot in self.reserved_slots().filter(within) {
             // The slot is held at most once meanwhile, and the thread that releases it disarms it.
-            for (armed, bare) in [(ARMED, RESERVED), (ARMED | HELD, RESERVED | HELD)] {
-                let _ = self.state_of(slot).compare_exchange(armed, bare, AcqRel, Relaxed);
+            for (armed, bare) in [(ARMED, RESERVED), (ARMED.with(HELD), RESERVED.with(HELD))] {
+                let _ = self.state_of(slot).exchange(armed, bare, AcqRel, Relaxed);
             }
         }
     }
 
     /// Returns true if the reserved slots are exactly those that were chosen (I11).
     pub(super) fn has_its_reserved(&self) -> bool {
-        let is_reserved = |slot: usize| {
-            matches!(self.state_of(slot).load(Relaxed) & !(HELD & !1), RESERVED | ARMED)
+        let is_reserved = |slot: SlotIndex| {
+            let state = self.state_of(slot).load(Relaxed);
+            matches!(state.without(HELD.without(TAKEN)), RESERVED | ARMED)
         };
-        let all = (0..self.slots()).filter(|&slot| is_reserved(slot)).count();
+        let all = self.all_slots().filter(|&slot| is_reserved(slot)).count();
         self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()
     }
 }
@@ -192,16 +195,16 @@ mod tests {
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
         let slab = Slab::zeroed();
-        slab.open(1 << 30, 64 << 10, crate::slab::Class::of(256).unwrap(), 0, 0);
+        slab.open_for_test(1 << 30, 64 << 10, 256);
         slab.publish(1 << 20, 256);
         slab.choose_reserved(256, |_| 7);
-        let slots: std::vec::Vec<usize> = slab.reserved_slots().collect();
+        let slots: std::vec::Vec<_> = slab.reserved_slots().collect();
         slots.iter().for_each(|&slot| slab.arm(slot));
         assert!(slots.len() > 1 && slots.iter().all(|&slot| slab.hold_slot(slot)));
         assert_eq!(slab.held_armed_slots().count(), slots.len());
-        let begin = slots[0] * slab.size();
+        let begin = slots[0].begin(slab.size());
         slab.disarm_within(begin, begin + 1);
-        let held: std::vec::Vec<usize> = slab.held_armed_slots().collect();
+        let held: std::vec::Vec<_> = slab.held_armed_slots().collect();
         assert!(!held.contains(&slots[0]) && held.len() == slots.len() - 1, "{held:?}");
         slots.iter().for_each(|&slot| slab.unhold_free(slot, false));
         assert!(slab.has_its_reserved() && slab.armed_slots().count() == 0);
@@ -211,10 +214,10 @@ mod tests {
     fn the_slots_beside_an_armed_one_are_known() {
         for armed in 0..SLOTS_MAX {
             let slab = Slab::zeroed();
-            slab.state_of(armed).store(ARMED, Relaxed);
+            slab.state_of(SlotIndex::new(armed)).store(ARMED, Relaxed);
             for slot in 0..SLOTS_MAX {
                 assert_eq!(
-                    slab.is_beside_armed(slot),
+                    slab.is_beside_armed(SlotIndex::new(slot)),
                     slot.abs_diff(armed) == 1,
                     "{slot}, {armed}"
                 );

@@ -4,6 +4,7 @@
 //! frees.
 
 use super::slab::{GROUP_SLOTS, Slab};
+use super::slots::SlotIndex;
 use super::states::{LIVE, SAMPLED};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 use crate::sync::compiler_fence;
@@ -11,14 +12,14 @@ use crate::sync::compiler_fence;
 impl Slab {
     /// Marks a live slot as sampled. The program does not have the slot yet. Called by the thread
     /// that has taken the slot.
-    pub fn mark_sampled(&self, slot: usize) {
+    pub fn mark_sampled(&self, slot: SlotIndex) {
         self.state_of(slot).store(SAMPLED, Release);
     }
 
     /// Returns true if a slot was sampled, and clears the mark. Any thread. If several threads free
     /// the slot at the same moment, one gets true.
-    pub fn take_sampled(&self, slot: usize) -> bool {
-        self.state_of(slot).compare_exchange(SAMPLED, LIVE, AcqRel, Relaxed).is_ok()
+    pub fn take_sampled(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).exchange(SAMPLED, LIVE, AcqRel, Relaxed)
     }
 
     /// Records that the slot that is claimed next has a sampled byte at `place`. Owner only.
@@ -63,16 +64,16 @@ mod tests {
     #[test]
     #[cfg_attr(feature = "secure-light", ignore = "the secure build has no probes")]
     fn what_was_sampled_is_live_and_taken_once() {
-        let slab = Box::new(Slab::zeroed());
-        slab.state_of(3).store(LIVE, Relaxed);
-        assert!(!slab.take_sampled(3));
-        slab.mark_sampled(3);
-        assert_eq!(slab.state(3), SlotState::Live);
-        assert!(slab.is_live(3) && slab.live_bits(0) >> 3 & 1 == 1);
-        assert_eq!(slab.put(3), Put::NotLive);
-        assert!(slab.take_sampled(3) && !slab.take_sampled(3));
-        assert_ne!(slab.put(3), Put::NotLive);
-        assert!(!slab.take_sampled(3) && !slab.is_live(3));
+        let (slab, slot) = (Box::new(Slab::zeroed()), SlotIndex::new(3));
+        slab.state_of(slot).store(LIVE, Relaxed);
+        assert!(!slab.take_sampled(slot));
+        slab.mark_sampled(slot);
+        assert_eq!(slab.state(slot), SlotState::Live);
+        assert!(slab.is_live(slot) && slab.live_bits(0) >> 3 & 1 == 1);
+        assert_eq!(slab.put(slot), Put::NotLive);
+        assert!(slab.take_sampled(slot) && !slab.take_sampled(slot));
+        assert_ne!(slab.put(slot), Put::NotLive);
+        assert!(!slab.take_sampled(slot) && !slab.is_live(slot));
     }
 
     #[test]

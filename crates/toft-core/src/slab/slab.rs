@@ -47,10 +47,10 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
-use super::states::NO_SLOT;
-use super::{Class, MEDIUM, SMALL, Tier};
+use super::states::{NO_SLOT, StateCell};
+use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
-use crate::region::Descriptor;
+use crate::region::{Descriptor, Partition};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -110,7 +110,7 @@ pub struct Slab {
     /// HOLDING and SHARED, all atomically. The holder of the owning heap writes the heap. Every
     /// free reads this word.
     pub(crate) owner: AtomicUsize,
-    /// [`Class::multiplier`] of the slab's class.
+    /// [`SizeClass::multiplier`] of the slab's class.
     pub(crate) multiplier: AtomicU64,
     /// The number of slots. Zero means that this is not a slab (yet), and every free fails.
     pub(crate) slots: AtomicU64,
@@ -240,7 +240,7 @@ type Rest = ();
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
-pub(super) struct States(pub(super) [AtomicU8; SLOTS_MAX]);
+pub(super) struct States(pub(super) [StateCell; SLOTS_MAX]);
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]
@@ -276,8 +276,8 @@ impl Slab {
         &self,
         base: usize,
         span: usize,
-        class: Class,
-        partition: usize,
+        class: SizeClass,
+        partition: Partition,
         site: usize,
     ) -> usize {
         let slots = (span / class.size()).min(SLOTS_MAX);
@@ -285,7 +285,7 @@ impl Slab {
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
         self.class.store(class.index() as u32, Relaxed);
-        self.partition.store(partition as u32, Relaxed);
+        self.partition.store(partition.number() as u32, Relaxed);
         self.site_first.iter().chain(&self.site_last).for_each(|word| word.store(site, Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
@@ -294,6 +294,12 @@ impl Slab {
         }
         self.awake.store(AWAKE, Relaxed);
         slots
+    }
+
+    /// Opens a slab of slots of `size` bytes for a test, which then may publish it.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn open_for_test(&self, base: usize, span: usize, size: usize) -> usize {
+        self.open(base, span, SizeClass::of(size).unwrap(), Partition::default(), 0)
     }
 
     /// Publishes an opened slab of `slots` slots, so that frees find it.
@@ -327,8 +333,8 @@ impl Slab {
     }
 
     /// Returns the slab's class.
-    pub fn class(&self) -> Class {
-        Class::new(self.class.load(Relaxed) as usize)
+    pub fn class(&self) -> SizeClass {
+        SizeClass::new(self.class.load(Relaxed) as usize)
     }
 
     /// Returns the number of the slab's class.
@@ -346,8 +352,8 @@ impl Slab {
     };
 
     /// Returns the partition, which never changes.
-    pub fn partition(&self) -> usize {
-        self.partition.load(Relaxed) as usize
+    pub fn partition(&self) -> Partition {
+        Partition::new(self.partition.load(Relaxed) as usize)
     }
 
     /// Returns the first call site that drew from this slab.

@@ -2,10 +2,13 @@
 //! counts.
 
 use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
-use super::states::{DIRTY_FRESH, HELD, LIVE, SAMPLED, ZERO_FRESH, free_state};
+use super::states::{
+    DIRTY_FRESH, HELD, LIVE, SAMPLED, StateByte, StateCell, ZERO_FRESH, free_state,
+};
 use super::{Tier, TierNumber};
-use crate::sync::{AtomicU8, Ordering, Settled};
+use crate::sync::{Ordering, Settled};
 use Ordering::{Acquire, Relaxed};
+use core::ops::Range;
 
 /// The state of a slot, as far as callers may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +23,87 @@ pub enum SlotState {
     Remote,
 }
 
+/// The number of a slot in its slab, counted from the slab's base. Below the slab's number of slots,
+/// and so below [`SLOTS_MAX`], if there is such a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub struct SlotIndex(usize);
+
+impl SlotIndex {
+    /// Returns the slot with a number.
+    #[inline(always)]
+    pub const fn new(number: usize) -> SlotIndex {
+        SlotIndex(number)
+    }
+
+    /// Returns the slot of a group that has a bit, by the number of the bit.
+    #[inline(always)]
+    pub(super) fn in_group(group: usize, bit: u32) -> SlotIndex {
+        SlotIndex(group * GROUP_SLOTS + bit as usize)
+    }
+
+    /// Returns the slots with these numbers.
+    #[inline(always)]
+    pub fn range(numbers: Range<usize>) -> impl DoubleEndedIterator<Item = SlotIndex> + Clone {
+        numbers.map(SlotIndex)
+    }
+
+    /// Returns the slot's number.
+    #[inline(always)]
+    pub const fn number(self) -> usize {
+        self.0
+    }
+
+    /// Returns the slot's group.
+    #[inline(always)]
+    pub(super) fn group(self) -> usize {
+        self.0 / GROUP_SLOTS
+    }
+
+    /// Returns the slot's bit in a word for its group.
+    #[inline(always)]
+    pub(super) fn bit(self) -> u64 {
+        1 << (self.0 % GROUP_SLOTS)
+    }
+
+    /// Returns the offset of the slot's first byte in a slab of slots of `size` bytes.
+    #[inline(always)]
+    pub fn begin(self, size: usize) -> usize {
+        self.0 * size
+    }
+
+    /// Returns the offset of the first byte after the slot.
+    #[inline(always)]
+    pub fn end(self, size: usize) -> usize {
+        (self.0 + 1) * size
+    }
+
+    /// Returns the slot before this one, if there is one.
+    #[inline(always)]
+    pub fn before(self) -> Option<SlotIndex> {
+        self.0.checked_sub(1).map(SlotIndex)
+    }
+
+    /// Returns the slots before and after this one. The slab may not have both.
+    pub fn beside(self) -> [SlotIndex; 2] {
+        [SlotIndex(self.0.wrapping_sub(1)), SlotIndex(self.0 + 1)]
+    }
+}
+
 impl Slab {
     /// Returns the slot that begins `offset` bytes after the slab's base, if one does. A descriptor
     /// that is not a slab has none.
     ///
     /// It has one multiplication, one rotation and one comparison: see
-    /// [`Class::multiplier`](super::Class::multiplier).
+    /// [`SizeClass::multiplier`](super::SizeClass::multiplier).
     #[inline(always)]
-    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
+    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<SlotIndex> {
         // SAFETY: (1) written once, before the program gets any pointer into the slab. If a wild
         // pointer points into a slab that is being opened, the slots may be visible and not the
         // multiplier. `has_slot_at` checks again before another thread's slab is changed.
         let slots = unsafe { self.slots.settled() };
         let slot = self.slot_number::<TIER>(offset);
-        (slot < slots).then_some(slot as usize)
+        (slot < slots).then_some(SlotIndex(slot as usize))
     }
 
     /// Returns the number of the slot at an offset, or a number above all slots if none begins
@@ -47,19 +117,25 @@ impl Slab {
 
     /// Returns true if the slab is open and the slot begins at the address. Unlike `slot_at`, it
     /// never reads an incomplete descriptor.
-    pub fn has_slot_at(&self, slot: usize, address: usize) -> bool {
+    pub fn has_slot_at(&self, slot: SlotIndex, address: usize) -> bool {
         // pairs: publish slab.
         let slots = self.slots.load(Acquire) as usize;
-        slot < slots && self.base() + slot * self.size() == address
+        slot.0 < slots && self.slot_address(slot) == address
+    }
+
+    /// Returns the slot that contains the byte `offset` bytes after the slab's base, if one does.
+    pub fn slot_around(&self, offset: usize) -> Option<SlotIndex> {
+        let slot = offset / self.size();
+        (slot < self.slots()).then_some(SlotIndex(slot))
     }
 
     /// Returns the state of a slot, as far as the caller may see it.
-    pub fn state(&self, slot: usize) -> SlotState {
+    pub fn state(&self, slot: SlotIndex) -> SlotState {
         if self.is_remote(slot) {
             return SlotState::Remote;
         }
         let state = free_state(self.state_of(slot).load(Acquire));
-        match if state & HELD == HELD { state & !HELD } else { state } {
+        match if state.has(HELD) { state.without(HELD) } else { state } {
             LIVE | SAMPLED => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
@@ -69,10 +145,21 @@ impl Slab {
     /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
     /// or from a loop over the slots that exist.
     #[inline(always)]
-    pub(super) fn state_of(&self, slot: usize) -> &AtomicU8 {
-        debug_assert!(slot < SLOTS_MAX);
+    pub(super) fn state_of(&self, slot: SlotIndex) -> &StateCell {
+        debug_assert!(slot.0 < SLOTS_MAX);
         // SAFETY: no slab has more than SLOTS_MAX slots.
-        unsafe { self.states.0.get_unchecked(slot) }
+        unsafe { self.states.0.get_unchecked(slot.0) }
+    }
+
+    /// Returns the slab's slots.
+    pub fn all_slots(&self) -> impl DoubleEndedIterator<Item = SlotIndex> + Clone + use<> {
+        SlotIndex::range(0..self.slots())
+    }
+
+    /// Returns the address of a slot.
+    #[inline]
+    pub fn slot_address(&self, slot: SlotIndex) -> usize {
+        self.base() + slot.begin(self.size())
     }
 
     /// Returns the number of slots that the program has, without those that other threads have
@@ -88,8 +175,7 @@ impl Slab {
     /// Returns the number of slots that were ever handed out.
     #[inline(never)]
     pub fn touched_slots(&self) -> usize {
-        let fresh = |slot| self.state(slot) == SlotState::Fresh;
-        (0..self.slots()).filter(|&slot| !fresh(slot)).count()
+        self.all_slots().filter(|&slot| self.state(slot) != SlotState::Fresh).count()
     }
 
     /// Returns true if no slot is live.
@@ -100,9 +186,9 @@ impl Slab {
     /// Changes every state that is `from` to `to`. Holder of the owning heap only, with no slot
     /// live.
     #[inline(never)]
-    pub(super) fn change_states(&self, from: u8, to: u8) {
+    pub(super) fn change_states(&self, from: StateByte, to: StateByte) {
         debug_assert!(from != LIVE && to != LIVE);
-        for slot in 0..self.slots() {
+        for slot in self.all_slots() {
             let state = self.state_of(slot);
             if state.load(Relaxed) == from {
                 state.store(to, Relaxed);

@@ -1,93 +1,211 @@
 //! The state byte of a slot, and reads of 64 states at a time.
+//!
+//! ```text
+//! bit                7  6  5  4  3  2 1  0
+//! ZERO_FRESH         .  .  .  .  .  . .  .   free: never handed out, zero
+//! DIRTY              .  .  .  .  .  . 1  .   free: freed, perhaps not zero
+//! ZERO_CLEAN         .  .  .  .  .  1 .  .   free: freed, zero again
+//! DIRTY_FRESH        .  .  .  .  .  1 1  .   free: never handed out, perhaps not zero
+//! free | HELD        .  .  .  .  1  x x  1   the reclaimer gives its pages back
+//! free | LENT        .  .  1  .  .  x x  1   another slab has its memory
+//! LIVE               .  .  .  .  .  . .  1   the program has it
+//! SAMPLED            1  .  .  .  .  . .  1   as LIVE; its free is reported
+//! REMOTE_HELD        .  .  .  1  .  . .  1   freed by another thread; its pages are given back
+//! REMOTE_CLEAN       .  .  .  1  .  . 1  1   freed by another thread, zero
+//! PERMANENTLY_FREED  1  .  .  1  .  . 1  1   never handed out again
+//! NO_SLOT            .  .  .  .  .  . 1  1   after the last slot
+//!                    secure build only
+//! QUARANTINED        .  1  .  1  .  . 1  1   freed by the program, and not free yet
+//! BEING_FREED        1  1  .  1  .  . 1  1   another thread is freeing it
+//! GUARD_PAGE         .  .  1  .  .  . .  1   ZERO_FRESH | LENT
+//! RESERVED           .  1  1  .  .  . .  1   never handed out
+//! ARMED              1  1  1  .  .  . 1  1   never handed out, carries its pattern
+//! bit                7  6  5  4  3  2 1  0
+//!                          |  |  |    |  TAKEN: not free
+//!                          |  |  |    SOILED, if free: its memory may not be zero
+//!                          |  |  HELD, with TAKEN
+//!                          |  the program has freed it, and it is not free
+//!                          LENT, with TAKEN
+//! ```
 
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 use crate::policy::SECURE;
+use crate::sync::{AtomicU8, Ordering, Settled};
+
+/// The state of a slot, as drawn above, or some of the bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct StateByte(u8);
+
+impl StateByte {
+    /// Returns any byte as a state, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(super) const fn new(bits: u8) -> StateByte {
+        StateByte(bits)
+    }
+
+    /// Returns the byte.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns true if all of these bits are set.
+    #[inline(always)]
+    pub const fn has(self, bits: StateByte) -> bool {
+        self.0 & bits.0 == bits.0
+    }
+
+    /// Returns the state with these bits set.
+    #[inline(always)]
+    pub const fn with(self, bits: StateByte) -> StateByte {
+        StateByte(self.0 | bits.0)
+    }
+
+    /// Returns the state with these bits cleared.
+    #[inline(always)]
+    pub const fn without(self, bits: StateByte) -> StateByte {
+        StateByte(self.0 & !bits.0)
+    }
+}
+
+impl core::fmt::Debug for StateByte {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#010b}", self.0)
+    }
+}
+
+/// Where the state of a slot is. The operations are those of an atomic byte.
+#[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
+#[repr(transparent)]
+pub struct StateCell(AtomicU8);
+
+#[allow(missing_docs)]
+impl StateCell {
+    #[inline(always)]
+    pub fn load(&self, order: Ordering) -> StateByte {
+        StateByte(self.0.load(order))
+    }
+
+    #[inline(always)]
+    pub fn store(&self, state: StateByte, order: Ordering) {
+        self.0.store(state.0, order);
+    }
+
+    /// Changes `from` to `to`. Returns false if the state was another.
+    #[inline(always)]
+    pub fn exchange(&self, from: StateByte, to: StateByte, done: Ordering, not: Ordering) -> bool {
+        self.0.compare_exchange(from.0, to.0, done, not).is_ok()
+    }
+
+    /// Stores a state while another thread may exchange it.
+    ///
+    /// The model checker keeps no total order of the values of one location. It lets an exchange
+    /// succeed on a value that a plain store has replaced, and takes the result for newer than the
+    /// store. No processor does that, and the language forbids it. The checker orders two
+    /// exchanges, so the store is an exchange there.
+    #[inline(always)]
+    pub fn store_beside_exchanges(&self, state: StateByte) {
+        #[cfg(not(loom))]
+        self.0.store(state.0, Ordering::Relaxed);
+        #[cfg(loom)]
+        self.0.swap(state.0, Ordering::Relaxed);
+    }
+
+    /// # Safety
+    /// 1. As for [`Settled::settled`].
+    #[inline(always)]
+    pub unsafe fn settled(&self) -> StateByte {
+        // SAFETY: duty 1.
+        StateByte(unsafe { self.0.settled() })
+    }
+}
 
 /// The slot was never handed out, and its memory is zero.
-pub const ZERO_FRESH: u8 = 0;
+pub const ZERO_FRESH: StateByte = StateByte(0);
 /// The program has the slot.
-pub const LIVE: u8 = 1;
+pub const LIVE: StateByte = StateByte(1);
 /// The program has the slot, and its allocation was sampled. The freeing thread also reports the
 /// free, and makes the slot LIVE first. Checks of single bits do not tell it from LIVE.
-pub const SAMPLED: u8 = LIVE | SAMPLED_BIT;
+pub const SAMPLED: StateByte = LIVE.with(SAMPLED_BIT);
 /// The bit that is set in SAMPLED and not in LIVE.
-pub const SAMPLED_BIT: u8 = 0x80;
+pub const SAMPLED_BIT: StateByte = StateByte(0x80);
 /// There is no such slot. Odd like LIVE, so one bit separates claimable slots from all others.
-pub const NO_SLOT: u8 = 3;
+pub const NO_SLOT: StateByte = StateByte(3);
 /// The slot was freed, and its memory may not be zero.
-pub const DIRTY: u8 = 2;
+pub const DIRTY: StateByte = StateByte(2);
 /// The slot was never handed out, but its memory may not be zero: its page came from another slab,
 /// or was prefaulted.
-pub const DIRTY_FRESH: u8 = 6;
+pub const DIRTY_FRESH: StateByte = StateByte(6);
 /// The slot was freed, and its pages were given back since: its memory is zero again.
-pub const ZERO_CLEAN: u8 = 4;
+pub const ZERO_CLEAN: StateByte = StateByte(4);
 
 /// The program has freed the slot, and it is not free yet: it is in a quarantine, or marked in its
 /// slab by another thread. Secure build only.
-pub const QUARANTINED: u8 = 0x53;
+pub const QUARANTINED: StateByte = StateByte(0x53);
 /// A thread that is not the owner is freeing the slot; QUARANTINED follows. Secure build only.
-pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
+pub const BEING_FREED: StateByte = StateByte(0x80 | QUARANTINED.0);
 /// The state of a slot that the program has freed, at the moment when it becomes free.
-pub const LEFT: u8 = if SECURE { QUARANTINED } else { LIVE };
+pub const LEFT: StateByte = if SECURE { QUARANTINED } else { LIVE };
 
 /// Set in the state of a free slot whose pages the reclaimer is giving back. No thread may claim
 /// the slot.
-pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
+pub const HELD: StateByte = StateByte(1 << HELD_BIT | TAKEN.0);
 const HELD_BIT: u32 = 3;
 /// Another thread has freed the slot. The reclaimer has taken the remote bit, and is giving the
 /// slot's pages back.
-pub const REMOTE_HELD: u8 = 0x11;
+pub const REMOTE_HELD: StateByte = StateByte(0x11);
 /// Another thread has freed the slot, and its pages were given back: the owner will find it zero.
-pub const REMOTE_CLEAN: u8 = 0x13;
+pub const REMOTE_CLEAN: StateByte = StateByte(0x13);
 const REMOTE_BIT: u32 = 4;
 
 /// The slot was freed permanently, and is never handed out again. Like a slot that another thread
 /// has freed and that is never collected, it counts as neither free nor live. Its memory is zero,
 /// and its pages are given back together with those around it.
-pub const PERMANENTLY_FREED: u8 = 0x93;
+pub const PERMANENTLY_FREED: StateByte = StateByte(0x93);
 
 /// Set in the state of a free slot whose memory another slab uses. No thread may claim the slot.
-pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
+pub const LENT: StateByte = StateByte(1 << LENT_BIT | TAKEN.0);
 const LENT_BIT: u32 = 5;
 
 /// The state of a slot whose place a guard page takes: as if its memory were lent permanently. The
 /// secure build has guard pages, and does not compact.
-pub const GUARD_PAGE: u8 = ZERO_FRESH | LENT;
+pub const GUARD_PAGE: StateByte = ZERO_FRESH.with(LENT);
 
 /// The state of a slot that is never handed out, in the secure build (`reserved.rs`). It counts as
 /// lent, like GUARD_PAGE.
-pub const RESERVED: u8 = 0x40 | LENT;
+pub const RESERVED: StateByte = StateByte(0x40 | LENT.0);
 /// The state of a reserved slot that carries its pattern, so its memory is not zero.
-pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;
+pub const ARMED: StateByte = StateByte(ARMED_BIT | RESERVED.0 | SOILED.0);
 /// The bit that separates ARMED from most other states. No frequent state has it.
 pub const ARMED_BIT: u8 = 0x80;
 
 /// The number of the bit that is set in a state if the slot is not free.
 const TAKEN_BIT: u32 = 0;
-pub const TAKEN: u8 = 1 << TAKEN_BIT;
+pub const TAKEN: StateByte = StateByte(1 << TAKEN_BIT);
 /// The number of the bit that is set in a free slot's state if its memory may not be zero.
 const DIRTY_BIT: u32 = 1;
-pub const SOILED: u8 = 1 << DIRTY_BIT;
+pub const SOILED: StateByte = StateByte(1 << DIRTY_BIT);
 
 /// Returns the state of a lent slot without LENT, and any other state unchanged.
-pub fn free_state(state: u8) -> u8 {
-    if SECURE && state & RESERVED == RESERVED {
+pub fn free_state(state: StateByte) -> StateByte {
+    if SECURE && state.has(RESERVED) {
         // Reserved: never handed out.
         return ZERO_FRESH;
     }
-    if state & LENT == LENT { state & !LENT } else { state }
+    if state.has(LENT) { state.without(LENT) } else { state }
 }
 
 /// The bits of a state that tell whether the slot is in use: exactly TAKEN is set then.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-const KINDS: u8 = HELD | LENT;
+const KINDS: StateByte = HELD.with(LENT);
 
-/// Returns a vector of 16 equal bytes.
+/// Returns a vector of 16 equal states.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
 #[inline(always)]
-fn sixteen(byte: u8) -> core::arch::x86_64::__m128i {
+fn sixteen(state: StateByte) -> core::arch::x86_64::__m128i {
     // SAFETY: every x86-64 processor has SSE2.
-    unsafe { core::arch::x86_64::_mm_set1_epi8(byte as i8) }
+    unsafe { core::arch::x86_64::_mm_set1_epi8(state.0 as i8) }
 }
 
 /// The bits of a group that have states: all, except under the model checker.
@@ -188,7 +306,7 @@ impl Slab {
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
         states.rev().fold(0, |bits, state| {
-            let bit = state.load(crate::sync::Ordering::Relaxed) >> BIT & 1;
+            let bit = state.load(Ordering::Relaxed).bits() >> BIT & 1;
             bits << 1 | u64::from(bit)
         })
     }
@@ -279,8 +397,8 @@ impl Slab {
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
         states.rev().fold(0, |bits, state| {
-            let state = state.load(crate::sync::Ordering::Relaxed);
-            let idle = state & TAKEN == 0 || state & HELD == HELD || state & LENT == LENT;
+            let state = state.load(Ordering::Relaxed);
+            let idle = !state.has(TAKEN) || state.has(HELD) || state.has(LENT);
             bits << 1 | u64::from(idle)
         })
     }
@@ -289,6 +407,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::slab::SlotIndex;
     use crate::sync::Ordering::Relaxed;
 
     #[test]
@@ -296,11 +415,11 @@ mod tests {
         let slab = Slab::zeroed();
         for slot in 0..SLOTS_MAX {
             let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
-            slab.state_of(slot).store(state, Relaxed);
+            slab.state_of(SlotIndex::new(slot)).store(state, Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
-            let state = slab.state_of(slot).load(Relaxed);
+            let state = slab.state_of(SlotIndex::new(slot)).load(Relaxed);
             let taken = state == LIVE || state == NO_SLOT;
             assert_eq!(slab.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
             assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
@@ -313,14 +432,14 @@ mod tests {
         let taken = [LIVE, NO_SLOT, REMOTE_HELD, REMOTE_CLEAN];
         let all = |slot: usize| match (slot % 4, slot / 4 % 4) {
             (0, kind) => (free[kind], true),
-            (1, kind) => (free[kind] | HELD, true),
-            (2, kind) => (free[kind] | LENT, true),
+            (1, kind) => (free[kind].with(HELD), true),
+            (2, kind) => (free[kind].with(LENT), true),
             (_, kind) => (taken[kind], false),
         };
         let slab = Slab::zeroed();
         for shift in 0..16 {
             for slot in 0..SLOTS_MAX {
-                slab.state_of(slot).store(all(slot * 7 + shift).0, Relaxed);
+                slab.state_of(SlotIndex::new(slot)).store(all(slot * 7 + shift).0, Relaxed);
             }
             for slot in 0..SLOTS_MAX {
                 let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
@@ -336,7 +455,7 @@ mod tests {
         let slab = Slab::zeroed();
         let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
         for slot in 0..SLOTS_MAX {
-            slab.state_of(slot).store(free[slot % free.len()] | HELD, Relaxed);
+            slab.state_of(SlotIndex::new(slot)).store(free[slot % free.len()].with(HELD), Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);

@@ -19,7 +19,7 @@
 //! again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in the
 //! middle of this.
 
-use super::slab::{AWAKE, GROUP_SLOTS, GROUPS, SUSPENDED, Slab};
+use super::slab::{AWAKE, GROUPS, SUSPENDED, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -129,8 +129,8 @@ impl Slab {
         let group = self.claimed_group();
         let untouched = |slot| {
             let state = self.state_of(slot).load(Acquire);
-            let zero = state & (TAKEN | SOILED) == 0 || state == REMOTE_CLEAN;
-            let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+            let zero = !state.has(TAKEN) && !state.has(SOILED) || state == REMOTE_CLEAN;
+            let claimed = slot.group() == group && claim & slot.bit() != 0;
             // `Some(true)`, so that `runs` names the page.
             (zero && !claimed).then_some(true)
         };

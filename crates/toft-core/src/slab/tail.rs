@@ -73,17 +73,17 @@ mod tests {
     use crate::policy::SECURE;
     use crate::slab::memory::slab_memory;
     use crate::slab::slab::{HOLDING, SHARED};
-    use crate::slab::{Class, MEDIUM, SMALL, Slab, Tier};
+    use crate::slab::{MEDIUM, SMALL, SizeClass, Slab, Tier};
 
     const PAGE: usize = 4096;
 
     #[test]
     fn whole_pages_after_the_last_slot_go_once() {
         let guard = if SECURE { PAGE } else { 0 };
-        for class in Class::all() {
+        for class in SizeClass::all() {
             let slab = Slab::zeroed();
             let all = Tier::of(if class.is_small() { SMALL } else { MEDIUM }).slab_bytes();
-            let slots = slab.open(slab_memory(), all, class, 0, 0);
+            let slots = slab.open_for_test(slab_memory(), all, class.size());
             slab.publish(64, slots);
             let used = slots * class.size() + guard;
             let has_tail = used + PAGE <= all;
@@ -109,7 +109,7 @@ mod tests {
     fn an_engaged_slab_keeps_its_tail() {
         for flag in [HOLDING, SHARED] {
             let slab = Slab::zeroed();
-            let slots = slab.open(slab_memory(), 64 << 10, Class::new(0), 0, 0);
+            let slots = slab.open_for_test(slab_memory(), 64 << 10, 16);
             slab.publish(64, slots);
             slab.set_owner_flag(flag);
             assert_eq!(slab.give_up_tail(PAGE, |_, _| panic!("unmapped")), Some(0));

@@ -5,6 +5,7 @@
 //! the same.
 
 use super::slab::Slab;
+use super::slots::SlotIndex;
 use super::states::{SOILED, TAKEN};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
@@ -38,7 +39,7 @@ impl Slab {
         }
         let size = self.size().max(1);
         let end = (start + len).div_ceil(size).min(self.slots());
-        (start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
+        SlotIndex::range(start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
     }
 
     /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
@@ -59,16 +60,15 @@ impl Slab {
 
     /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
     /// zero.
-    fn is_unused_slot(&self, slot: usize) -> Option<bool> {
+    fn is_unused_slot(&self, slot: SlotIndex) -> Option<bool> {
         let state = self.state_of(slot).load(Acquire);
-        (state & TAKEN == 0).then_some(state & SOILED != 0)
+        (!state.has(TAKEN)).then_some(state.has(SOILED))
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::Class;
     use crate::slab::memory::slab_memory;
 
     const PAGE: usize = 4096;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn pages_of_claims_that_were_not_given_back_are_remembered() {
         let slab = Slab::zeroed();
-        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
         // As if all slots had been written to.
         slab.wake(false);

@@ -7,7 +7,10 @@
 //! need not be checked when it leaves the quarantine.
 
 use super::slab::Slab;
-use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
+use super::slots::SlotIndex;
+use super::states::{
+    DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
+};
 #[cfg(not(loom))]
 use crate::harden::{Long, is_zero};
 use crate::policy::CHECK_PAGES;
@@ -30,8 +33,8 @@ impl Slab {
         }
         let size = self.size();
         let end = stop.div_ceil(size).min(self.slots());
-        (start / size..end).any(|slot| {
-            let begin = slot * size;
+        SlotIndex::range(start / size..end).any(|slot| {
+            let begin = slot.begin(size);
             let (first, last) = (begin.max(start), (begin + size).min(stop));
             self.must_be_zero(slot) && !self.is_all_zero(first, last)
         })
@@ -41,7 +44,7 @@ impl Slab {
     /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
     ///
     /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
-    pub fn keep_written(&self, page: usize) -> Option<usize> {
+    pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
         let (mut twice, size) = (None, self.size());
         if CHECK_PAGES {
             let held = |slot| self.is_held(slot);
@@ -49,8 +52,8 @@ impl Slab {
                 if !self.is_written((start, stop)) {
                     return;
                 }
-                for slot in
-                    (first..end).filter(|slot| slot * size < stop && (slot + 1) * size > start)
+                for slot in SlotIndex::range(first..end)
+                    .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
                 {
                     self.unhold_free(slot, false);
                     if self.unhold_remote(slot, false) == Some(false) {
@@ -65,19 +68,19 @@ impl Slab {
     /// Returns true if a slot that may not be zero was written to. The slab has no live slots.
     pub fn has_been_written(&self) -> bool {
         CHECK_PAGES
-            && (0..self.slots()).any(|slot| {
-                let begin = slot * self.size();
+            && self.all_slots().any(|slot| {
+                let begin = slot.begin(self.size());
                 self.state_of(slot).load(Acquire) == DIRTY
                     && !self.is_all_zero(begin, begin + self.size())
             })
     }
 
     /// Returns true if a slot is free and may have readable pages. Guard pages cannot be read.
-    fn must_be_zero(&self, slot: usize) -> bool {
+    fn must_be_zero(&self, slot: SlotIndex) -> bool {
         let state = self.state_of(slot).load(Acquire);
         match state {
             LEFT | REMOTE_CLEAN | REMOTE_HELD => true,
-            _ if state & HELD == HELD => is_free(state & !HELD),
+            _ if state.has(HELD) => is_free(state.without(HELD)),
             _ => is_free(state),
         }
     }
@@ -97,6 +100,6 @@ impl Slab {
     }
 }
 
-fn is_free(state: u8) -> bool {
+fn is_free(state: StateByte) -> bool {
     matches!(state, DIRTY | DIRTY_FRESH | ZERO_CLEAN)
 }

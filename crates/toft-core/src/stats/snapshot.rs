@@ -4,7 +4,7 @@ use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::policy::SECURE;
-use crate::slab::{Slab, SlotState};
+use crate::slab::{Slab, SlotIndex, SlotState};
 use crate::sync::Ordering::Relaxed;
 
 /// The figures of a whole allocator. If threads run, each figure is exact for some moment during
@@ -85,11 +85,11 @@ pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
     for at in (0..slots * size).step_by(page.max(1)) {
         let end = at + page;
         let (mut free, mut live) = (0, false);
-        for slot in (at / size..slots).take_while(|slot| slot * size < end) {
+        for slot in SlotIndex::range(at / size..slots).take_while(|slot| slot.begin(size) < end) {
             match slab.state(slot) {
                 SlotState::Live => live = true,
                 SlotState::Free if slab.is_lent(slot) => {}
-                SlotState::Free => free += ((slot + 1) * size).min(end) - (slot * size).max(at),
+                SlotState::Free => free += slot.end(size).min(end) - slot.begin(size).max(at),
                 SlotState::Fresh | SlotState::Remote => {}
             }
         }

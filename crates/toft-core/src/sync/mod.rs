@@ -77,20 +77,6 @@ pub fn light_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Stores a value while another thread may compare and exchange the atomic.
-///
-/// The model checker keeps no total order of the values of one location. It lets an exchange
-/// succeed on a value that a plain store has replaced, and takes the result for newer than the
-/// store. No processor does that, and the language forbids it. The checker orders two exchanges, so
-/// the store is an exchange there.
-#[inline(always)]
-pub fn store_beside_exchanges(atomic: &AtomicU8, value: u8) {
-    #[cfg(not(loom))]
-    atomic.store(value, Ordering::Relaxed);
-    #[cfg(loom)]
-    atomic.swap(value, Ordering::Relaxed);
-}
-
 /// Decrements a counter that only the calling thread uses, and returns the new value.
 ///
 /// # Safety

@@ -6,7 +6,6 @@
 //! Several bins share a count. A bin can therefore earn its slab earlier than that, but never
 //! later.
 
-use crate::bin::BIN_WORDS;
 use crate::os::SECOND;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU8, AtomicU32};
@@ -33,20 +32,20 @@ impl Demand {
         Demand { since: AtomicU32::new(0), counts: [const { AtomicU8::new(0) }; COUNTS] }
     }
 
-    /// Returns the index that counts frees of a class. It is above the indices of all bins.
+    /// Returns the number that counts frees of a class. It is above the numbers of all bins.
     pub fn of_frees(class: usize) -> usize {
-        usize::MAX / 2 - class * BIN_WORDS
+        usize::MAX / 4 - class
     }
 
-    /// Counts a slot for bin `index` at tick `now`. Returns true if the bin has not earned a slab.
+    /// Counts a slot for bin `number` at tick `now`. Returns true if the bin has not earned a slab.
     /// All counts are set to zero about every second.
-    pub fn is_low(&self, index: usize, now: u32) -> bool {
+    pub fn is_low(&self, number: usize, now: u32) -> bool {
         if now.wrapping_sub(self.since.load(Relaxed)) >= SECOND {
             self.since.store(now, Relaxed);
             self.counts.iter().for_each(|count| count.store(0, Relaxed));
         }
-        let number = ((index / BIN_WORDS) as u64).wrapping_mul(SCATTER) >> SHIFT;
-        let Some(count) = self.counts.get(number as usize) else { return false };
+        let place = (number as u64).wrapping_mul(SCATTER) >> SHIFT;
+        let Some(count) = self.counts.get(place as usize) else { return false };
         let slots = count.load(Relaxed);
         if slots >= EARNED {
             return false;
@@ -69,18 +68,18 @@ mod tests {
     #[test]
     fn a_bin_earns_a_slab_by_demand() {
         let demand = Demand::new();
-        assert!((0..EARNED).all(|_| demand.is_low(64, 1)));
-        assert!(!demand.is_low(64, 1), "earned");
-        assert!(demand.is_low(66, 1), "another bin");
-        assert!(!demand.is_low(64, SECOND - 1), "still earned");
-        assert!(demand.is_low(64, SECOND), "a second later");
+        assert!((0..EARNED).all(|_| demand.is_low(32, 1)));
+        assert!(!demand.is_low(32, 1), "earned");
+        assert!(demand.is_low(33, 1), "another bin");
+        assert!(!demand.is_low(32, SECOND - 1), "still earned");
+        assert!(demand.is_low(32, SECOND), "a second later");
     }
 
     #[test]
     fn bins_of_one_partition_have_separate_counts() {
         extern crate std;
         let demand = Demand::new();
-        let low = (0..64).filter(|bin| demand.is_low(bin * BIN_WORDS, 1)).count();
+        let low = (0..64).filter(|&bin| demand.is_low(bin, 1)).count();
         assert_eq!(low, 64);
         let counted = demand.counts.iter().filter(|count| count.load(Relaxed) != 0).count();
         assert!(counted > 60, "{counted}");

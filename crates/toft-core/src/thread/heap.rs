@@ -8,12 +8,12 @@
 
 use super::shared::SHARE_FROM;
 use super::{Demand, Leaving, Quarantine};
-use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
+use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::SECURE;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
 
@@ -131,20 +131,20 @@ impl Heap {
     /// Returns the index of the first bin of a site's row. In exact mode, returns that of the empty
     /// row 0 if the thread does not remember the site. Holder only.
     #[inline(always)]
-    pub fn known_row(&self, site: usize) -> usize {
+    pub fn known_row(&self, site: usize) -> BinIndex {
         match self.cache() {
             None => self.hash.row(site),
-            Some(cache) => cache.number(site) * ROW_WORDS,
+            Some(cache) => BinIndex::row(cache.partition(site)),
         }
     }
 
     /// Returns the index of the first bin of a site's row, or `None` if the thread does not
     /// remember it. Holder only.
     #[inline(always)]
-    pub fn remembered_row(&self, site: usize) -> Option<usize> {
+    pub fn remembered_row(&self, site: usize) -> Option<BinIndex> {
         match self.cache() {
             None => Some(self.hash.row(site)),
-            Some(cache) => Some(cache.remembered(site)? * ROW_WORDS),
+            Some(cache) => Some(BinIndex::row(cache.remembered(site)?)),
         }
     }
 
@@ -308,8 +308,12 @@ impl Heap {
 
     /// Counts a slot that bin `index` needs at tick `now`. Returns true if the slot should come
     /// from a shared heap. Holder only.
-    pub(crate) fn should_use_shared_heap(&self, index: usize, now: impl FnOnce() -> u32) -> bool {
-        self.shares() && self.demand.is_low(index, now())
+    pub(crate) fn should_use_shared_heap(
+        &self,
+        index: BinIndex,
+        now: impl FnOnce() -> u32,
+    ) -> bool {
+        self.shares() && self.demand.is_low(index.number(), now())
     }
 
     /// Returns true if a freed block of a class may wait in another heap. This heap's quarantine
@@ -373,46 +377,46 @@ impl Heap {
 
     /// Returns the index of the bin of a small request. Holder only.
     #[inline(always)]
-    pub fn small_bin(&self, size: usize, site: usize) -> usize {
-        self.hash.row(site) + self.bins.class_words(size)
+    pub fn small_bin(&self, size: usize, site: usize) -> BinIndex {
+        self.hash.row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, in exact mode in the row that the site is
     /// known to draw from. Holder only.
     #[inline(always)]
-    pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
-        self.known_row(site) + self.bins.class_words(size)
+    pub fn known_small_bin(&self, size: usize, site: usize) -> BinIndex {
+        self.known_row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, or `None` if the thread does not remember
     /// the site. Holder only. The fast path of the secure build's malloc.
     #[inline(always)]
-    pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
-        Some(self.remembered_row(site)? + self.bins.class_words(size))
+    pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<BinIndex> {
+        Some(self.remembered_row(site)?.of_class_of(self.bins.small_bin(size)))
     }
 
     /// Returns the index of the bin of a class, in exact mode of an empty one. Holder only.
     #[inline(always)]
-    pub fn bin(&self, class: usize, site: usize) -> usize {
-        self.hash.row(site) + class * BIN_WORDS
+    pub fn bin(&self, class: usize, site: usize) -> BinIndex {
+        self.hash.row(site).of_class(class)
     }
 
     /// Returns the index of the bin of a class, in exact mode in the row that the site is known to
     /// draw from. Holder only.
     #[inline(always)]
-    pub fn known_bin(&self, class: usize, site: usize) -> usize {
-        self.known_row(site) + class * BIN_WORDS
+    pub fn known_bin(&self, class: usize, site: usize) -> BinIndex {
+        self.known_row(site).of_class(class)
     }
 
     /// Hands out a claimed slot of a bin, if there is one. Holder only. The fast path of malloc.
     #[inline(always)]
-    pub fn pop(&self, index: usize) -> Option<usize> {
+    pub fn pop(&self, index: BinIndex) -> Option<usize> {
         self.bins().pop(index)
     }
 
     /// Claims more slots from a bin's current slab and hands one out. Holder only.
     #[inline(always)]
-    pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
+    pub fn pop_after_refill(&self, index: BinIndex) -> Option<usize> {
         let _seat = self.sit()?;
         self.bins().take_in_turn(index)
     }
@@ -420,13 +424,13 @@ impl Heap {
     /// Hands out any claimed slot of a bin, if there is one. Holder only. The fast path of the
     /// secure build's malloc.
     #[inline(always)]
-    pub fn take(&self, index: usize) -> Option<Taken<'static>> {
+    pub fn take(&self, index: BinIndex) -> Option<Taken<'static>> {
         self.bins().take(index)
     }
 
     /// Claims more slots from a bin's current slab and hands out any of them. Holder only.
     #[inline]
-    pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
+    pub fn take_after_refill(&self, index: BinIndex) -> Option<Taken<'static>> {
         let (_seat, bins) = (self.sit()?, self.bins());
         if bins.current(index).should_collect() || !bins.refill(index) {
             return None;
@@ -436,7 +440,7 @@ impl Heap {
 
     /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
     #[inline(always)]
-    pub fn push(&self, slab: &Slab, slot: usize, address: usize) {
+    pub fn push(&self, slab: &Slab, slot: SlotIndex, address: usize) {
         if let Some(_seat) = self.sit() {
             self.bins().push(Heap::bin_of(slab), slab, slot, address);
         }

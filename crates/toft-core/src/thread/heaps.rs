@@ -17,7 +17,7 @@
 
 use super::shared::Places;
 use super::{Heap, Quarantine};
-use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::bin::{BIN_WORDS, BinIndex, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
 use crate::keyed::Secret;
 use crate::os::{Error, Os};
@@ -426,7 +426,7 @@ impl Heaps {
         while at + page <= quarantine && at < used {
             let first = (at - bins) / WORD;
             let mut indices = (first..first + page / WORD).step_by(BIN_WORDS);
-            if indices.any(|index| heap.bins().has_slab(index)) {
+            if indices.any(|index| heap.bins().has_slab(BinIndex::at_word(index))) {
                 if at > start {
                     discard(start, at - start);
                 }

@@ -5,7 +5,7 @@
 //! takes long. A thread that sleeps does nothing.
 
 use super::{Heap, Seat};
-use crate::bin::BIN_WORDS;
+use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::slab::{CLASSES, SlabActivity};
 use crate::sync::Ordering::Relaxed;
@@ -38,9 +38,8 @@ impl Heap {
         let mut given = 0;
         let mut number = first;
         while number < end && given < BYTES_MOST {
-            let index = number * BIN_WORDS;
             let mut is_current = true;
-            for slab in bins.listed(index) {
+            for slab in bins.listed(BinIndex::numbered(number)) {
                 if !slab.is_dormant() && slab.scan_activity(|| is_current) == SlabActivity::Idle {
                     given += slab.discard_pages(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which no thread can claim

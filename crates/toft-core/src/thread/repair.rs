@@ -11,8 +11,8 @@
 //!   that slab are not announced either.
 
 use super::Heap;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::slab::Slab;
+use crate::bin::BinIndex;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::Seat;
 
 impl Heap {
@@ -26,7 +26,7 @@ impl Heap {
         &self,
         partitions: usize,
         for_each_slab: impl FnOnce(&mut dyn FnMut(&Slab)),
-        mut bad: impl FnMut(&Slab, usize),
+        mut bad: impl FnMut(&Slab, SlotIndex),
     ) -> Seat<'_> {
         let seat = self.inherit_seat();
         self.forget_lists(partitions);
@@ -42,7 +42,7 @@ impl Heap {
 
     /// Empties every list. The slabs themselves do not change.
     pub(super) fn forget_lists(&self, partitions: usize) {
-        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+        for index in BinIndex::all(partitions) {
             self.bins().clear(index);
         }
     }

@@ -2,14 +2,14 @@
 //! takes them over.
 
 use super::Heap;
-use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::slab::{Class, FLAGS, Slab, Spent};
+use crate::bin::BinIndex;
+use crate::slab::{FLAGS, Slab, SlotIndex, Spent};
 use crate::sync::{Ordering::Relaxed, Seat};
 
 impl Heap {
     /// Returns the index of the bin that a slab belongs to.
-    pub fn bin_of(slab: &Slab) -> usize {
-        slab.partition() * ROW_WORDS + slab.class().index() * BIN_WORDS
+    pub fn bin_of(slab: &Slab) -> BinIndex {
+        BinIndex::row(slab.partition()).of_class(slab.class_number())
     }
 
     /// Collects the slots that other threads have freed in this heap's slabs, and lists the slabs
@@ -18,7 +18,7 @@ impl Heap {
     pub fn collect(
         &self,
         _seat: &Seat,
-        mut bad: impl FnMut(&Slab, usize),
+        mut bad: impl FnMut(&Slab, SlotIndex),
         mut empty: impl FnMut(&Slab),
     ) -> bool {
         let bins = self.bins();
@@ -68,7 +68,7 @@ impl Heap {
                 && !slab.is_being_held()
                 && slab.change_owner(self.address(), 0)
         };
-        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+        for index in BinIndex::all(partitions) {
             self.bins().remove_all(index, goes, |slab| {
                 slab.retire();
                 each(slab);
@@ -89,7 +89,7 @@ impl Heap {
     /// Takes over one slab of a bin of heap `orphan`, which the caller holds. Takes only one,
     /// because the next thread adopts the orphan with the rest. Skips a slab that another thread is
     /// freeing into.
-    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
+    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: BinIndex) -> bool {
         let taken = orphan.bins().remove(index, |slab| {
             !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
         });
@@ -110,21 +110,18 @@ impl Heap {
     /// Verifies B1, B2, B3 and every listed slab. Holder only.
     pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
         use crate::slab::Violation;
-        for partition in 0..partitions {
-            for class in Class::all() {
-                let index = partition * ROW_WORDS + class.index() * BIN_WORDS;
-                self.bins().check(index)?;
-                for slab in self.bins().listed(index) {
-                    slab.check()?;
-                    if Heap::bin_of(slab) != index {
-                        return Err(Violation("B1: slab in another bin"));
-                    }
-                    if !slab.is_listed() {
-                        return Err(Violation("B1: in the list without saying so"));
-                    }
-                    if !self.owns(slab) {
-                        return Err(Violation("B1: listed but not ours"));
-                    }
+        for index in BinIndex::all(partitions) {
+            self.bins().check(index)?;
+            for slab in self.bins().listed(index) {
+                slab.check()?;
+                if Heap::bin_of(slab) != index {
+                    return Err(Violation("B1: slab in another bin"));
+                }
+                if !slab.is_listed() {
+                    return Err(Violation("B1: in the list without saying so"));
+                }
+                if !self.owns(slab) {
+                    return Err(Violation("B1: listed but not ours"));
                 }
             }
         }

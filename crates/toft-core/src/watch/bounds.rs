@@ -36,7 +36,10 @@ impl<O: Os> Observer<'_, O> {
         if block.kind != "large" {
             line.number(block.slot as u64);
         }
-        line.text(", partition ").number(block.partition as u64).text(", ").text(block.state);
+        line.text(", partition ")
+            .number(block.partition.number() as u64)
+            .text(", ")
+            .text(block.state);
         line.text("; call site ").address(block.site).text(")");
         self.conclude(&mut line);
         false
@@ -50,13 +53,12 @@ impl<O: Os> Observer<'_, O> {
             return false;
         }
         let (slab, slot, inside) = match self.find(address) {
-            Found::Slot(slab, slot) => (slab, slot, 0),
-            Found::InSlab(slab, offset) => (slab, offset / slab.size(), offset % slab.size()),
+            Found::Slot(slab, slot) => (slab, Some(slot), 0),
+            Found::InSlab(slab, offset) => (slab, slab.slot_around(offset), offset % slab.size()),
             _ => return false,
         };
         let rest = slab.size().saturating_sub(inside);
-        slot < slab.slots()
-            && slab.is_quarantined(slot)
+        slot.is_some_and(|slot| slab.is_quarantined(slot))
             && inside.is_multiple_of(CLEARED_AT_ONCE)
             && bytes == rest.min(CLEARED_AT_ONCE)
     }

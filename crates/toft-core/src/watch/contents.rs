@@ -16,7 +16,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::SECURE;
 use crate::report::Call;
-use crate::slab::{Rest, Slab};
+use crate::slab::{Rest, Slab, SlotIndex};
 use crate::watch::Observer;
 use crate::watch::damage::Damage;
 use crate::watch::extent::Extent;
@@ -49,19 +49,19 @@ impl<O: Os> Observer<'_, O> {
     }
 
     /// Returns a free slot with an overwritten byte, and the offset of that byte in the slot.
-    fn overwritten(self, slab: &Slab) -> Option<(usize, usize)> {
+    fn overwritten(self, slab: &Slab) -> Option<(SlotIndex, usize)> {
         let (size, end) = (slab.size(), slab.slots() * slab.size());
         let mut at = 0;
         while at < end && !slab.is_dormant() {
-            let slots = at / size..=((at + PIECE - 1) / size).min(slab.slots() - 1);
+            let beyond = ((at + PIECE - 1) / size + 1).min(slab.slots());
+            let slots = SlotIndex::range(at / size..beyond);
             let mut bytes = [0u8; PIECE];
             let mut wanted = slots.clone().filter(|&slot| is_left(slab, slot));
             if let Some(first) = wanted.next()
                 && peek(slab.base() + at, &mut bytes) == PIECE
             {
-                for slot in
-                    (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
-                {
+                let from_first = slots.skip_while(|&slot| slot < first);
+                for slot in from_first.filter(|&slot| self.is_bad(slab, slot, at, &bytes)) {
                     // The slot seems damaged. Its state may have been read only after the bytes.
                     // `looks_bad` reads it before and after them.
                     let looks_bad = || {
@@ -85,14 +85,20 @@ impl<O: Os> Observer<'_, O> {
 
     /// Returns true if a slot is still free and has an overwritten byte among `bytes`, which were
     /// read at offset `at` of the slab.
-    fn is_bad(self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
+    fn is_bad(self, slab: &Slab, slot: SlotIndex, at: usize, bytes: &[u8; PIECE]) -> bool {
         self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
     }
 
     /// Returns the offset in a slot of its first overwritten byte among `bytes`, which were read at
     /// offset `at` of the slab.
-    fn place_of(self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
-        let begin = slot * slab.size();
+    fn place_of(
+        self,
+        slab: &Slab,
+        slot: SlotIndex,
+        at: usize,
+        bytes: &[u8; PIECE],
+    ) -> Option<usize> {
+        let begin = slot.begin(slab.size());
         let first = begin.max(at);
         let end = (begin + slab.size()).min(at + PIECE);
         let part = bytes.get(first.checked_sub(at)?..end.checked_sub(at)?)?;
@@ -102,7 +108,7 @@ impl<O: Os> Observer<'_, O> {
 }
 
 /// Returns true if a free slot must still have the pattern, or zeros of returned pages.
-fn is_left(slab: &Slab, slot: usize) -> bool {
+fn is_left(slab: &Slab, slot: SlotIndex) -> bool {
     slab.rest(slot) == Rest::Left
 }
 

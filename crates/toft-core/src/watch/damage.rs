@@ -4,7 +4,7 @@
 use crate::large::Block;
 use crate::os::Os;
 use crate::report::{Call, Line, head};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::watch::Observer;
 use crate::watch::misuse::tier;
 
@@ -27,10 +27,10 @@ impl<O: Os> Observer<'_, O> {
     /// Reports the damage of a slot.
     #[cold]
     #[inline(never)]
-    pub(crate) fn damaged(self, call: Call, slab: &Slab, slot: usize, damage: Damage) {
+    pub(crate) fn damaged(self, call: Call, slab: &Slab, slot: SlotIndex, damage: Damage) {
         let mut line = Line::new(self.hide_addresses);
         let bytes = slab.block_bytes(slot) as u64;
-        head(&mut line, damage.name(), call, slab.base() + slot * slab.size());
+        head(&mut line, damage.name(), call, slab.slot_address(slot));
         match damage {
             Damage::Behind(place) => {
                 line.text("byte ").number(place as u64).text(" behind this ");
@@ -53,8 +53,8 @@ impl<O: Os> Observer<'_, O> {
                 line.number(bytes).text("-byte slot, which nobody has, was overwritten");
             }
         }
-        line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot as u64);
-        line.text(", partition ").number(slab.partition() as u64);
+        line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot.number() as u64);
+        line.text(", partition ").number(slab.partition().number() as u64);
         line.text("; call site ").address(slab.site()).text(")");
         self.conclude(&mut line);
     }
@@ -75,7 +75,7 @@ impl<O: Os> Observer<'_, O> {
         head(&mut line, Damage::Size(given).name(), call, address);
         line.text("this ").number(block.bytes() as u64).text("-byte block is not one of ");
         line.number(given as u64).text(" bytes (large block, partition ");
-        line.number(block.partition() as u64);
+        line.number(block.partition().number() as u64);
         line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }

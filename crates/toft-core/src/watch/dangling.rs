@@ -21,7 +21,7 @@ use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Call, DETAIL, Line, Writer, frame_json, frame_line, head, stack_lines};
-use crate::slab::SlotState;
+use crate::slab::{SlotIndex, SlotState};
 use crate::watch::Observer;
 use crate::watch::detail::BlockFacts;
 use crate::watch::reachability::{PIECE, WORD, can_peek, for_each_root};
@@ -80,8 +80,9 @@ impl<O: Os> Observer<'_, O> {
             while at < end && !slab.is_dormant() {
                 // Adjacent live slots are scanned together.
                 let slot = (at - slab.base()) / slab.size();
-                let live = |slot: &usize| slab.state(*slot) == SlotState::Live;
-                let last = (slot..slab.slots()).take_while(live).count() + slot;
+                let live = |slot: &SlotIndex| slab.state(*slot) == SlotState::Live;
+                let slots = SlotIndex::range(slot..slab.slots());
+                let last = slots.take_while(live).count() + slot;
                 let stop = slab.base() + last * slab.size();
                 self.scan_range(&mut scan, at, stop, Holder::Block);
                 at = stop + slab.size();
@@ -136,8 +137,7 @@ impl<O: Os> Observer<'_, O> {
                 was_freed(slab.state(slot)) && !self.is_an_end(words, number, slab.size())
             }
             Found::InSlab(slab, offset) => {
-                let slot = offset / slab.size();
-                slot < slab.slots() && was_freed(slab.state(slot))
+                slab.slot_around(offset).is_some_and(|slot| was_freed(slab.state(slot)))
             }
             Found::Large(block) | Found::InLarge(block) => block.state() == BlockState::Free,
             Found::Guarded(slot) => slot.condition() == SlotCondition::Freed,
@@ -193,7 +193,7 @@ impl<O: Os> Observer<'_, O> {
         line.text(" leads to byte ").number(inside as u64).text(" of the freed ");
         line.number(freed.size as u64).text("-byte block at ").address(freed.begin).text(" (");
         line.text(freed.kind).text(", slot ").number(freed.slot as u64);
-        line.text(", partition ").number(freed.partition as u64);
+        line.text(", partition ").number(freed.partition.number() as u64);
         line.text("; call site ").address(freed.site).text(")");
         let history = self.guarded.slot_around(freed.begin);
         if named {
@@ -264,7 +264,7 @@ fn write_json(
         w.text(",\"").text(name).text("\":{\"address\":\"0x").digits(block.begin as u64, 16);
         w.text("\"").field("inside", at as u64).field("size", block.size as u64);
         w.word("kind", block.kind.as_bytes()).field("slot", block.slot as u64);
-        w.field("partition", block.partition as u64).word("state", block.state.as_bytes());
+        w.field("partition", block.partition.number() as u64).word("state", block.state.as_bytes());
         w.text(",\"site\":");
         frame_json(&mut w, block.site, true);
         w.text("}");

@@ -10,6 +10,7 @@ use crate::large::BlockState;
 use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
+use crate::region::Partition;
 use crate::report::{
     DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
 };
@@ -32,7 +33,7 @@ pub(crate) struct BlockFacts {
     pub(crate) size: usize,
     pub(crate) kind: &'static str,
     pub(crate) slot: usize,
-    pub(crate) partition: usize,
+    pub(crate) partition: Partition,
     pub(crate) state: &'static str,
     /// The first call site that drew from the slab, or the block's own.
     pub(crate) site: usize,
@@ -87,9 +88,7 @@ impl<O: Os> Observer<'_, O> {
     pub(crate) fn facts(self, address: usize) -> Option<BlockFacts> {
         let (slab, slot) = match self.find(address) {
             Found::Slot(slab, slot) => (slab, slot),
-            Found::InSlab(slab, offset) if offset / slab.size() < slab.slots() => {
-                (slab, offset / slab.size())
-            }
+            Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)?),
             Found::Large(block) | Found::InLarge(block) => {
                 let live = block.state() == BlockState::Live;
                 return Some(BlockFacts {
@@ -109,18 +108,18 @@ impl<O: Os> Observer<'_, O> {
                     size: slot.bytes(),
                     kind: "guarded",
                     slot: 0,
-                    partition: 0,
+                    partition: Partition::default(),
                     state: if live { "live" } else { "free" },
                     site: slot.allocated().frames().next().map_or(0, |(address, _)| address),
                 });
             }
-            Found::InSlab(..) | Found::ZeroSize(_) | Found::Foreign => return None,
+            Found::ZeroSize(_) | Found::Foreign => return None,
         };
         Some(BlockFacts {
-            begin: slab.base() + slot * slab.size(),
+            begin: slab.slot_address(slot),
             size: slab.block_bytes(slot),
             kind: tier(slab),
-            slot,
+            slot: slot.number(),
             partition: slab.partition(),
             state: match slab.state(slot) {
                 SlotState::Live => "live",
@@ -166,7 +165,7 @@ fn write_json(
         w.text(",\"block\":{\"address\":\"0x").digits(block.begin as u64, 16).text("\"");
         w.field("inside", address.wrapping_sub(block.begin) as u64);
         w.field("size", block.size as u64).word("kind", block.kind.as_bytes());
-        w.field("slot", block.slot as u64).field("partition", block.partition as u64);
+        w.field("slot", block.slot as u64).field("partition", block.partition.number() as u64);
         w.word("state", block.state.as_bytes()).text("}");
         w.text(",\"site\":");
         frame_json(&mut w, block.site, true);

@@ -6,7 +6,7 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::policy::SECURE;
 use crate::report::{Call, Line, head};
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 use crate::watch::Observer;
@@ -83,9 +83,9 @@ impl<O: Os> Observer<'_, O> {
     /// call is checked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn before_free(self, slab: &Slab, slot: usize) {
+    pub(crate) fn before_free(self, slab: &Slab, slot: SlotIndex) {
         if self.options.fill.of_stale() {
-            fill(slab.base() + slot * slab.size(), slab.size(), STALE);
+            fill(slab.slot_address(slot), slab.size(), STALE);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::report::{DETAIL, Writer, place_json, place_text};
-use crate::slab::SlotState;
+use crate::slab::{SlotIndex, SlotState};
 use crate::stats::Resident;
 use crate::watch::Observer;
 use crate::watch::reachability::Reach;
@@ -75,7 +75,7 @@ impl Table {
         allocator.for_each_slab(|slab| {
             let descriptor = (&raw const *slab).addr();
             let (mut lost, mut kept) = (0, 0);
-            for slot in (0..slab.slots()).filter(|&slot| slab.state(slot) == SlotState::Live) {
+            for slot in slab.all_slots().filter(|&slot| slab.state(slot) == SlotState::Live) {
                 *(if reached(descriptor, slot) { &mut kept } else { &mut lost }) += 1;
             }
             self.add(slab.site(), lost * slab.size(), lost);
@@ -84,7 +84,7 @@ impl Table {
         });
         allocator.large().for_each(|block| {
             if block.state() != BlockState::Live {
-            } else if reached((&raw const *block).addr(), 0) {
+            } else if reached((&raw const *block).addr(), SlotIndex::new(0)) {
                 self.reachable.0 += 1;
                 self.reachable.1 += block.bytes();
             } else {

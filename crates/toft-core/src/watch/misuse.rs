@@ -8,7 +8,7 @@ use crate::allocator::Found;
 use crate::large::{Block, BlockState, Damage};
 use crate::os::Os;
 use crate::report::{Call, Line, Stack, head};
-use crate::slab::{Slab, SlotState};
+use crate::slab::{Slab, SlotIndex, SlotState};
 use crate::sync::Ordering::Relaxed;
 use crate::watch::Observer;
 
@@ -24,19 +24,19 @@ impl<O: Os> Observer<'_, O> {
         let mut line = Line::new(self.hide_addresses);
         match self.find(address) {
             Found::Slot(slab, slot) => self.describe_slot(&mut line, call, slab, slot),
-            Found::InSlab(slab, offset) => {
-                let slot = offset / slab.size();
-                if slot >= slab.slots() {
+            Found::InSlab(slab, offset) => match slab.slot_around(offset) {
+                None => {
                     head(&mut line, "invalid free", call, address);
                     line.text("not a block of this allocator");
-                } else {
+                }
+                Some(slot) => {
                     self.describe_inside(&mut line, call, slab, slot, offset % slab.size());
                 }
-            }
+            },
             Found::Large(block) => {
                 head(&mut line, "double free", call, address);
                 line.text("this ").number(block.bytes() as u64).text("-byte block is already free");
-                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text(" (large block, partition ").number(block.partition().number() as u64);
                 line.text("; call site ").address(block.site()).text(")");
             }
             Found::InLarge(block) => {
@@ -49,7 +49,7 @@ impl<O: Os> Observer<'_, O> {
                     " bytes inside the "
                 });
                 line.number(block.bytes() as u64).text("-byte block at ").address(begin);
-                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text(" (large block, partition ").number(block.partition().number() as u64);
                 let live = block.state() == BlockState::Live;
                 line.text(if live { ", live" } else { ", free" });
                 line.text("; call site ").address(block.site()).text(")");
@@ -80,7 +80,7 @@ impl<O: Os> Observer<'_, O> {
         line.text("byte ").number(place as u64).text(side).text(" this ");
         line.number(block.bytes() as u64)
             .text("-byte block was overwritten (large block, partition ");
-        line.number(block.partition() as u64);
+        line.number(block.partition().number() as u64);
         line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }
@@ -88,38 +88,45 @@ impl<O: Os> Observer<'_, O> {
     /// Reports the free of a slot that is not live.
     #[cold]
     #[inline(never)]
-    pub(crate) fn freed_twice(self, slab: &Slab, slot: usize, call: Call) {
+    pub(crate) fn freed_twice(self, slab: &Slab, slot: SlotIndex, call: Call) {
         let mut line = Line::new(self.hide_addresses);
         self.describe_slot(&mut line, call, slab, slot);
         self.conclude(&mut line);
     }
 
-    fn describe_slot(self, line: &mut Line, call: Call, slab: &Slab, slot: usize) {
-        let address = slab.base() + slot * slab.size();
+    fn describe_slot(self, line: &mut Line, call: Call, slab: &Slab, slot: SlotIndex) {
+        let address = slab.slot_address(slot);
         if slab.state(slot) == SlotState::Fresh {
             head(line, "invalid free", call, address);
             line.text("never handed out (").text(tier(slab)).text(" slab, ");
-            line.number(slab.size() as u64).text("-byte slot ").number(slot as u64);
-            line.text(", partition ").number(slab.partition() as u64);
+            line.number(slab.size() as u64).text("-byte slot ").number(slot.number() as u64);
+            line.text(", partition ").number(slab.partition().number() as u64);
         } else {
             head(line, "double free", call, address);
             line.text("this ").number(slab.block_bytes(slot) as u64);
             line.text("-byte block is already free");
             line.text(if slab.is_permanently_freed(slot) { ", for good (" } else { " (" });
-            line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
-            line.text(", partition ").number(slab.partition() as u64);
+            line.text(tier(slab)).text(" slab, slot ").number(slot.number() as u64);
+            line.text(", partition ").number(slab.partition().number() as u64);
         }
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    fn describe_inside(self, line: &mut Line, call: Call, slab: &Slab, slot: usize, inside: usize) {
-        let begin = slab.base() + slot * slab.size();
+    fn describe_inside(
+        self,
+        line: &mut Line,
+        call: Call,
+        slab: &Slab,
+        slot: SlotIndex,
+        inside: usize,
+    ) {
+        let begin = slab.slot_address(slot);
         head(line, "invalid free", call, begin + inside);
         line.number(inside as u64).text(" bytes inside the ");
         line.number(slab.block_bytes(slot) as u64);
         line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
-        line.text(" slab, slot ").number(slot as u64);
-        line.text(", partition ").number(slab.partition() as u64);
+        line.text(" slab, slot ").number(slot.number() as u64);
+        line.text(", partition ").number(slab.partition().number() as u64);
         line.text(match slab.state(slot) {
             SlotState::Live => ", live",
             SlotState::Fresh => ", never handed out",

@@ -17,7 +17,7 @@ use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::process::{close, open_pages, peek, read_lines_by, read_pages, scratch};
 use crate::os::seccomp::Calls;
-use crate::slab::SlotState;
+use crate::slab::{SlotIndex, SlotState};
 use core::ffi::c_int;
 use core::ops::Range;
 
@@ -77,24 +77,27 @@ impl Reach {
     }
 
     /// Returns the word that has the mark of a slot, and the bit in it.
-    fn mark_of(&self, descriptor: usize, slot: usize) -> Option<(*mut u32, u32)> {
+    fn mark_of(&self, descriptor: usize, slot: SlotIndex) -> Option<(*mut u32, u32)> {
         if !(self.first..self.end).contains(&descriptor) {
             return None;
         }
-        let word = (descriptor - self.first) / UNIT + slot / 32;
-        Some((core::ptr::with_exposed_provenance_mut(self.marks + word * 4), 1 << (slot % 32)))
+        let word = (descriptor - self.first) / UNIT + slot.number() / 32;
+        Some((
+            core::ptr::with_exposed_provenance_mut(self.marks + word * 4),
+            1 << (slot.number() % 32),
+        ))
     }
 
     /// Returns true if a block can be reached. `descriptor` is the address of its descriptor.
     /// `slot` is its slot, or 0 if it is large.
-    pub(crate) fn is_marked(&self, descriptor: usize, slot: usize) -> bool {
+    pub(crate) fn is_marked(&self, descriptor: usize, slot: SlotIndex) -> bool {
         let Some((word, bit)) = self.mark_of(descriptor, slot) else { return false };
         // SAFETY: a word for each unit of the range is mapped. A slab has eight, and a slot's
         // number is below 256. No other thread writes them.
         unsafe { *word & bit != 0 }
     }
 
-    fn mark(&mut self, descriptor: usize, slot: usize, begin: usize, bytes: usize) {
+    fn mark(&mut self, descriptor: usize, slot: SlotIndex, begin: usize, bytes: usize) {
         let Some((word, bit)) = self.mark_of(descriptor, slot) else { return };
         // SAFETY: as in `is_marked`.
         unsafe {
@@ -142,15 +145,15 @@ impl Reach {
             return;
         }
         let (slab, slot) = match allocator.find(word) {
-            Found::Slot(slab, slot) => (slab, slot),
-            Found::InSlab(slab, offset) => (slab, offset / slab.size()),
+            Found::Slot(slab, slot) => (slab, Some(slot)),
+            Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)),
             Found::Large(block) | Found::InLarge(block) => {
                 if block.state() == BlockState::Live {
                     let (begin, bytes) = (allocator.large().address(block), block.bytes());
                     // A pointer to the end of a block still counts as a pointer to it.
                     if word.wrapping_sub(begin) <= bytes {
                         self.last = (begin, begin + bytes);
-                        self.mark((&raw const *block).addr(), 0, begin, bytes);
+                        self.mark((&raw const *block).addr(), SlotIndex::new(0), begin, bytes);
                     }
                 }
                 return;
@@ -159,8 +162,8 @@ impl Reach {
             // blocks have no contents.
             Found::Guarded(_) | Found::ZeroSize(_) | Found::Foreign => return,
         };
-        if slot < slab.slots() && slab.state(slot) == SlotState::Live {
-            let begin = slab.base() + slot * slab.size();
+        if let Some(slot) = slot.filter(|&slot| slab.state(slot) == SlotState::Live) {
+            let begin = slab.slot_address(slot);
             self.mark((&raw const *slab).addr(), slot, begin, slab.size());
         }
     }

@@ -7,6 +7,7 @@
 //! so their free is slow.
 
 use crate::allocator::Found;
+use crate::bin::BinIndex;
 use crate::large::Block;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
@@ -24,7 +25,7 @@ impl<O: Os> Observer<'_, O> {
         self,
         heap: &Heap,
         _seat: &Seat,
-        index: usize,
+        index: BinIndex,
         address: usize,
         site: usize,
     ) {

@@ -188,7 +188,7 @@ impl<O: Os> Observer<'_, O> {
         line.text("not so: ").text(violation.0);
         if let Some(slab) = slab {
             line.text(" (").text(tier(slab)).text(" slab of ").number(slab.size() as u64);
-            line.text("-byte slots, partition ").number(slab.partition() as u64);
+            line.text("-byte slots, partition ").number(slab.partition().number() as u64);
             line.text("; call site ").address(slab.site()).text(")");
         }
         self.conclude(&mut line);

@@ -21,7 +21,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::{SECURE, WIPE};
 use crate::report::Call;
-use crate::slab::{Slab, SlotCare};
+use crate::slab::{Slab, SlotCare, SlotIndex};
 use crate::thread::Heap;
 use crate::watch::Observer;
 use crate::watch::damage::Damage;
@@ -87,9 +87,10 @@ impl<O: Os> Observer<'_, O> {
                 break;
             }
             let begin = slab.base() + at;
-            let slots = at / size..((at + PIECE - 1) / size + 1).min(slab.slots());
-            let ends_here = |slot: usize| (slot + 1) * size <= at + PIECE;
-            let wanted = |slot: usize| match slab.care(slot) {
+            let beyond = ((at + PIECE - 1) / size + 1).min(slab.slots());
+            let slots = SlotIndex::range(at / size..beyond);
+            let ends_here = |slot: SlotIndex| slot.end(size) <= at + PIECE;
+            let wanted = |slot: SlotIndex| match slab.care(slot) {
                 SlotCare::Canary(_) => ends_here(slot),
                 SlotCare::Pattern | SlotCare::Zero => true,
                 SlotCare::Any => false,
@@ -121,8 +122,14 @@ impl<O: Os> Observer<'_, O> {
     }
 
     /// Returns the damage of a slot whose bytes must be as `care` says, as far as `piece` shows it.
-    fn wrong_in(self, slab: &Slab, slot: usize, care: SlotCare, piece: &Piece) -> Option<Damage> {
-        let (begin, size) = (slab.base() + slot * slab.size(), slab.size());
+    fn wrong_in(
+        self,
+        slab: &Slab,
+        slot: SlotIndex,
+        care: SlotCare,
+        piece: &Piece,
+    ) -> Option<Damage> {
+        let (begin, size) = (slab.slot_address(slot), slab.size());
         let (first, end) = (begin.max(piece.begin), (begin + size).min(piece.begin + PIECE));
         let find = |must: &dyn Fn(usize) -> u8| {
             let differs = |&address: &usize| piece.byte(address) != Some(must(address));
@@ -169,8 +176,8 @@ impl<O: Os> Observer<'_, O> {
 }
 
 /// Returns the offset of the first byte of a slot that is not zero.
-fn first_written(slab: &Slab, slot: usize) -> Option<usize> {
-    let begin = slab.base() + slot * slab.size();
+fn first_written(slab: &Slab, slot: SlotIndex) -> Option<usize> {
+    let begin = slab.slot_address(slot);
     let mut bytes = [0u8; PIECE];
     (0..slab.size()).step_by(PIECE).find_map(|at| {
         let part = bytes.get_mut(..PIECE.min(slab.size() - at))?;

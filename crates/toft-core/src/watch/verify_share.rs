@@ -19,7 +19,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 use crate::policy::WIPE;
 use crate::reclaim::{Share, Turn};
-use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
+use crate::slab::{MEDIUM, Slab, SlotCare, SlotIndex, Tier};
 use crate::watch::Observer;
 use crate::watch::extent::Extent;
 use core::ops::Range;
@@ -77,8 +77,8 @@ impl Present {
 /// Returns the bytes of the slab that show if a slot is whole: none, the last of its canary, or all
 /// of it. None if one of the pages that a check reads is not in memory.
 #[inline]
-fn to_read(slab: &Slab, present: &Present, slot: usize) -> Range<usize> {
-    let (begin, end) = (slot * slab.size(), (slot + 1) * slab.size());
+fn to_read(slab: &Slab, present: &Present, slot: SlotIndex) -> Range<usize> {
+    let (begin, end) = (slot.begin(slab.size()), slot.end(slab.size()));
     let (bytes, there) = match slab.care(slot) {
         SlotCare::Canary(asked) if asked < slab.size() => {
             (end - 16..end, present.has_canary(begin + asked, end))
@@ -96,7 +96,7 @@ fn to_read(slab: &Slab, present: &Present, slot: usize) -> Range<usize> {
 /// # Safety
 /// 1. The pages of the slab stay mapped.
 unsafe fn fetch(slab: &Slab, present: &Present, first: usize) {
-    for slot in first..(first + GROUP).min(slab.slots()) {
+    for slot in SlotIndex::range(first..(first + GROUP).min(slab.slots())) {
         let bytes = to_read(slab, present, slot);
         let (mut at, end) = (bytes.start, bytes.end.min(bytes.start + LINES_MOST * 64));
         while at < end {
@@ -173,7 +173,7 @@ impl<O: Os> Observer<'_, O> {
         while first < slab.slots() {
             // SAFETY: (1) duty 1 of this function.
             unsafe { fetch(slab, &present, first + GROUP) };
-            for slot in first..(first + GROUP).min(slab.slots()) {
+            for slot in SlotIndex::range(first..(first + GROUP).min(slab.slots())) {
                 if !to_read(slab, &present, slot).is_empty() {
                     self.slot_is_whole(slab, slot);
                 }

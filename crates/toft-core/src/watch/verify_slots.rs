@@ -12,7 +12,7 @@ use crate::harden::first_nonzero;
 use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, SECURE, WIPE};
 use crate::report::Call;
-use crate::slab::{Slab, SlotCare};
+use crate::slab::{Slab, SlotCare, SlotIndex};
 use crate::thread::{Heap, Seat};
 use crate::watch::Observer;
 use crate::watch::damage::Damage;
@@ -40,7 +40,7 @@ impl<O: Os> Observer<'_, O> {
         self.for_each_slab(|slab| {
             if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
                 whole &= self.verify_reserved(slab, Call::Verify);
-                for slot in 0..slab.slots() {
+                for slot in slab.all_slots() {
                     whole &= self.slot_is_whole(slab, slot);
                 }
             }
@@ -50,7 +50,7 @@ impl<O: Os> Observer<'_, O> {
         }
         heap.quarantine().each(seat, |entry| {
             let (slab, slot) = self.entry_slot(entry);
-            let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
+            let (address, bytes) = (slab.slot_address(slot), slab.size());
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
             // it.
             if let Some(place) = unsafe { first_nonzero(address, bytes) } {
@@ -61,7 +61,7 @@ impl<O: Os> Observer<'_, O> {
         whole
     }
 
-    pub(crate) fn slot_is_whole(self, slab: &Slab, slot: usize) -> bool {
+    pub(crate) fn slot_is_whole(self, slab: &Slab, slot: SlotIndex) -> bool {
         let care = slab.care(slot);
         let damage = || self.slot_damage(slab, slot, care);
         let holds = || damage().is_none() || slab.care(slot) != care;
@@ -74,8 +74,8 @@ impl<O: Os> Observer<'_, O> {
         false
     }
 
-    fn slot_damage(self, slab: &Slab, slot: usize, care: SlotCare) -> Option<Damage> {
-        let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
+    fn slot_damage(self, slab: &Slab, slot: SlotIndex, care: SlotCare) -> Option<Damage> {
+        let (address, bytes) = (slab.slot_address(slot), slab.size());
         match care {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
                 // SAFETY: (1) a slot of a slab whose pages are mapped. The thread that has the

@@ -8,7 +8,7 @@ use super::zones::Refusal;
 use crate::harden::{Long, first_nonzero, wipe};
 use crate::os::Os;
 use crate::policy::SECURE;
-use crate::slab::Class;
+use crate::slab::SizeClass;
 use crate::sync::Ordering::Relaxed;
 
 /// A block that was handed out.
@@ -136,8 +136,8 @@ impl<'a, O: Os> Zone<'a, O> {
         if size.max(align) > SLOT_MAX {
             return Ok(None);
         }
-        let class = Class::of_aligned(size, align.max(GRAIN));
-        Ok(class.map(Class::size).filter(|&size| size <= SLOT_MAX))
+        let class = SizeClass::of_aligned(size, align.max(GRAIN));
+        Ok(class.map(SizeClass::size).filter(|&size| size <= SLOT_MAX))
     }
 
     /// Returns the lot and the slot of the live block of this zone that begins at an address.

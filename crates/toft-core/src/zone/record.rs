@@ -2,14 +2,14 @@
 
 use super::lock::Lock;
 use super::lot::{Number, SLOT_MAX};
-use crate::slab::Class;
+use crate::slab::SizeClass;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
 /// The number of bins: one for each class whose blocks share lots.
 pub(super) const BINS: usize = {
     let mut bins = 0;
-    while Class::size_of(bins) < SLOT_MAX {
+    while SizeClass::size_of(bins) < SLOT_MAX {
         bins += 1;
     }
     bins + 1
@@ -218,7 +218,7 @@ impl Record {
     }
 
     fn class(&self, size: usize) -> Option<usize> {
-        if self.slot.load(Relaxed) != 0 { Some(0) } else { Some(Class::of(size)?.index()) }
+        if self.slot.load(Relaxed) != 0 { Some(0) } else { Some(SizeClass::of(size)?.index()) }
     }
 
     /// Returns the bin of a slot size.
@@ -250,6 +250,6 @@ mod tests {
 
     #[test]
     fn the_last_bin_is_of_the_largest_slot() {
-        assert_eq!(Class::size_of(BINS - 1), SLOT_MAX);
+        assert_eq!(SizeClass::size_of(BINS - 1), SLOT_MAX);
     }
 }

@@ -6,7 +6,7 @@ use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft_core::Allocator;
-use toft_core::bin::{BIN_WORDS, ROW_WORDS};
+use toft_core::bin::BinIndex;
 use toft_core::keeper::Which;
 use toft_core::os::fake::Fake;
 use toft_core::report::Call;
@@ -38,7 +38,7 @@ fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
         }
     }
     core::mem::forget(heap.sit().expect("nobody sits there"));
-    for index in (0..allocator.heaps.partitions() * ROW_WORDS).step_by(BIN_WORDS) {
+    for index in BinIndex::all(allocator.heaps.partitions()) {
         heap.bins().clear(index);
     }
     [free, live]

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use toft_core::options::{Options, SiteMode};
 use toft_core::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft_core::report::Call;
-use toft_core::slab::Class;
+use toft_core::slab::SizeClass;
 
 fn world(partitions: usize) -> World {
     let options = Options { partitions, ..Options::DEFAULT };
@@ -77,7 +77,7 @@ fn law_1_holds_where_sites_are_exact() {
 fn law_2_no_metadata_is_next_to_data() {
     let (fake, allocator, mine, other) = two_heaps(Options::DEFAULT);
     let site = code_address(3);
-    let sizes = || Class::all().map(Class::size).chain([300_000, 2 << 20]);
+    let sizes = || SizeClass::all().map(SizeClass::size).chain([300_000, 2 << 20]);
     let mut blocks = BTreeMap::new();
     for size in sizes() {
         for _ in 0..24 {

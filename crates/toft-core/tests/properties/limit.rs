@@ -14,7 +14,7 @@ use toft_core::os::fake::{Fake, Machine};
 use toft_core::path::Resized;
 use toft_core::policy::SECURE;
 use toft_core::report::Call;
-use toft_core::slab::{Class, MEDIUM_MAX};
+use toft_core::slab::{MEDIUM_MAX, SizeClass};
 use toft_core::thread::Heap;
 
 const MIB: usize = 1 << 20;
@@ -124,8 +124,8 @@ fn what_was_freed_beside_live_blocks_serves_other_sizes() {
 #[test]
 fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     let program = Program::new(4, 16 * MIB);
-    let sizes: Vec<usize> = Class::all()
-        .map(Class::size)
+    let sizes: Vec<usize> = SizeClass::all()
+        .map(SizeClass::size)
         .filter(|size| (1025..20_000).contains(size))
         .map(filling)
         .collect();

@@ -11,7 +11,7 @@ use toft_core::options::Options;
 use toft_core::os::Error;
 use toft_core::os::fake::{Fake, Fault, PageState, Request};
 use toft_core::report::Call;
-use toft_core::slab::SlotState;
+use toft_core::slab::{SlotIndex, SlotState};
 use toft_core::stats::snapshot;
 use toft_core::thread::Heap;
 
@@ -172,7 +172,7 @@ fn moved_pages_are_fresh_slots() {
     let received = moved(&fake, &allocator, heap, 800);
     let last = *received.iter().max().unwrap();
     let (next, state) = with_slab(&allocator, last, |slab, slot| {
-        (slab.base() + (slot + 1) * slab.size(), slab.state(slot + 1))
+        (last + slab.size(), slab.state(SlotIndex::new(slot.number() + 1)))
     });
     assert_eq!(state, SlotState::Fresh);
     allocator.free(heap, next, Call::Free);

@@ -12,7 +12,7 @@ use toft_core::os::fake::PageState;
 use toft_core::path::Resized;
 use toft_core::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use toft_core::report::Call;
-use toft_core::slab::{Class, Slab};
+use toft_core::slab::{SizeClass, Slab};
 use toft_core::thread::Heap;
 
 const SITE: usize = 3;
@@ -37,15 +37,14 @@ impl Program {
 
     fn reserved(&self, address: usize) -> Vec<usize> {
         with_slab(&self.allocator, address, |slab, _| {
-            let place = |slot| slab.base() + slot * slab.size();
-            slab.reserved_slots().map(place).collect()
+            slab.reserved_slots().map(|slot| slab.slot_address(slot)).collect()
         })
     }
 
     /// An armed slot of the slab of a block, with a live block before it.
     fn place(&self, blocks: &[usize], size: usize) -> Place {
         let live: BTreeSet<usize> = blocks.iter().copied().collect();
-        let bytes = Class::of(size + 1).unwrap().size();
+        let bytes = SizeClass::of(size + 1).unwrap().size();
         let places = blocks.iter().flat_map(|&block| self.reserved(block));
         let mut places = places.map(|address| Place { address, before: address - bytes });
         let armed = |place: &Place| {
@@ -79,7 +78,7 @@ fn write(address: usize) {
 #[test]
 fn so_many_are_reserved_and_nobody_gets_them() {
     let program = Program::with(options());
-    for class in Class::all() {
+    for class in SizeClass::all() {
         let size = class.size() - 1;
         let blocks = program.fill(size.min(100_000));
         let all: BTreeSet<usize> = blocks.iter().copied().collect();
@@ -87,8 +86,8 @@ fn so_many_are_reserved_and_nobody_gets_them() {
             .iter()
             .map(|&block| {
                 with_slab(&program.allocator, block, |slab, _| {
-                    let left = |slot: &usize| !slab.is_never_handed_out(*slot);
-                    (slab.base(), (0..slab.slots()).filter(left).count())
+                    let left = |&slot: &_| !slab.is_never_handed_out(slot);
+                    (slab.base(), slab.all_slots().filter(left).count())
                 })
             })
             .collect();
@@ -118,7 +117,7 @@ fn so_many_are_reserved_and_nobody_gets_them() {
 #[test]
 fn a_write_is_seen_when_a_neighbour_is_freed() {
     for (size, step) in [(15, 1), (63, 3), (500, 97), (3000, 1023)] {
-        let bytes = Class::of(size + 1).unwrap().size();
+        let bytes = SizeClass::of(size + 1).unwrap().size();
         for (number, byte) in (0..bytes).step_by(step).chain([bytes - 1]).enumerate() {
             let program = Program::with(options());
             let blocks = program.fill(size);

@@ -9,7 +9,7 @@ use toft_core::keeper::Which;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fake, Fault, Request};
 use toft_core::report::Call;
-use toft_core::slab::{Class, MEDIUM_MAX};
+use toft_core::slab::{MEDIUM_MAX, SizeClass};
 use toft_core::thread::Heap;
 
 const SITE: usize = 3;
@@ -39,8 +39,8 @@ fn silent(fake: &Fake) {
 
 /// Sizes at both ends of every class.
 fn sizes() -> impl Iterator<Item = usize> {
-    let ends = |class: Class| [class.size() - 1, class.size()];
-    Class::all().flat_map(ends).filter(|&size| size < MEDIUM_MAX)
+    let ends = |class: SizeClass| [class.size() - 1, class.size()];
+    SizeClass::all().flat_map(ends).filter(|&size| size < MEDIUM_MAX)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_byte_behind_any_block_is_seen_at_its_free() {
 #[test]
 fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
     let (fake, allocator, heap) = one_heap(options());
-    for class in Class::all().filter(|class| class.size() <= 64 << 10) {
+    for class in SizeClass::all().filter(|class| class.size() <= 64 << 10) {
         let size = class.size() - class.size() / 16;
         let mut blocks: Vec<usize> = (0..8).map(|_| take(&allocator, heap, size)).collect();
         blocks.sort_unstable();

@@ -6,11 +6,12 @@ use crate::common::plain::{
 };
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
+use toft_core::bin::BinIndex;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fault, PageState, Request};
 use toft_core::remote::{Marked, announce, mark_remote};
 use toft_core::report::Call;
-use toft_core::slab::{Class, SlotState};
+use toft_core::slab::{SizeClass, SlotState};
 use toft_core::stats::snapshot;
 
 /// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter
@@ -28,7 +29,7 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     }
     live.push(take(other));
     let bins = other.bins();
-    let index = (0..128).step_by(2).find(|&index| bins.listed(index).next().is_some()).unwrap();
+    let index = BinIndex::all(1).find(|&index| bins.listed(index).next().is_some()).unwrap();
     // The thread gets as far as this: the claim and the state are stored, the next address is not.
     bins.current(index).hand_out(bins.current(index).claimed());
     allocator.after_fork_in_child(mine);
@@ -110,7 +111,7 @@ fn calloc_knows_zero_memory_from_other() {
             let address = allocator.allocate(heap, size, site).unwrap();
             (address, with_slab(&allocator, address, |slab, _| slab.handed_out_zero(address)))
         };
-        let count = (512 << 10) / Class::of(size).unwrap().size();
+        let count = (512 << 10) / SizeClass::of(size).unwrap().size();
         let blocks: Vec<(usize, bool)> = (0..count).map(|_| take()).collect();
         assert!(blocks.iter().all(|&(_, zero)| zero), "{size}: never used, and not zero");
         for &(address, _) in &blocks {

@@ -6,7 +6,7 @@ use crate::os::{Os, Sharing};
 use crate::reclaim::{BATCH, Entry, Turn};
 use crate::remote::announce;
 use crate::report::Call;
-use crate::slab::{Slab, SlotSet, are_disjoint, has_slot};
+use crate::slab::{Slab, SlotIndex, SlotSet, are_disjoint, has_slot};
 
 /// Slabs whose free slots are held.
 pub(crate) struct Batch<'a> {
@@ -95,7 +95,7 @@ impl<'a> Batch<'a> {
         let both = pages(bytes, self.page).filter(|offset| {
             let start = unit * bytes + offset;
             let (first, end) = slab.slots_within(start, start + self.page);
-            let uses = |set| (first..end).any(|slot| has_slot(set, slot));
+            let uses = |set| SlotIndex::range(first..end).any(|slot| has_slot(set, slot));
             uses(a) && uses(b)
         });
         both.count() * self.page

@@ -165,7 +165,7 @@ impl<O: Os> Keeper<'_, O> {
             if self.may_be_compacted(slab, which, stack_address, &mut done.more)
                 && let Some(place) = candidates.get(count)
             {
-                let pair = slab.partition() << 8 | slab.class().index();
+                let pair = slab.partition().number() << 8 | slab.class().index();
                 place.store((pair as u64) << 32 | u64::from(self.groups.number(slab)), Relaxed);
                 count += 1;
             }

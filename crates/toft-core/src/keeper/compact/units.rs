@@ -9,7 +9,7 @@ use crate::keeper::Keeper;
 use crate::os::Os;
 use crate::reclaim::BATCH;
 use crate::remote::announce;
-use crate::slab::{Slab, SlotSet, either, has_slot};
+use crate::slab::{Slab, SlotIndex, SlotSet, either, has_slot};
 
 impl<O: Os> Keeper<'_, O> {
     /// Gives separate pages to each shared unit in which its slab has no block left.
@@ -46,7 +46,7 @@ impl<O: Os> Keeper<'_, O> {
         }
         self.keep_small(address, len);
         let shares = batch.entry.remove(slab, unit);
-        for slot in first..end {
+        for slot in SlotIndex::range(first..end) {
             if batch.entry.may_have(slab, slot, batch.page) {
                 slab.redeem(slot, true);
             }
@@ -58,7 +58,7 @@ impl<O: Os> Keeper<'_, O> {
         for other in self.groups.members(group) {
             let held = batch.holds(other);
             let mut any = false;
-            for slot in first..end {
+            for slot in SlotIndex::range(first..end) {
                 if other.is_lent(slot) && batch.entry.may_have(other, slot, batch.page) {
                     other.redeem(slot, held);
                     any = true;
@@ -165,7 +165,7 @@ impl<O: Os> Keeper<'_, O> {
             return false;
         }
         let (first, end) = batch.slots(slab, unit);
-        for slot in first..end {
+        for slot in SlotIndex::range(first..end) {
             if has_slot(&used, slot) {
                 self.groups.members(with.share(unit)).for_each(|member| member.lend(slot));
             } else {
@@ -186,8 +186,9 @@ impl<O: Os> Keeper<'_, O> {
                     let start = address - slab.base() + offset;
                     let stop = start + batch.page;
                     let slots @ (first, end) = slab.slots_within(start, stop);
+                    let within = SlotIndex::range(first..end);
                     let mut members = self.groups.members(slab.share(unit));
-                    if !(first..end).any(|slot| slab.is_held_soiled(slot))
+                    if !within.clone().any(|slot| slab.is_held_soiled(slot))
                         || !members.all(|member| is_empty(&member.occupied(slots)))
                     {
                         continue;
@@ -196,10 +197,10 @@ impl<O: Os> Keeper<'_, O> {
                     // views.
                     if unsafe { self.os.empty_store(address + offset, batch.page) }.is_ok() {
                         bytes += batch.page;
-                        let whole = |slot: &usize| {
-                            slot * slab.size() >= start && (slot + 1) * slab.size() <= stop
+                        let whole = |slot: &SlotIndex| {
+                            slot.begin(slab.size()) >= start && slot.end(slab.size()) <= stop
                         };
-                        (first..end).filter(whole).for_each(|slot| slab.is_zero_again(slot));
+                        within.filter(whole).for_each(|slot| slab.is_zero_again(slot));
                     }
                 }
             }
@@ -211,15 +212,15 @@ impl<O: Os> Keeper<'_, O> {
 /// Copies the slots of a set to `to`, as far as they are in the `len` bytes from `start` on.
 fn copy_slots(slab: &Slab, set: &SlotSet, start: usize, len: usize, to: usize) {
     let (first, end) = slab.slots_within(start - slab.base(), start - slab.base() + len);
-    for slot in (first..end).filter(|&slot| has_slot(set, slot)) {
+    for slot in SlotIndex::range(first..end).filter(|&slot| has_slot(set, slot)) {
         copy_slot(slab, slot, start, len, to);
     }
 }
 
 /// Copies a slot to its place in `to`, as far as it is in the `len` bytes from `start` on.
-pub(crate) fn copy_slot(slab: &Slab, slot: usize, start: usize, len: usize, to: usize) {
-    let begin = (slab.base() + slot * slab.size()).max(start);
-    let end = (slab.base() + (slot + 1) * slab.size()).min(start + len);
+pub(crate) fn copy_slot(slab: &Slab, slot: SlotIndex, start: usize, len: usize, to: usize) {
+    let begin = (slab.slot_address(slot)).max(start);
+    let end = (slab.base() + slot.end(slab.size())).min(start + len);
     let from: *const u8 = core::ptr::with_exposed_provenance(begin);
     let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to + (begin - start));
     // SAFETY: both ranges are mapped and disjoint; writers to the first are stopped, and no thread

@@ -5,13 +5,15 @@
 //! `mod.rs` checks again.
 
 use crate::allocator::Allocator;
-use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
+use crate::bin::{BinIndex, FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::report::Call;
-use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
+use crate::slab::{
+    MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, SlotIndex, Tier, TierNumber, class_of_medium,
+};
 use crate::thread::Heap;
 
 impl<O: Os> Allocator<O> {
@@ -43,7 +45,7 @@ impl<O: Os> Allocator<O> {
     /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
     /// one.
     #[inline]
-    pub(crate) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
+    pub(crate) fn take_after_refill(&self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
         if let Some(_seat) = heap.sit() {
             self.arm_reserved(taken.slab);
@@ -100,8 +102,14 @@ impl<O: Os> Allocator<O> {
 
     /// Hands over a slot that was never handed out, or is not zero.
     #[inline(never)]
-    fn hand_over_checked(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
-        let address = slab.base() + slot * slab.bytes();
+    fn hand_over_checked(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: SlotIndex,
+        slack: usize,
+    ) -> *mut u8 {
+        let address = slab.base() + slot.begin(slab.bytes());
         self.check_contents(heap, slab, slot, address);
         self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
         core::ptr::with_exposed_provenance_mut(address)
@@ -112,7 +120,7 @@ impl<O: Os> Allocator<O> {
     fn set_slack_and_canary(
         &self,
         slab: &Slab,
-        slot: usize,
+        slot: SlotIndex,
         address: usize,
         (bytes, slack): (usize, usize),
     ) {
@@ -177,7 +185,7 @@ impl<O: Os> Allocator<O> {
             // The byte before a page is checked only where it is known to be of a slot that was
             // handed out.
             let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
-            if at_page && (slot == 0 || !slab.was_handed_out(slot - 1)) {
+            if at_page && slot.before().is_none_or(|before| !slab.was_handed_out(before)) {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             let word = slab.word(slot);
@@ -211,7 +219,7 @@ impl<O: Os> Allocator<O> {
         }
         if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
             self.release_owned(heap, None, slab, slot);
-        } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot) {
+        } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot.number()) {
             self.wait(heap, slab, slot);
         }
         true
@@ -225,7 +233,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         slab: &Slab,
-        slot: usize,
+        slot: SlotIndex,
         address: usize,
         call: Call,
     ) -> bool {
@@ -239,7 +247,7 @@ impl<O: Os> Allocator<O> {
 
 /// The bin that a request is met from, if it is of a byte or more and not large.
 #[inline(always)]
-fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<usize> {
+fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<BinIndex> {
     if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
         Some(heap.known_small_bin(size + SLACK_MIN, site))
     } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {

@@ -28,7 +28,7 @@ use crate::path::malloc::bytes_with_slack;
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, QUARANTINE_SMALL, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{Class, Put, SLOTS_MAX, Slab};
+use crate::slab::{Put, SLOTS_MAX, SizeClass, Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Leaving, Quarantine, Seat};
@@ -46,7 +46,7 @@ const BATCH: u32 = 64;
 
 impl<O: Os> Allocator<O> {
     #[inline(always)]
-    pub(crate) fn canary(&self, slab: &Slab, slot: usize) -> Canary {
+    pub(crate) fn canary(&self, slab: &Slab, slot: SlotIndex) -> Canary {
         Canary::new(slab.word(slot))
     }
 
@@ -64,7 +64,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks a slot that malloc has taken if it is new, not zero, or its pages may have gone.
     #[inline(never)]
-    pub(crate) fn check_contents(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
+    pub(crate) fn check_contents(&self, heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize) {
         if is_untouched(heap, slab, slot, address) {
             return;
         }
@@ -84,7 +84,7 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         slab: &Slab,
-        slot: usize,
+        slot: SlotIndex,
         address: usize,
         call: Call,
     ) {
@@ -114,7 +114,7 @@ impl<O: Os> Allocator<O> {
     /// # Safety
     /// 1. Nothing but this call uses the slot at this address, which is mapped.
     #[inline(always)]
-    pub(crate) unsafe fn erase_canary(&self, slab: &Slab, slot: usize, address: usize) {
+    pub(crate) unsafe fn erase_canary(&self, slab: &Slab, slot: SlotIndex, address: usize) {
         let bytes = slab.size();
         if WIPE {
             // SAFETY: (1) duty 1.
@@ -127,7 +127,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks the canary of a live block.
     #[inline(always)]
-    pub(crate) fn verify_canary(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    pub(crate) fn verify_canary(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         let (asked, bytes) = (slab.block_bytes(slot), slab.size());
         if asked < bytes {
             // SAFETY: (1) the slot of a live block that is the caller's to free or to resize.
@@ -140,7 +140,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks what is kept beside a live block that its program gives back.
     #[inline(always)]
-    pub(crate) fn verify_at_free(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    pub(crate) fn verify_at_free(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         if CANARY {
             self.verify_canary(slab, slot, address, call);
             self.verify_before(slab, slot, address, call);
@@ -150,13 +150,13 @@ impl<O: Os> Allocator<O> {
 
     /// Checks the last byte of the slot before a live block's: it belongs to no block.
     #[inline(always)]
-    pub(crate) fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if slot == 0 || !slab.was_handed_out(slot - 1) {
+    pub(crate) fn verify_before(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
+        let Some(before) = slot.before().filter(|&before| slab.was_handed_out(before)) else {
             return;
-        }
+        };
         // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live
         // block.
-        if !unsafe { self.canary(slab, slot - 1).fits_last_byte(address) } {
+        if !unsafe { self.canary(slab, before).fits_last_byte(address) } {
             self.observer().damaged(call, slab, slot, Damage::Before);
         }
     }
@@ -165,11 +165,11 @@ impl<O: Os> Allocator<O> {
     /// one, and so does a signal handler that has interrupted a change of its heap. Where no heap
     /// can be had, there is no memory, and what is in quarantine would be released anyway.
     #[inline(never)]
-    pub(crate) fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
+    pub(crate) fn wait(&self, heap: &Heap, slab: &Slab, slot: SlotIndex) {
         if !QUARANTINE || !QUARANTINE_SMALL && slab.class().is_small() {
             return self.release(heap, None, slab, slot);
         }
-        let (class, entry) = (slab.class_number(), address_of(slab) | slot);
+        let (class, entry) = (slab.class_number(), address_of(slab) | slot.number());
         let mut leaving = Leaving::nothing();
         let owner = heap.address();
         let leaves = move |entry| {
@@ -229,8 +229,8 @@ impl<O: Os> Allocator<O> {
 
     /// The slot that an entry of a quarantine stands for.
     #[inline(always)]
-    pub(crate) fn entry_slot(&self, entry: usize) -> (&'static Slab, usize) {
-        (slab_of(entry), entry & (SLAB_BYTES - 1))
+    pub(crate) fn entry_slot(&self, entry: usize) -> (&'static Slab, SlotIndex) {
+        (slab_of(entry), SlotIndex::new(entry & (SLAB_BYTES - 1)))
     }
 
     #[inline(always)]
@@ -242,7 +242,7 @@ impl<O: Os> Allocator<O> {
 
     /// Names a byte of a slot that was written to since it was cleared, and clears it again.
     #[inline(always)]
-    fn find_writes(&self, slab: &Slab, slot: usize, address: usize) {
+    fn find_writes(&self, slab: &Slab, slot: SlotIndex, address: usize) {
         let bytes = slab.size();
         // SAFETY: (1) malloc has taken the slot and not handed it out. A write to it by the program
         // is the mistake that is looked for.
@@ -259,7 +259,7 @@ impl<O: Os> Allocator<O> {
 
     /// What the program has freed becomes free. With the seat, where the caller has it.
     #[inline(always)]
-    pub(crate) fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
+    pub(crate) fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: SlotIndex) {
         if !heap.owns(slab) {
             return self.release_remote(heap, slab, slot);
         }
@@ -268,7 +268,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a slot of a slab of the heap.
     #[inline(always)]
-    fn release_owned(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
+    fn release_owned(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: SlotIndex) {
         match (slab.put(slot), seat) {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.credit_spent(heap, slab),
@@ -279,7 +279,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a slot of another thread's slab.
     #[inline(never)]
-    fn release_remote(&self, heap: &Heap, slab: &Slab, slot: usize) {
+    fn release_remote(&self, heap: &Heap, slab: &Slab, slot: SlotIndex) {
         match mark_remote(slab, slot) {
             Marked::Done => {}
             Marked::Twice => self.observer().freed_twice(slab, slot, Call::RemoteFree),
@@ -293,7 +293,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// A block was resized where it is.
-    pub(crate) fn resize_slot(&self, slab: &Slab, slot: usize, address: usize, size: usize) {
+    pub(crate) fn resize_slot(&self, slab: &Slab, slot: SlotIndex, address: usize, size: usize) {
         let (before, bytes) = (slab.block_bytes(slot), slab.size());
         let canary = self.canary(slab, slot);
         if CANARY {
@@ -321,7 +321,7 @@ impl<O: Os> Allocator<O> {
             return true;
         }
         let align = if align.is_power_of_two() { align } else { 1 };
-        let class = |size| Class::of_aligned(bytes_with_slack(size), align);
+        let class = |size| SizeClass::of_aligned(bytes_with_slack(size), align);
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 let asked = slab.block_bytes(slot);
@@ -484,7 +484,7 @@ fn slab_of(entry: usize) -> &'static Slab {
 /// Whether a medium slot was never handed out, and its memory is as the system has given it. Such a
 /// slot needs no check, which would touch its pages.
 #[inline(always)]
-fn is_untouched(heap: &Heap, slab: &Slab, slot: usize, address: usize) -> bool {
+fn is_untouched(heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize) -> bool {
     !slab.class().is_small()
         && !slab.was_handed_out(slot)
         && heap.owns(slab)

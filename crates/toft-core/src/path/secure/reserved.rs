@@ -12,7 +12,7 @@ use crate::harden::is_filled;
 use crate::os::{Os, wait_for};
 use crate::policy::RESERVE;
 use crate::report::Call;
-use crate::slab::Slab;
+use crate::slab::{Slab, SlotIndex};
 use crate::watch::damage::Damage;
 
 const WORD: usize = size_of::<u64>();
@@ -37,8 +37,8 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn write_pattern(&self, slab: &Slab, slot: usize) {
-        let begin = slab.base() + slot * slab.size();
+    fn write_pattern(&self, slab: &Slab, slot: SlotIndex) {
+        let begin = slab.slot_address(slot);
         let value = self.secret.reserved_word(begin);
         for address in (begin..begin + slab.size()).step_by(WORD) {
             let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
@@ -49,8 +49,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Which byte of an armed slot is not as it must be, if one is not.
-    fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
-        let (begin, bytes) = (slab.base() + slot * slab.size(), slab.size());
+    fn reserved_damage(&self, slab: &Slab, slot: SlotIndex) -> Option<usize> {
+        let (begin, bytes) = (slab.slot_address(slot), slab.size());
         let value = self.secret.reserved_word(begin);
         // SAFETY: (1) a slot of a slab whose pages are mapped, as above. A write there is the
         // mistake that is looked for; (2) the processor was asked.
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
     #[inline(always)]
-    pub(crate) fn check_neighbours(&self, slab: &Slab, slot: usize, call: Call) {
+    pub(crate) fn check_neighbours(&self, slab: &Slab, slot: SlotIndex, call: Call) {
         if RESERVE && slab.is_beside_armed(slot) {
             self.verify_beside(slab, slot, call);
         }
@@ -70,8 +70,8 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn verify_beside(&self, slab: &Slab, slot: usize, call: Call) {
-        for other in [slot.wrapping_sub(1), slot + 1] {
+    fn verify_beside(&self, slab: &Slab, slot: SlotIndex, call: Call) {
+        for other in slot.beside() {
             self.verify_reserved_slot(slab, other, call);
         }
     }
@@ -98,7 +98,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn verify_reserved_slot(&self, slab: &Slab, slot: usize, call: Call) -> bool {
+    fn verify_reserved_slot(&self, slab: &Slab, slot: SlotIndex, call: Call) -> bool {
         // Its pages may be going at this moment, which the state will say.
         let holds = || !slab.is_armed(slot) || self.reserved_damage(slab, slot).is_none();
         if holds() || wait_for(&self.os, holds) {

@@ -14,7 +14,7 @@
 
 use super::{GRANULE_SHIFT, Plots};
 use crate::os::{Error, Memory};
-use crate::region::{Carve, Descriptor, STEP, Tier, TierNumber};
+use crate::region::{Carve, Descriptor, Partition, STEP, Tier, TierNumber};
 use crate::sync::{AtomicU64, Ordering, spin_until};
 use Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -86,7 +86,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     pub fn take(
         &self,
         os: &impl Memory,
-        partition: usize,
+        partition: Partition,
         mapped: impl Fn(usize, usize),
     ) -> Result<(&D, usize), Error> {
         let mut shared = 0;
@@ -94,7 +94,11 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let current = self.current(partition).load(Acquire);
             // The n-th plot in the secret order is the partition's first plot, or one of the extra
             // plots. If there are fewer plots than partitions, partitions share them.
-            let n = if current == 0 { partition & (self.plots - 1) } else { current as usize - 1 };
+            let n = if current == 0 {
+                partition.number() & (self.plots - 1)
+            } else {
+                current as usize - 1
+            };
             match self.take_from(os, n, &mapped) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
                 // The plot is used up, something foreign is in its way, or another thread grows it.
@@ -113,7 +117,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// true if it was never used. Slabs are never shared (law 1). Plots are shared before memory is
     /// refused.
     #[cold]
-    fn move_on(&self, partition: usize, from: u32, n: usize) -> Result<bool, Error> {
+    fn move_on(&self, partition: Partition, from: u32, n: usize) -> Result<bool, Error> {
         let extra = self.extra()[0].fetch_add(1, Relaxed) as usize;
         let alone = extra < self.plots.saturating_sub(self.partitions);
         let n = if alone {

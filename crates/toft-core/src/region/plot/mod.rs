@@ -27,7 +27,7 @@ mod order;
 mod walk;
 
 use super::lookup::{GRANULE_SHIFT, Lookup};
-use super::{Descriptor, Tier, TierNumber};
+use super::{Descriptor, Partition, Tier, TierNumber};
 use crate::os::{Error, Os};
 use crate::sync::AtomicU32;
 use core::marker::PhantomData;
@@ -149,10 +149,10 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         unsafe { &*self.growth.add(n) }
     }
 
-    fn current(&self, partition: usize) -> &AtomicU32 {
-        debug_assert!(partition < self.partitions);
+    fn current(&self, partition: Partition) -> &AtomicU32 {
+        debug_assert!(partition.number() < self.partitions);
         // SAFETY: `new` duty 1: one for each partition.
-        unsafe { &*self.current.add(partition) }
+        unsafe { &*self.current.add(partition.number()) }
     }
 
     /// Returns the descriptor of the slab that contains an address, if it is mapped. An address

@@ -35,7 +35,7 @@ fn every_slab_is_had_before_memory_is_refused() {
         let plots = plots.unwrap();
         let mut all = std::collections::BTreeSet::new();
         // One of many partitions gets all slabs.
-        while let Ok((_, address)) = plots.take(os, partitions / 2, |_, _| {}) {
+        while let Ok((_, address)) = plots.take(os, Partition::new(partitions / 2), |_, _| {}) {
             assert!(all.insert(address), "{address:#x} was handed out twice");
             if all.len() % 3 == 0 {
                 plots.retract(os);
@@ -68,7 +68,7 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     os.map(tables, bytes.next_multiple_of(4096)).unwrap();
     // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
     let plots = unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
-    let take = || plots.take(os, 0, |_, _| {}).unwrap().1;
+    let take = || plots.take(os, Partition::new(0), |_, _| {}).unwrap().1;
     let first = take();
     plots.retract(os);
     plots.growth(0).begin();
@@ -105,14 +105,14 @@ fn a_child_repairs_the_plots_that_may_be_in_use() {
     let (used, unused, extra) = (4, 7, 8);
     // Partition 4 goes on in the first extra plot.
     plots.growth(used).begin();
-    plots.take(os, used, |_, _| {}).unwrap();
+    plots.take(os, Partition::new(used), |_, _| {}).unwrap();
     plots.retract(os);
     plots.growth(unused).begin();
     plots.growth(extra).begin();
     plots.repair(os, used + 1);
     assert!(plots.has_room(used) && plots.has_room(extra) && !plots.has_room(unused));
     while plots.begun() < plots.plots {
-        plots.take(os, used, |_, _| {}).unwrap();
+        plots.take(os, Partition::new(used), |_, _| {}).unwrap();
     }
     plots.repair(os, used + 1);
     assert!(plots.has_room(unused));

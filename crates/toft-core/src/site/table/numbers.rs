@@ -8,6 +8,7 @@
 //! ```
 
 use super::Sites;
+use crate::region::Partition;
 use crate::site::wrappers::STEP_FIRST;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -114,14 +115,14 @@ impl Sites {
         }
     }
 
-    /// Returns the partition of a site for which no separate one is left.
+    /// Returns the number of the partition of a site for which no separate one is left.
     pub fn shared_number(&self, site: usize) -> usize {
-        1 + self.hash.partition(site)
+        1 + self.hash.partition(site).number()
     }
 
     /// Returns true if a partition is certain to have one site only.
-    pub fn is_own(&self, partition: usize) -> bool {
-        self.is_exact() && partition >= self.first_own()
+    pub fn is_own(&self, partition: Partition) -> bool {
+        self.is_exact() && partition.number() >= self.first_own()
     }
 
     /// Returns the number of partitions, of `all` that there are, that may have blocks. Row 0

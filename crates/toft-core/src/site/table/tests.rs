@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::fake::{Fake, Machine};
+use crate::region::Partition;
 
 fn table(partitions: usize, bytes: usize) -> (Fake, Sites) {
     let fake = Fake::new(Machine::LARGE);
@@ -144,7 +145,8 @@ fn sites_of_a_group_share_one_and_no_other_has_it() {
     assert!(own.contains(&1) && own.contains(&5) && own.contains(&63) && own.len() == 60);
     assert!((2..5).all(|number| !own.contains(&number)));
     // A number that sites share by a hint is no site's own.
-    assert!((0..5).all(|number| !sites.is_own(number)) && sites.is_own(5));
+    let is_own = |number| sites.is_own(Partition::new(number));
+    assert!((0..5).all(|number| !is_own(number)) && is_own(5));
     assert_eq!((sites.counts(), sites.places().first_own), ((59, 1), 5));
     sites.check().unwrap();
     // A group without a number shares with late sites.

@@ -2,7 +2,7 @@
 //! the sizes when the library is compiled.
 
 use crate::policy::{QUARANTINE_SMALL, WIPE};
-use crate::slab::{CLASSES, Class, SMALL_MAX};
+use crate::slab::{CLASSES, SMALL_MAX, SizeClass};
 
 /// The bytes of blocks of a class in the line.
 pub(super) const PART: usize = if WIPE { 16 << 10 } else { 4 << 10 };
@@ -38,7 +38,7 @@ pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
     let mut shapes = [Shape { first: 0, random: 0, line: 0, together: 0, bytes: 0 }; CLASSES];
     let (mut places, mut bytes, mut class) = (0, 0, 0);
     while class < CLASSES {
-        let size = Class::size_of(class);
+        let size = SizeClass::size_of(class);
         if !QUARANTINE_SMALL && size <= SMALL_MAX {
             class += 1;
             continue;

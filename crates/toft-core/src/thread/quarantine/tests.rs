@@ -3,7 +3,7 @@
 
 use super::shape::{LINE_MOST, PART, SMALLEST};
 use super::*;
-use crate::slab::Class;
+use crate::slab::SizeClass;
 use crate::sync::Busy;
 use std::boxed::Box;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn quarantine() -> Box<Quarantine> {
 /// shut.
 fn exchange(
     quarantine: &Quarantine,
-    class: Class,
+    class: SizeClass,
     entry: usize,
     (share, dice): (usize, &Dice),
 ) -> Option<Vec<usize>> {
@@ -50,7 +50,7 @@ fn exchange(
 fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
     let dice = Dice::new();
     dice.seed(5);
-    for class in Class::all() {
+    for class in SizeClass::all() {
         let quarantine = quarantine();
         let mut inside = BTreeSet::new();
         for entry in 1..=5_000usize {
@@ -73,7 +73,7 @@ fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
 fn a_block_stays_for_as_many_frees_as_are_promised() {
     let dice = Dice::new();
     dice.seed(77);
-    for class in Class::all() {
+    for class in SizeClass::all() {
         let quarantine = quarantine();
         let least = (PART / class.size()).clamp(1, LINE_MOST);
         let (mut inside, mut sum, mut most) = (BTreeSet::new(), 0, 0);
@@ -108,7 +108,7 @@ fn a_block_stays_for_as_many_frees_as_are_promised() {
 fn what_was_emptied_fills_again() {
     let dice = Dice::new();
     dice.seed(78);
-    for class in Class::all() {
+    for class in SizeClass::all() {
         let (quarantine, mut inside) = (quarantine(), BTreeSet::new());
         for entry in 1..=5000usize {
             for left in exchange(&quarantine, class, entry, (WHOLE, &dice)).unwrap() {
@@ -127,7 +127,7 @@ fn what_was_emptied_fills_again() {
 /// with the chance (1 - 1/n)^(k-1) / n.
 #[test]
 fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
-    for class in Class::all().filter(|class| class.size() <= SMALLEST) {
+    for class in SizeClass::all().filter(|class| class.size() <= SMALLEST) {
         let chance = 1.0 / f64::from(SHAPES[class.index()].random);
         let other = 1.0 - chance;
         let entropy = -(other * other.log2() + chance * chance.log2()) / chance;
@@ -136,7 +136,7 @@ fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
 }
 
 /// Returns the number of throws for which each of many blocks stays at a random place.
-fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
+fn stays(class: SizeClass, seed: u64, blocks: usize) -> Vec<usize> {
     let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
     dice.seed(seed);
     // One throw for each place finds it empty, and no entry leaves then. Entries reach the random
@@ -187,7 +187,7 @@ fn how_long_blocks_stay_is_distributed_as_it_must_be() {
         };
         counts.iter().zip(chances).map(term).sum::<f64>()
     };
-    for class in Class::all().filter(|class| class.size() <= SMALLEST) {
+    for class in SizeClass::all().filter(|class| class.size() <= SMALLEST) {
         let places = SHAPES[class.index()].random as usize;
         for seed in [3, 1 << 40, u64::MAX / 7] {
             let stays = stays(class, seed, BLOCKS);
@@ -209,7 +209,7 @@ fn the_bytes_are_bounded_and_can_be_fewer() {
     let (dice, quarantine) = (Dice::new(), quarantine());
     let share = Quarantine::share(1 << 20);
     let mut bytes = 0;
-    for class in Class::all() {
+    for class in SizeClass::all() {
         let mut inside = 0;
         for entry in 1..5000 {
             let left = exchange(&quarantine, class, entry, (share, &dice)).unwrap();
@@ -224,7 +224,7 @@ fn the_bytes_are_bounded_and_can_be_fewer() {
 #[test]
 fn nobody_comes_in_while_it_is_shut() {
     let (dice, quarantine) = (Dice::new(), quarantine());
-    let class = Class::new(0);
+    let class = SizeClass::new(0);
     assert!(quarantine.shut() && !quarantine.shut());
     assert_eq!(exchange(&quarantine, class, 9, (WHOLE, &dice)), None);
     quarantine.open();

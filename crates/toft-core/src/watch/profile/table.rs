@@ -5,13 +5,14 @@ use crate::allocator::Allocator;
 use crate::large::{BlockState, Made};
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
+use crate::region::Partition;
 use crate::slab::SlotState;
 
 /// The blocks of a call site in slots of one size.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Entry {
-    pub(crate) partition: usize,
+    pub(crate) partition: Partition,
     pub(crate) site: usize,
     /// The number of bytes in a slot, or zero for large blocks.
     pub(crate) size: usize,
@@ -24,7 +25,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn key(&self) -> (usize, usize, usize) {
+    fn key(&self) -> (Partition, usize, usize) {
         (self.partition, self.site, self.size)
     }
 }
@@ -55,7 +56,7 @@ impl Table {
         let entries = unsafe { core::slice::from_raw_parts_mut(first, count) };
         let mut table = Table { address, mapped, entries, len: 0 };
         allocator.for_each_slab(|slab| {
-            let live = (0..slab.slots()).filter(|&slot| slab.state(slot) == SlotState::Live);
+            let live = slab.all_slots().filter(|&slot| slab.state(slot) == SlotState::Live);
             let (objects, size) = (live.count(), slab.size());
             let (partition, site) = (slab.partition(), slab.site());
             // The slab's owner may be allocating, so the count may be less than the states show.
@@ -114,7 +115,7 @@ impl Table {
     /// Merges the entries of each site. Their partitions and sizes have no meaning afterwards.
     pub(crate) fn merge_sites(&mut self) {
         for entry in self.entries.iter_mut().take(self.len) {
-            (entry.partition, entry.size) = (0, 0);
+            (entry.partition, entry.size) = (Partition::default(), 0);
         }
         self.merge();
     }
@@ -126,7 +127,7 @@ impl Table {
 
     /// Returns true if the slots of a partition are from several sites. Slabs without live blocks
     /// count, too. The entries must be in the order of `merge`.
-    pub(crate) fn is_shared(&self, partition: usize) -> bool {
+    pub(crate) fn is_shared(&self, partition: Partition) -> bool {
         let entries = self.entries();
         let first = entries.partition_point(|entry| entry.partition < partition);
         let mut slots = entries

@@ -43,7 +43,7 @@ impl<O: Os> Observer<'_, O> {
             w.text(if any { ",\n{\"site\":\"0x" } else { "\n{\"site\":\"0x" });
             w.digits(entry.site as u64, 16).text("\"");
             place_json_by(w, desk, entry.site);
-            w.field("partition", entry.partition as u64).field("size", entry.size as u64);
+            w.field("partition", entry.partition.number() as u64).field("size", entry.size as u64);
             w.field("objects", entry.objects as u64).field("bytes", entry.bytes as u64);
             w.field("allocations", entry.allocations).field("allocated", entry.allocated);
             let share: &[u8] = match entry.size {

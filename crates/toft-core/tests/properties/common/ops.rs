@@ -9,7 +9,7 @@
 //! The property tests draw these bytes at random, the fuzzer mutates them, and a byte set to zero
 //! is always the simplest of its kind, so that both shrink a failure to something short.
 
-use toft_core::slab::Class;
+use toft_core::slab::SizeClass;
 
 /// Bytes of one encoded operation.
 pub const OP_BYTES: usize = 8;
@@ -123,7 +123,7 @@ fn size(kind: u8, word: u16) -> usize {
         4..=6 => word % 1100,
         7..=9 => 1025 + word * 2,
         10 => {
-            let class = Class::all().nth(word / 4 % 60).map_or(16, Class::size);
+            let class = SizeClass::all().nth(word / 4 % 60).map_or(16, SizeClass::size);
             class + word % 4 - 1
         }
         11 => (128 << 10) + word * 8,

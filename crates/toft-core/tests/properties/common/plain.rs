@@ -4,7 +4,7 @@ use toft_core::Allocator;
 use toft_core::options::Options;
 use toft_core::os::fake::{Fake, Machine};
 use toft_core::policy::SLACK_MIN;
-use toft_core::slab::{Class, Slab};
+use toft_core::slab::{SizeClass, Slab, SlotIndex};
 use toft_core::thread::Heap;
 
 /// A system, and an allocator over it.
@@ -38,12 +38,11 @@ pub fn two_heaps(options: Options) -> (Fake, Allocator<Fake>, &'static Heap, &'s
 pub fn with_slab<R>(
     allocator: &Allocator<Fake>,
     address: usize,
-    body: impl Fn(&Slab, usize) -> R,
+    body: impl Fn(&Slab, SlotIndex) -> R,
 ) -> R {
     let mut result = None;
     allocator.for_each_slab(|slab| {
-        let slot = address.wrapping_sub(slab.base()) / slab.size();
-        if slot < slab.slots() {
+        if let Some(slot) = slab.slot_around(address.wrapping_sub(slab.base())) {
             result = Some(body(slab, slot));
         }
     });
@@ -55,12 +54,12 @@ pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
 
 /// Bytes of the slot that serves a request.
 pub fn slot(size: usize) -> usize {
-    Class::of(size + SLACK_MIN).unwrap().size()
+    SizeClass::of(size + SLACK_MIN).unwrap().size()
 }
 
 /// The largest request that a slot of `bytes` bytes serves, in either build.
 pub fn filling(bytes: usize) -> usize {
-    Class::of(bytes).unwrap().size() - SLACK_MIN
+    SizeClass::of(bytes).unwrap().size() - SLACK_MIN
 }
 
 /// Numbers for choices, the same in every run.

@@ -252,7 +252,7 @@ impl World {
             let class = large_class(bytes.max((128 << 10) + 1));
             // There what lies before a block counts.
             let class = if cfg!(feature = "secure-light") { block.class() } else { class };
-            let kind = Kind { tier: Tier::Large, partition: block.partition(), class };
+            let kind = Kind { tier: Tier::Large, partition: block.partition().number(), class };
             return (kind, usable.max(ZERO_SIZE_STEP));
         }
         if cfg!(feature = "secure-light") && usable == 0 {
@@ -270,7 +270,7 @@ impl World {
         if known(&self.slabs).is_none() {
             let slabs = &mut self.slabs;
             self.allocator.for_each_slab(|slab| {
-                slabs.insert(slab.base(), (slab.partition(), slab.size()));
+                slabs.insert(slab.base(), (slab.partition().number(), slab.size()));
             });
         }
         let (tier, partition, room) = known(&self.slabs).expect("a slot lies in a slab");
