@@ -25,6 +25,7 @@ use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::policy::QUARANTINE;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Plots, Windows};
 use crate::remote::announce;
@@ -82,6 +83,9 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
+/// The function of a thread, which gets the allocator's address.
+type ThreadBody = unsafe extern "C" fn(usize) -> !;
+
 /// A whole allocator. After it is built only what its parts point to changes: the process's
 /// allocator is in read-only memory.
 #[derive(Debug)]
@@ -101,8 +105,9 @@ pub struct Allocator<O> {
     pub(crate) reclaimer: Reclaimer,
     pub(crate) groups: Groups,
     pub(crate) limit: Limit,
-    /// Whether this lives as long as the process, so that a thread of ours may use it.
-    pub(crate) for_ever: bool,
+    /// Where the reclaimer's thread begins; only if this lives as long as the process, so that a
+    /// thread of ours may use it.
+    pub(crate) thread_body: Option<ThreadBody>,
     /// All heaps.
     pub heaps: Heaps,
     pub(crate) hash: SiteHash,
@@ -160,7 +165,7 @@ impl<O> Allocator<O> {
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
             limit: Limit::none(),
-            for_ever: false,
+            thread_body: None,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             sites: Sites::none(),
@@ -210,8 +215,8 @@ impl<O: Os> Allocator<O> {
     ///
     /// # Safety
     /// 1. It is put where it stays for as long as the process lives, before it is used.
-    pub(crate) unsafe fn living_for_ever(self) -> Allocator<O> {
-        Allocator { for_ever: true, ..self }
+    pub(crate) unsafe fn living_for_ever(self, body: ThreadBody) -> Allocator<O> {
+        Allocator { thread_body: Some(body), ..self }
     }
 
     /// The options in force.
@@ -352,7 +357,10 @@ impl<O: Os> Allocator<O> {
     pub fn after_fork_in_child(&self, mine: &Heap) {
         self.heaps.repair(&self.os);
         self.heaps.seed_anew(self.os.process());
-        self.reopen_quarantines();
+        if QUARANTINE {
+            // No thread is emptying a quarantine here.
+            self.heaps.all().for_each(|heap| heap.quarantine().open());
+        }
         self.small.repair(&self.os, self.heaps.partitions());
         self.medium.repair(&self.os, self.heaps.partitions());
         self.large.repair(&self.os);

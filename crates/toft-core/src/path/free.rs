@@ -18,9 +18,9 @@ use crate::policy::SECURE;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
+use crate::slab::{MEDIUM, Put, SMALL, Slab, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::Heap;
 use core::ffi::c_void;
 
 /// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
@@ -184,7 +184,7 @@ impl<O: Os> Allocator<O> {
             return match slab.put(slot) {
                 Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
-                Put::Spent => self.credit_spent(heap, slab),
+                Put::Spent => self.held_heaps().credit_spent(heap, slab),
                 Put::NotLive => self.observer().misused(call, address),
             };
         }
@@ -230,7 +230,7 @@ impl<O: Os> Allocator<O> {
                 // the middle of a change.
                 let _seat = heap.sit();
                 announce(slab);
-                self.keeper().wake_reclaimer_for(slab);
+                self.maintenance().wake_reclaimer_for(slab);
             }
         }
     }
@@ -242,7 +242,7 @@ impl<O: Os> Allocator<O> {
         }
         match slab.put(slot) {
             Put::Done => {}
-            Put::Spent => self.credit_spent(heap, slab),
+            Put::Spent => self.held_heaps().credit_spent(heap, slab),
             Put::NotLive => self.free_not_live(slab, slot, address, call),
         }
     }
@@ -257,32 +257,6 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Puts a slab whose credit is spent back on its bin's list, or parts with it if it is empty.
-    /// If this is a signal handler that interrupted a change of the lists, the next free does it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
-        // A signal handler may have run between the change of the state and that of the credit. It
-        // may have emptied the slab and given it up.
-        if !heap.owns(slab) {
-            return;
-        }
-        let Some(seat) = heap.sit() else { return slab.postpone() };
-        self.credit_follows(heap, &seat, slab);
-        self.keeper().maintain(heap, &seat);
-    }
-
-    /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
-    /// seat.
-    pub(crate) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
-        let pressure = self.pressure().is_on();
-        match slab.credit_spent(pressure) {
-            Spent::List(live) => heap.relist_counted(seat, slab, live),
-            Spent::Empty => self.detach(heap, seat, slab),
-            Spent::Nothing => {}
-        }
-    }
-
     /// Frees a large block, or reports the misuse.
     fn free_large(&self, block: &Block, address: usize, call: Call) {
         self.observer().record_large_free_if_sampled(block, address);
@@ -290,7 +264,7 @@ impl<O: Os> Allocator<O> {
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
             return self.observer().misused(call, address);
         }
-        self.keeper().maintain_large();
+        self.maintenance().maintain_large();
     }
 
     /// Returns the number of bytes that the program may use at `address`. Reports the misuse and

@@ -34,14 +34,14 @@ impl<O: Os> Allocator<O> {
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
-                self.keeper().relieve(heap, heap.sit().as_ref(), size);
+                self.memory_limit().relieve(heap, heap.sit().as_ref(), size);
                 allocate()
             }
             result => result,
         };
         let (address, dirty) = allocated.ok()?;
-        self.keeper().system_has_granted();
-        self.keeper().block_was_mapped(address, size);
+        self.memory_limit().system_has_granted();
+        self.mapper().block_was_mapped(address, size);
         self.observer().sample_large(heap, address, site);
         Some((address, dirty))
     }

@@ -11,7 +11,7 @@
 //! | `large.rs` | allocation of large blocks |
 //! | `free.rs` | free, for blocks of every kind |
 //! | `realloc.rs` | realloc: in place, by moving pages, or by copying |
-//! | `orphans.rs` | heaps without a thread |
+//! | `shared_heaps.rs` | slots of shared heaps, for bins that a thread rarely uses |
 //! | `wrappers.rs` | the call site above a wrapper of malloc |
 //! | `permanent_free.rs` | frees after which an address is never used again |
 //! | `secure/` | the additional steps of the secure build |
@@ -20,11 +20,11 @@ mod caller;
 mod free;
 mod large;
 mod malloc;
-mod orphans;
 mod permanent_free;
 mod realloc;
 mod refill;
 mod secure;
+mod shared_heaps;
 mod wrappers;
 
 pub use caller::{Caller, On, Pointer};

@@ -182,8 +182,7 @@ impl<O: Os> Allocator<O> {
     /// Returns true if the frame pointer at `position` leads to another return address.
     fn has_frame(&self, position: StackPosition) -> bool {
         // SAFETY: (1) the place of a return address in a call that has not returned.
-        self.keeper()
-            .permit(Calls::REPORT)
+        self.permit(Calls::REPORT)
             .is_some_and(|_permit| unsafe { position.place.has_frame(position.limit) })
     }
 

@@ -14,27 +14,27 @@ use core::ffi::c_int;
 /// Gives back whatever the whole process can give back; returns the bytes of pages.
 pub fn purge() -> usize {
     heap_or_start().map_or(0, |heap| {
-        allocator().keeper().probe_filter();
-        allocator().keeper().purge(Some(heap)) + allocator().keeper().compact_now(heap)
+        allocator().maintenance().probe_filter();
+        allocator().sweeper().purge(Some(heap)) + allocator().compactor().compact_now(heap)
     })
 }
 
 /// Purges if enough was freed since the last purge; returns the bytes of pages.
 pub fn trim() -> usize {
-    if heap_or_start().is_some() && allocator().keeper().is_trim_due() { purge() } else { 0 }
+    if heap_or_start().is_some() && allocator().sweeper().is_trim_due() { purge() } else { 0 }
 }
 
 /// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; returns the bytes of pages saved,
 /// by calculation.
 pub fn compact() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().keeper().compact_now(heap))
+    heap_or_start().map_or(0, |heap| allocator().compactor().compact_now(heap))
 }
 
 /// Sends live data out to swap that nothing has happened to since the last call; returns the bytes.
 pub fn page_out_cold() -> usize {
     instance().map_or(0, |allocator| {
-        allocator.keeper().probe_filter();
-        allocator.keeper().page_out_cold()
+        allocator.maintenance().probe_filter();
+        allocator.page_activity().page_out_cold()
     })
 }
 
@@ -75,7 +75,7 @@ pub fn watch_filters() {
 /// so once.
 pub fn deepbind_is_cleared() {
     if ready() {
-        allocator().keeper().cannot_bind_deeply();
+        allocator().mapper().cannot_bind_deeply();
     }
 }
 

@@ -28,7 +28,8 @@ impl<O: Os> Observer<'_, O> {
     /// Checks all free slots, and reports the first overwritten byte. Returns true if there is
     /// none. Also returns true if there is no pattern, or the kernel may not read memory for Toft.
     pub(crate) fn verify_contents(self, extent: &Extent<'_>) -> bool {
-        let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
+        let filled =
+            self.thread_body.is_some() && self.options.fill.of_stale() && !self.options.compact;
         if SECURE || !filled || !calls_are_looked_at() {
             return true;
         }

@@ -45,7 +45,7 @@ impl<O: Os> Observer<'_, O> {
     pub(crate) fn report_details(self, line: &Line, stack: Option<&Stack>) {
         // A process with another user's rights must not reveal its layout. An allocator that is not
         // the process's own has no details.
-        if !self.for_ever || self.hide_addresses {
+        if self.thread_body.is_none() || self.hide_addresses {
             return;
         }
         let in_text = match self.options.report {

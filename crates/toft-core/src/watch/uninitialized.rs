@@ -28,7 +28,7 @@ impl<O: Os> Observer<'_, O> {
     /// Returns the descriptor that reports reads, if requested and available. The first caller
     /// starts the watcher.
     pub(crate) fn watcher(self) -> Option<i32> {
-        if !self.options.uninit || !self.for_ever {
+        if !self.options.uninit || self.thread_body.is_none() {
             return None;
         }
         match self.guarded.watcher(process::pid()) {

@@ -223,7 +223,7 @@ mod tests {
         let fake = Fake::new(Machine::LARGE);
         let allocator = Allocator::new(fake.clone(), options, false).unwrap();
         allocator.filter().watch();
-        let heap = allocator.acquire_heap().unwrap();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
         let allocate = |size| allocator.allocate(heap, size, 0x5000).unwrap();
         // The verification covers large blocks first.
         let _large: [usize; 5] = [(); 5].map(|()| allocate(1 << 20));

@@ -146,7 +146,7 @@ impl<O: Os> Observer<'_, O> {
     pub(crate) fn waiting_of_others(self, other: &Heap) -> bool {
         let quarantine = other.quarantine();
         quarantine.waiting().all(|(place, entry)| {
-            let (slab, slot) = self.entry_slot(entry);
+            let (slab, slot) = crate::thread::entry_slot(entry);
             let waits = || {
                 quarantine.entry_at(place) == entry
                     && slab.is_quarantined(slot)

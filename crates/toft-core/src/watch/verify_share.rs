@@ -233,7 +233,7 @@ mod tests {
             let fake = Fake::new(Machine::LARGE);
             let allocator = Allocator::new(fake.clone(), options, false).unwrap();
             allocator.filter().watch();
-            let heap = allocator.acquire_heap().unwrap();
+            let heap = allocator.held_heaps().acquire_heap().unwrap();
             Program { fake, allocator, heap, share: Share::default() }
         }
 

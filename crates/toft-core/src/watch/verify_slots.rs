@@ -49,7 +49,7 @@ impl<O: Os> Observer<'_, O> {
             return whole;
         }
         heap.quarantine().each(seat, |entry| {
-            let (slab, slot) = self.entry_slot(entry);
+            let (slab, slot) = crate::thread::entry_slot(entry);
             let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
             // it.

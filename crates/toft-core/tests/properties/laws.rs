@@ -208,7 +208,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     }
     assert_eq!(resident(), kept() / MIB);
     assert!(kept() <= MIB);
-    allocator.keeper().purge(Some(heap));
+    allocator.sweeper().purge(Some(heap));
     assert_eq!((kept(), resident()), (0, 0));
     allocator.check().unwrap();
     // A zero-size one has an address and nothing else.
@@ -432,7 +432,7 @@ fn law_5_a_foreign_mapping_does_not_hold_anybody_up() {
         let mut worst = 0;
         let mut count = |fake: &Fake, before: u64| worst = worst.max(fake.all_calls() - before);
         let before = fake.all_calls();
-        let heap = allocator.acquire_heap();
+        let heap = allocator.held_heaps().acquire_heap();
         count(&fake, before);
         let Ok(heap) = heap else { continue };
         for step in 0..400 {

@@ -141,7 +141,7 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     program.allocator.for_each_slab(|slab| count += usize::from(slab.size() > 1024));
     assert!(count * (512 << 10) > 2 * program.limit, "{count} slabs");
     program.hold();
-    let (_, counts) = program.allocator.keeper().limit_figures();
+    let (_, counts) = program.allocator.memory_limit().limit_figures();
     assert!(counts > 0);
     // What does not count now counts when malloc draws from it: nowhere is it overlooked.
     let mut live = 0;
@@ -161,7 +161,7 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     }
     program.hold();
     assert!(live > program.limit / 2, "{live}");
-    assert!(program.allocator.keeper().limit_figures().0 > 0);
+    assert!(program.allocator.memory_limit().limit_figures().0 > 0);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn without_a_limit_nothing_is_refused_and_nothing_is_counted() {
             assert!(allocator.allocate(heap, size, code_address(1)).is_some());
         }
     }
-    assert_eq!(allocator.keeper().limit_figures(), (0, 0));
+    assert_eq!(allocator.memory_limit().limit_figures(), (0, 0));
     allocator.for_each_slab(|slab| assert!(slab.is_awake()));
 }
 
@@ -275,10 +275,10 @@ fn what_is_claimed_while_slabs_are_counted_counts() {
     let before = program.allocator.counted_bytes();
     // The other thread has taken its seat when the barrier is passed.
     let seat = other.sit().unwrap();
-    program.allocator.keeper().count_exactly(program.heap);
+    program.allocator.memory_limit().count_exactly(program.heap);
     assert_eq!(program.allocator.counted_bytes(), before, "its owner is busy");
     drop(seat);
-    program.allocator.keeper().count_exactly(program.heap);
+    program.allocator.memory_limit().count_exactly(program.heap);
     let after = program.allocator.counted_bytes();
     assert!(after < before - (256 << 10), "{before} {after}");
     program.allocator.check().unwrap();

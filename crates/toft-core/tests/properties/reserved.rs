@@ -144,7 +144,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     program.free(place.before);
     program.silent();
     write(place.address + 7);
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.one_report("free", place, 7);
     program.silent();
 }
@@ -174,14 +174,14 @@ fn a_write_is_seen_when_the_slab_becomes_empty() {
     let place = program.place(&blocks, 100);
     let beside = |block: &&usize| block.abs_diff(place.address) <= 256;
     blocks.iter().filter(beside).for_each(|&block| program.free(block));
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.silent();
     let Some(byte) = armed(&program, place).then_some(40) else {
         panic!("the slot lost its pattern while blocks of its slab were live")
     };
     write(place.address + byte);
     blocks.iter().filter(|block| !beside(block)).for_each(|&block| program.free(block));
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.one_report_any(place, byte);
 }
 
@@ -228,7 +228,7 @@ impl Program {
         let blocks = self.fill(size);
         let places: BTreeSet<usize> = blocks.iter().flat_map(|&b| self.reserved(b)).collect();
         blocks.iter().for_each(|&block| self.free(block));
-        self.allocator.release_quarantine(self.heap);
+        self.allocator.quarantines().release_quarantine(self.heap);
         let pooled = |&&place: &&usize| {
             with_slab(&self.allocator, place, |slab, slot| !slab.has_owner() && slab.is_armed(slot))
         };
@@ -249,7 +249,7 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
             write(place.address + 9);
         }
         if trimmed {
-            program.allocator.keeper().purge(Some(program.heap));
+            program.allocator.sweeper().purge(Some(program.heap));
         }
         program.silent();
         let there = program.fake.page(place.address) == PageState::Mapped
@@ -284,7 +284,7 @@ impl Program {
         let far = |&&block: &&usize| (block / PAGE).abs_diff(page) > 1;
         let left = blocks.iter().filter(mine).find(far);
         blocks.iter().filter(mine).filter(|&block| Some(block) != left).for_each(|&b| self.free(b));
-        self.allocator.release_quarantine(self.heap);
+        self.allocator.quarantines().release_quarantine(self.heap);
         place
     }
 }
@@ -301,9 +301,9 @@ fn a_write_is_seen_before_pages_go() {
             write(place.address + 5);
         }
         if by_owner {
-            program.allocator.keeper().purge(Some(program.heap));
+            program.allocator.sweeper().purge(Some(program.heap));
         } else {
-            program.allocator.keeper().sweep(Which::Free).expect("no other thread sweeps");
+            program.allocator.sweeper().sweep(Which::Free).expect("no other thread sweeps");
         }
         if written {
             program.one_report("verify", place, 5);
@@ -319,7 +319,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     let program = Program::with(options());
     let place = program.place_among_free();
     let page = place.address / PAGE;
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.silent();
     assert!(!armed(&program, place), "its page is still there");
     assert!(bytes_of(place.address, 64).iter().all(|&byte| byte == 0));
@@ -342,7 +342,7 @@ fn canaries_and_free_slots_are_seen_on_demand() {
         let (block, freed, left) =
             (program.take(size, SITE), program.take(size, SITE), program.take(size, SITE));
         program.free(left);
-        program.allocator.keeper().purge(Some(program.heap));
+        program.allocator.sweeper().purge(Some(program.heap));
         program.free(freed);
         let verify = |heap: &Heap, finds: Option<&str>| {
             assert_eq!(program.allocator.observer().verify(heap), finds.is_none(), "{size}");

@@ -210,9 +210,9 @@ impl<O: Os> Allocator<O> {
             }
         }
         if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
-            self.release_owned(heap, None, slab, slot);
+            self.quarantines().release_owned(heap, None, slab, slot);
         } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot) {
-            self.wait(heap, slab, slot);
+            self.quarantines().wait(heap, slab, slot);
         }
         true
     }
@@ -232,7 +232,7 @@ impl<O: Os> Allocator<O> {
         self.verify_at_free(slab, slot, address, call);
         // SAFETY: (1) a block that the program has given back.
         unsafe { self.erase_canary(slab, slot, address) };
-        self.wait(heap, slab, slot);
+        self.quarantines().wait(heap, slab, slot);
         true
     }
 }

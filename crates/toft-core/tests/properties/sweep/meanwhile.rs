@@ -153,7 +153,7 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
             program.sweep();
             program.no_more();
             program.check(&[], size);
-            program.allocator.keeper().purge(Some(program.owner));
+            program.allocator.sweeper().purge(Some(program.owner));
             program.check(&[], size);
             program.all_come_back(&[], size, blocks.len());
         }
@@ -261,9 +261,9 @@ fn one_thread_at_a_time_sweeps() {
     let (live, freed) = free_most(&program, program.owner, &blocks, 100);
     program.at(HELD, |program| {
         for _ in 0..3 {
-            assert_eq!(program.allocator.keeper().sweep(Which::Free), None);
+            assert_eq!(program.allocator.sweeper().sweep(Which::Free), None);
         }
-        program.allocator.keeper().purge(Some(program.other));
+        program.allocator.sweeper().purge(Some(program.other));
     });
     program.sweep();
     program.no_more();

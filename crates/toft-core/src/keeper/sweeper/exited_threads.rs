@@ -7,12 +7,12 @@
 //!
 //! A program that ends a thread and begins another finds the heap as it was left.
 
-use crate::keeper::Keeper;
+use crate::keeper::sweeper::Sweeper;
 use crate::os::Os;
 use crate::report::Call;
 use crate::thread::{Heap, HeapState, Seat};
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Sweeper<'_, O> {
     /// Collects what was freed in the slabs of heaps without a thread, and clears out the heaps
     /// whose threads exited before the last call. Returns true if there will be more to do at the
     /// next call. The reclaimer's thread.
@@ -27,8 +27,8 @@ impl<O: Os> Keeper<'_, O> {
             let heap = self.heaps.heap(number);
             let is_left = is_orphan && heap.is_left() && !heap.is_cut_off();
             if is_left || !heap.inbox.is_empty() {
-                self.with_threadless(number, |heap, seat| {
-                    self.collect(heap, seat);
+                self.held_heaps().with_threadless(number, |heap, seat| {
+                    self.held_heaps().collect(heap, seat);
                     if is_left && heap.is_long_left() {
                         self.clear_out(heap, seat);
                     }
@@ -41,7 +41,7 @@ impl<O: Os> Keeper<'_, O> {
 
     /// Clears out an orphan that the caller holds.
     fn clear_out(self, orphan: &Heap, seat: &Seat) {
-        self.move_quarantine(orphan, seat);
+        self.quarantines().move_quarantine(orphan, seat);
         orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
             self.verify_reserved(slab, Call::Free);
             if slab.may_be_uncounted() || slab.is_dormant() {
@@ -75,7 +75,7 @@ mod tests {
         let fake = Fake::new(Machine::LARGE);
         let allocator = Allocator::new(fake.clone(), options, false).unwrap();
         allocator.filter().watch();
-        let heap = allocator.acquire_heap().unwrap();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
         let sizes = || (16..=2048).step_by(16);
         let allocate = |size| allocator.allocate(heap, size, SITE + size / 256).unwrap();
         let stays = allocate(700);
@@ -91,17 +91,17 @@ mod tests {
         };
         let (before, resident) = (owned(), fake.resident_bytes());
         assert!(
-            allocator.keeper().clear_out_exited(),
+            allocator.sweeper().clear_out_exited(),
             "the exit was seen, and there is more to do"
         );
         assert_eq!(owned(), before, "the next thread may come soon");
-        assert!(!allocator.keeper().clear_out_exited());
+        assert!(!allocator.sweeper().clear_out_exited());
         assert!(owned() < before / 4, "{} of {before} slabs are still the heap's", owned());
         assert!(fake.resident_bytes() < resident, "the heap's pages stayed");
         assert_eq!(allocator.check(), Ok(()));
         assert!(!heap.is_left());
         // The next thread has it, with the block that is live there.
-        assert!(core::ptr::eq(allocator.acquire_heap().unwrap(), heap));
+        assert!(core::ptr::eq(allocator.held_heaps().acquire_heap().unwrap(), heap));
         for size in sizes() {
             assert_ne!(allocator.allocate(heap, size, SITE).unwrap(), stays);
         }
@@ -116,14 +116,14 @@ mod tests {
         let options = Options { warn_only: true, ..Options::DEFAULT };
         let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
         allocator.filter().watch();
-        let heap = allocator.acquire_heap().unwrap();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
         let block = allocator.allocate(heap, 100, SITE).unwrap();
         allocator.free(heap, block, Call::Free);
         let waits = |heap: &Heap| heap.quarantine().waiting().count();
         assert_eq!(waits(heap), 1);
         allocator.heaps.orphan(heap);
-        allocator.keeper().clear_out_exited();
-        allocator.keeper().clear_out_exited();
+        allocator.sweeper().clear_out_exited();
+        allocator.sweeper().clear_out_exited();
         assert_eq!(waits(heap), 0);
         assert!(!heap.quarantine().is_used());
         let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));

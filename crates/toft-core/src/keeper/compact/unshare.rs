@@ -4,8 +4,8 @@
 //! lock is held. The forking thread waits at most for the batch of slabs that another thread is
 //! compacting. That thread waits for no other thread.
 
-use crate::keeper::Keeper;
-use crate::keeper::compact::copy_slot;
+use crate::keeper::compact::Compactor;
+use crate::keeper::compact::units::copy_slot;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::Entry;
 use crate::remote::announce;
@@ -14,7 +14,7 @@ use crate::slab::Slab;
 /// The most waits of a fork for the end of a batch, each of a fifth of a second.
 const BATCH_WAITS_MAX: u32 = 300;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Compactor<'_, O> {
     /// Makes all shared pages private before a fork, and forbids sharing until `fork_is_done`.
     /// Aborts the process on failure, because the child must have its own memory.
     pub fn prepare_fork(self) {
@@ -92,7 +92,7 @@ impl<O: Os> Keeper<'_, O> {
             if unsafe { self.os.unshare(sharing, address, bytes, copy) }.is_err() {
                 return false;
             }
-            self.keep_small(address, bytes);
+            self.mapper().keep_small(address, bytes);
         }
         // While SHARED is set, the slab keeps its owner and its mapping.
         slab.redeem_all();

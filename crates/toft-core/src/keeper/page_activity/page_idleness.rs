@@ -9,8 +9,8 @@
 //! Paging out changes no contents, whichever owner the pages have by then. So nothing is held
 //! meanwhile. A slab that is given back or compacted between scan and call costs only the call.
 
-use crate::keeper::Keeper;
-use crate::keeper::Which;
+use crate::keeper::page_activity::PageActivity;
+use crate::keeper::sweeper::Which;
 use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, Pages, Scan};
@@ -23,7 +23,7 @@ const RANGES: usize = 32;
 
 /// One scan of everything.
 struct ColdScan<'a, O> {
-    all: Keeper<'a, O>,
+    all: PageActivity<'a, O>,
     /// What tells of pages.
     pages: u32,
     noted: Noted,
@@ -50,7 +50,7 @@ struct Run {
     noted: bool,
 }
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> PageActivity<'_, O> {
     /// Sends out live data that nothing has happened to since the last call of this, and notes the
     /// rest for the next one. Returns the number of bytes sent out. That is 0 where there is no
     /// swap, where the kernel does not tell of pages, where there may be a filter of system calls,
@@ -63,7 +63,7 @@ impl<O: Os> Keeper<'_, O> {
         let Some(turn) = self.reclaimer.begin_cold_scan() else { return 0 };
         let Some(pages) = self.open_pages() else { return 0 };
         // What is free must not go to swap.
-        self.sweep(Which::Idle);
+        self.sweeper().sweep(Which::Idle);
         let mut scan = ColdScan {
             all: self,
             pages,
@@ -169,7 +169,7 @@ impl<O: Os> Keeper<'_, O> {
 
 impl<O: Os> ColdScan<'_, O> {
     fn find(&self, wanted: Pages, run: &Run, each: impl FnMut(usize, usize)) -> usize {
-        self.all.keeper().find_pages(self.pages, wanted, (run.start, run.bytes), each)
+        self.all.find_pages(self.pages, wanted, (run.start, run.bytes), each)
     }
 
     fn at_slab(&mut self, slab: &Slab) {

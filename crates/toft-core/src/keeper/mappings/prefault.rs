@@ -1,6 +1,6 @@
 //! Pages for a slab that is about to be filled: one call before, in place of a fault for each.
 
-use crate::keeper::Keeper;
+use crate::keeper::mappings::Mapper;
 use crate::os::seccomp::Calls;
 use crate::os::{MIDDLE, Os};
 use crate::policy::SECURE;
@@ -21,7 +21,7 @@ fn worth(used: usize, row: usize, page: usize) -> usize {
     if row < ROW || bytes < LEAST { 0 } else { bytes }
 }
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Mapper<'_, O> {
     /// A bin goes on in a new slab, after a row of `row` slabs that it has filled. If they are
     /// many, it will fill this one.
     #[inline]

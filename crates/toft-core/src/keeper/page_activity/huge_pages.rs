@@ -6,7 +6,7 @@
 //! slabs' mappings are advised against huge pages, so the system puts none together again.
 
 use crate::bin::slab_at;
-use crate::keeper::Keeper;
+use crate::keeper::page_activity::PageActivity;
 use crate::large::BlockState;
 use crate::options::Huge as HugeOption;
 use crate::os::seccomp::Calls;
@@ -46,7 +46,7 @@ struct Window {
     first: usize,
 }
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> PageActivity<'_, O> {
     /// Makes huge what has been dense for some scans, if this is the thread's business and the last
     /// scan, at `scanned_at`, is some time ago. Says when it was, and whether there is more to
     /// come.

@@ -3,14 +3,14 @@
 //! Such a slot cannot be kept from its thread. So the pages go on condition that the thread does
 //! not begin to use them, as [`crate::os::Pin`] tells.
 
-use crate::keeper::Keeper;
-use crate::keeper::Swept;
+use crate::keeper::sweeper::Sweeper;
+use crate::keeper::sweeper::Swept;
 use crate::os::seccomp::Calls;
 use crate::os::{Error, Os, PIECE_BYTES};
 use crate::reclaim::{BATCH, Turn};
 use crate::slab::Slab;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Sweeper<'_, O> {
     /// Gives back unused pages of those slabs of the batch whose bit in `quiet` is set: the owner
     /// was not in the middle of something when they had been taken hold of. Nothing is held by now,
     /// but such slabs still cannot change hands, nor lose their mapping.

@@ -10,7 +10,7 @@
 //! The third case needs a count over all slabs, which takes tens of nanoseconds for each. The
 //! program runs 16 times as long as the last count took before the next one is made.
 
-use crate::keeper::Keeper;
+use crate::keeper::sweeper::Sweeper;
 use crate::os::{Os, SECOND};
 use crate::slab::FLAGS;
 use crate::sync::Ordering::Relaxed;
@@ -26,7 +26,7 @@ const LEAST: usize = 256 << 10;
 /// The next count comes no sooner than this many times the time of the last one.
 const COUNT_PATIENCE: u64 = 16;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Sweeper<'_, O> {
     /// Returns true if a trim is to purge.
     pub fn is_trim_due(self) -> bool {
         let trims = self.reclaimer.trims();

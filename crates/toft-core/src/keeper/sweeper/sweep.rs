@@ -4,7 +4,7 @@
 //! Slabs are checked in address order. Idle slots are held, a batch of slabs at a time, without
 //! stopping any thread: see `pinning.rs` in [`crate::slab`].
 
-use crate::keeper::Keeper;
+use crate::keeper::sweeper::Sweeper;
 use crate::os::release::{Piece, Release};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
@@ -42,7 +42,7 @@ pub struct Swept {
 /// Ranges that are discarded with one call: more than a slab has pages.
 const PIECES: usize = 256;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Sweeper<'_, O> {
     /// Gives pages of free slots back, and what the pool and the large blocks have kept long
     /// enough. Does nothing while another thread is at it.
     pub fn sweep(self, which: Which) -> Option<Swept> {
@@ -66,7 +66,7 @@ impl<O: Os> Keeper<'_, O> {
         match which {
             Which::Idle => {
                 self.pool.decay_all(&self.os, self.filter());
-                self.large.decay_all(&self.os, self.decay_ticks());
+                self.large.decay_all(&self.os, self.maintenance().decay_ticks());
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
             }
             Which::Free | Which::Counted => swept.bytes += self.drop_kept(),
@@ -97,7 +97,7 @@ impl<O: Os> Keeper<'_, O> {
         };
         swept.more |= activity == SlabActivity::Busy;
         if wanted && orphan {
-            self.with_threadless(heap.number, |orphan, _seat| {
+            self.held_heaps().with_threadless(heap.number, |orphan, _seat| {
                 if orphan.owns(slab) {
                     swept.bytes += self.discard_own(slab);
                 }
@@ -209,14 +209,15 @@ impl<O: Os> Keeper<'_, O> {
 
     fn purge_now(self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
-        self.empty_quarantines(heap, None);
+        self.quarantines().empty_quarantines(heap, None);
         if let Some(heap) = heap
             && let Some(seat) = heap.sit()
         {
             bytes += self.purge_heap(heap, &seat);
         }
         for number in 0..self.heaps.count() {
-            self.with_threadless(number, |orphan, seat| bytes += self.purge_heap(orphan, seat));
+            self.held_heaps()
+                .with_threadless(number, |orphan, seat| bytes += self.purge_heap(orphan, seat));
         }
         // One that is under way may have passed what is free now: it is waited for.
         for _ in 0..2 {
@@ -232,7 +233,7 @@ impl<O: Os> Keeper<'_, O> {
     /// slabs, and gives back the pages of free slots, those that malloc would hand out next
     /// included. Returns the number of bytes of pages that went.
     fn purge_heap(self, heap: &Heap, seat: &Seat) -> usize {
-        self.collect(heap, seat);
+        self.held_heaps().collect(heap, seat);
         let mut bytes = 0;
         self.for_each_slab(|slab| {
             if !heap.owns(slab) || slab.is_dormant() {
@@ -240,9 +241,14 @@ impl<O: Os> Keeper<'_, O> {
             }
             bytes += self.discard_own(slab);
             if slab.is_listed() && slab.is_empty() && slab.owner.load(Relaxed) & PENDING == 0 {
-                self.detach(heap, seat, slab);
+                self.held_heaps().detach(heap, seat, slab);
             }
         });
         bytes
+    }
+
+    /// Gives back the pages of all free large blocks and of empty unowned slabs; returns the bytes.
+    pub(crate) fn drop_kept(self) -> usize {
+        self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
 }

@@ -16,10 +16,11 @@
 //! counted is passed by until something is freed there. So a second refusal costs a check of each
 //! descriptor.
 
-use crate::allocator::Allocator;
+mod relief;
+
+use crate::allocator::{Allocator, handle};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::keeper::Keeper;
-use crate::keeper::Which;
+use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
@@ -28,6 +29,13 @@ use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, T
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
+
+handle! {
+    /// The allocator with the limit of its memory.
+    MemoryLimit,
+    /// Returns what holds the limit of memory.
+    memory_limit
+}
 
 /// How often all that is tried before a request is refused, where some thread was in the middle of
 /// something.
@@ -41,19 +49,7 @@ struct Counted {
     all: bool,
 }
 
-/// While this lives the calling thread takes no signals.
-pub(crate) struct Undisturbed<'a, O: Os> {
-    os: &'a O,
-    before: u64,
-}
-
-impl<O: Os> Drop for Undisturbed<'_, O> {
-    fn drop(&mut self) {
-        self.os.restore_signals(self.before);
-    }
-}
-
-impl<'a, O: Os> Keeper<'a, O> {
+impl<'a, O: Os> MemoryLimit<'a, O> {
     /// Promises `bytes` bytes if they can be had as things are.
     #[inline]
     pub(crate) fn promise(self, bytes: usize) -> Result<Promise<'a>, usize> {
@@ -85,7 +81,7 @@ impl<'a, O: Os> Keeper<'a, O> {
             if let Ok(promise) = self.promise(bytes) {
                 return Some(promise);
             }
-            self.empty_quarantines(Some(heap), seat);
+            self.quarantines().empty_quarantines(Some(heap), seat);
             if let (Some(seat), Some(bin)) = (seat, bin) {
                 self.list_bin(heap, seat, bin);
                 if done() {
@@ -106,7 +102,7 @@ impl<'a, O: Os> Keeper<'a, O> {
                 if counted.all && !self.may_come_to(bytes, counted.others) {
                     break;
                 }
-                let swept = self.sweep(Which::Counted).is_some();
+                let swept = self.sweeper().sweep(Which::Counted).is_some();
                 if !swept {
                     // What another thread holds just now it is about to give back.
                     wait_for(&self.os, || !self.reclaimer.is_sweeping());
@@ -153,13 +149,6 @@ impl<'a, O: Os> Keeper<'a, O> {
         self.os.report(line.end());
     }
 
-    /// No signal handler runs in the calling thread while this lives; where that is not usual, one
-    /// may.
-    pub(crate) fn block_signals(self) -> Option<Undisturbed<'a, O>> {
-        let _permit = self.permit(Calls::SIGNALS)?;
-        Some(Undisturbed { os: &self.allocator.os, before: self.os.block_signals() })
-    }
-
     /// Whether there may be room for `bytes` bytes when `less` bytes do not count any more.
     fn may_come_to(self, bytes: usize, less: usize) -> bool {
         let counted = self.counted_bytes().saturating_sub(less);
@@ -202,7 +191,7 @@ impl<'a, O: Os> Keeper<'a, O> {
         };
         self.limit.note_count();
         if let Some(seat) = seat {
-            self.collect(heap, seat);
+            self.held_heaps().collect(heap, seat);
         }
         self.for_each_slab(|slab| {
             // The claim of another thread cannot be taken away.
@@ -215,8 +204,8 @@ impl<'a, O: Os> Keeper<'a, O> {
             } else if let Some(other) = self.heaps.heap_at(owner) {
                 let mut held = false;
                 if self.heaps.heap_state(other.number) == HeapState::Orphan {
-                    self.with_threadless(other.number, |orphan, seat| {
-                        self.collect(orphan, seat);
+                    self.held_heaps().with_threadless(other.number, |orphan, seat| {
+                        self.held_heaps().collect(orphan, seat);
                         held = orphan.owns(slab);
                         if held {
                             self.count_held(slab);
@@ -235,7 +224,7 @@ impl<'a, O: Os> Keeper<'a, O> {
     /// Gives back the free pages of a slab whose heap is held here, and counts it. With the turn.
     fn count_held(self, slab: &Slab) {
         if !slab.is_dormant() {
-            self.discard_own(slab);
+            self.sweeper().discard_own(slab);
         }
         slab.note_count();
         let bytes = self.least_uncounted(slab);
@@ -294,7 +283,7 @@ impl<'a, O: Os> Keeper<'a, O> {
     /// Counts every slab exactly, as far as threads are not in the middle of something.
     pub fn count_exactly(self, heap: &Heap) {
         self.count_at_hand(heap, heap.sit().as_ref());
-        self.sweep(Which::Counted);
+        self.sweeper().sweep(Which::Counted);
         self.count_others(heap);
     }
 
@@ -322,28 +311,19 @@ impl<'a, O: Os> Keeper<'a, O> {
                 return false;
             }
             self.system_has_granted();
-            self.slabs_were_mapped(slab.base(), bytes);
-            self.set_up_guard_pages(slab);
+            self.mapper().slabs_were_mapped(slab.base(), bytes);
+            self.mapper().set_up_guard_pages(slab);
             slab.wake(true);
             self.pool.resume(slab);
         }
         true
-    }
-
-    /// Gives the pages of an empty slab of a heap that the caller holds back, and its address
-    /// space.
-    pub(crate) fn release_own(self, slab: &Slab) {
-        self.pool.release(&self.os, slab, true);
-        if slab.is_awake() {
-            self.pool.resume(slab);
-        }
     }
 }
 
 /// Milliseconds between two questions whether a check of the group is due.
 const SLICE: u32 = 1000;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> MemoryLimit<'_, O> {
     /// Looks how the group of processes is off that this one belongs to, if that was long ago, and
     /// keeps much or little accordingly. The reclaimer's thread.
     pub fn check_group(self) {
@@ -406,10 +386,16 @@ impl<'a, O: Os> Grant<'a, O> {
             return true;
         }
         self.promise.set(None);
-        let promise = self.allocator.keeper().promise(bytes).ok();
+        let promise = self.allocator.memory_limit().promise(bytes).ok();
         let promise = promise.or_else(|| {
             let seat = self.heap.sit();
-            self.allocator.keeper().promise_hard(self.heap, seat.as_ref(), bytes, None, || false)
+            self.allocator.memory_limit().promise_hard(
+                self.heap,
+                seat.as_ref(),
+                bytes,
+                None,
+                || false,
+            )
         });
         let admitted = promise.is_some();
         self.promise.set(promise);

@@ -5,10 +5,11 @@
 //! system refuses is said once on standard error, and the program goes on without it: here, and for
 //! the preload library's `dlopen`.
 
-use crate::keeper::Keeper;
+use crate::keeper::mappings::Mapper;
 use crate::os::seccomp::Calls;
 use crate::os::{Error, Os};
 use crate::report::Line;
+use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use core::ffi::CStr;
 
@@ -18,7 +19,7 @@ const MLOCK: u32 = 2;
 const NAMES: u32 = 4;
 const DEEPBIND: u32 = 8;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Mapper<'_, O> {
     /// Addresses of slabs were mapped, and are not in use yet.
     pub(crate) fn slabs_were_mapped(self, address: usize, len: usize) {
         self.keep_small(address, len);
@@ -105,6 +106,27 @@ impl<O: Os> Keeper<'_, O> {
             let mut line = Line::new(self.hide_addresses);
             line.text("toft: ").text(what).text("; going on without it");
             self.os.report(line.end());
+        }
+    }
+
+    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a
+    /// slab is rarely full, and what is given back must not be put together again.
+    pub(crate) fn keep_small(self, address: usize, len: usize) {
+        if self.small_pages
+            && len != 0
+            && let Some(_permit) = self.permit(Calls::HUGE)
+        {
+            self.os.keep_small(address, len);
+        }
+    }
+
+    /// Keeps small what was mapped before it was known that such advice is allowed.
+    pub(crate) fn keep_all_small(self) {
+        if self.small_pages {
+            let page = self.os.page_size();
+            let there = |slab: &Slab| slab.present_bytes(page);
+            self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
+            self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
         }
     }
 }

@@ -1,16 +1,14 @@
 //! What is done when the system has no more memory, and when it has some again.
 
-use crate::keeper::Keeper;
+use crate::keeper::limit::MemoryLimit;
 use crate::os::Os;
-use crate::os::seccomp::Calls;
-use crate::slab::Slab;
 use crate::thread::{Heap, Seat};
 
 /// Bytes of tails that one refusal unmaps beyond the request. It takes some 2 ms if each tail is 12
 /// KiB.
 const TAIL_BYTES: usize = 16 << 20;
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> MemoryLimit<'_, O> {
     /// The system has mapped memory.
     #[inline]
     pub(crate) fn system_has_granted(self) {
@@ -30,7 +28,7 @@ impl<O: Os> Keeper<'_, O> {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
         self.large.set_short(true);
-        self.empty_quarantines(Some(heap), seat);
+        self.quarantines().empty_quarantines(Some(heap), seat);
         self.large.drop_kept(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
         self.small.retract(&self.os);
@@ -39,8 +37,8 @@ impl<O: Os> Keeper<'_, O> {
             self.release_address_space(heap, &mut wanted);
         }
         for number in 0..self.heaps.count() {
-            self.with_threadless(number, |orphan, seat| {
-                self.collect(orphan, seat);
+            self.held_heaps().with_threadless(number, |orphan, seat| {
+                self.held_heaps().collect(orphan, seat);
                 self.release_address_space(orphan, &mut wanted);
             });
         }
@@ -54,37 +52,11 @@ impl<O: Os> Keeper<'_, O> {
                 return;
             }
             if slab.is_listed() && slab.is_empty() {
-                self.release_own(slab);
+                self.held_heaps().release_own(slab);
             } else if *wanted != 0 {
                 let bytes = self.pool.unmap_tail(&self.os, slab);
                 *wanted = bytes.map_or(0, |bytes| wanted.saturating_sub(bytes));
             }
         });
-    }
-
-    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a
-    /// slab is rarely full, and what is given back must not be put together again.
-    pub(crate) fn keep_small(self, address: usize, len: usize) {
-        if self.small_pages
-            && len != 0
-            && let Some(_permit) = self.permit(Calls::HUGE)
-        {
-            self.os.keep_small(address, len);
-        }
-    }
-
-    /// Keeps small what was mapped before it was known that such advice is allowed.
-    pub(crate) fn keep_all_small(self) {
-        if self.small_pages {
-            let page = self.os.page_size();
-            let there = |slab: &Slab| slab.present_bytes(page);
-            self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
-            self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
-        }
-    }
-
-    /// Gives back the pages of all free large blocks and of empty unowned slabs; returns the bytes.
-    pub(crate) fn drop_kept(self) -> usize {
-        self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
 }

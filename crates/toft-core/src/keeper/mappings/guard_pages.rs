@@ -5,20 +5,20 @@
 //! guard pages become few. A process that has installed a filter of system calls gets mappings,
 //! too: a filter that knows `madvise` may not know this advice.
 
-use crate::allocator::Allocator;
+use crate::keeper::mappings::Mapper;
 use crate::keyed::below;
 use crate::os::Os;
 use crate::policy::{GUARD_PAGE_MAPPINGS, SECURE};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
-/// Mappings that one run of guard pages costs: the mapping around it is cut in two.
+/// Mapper that one run of guard pages costs: the mapping around it is cut in two.
 const MAPPINGS: usize = 2;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Mapper<'_, O> {
     /// Chooses which of the `slots` slots of a slab being opened are guard pages or reserved.
     #[inline]
-    pub(crate) fn choose_guard_pages(&self, slab: &Slab, slots: usize) {
+    pub(crate) fn choose_guard_pages(self, slab: &Slab, slots: usize) {
         if SECURE {
             slab.set_canary_seeds(self.secret.canary_seeds(slab.base()));
             slab.choose_guard_pages(self.os.page_size(), slots, |limit| below(self.draw(), limit));
@@ -28,7 +28,7 @@ impl<O: Os> Allocator<O> {
 
     /// Sets up the guard pages of a slab that was mapped a moment ago.
     #[inline]
-    pub(crate) fn set_up_guard_pages(&self, slab: &Slab) {
+    pub(crate) fn set_up_guard_pages(self, slab: &Slab) {
         if SECURE {
             slab.for_each_guard_run(self.os.page_size(), |start, bytes, end| {
                 self.set_up(start, bytes, end)
@@ -36,7 +36,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn set_up(&self, start: usize, bytes: usize, end: bool) {
+    fn set_up(self, start: usize, bytes: usize, end: bool) {
         // SAFETY: (1) pages of a slab without any slot that is handed out.
         let guard = |_permit| unsafe { self.os.guard(start, bytes) }.is_ok();
         if self.filter().permit_unless_installed().is_some_and(guard) {

@@ -8,11 +8,11 @@
 //! checks every byte all the same: a write after a free may be there.
 
 use crate::harden::{PAGE_LEAST, is_zero, touch};
-use crate::keeper::Keeper;
+use crate::keeper::mappings::Mapper;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Mapper<'_, O> {
     /// Whether a slot is zero, of which some pages may not be resident, as far as that can be told
     /// without bringing them; those are zero from here on. No, where it is not, or nothing can be
     /// told: then every byte is to be looked at.
