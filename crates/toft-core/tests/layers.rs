@@ -40,7 +40,12 @@ const ACCESSORS: &[(&str, &str)] = &[
     (".compactor()", "keeper"),
     (".page_activity()", "keeper"),
     (".reclaimer_thread()", "keeper"),
-    (".observer()", "watch"),
+    (".reports()", "watch"),
+    (".slot_checks()", "watch"),
+    (".verifier()", "watch"),
+    (".pointer_scan()", "watch"),
+    (".profiler()", "watch"),
+    (".uninitialized_reads()", "watch"),
 ];
 /// Everyone may use these.
 const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];
@@ -153,7 +158,7 @@ fn planted_violations_are_found() {
         ("region", "// fine\nuse crate::slab::Slab;"),
         ("slab", "use crate::no_such_folder::Thing;"),
         ("watch", "self.sweeper().sweep(Which::Idle);"),
-        ("thread", "allocator.observer().verify();"),
+        ("thread", "allocator.verifier().verify();"),
     ] {
         assert_eq!(violations(folder, source).len(), 1, "{folder}: {source}");
     }
@@ -168,7 +173,7 @@ fn what_is_allowed_is_not_found() {
         ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
         ("stats", "use crate::allocator::Allocator;"),
         ("os", "use crate::VERSION;"),
-        ("keeper", "self.observer().verify_share(heap);"),
+        ("keeper", "self.verifier().verify_share(heap);"),
         ("bin", "#[cfg(test)]\nmod tests {\n    use crate::thread::Heap;\n}"),
     ] {
         assert_eq!(violations(folder, source), [], "{folder}: {source}");

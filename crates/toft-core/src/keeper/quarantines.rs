@@ -96,7 +96,7 @@ impl<O: Os> Quarantines<'_, O> {
     #[inline(always)]
     pub(crate) fn release_entry(self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
         let (slab, slot) = entry_slot(entry);
-        self.check_neighbours(slab, slot, Call::Free);
+        self.slot_checks().check_neighbours(slab, slot, Call::Free);
         self.release(heap, seat, slab, slot);
     }
 
@@ -116,7 +116,7 @@ impl<O: Os> Quarantines<'_, O> {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.held_heaps().credit_spent(heap, slab),
             (Put::Spent, Some(seat)) => self.held_heaps().credit_follows(heap, seat, slab),
-            (Put::NotLive, _) => self.observer().freed_twice(slab, slot, Call::RemoteFree),
+            (Put::NotLive, _) => self.reports().freed_twice(slab, slot, Call::RemoteFree),
         }
     }
 
@@ -125,7 +125,7 @@ impl<O: Os> Quarantines<'_, O> {
     fn release_remote(self, heap: &Heap, slab: &Slab, slot: usize) {
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.observer().freed_twice(slab, slot, Call::RemoteFree),
+            Marked::Twice => self.reports().freed_twice(slab, slot, Call::RemoteFree),
             Marked::Unannounced => {
                 // Between setting PENDING and the push, a fork must find this heap torn.
                 let _seat = heap.sit();

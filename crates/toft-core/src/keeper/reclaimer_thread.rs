@@ -94,7 +94,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
     /// heap meanwhile, if the heap is to be verified.
     fn rest(self, milliseconds: u32, share: &mut Share) {
         let word = self.reclaimer.word();
-        let part = if self.observer().verifies_shares() { Share::PERIOD } else { milliseconds };
+        let part = if self.verifier().verifies_shares() { Share::PERIOD } else { milliseconds };
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
@@ -107,7 +107,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
 
     /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
     fn verify_if_needed(self, share: &mut Share) {
-        if !self.observer().verifies_shares() {
+        if !self.verifier().verifies_shares() {
             return;
         }
         let Some(permit) = self.permit(Calls::READ) else { return };
@@ -123,7 +123,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
         let least = (0..3).map(|_| others()).min().unwrap_or(0);
         drop(permit);
         if share.is_needed(least) {
-            self.observer().verify_share(share);
+            self.verifier().verify_share(share);
         }
     }
 

@@ -12,15 +12,15 @@
 use super::caller::Caller;
 use crate::allocator::{Allocator, Found, GLOBAL};
 use crate::large::{Block, BlockState};
-use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::os::{Os, probes};
 use crate::policy::SECURE;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
 use crate::slab::{MEDIUM, Put, SMALL, Slab, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::Heap;
+use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
 
 /// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
@@ -185,7 +185,7 @@ impl<O: Os> Allocator<O> {
                 Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
                 Put::Spent => self.held_heaps().credit_spent(heap, slab),
-                Put::NotLive => self.observer().misused(call, address),
+                Put::NotLive => self.misused_unless_sampled(call, address),
             };
         }
         self.free_flagged(heap, slab, slot, address, call);
@@ -197,11 +197,11 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn free_other(&self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
-            Found::Guarded(_) if self.observer().free_guarded(address) => {}
+            Found::Guarded(_) if self.free_guarded(address) => {}
             Found::ZeroSize(place) => self.free_zero_size(place, address, call),
             // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
             Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
-            _ => self.observer().misused(call, address),
+            _ => self.misused_unless_sampled(call, address),
         }
     }
 
@@ -214,17 +214,17 @@ impl<O: Os> Allocator<O> {
         // A wild pointer may point into a slab that its owner thread is opening. The slot number
         // was then computed from incomplete metadata.
         if !slab.has_slot_at(slot, address) {
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
         if !slab.is_plainly_live(slot) {
             return self.free_not_live(slab, slot, address, call);
         }
         if self.watchful {
-            self.observer().before_free(slab, slot);
+            self.before_free(slab, slot);
         }
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.observer().freed_twice(slab, slot, call),
+            Marked::Twice => self.reports().freed_twice(slab, slot, call),
             Marked::Unannounced => {
                 // A fork between the setting of PENDING and the push must find that this heap is in
                 // the middle of a change.
@@ -238,7 +238,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a slot of a slab that this heap owns and that has a flag set.
     fn free_flagged_own(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slab.is_remote(slot) {
-            return self.observer().freed_twice(slab, slot, call);
+            return self.reports().freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
             Put::Done => {}
@@ -252,17 +252,17 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if !self.observer().free_sampled(address, call) {
-            self.observer().freed_twice(slab, slot, call);
+        if !self.free_sampled(address, call) {
+            self.reports().freed_twice(slab, slot, call);
         }
     }
 
     /// Frees a large block, or reports the misuse.
     fn free_large(&self, block: &Block, address: usize, call: Call) {
-        self.observer().record_large_free_if_sampled(block, address);
-        let missed = |damage| self.observer().missed_large(call, block, damage);
+        self.profiler().record_large_free_if_sampled(block, address);
+        let missed = |damage| self.reports().missed_large(call, block, damage);
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
         self.maintenance().maintain_large();
     }
@@ -276,9 +276,34 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
             Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
             _ => {
-                self.observer().misused(call, address);
+                self.misused_unless_sampled(call, address);
                 None
             }
+        }
+    }
+
+    /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
+    /// sampled. `free` calls this for any slot that is not plainly live.
+    pub(crate) fn free_sampled(&self, address: usize, call: Call) -> bool {
+        if !probes::THERE {
+            return false;
+        }
+        let Found::Slot(slab, slot) = self.find(address) else { return false };
+        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_sampled(slot) {
+            return false;
+        }
+        self.profiler().record_sampled_free(address);
+        self.free_found(current_heap(), slab, slot, address, call);
+        true
+    }
+
+    /// Frees a sampled slot, which is a live block after all, or reports a call with an address that
+    /// is not a live block.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn misused_unless_sampled(&self, call: Call, address: usize) {
+        if !self.free_sampled(address, call) {
+            self.reports().misused(call, address);
         }
     }
 }

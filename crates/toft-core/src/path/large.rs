@@ -42,7 +42,7 @@ impl<O: Os> Allocator<O> {
         let (address, dirty) = allocated.ok()?;
         self.memory_limit().system_has_granted();
         self.mapper().block_was_mapped(address, size);
-        self.observer().sample_large(heap, address, site);
+        self.profiler().sample_large(heap, address, site);
         Some((address, dirty))
     }
 

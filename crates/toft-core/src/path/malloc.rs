@@ -15,11 +15,11 @@ use super::caller::{Caller, Pointer};
 use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Os, probes, process};
+use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
 use crate::slab::{Class, MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
 use crate::thread::Heap;
-use crate::watch::guarded::SamplingScope;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 /// The number of words between the stack pointer and the program's return address when a form of
@@ -69,7 +69,7 @@ fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
         Some(address) => with_exposed_provenance_mut(address),
         None => with_heap(caller, |allocator, heap| {
             let address = allocator.block(heap, size, 1, site)?;
-            Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim))
+            Some(allocator.sample(heap, address, 16, site, SamplingScope::Claim))
         }),
     }
 }
@@ -164,13 +164,7 @@ fn malloc_refill<C: Caller>(caller: C, index: usize, site: usize, heap: &Heap) -
 #[inline(never)]
 fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer {
     let scope = SamplingScope::Claim;
-    with_exposed_provenance_mut(caller.allocator().observer().sample(
-        caller.heap(),
-        address,
-        16,
-        site,
-        scope,
-    ))
+    with_exposed_provenance_mut(caller.allocator().sample(caller.heap(), address, 16, site, scope))
 }
 
 /// Reports the first block of a new claim to the probe or the sampler that follows allocations, and
@@ -186,10 +180,10 @@ pub(crate) fn refilled_from<C: Caller>(
     frame: usize,
 ) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
-    let address = allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim);
+    let address = allocator.sample(heap, address, 16, site, SamplingScope::Claim);
     if let Some(seat) = heap.sit() {
         heap.set_call(stack, frame);
-        allocator.observer().sample_claim(heap, &seat, index, address, site);
+        allocator.profiler().sample_claim(heap, &seat, index, address, site);
         heap.set_call(0, 0);
     }
     with_exposed_provenance_mut(address)
@@ -223,7 +217,7 @@ fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     let class = index % ROW_WORDS / BIN_WORDS;
     with_heap(caller, |allocator, heap| {
         let address = allocator.allocate_slow(heap, class, site)?;
-        Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim))
+        Some(allocator.sample(heap, address, 16, site, SamplingScope::Claim))
     })
 }
 
@@ -290,7 +284,7 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
     }
     with_heap(caller, |allocator, heap| {
         let address = allocator.block_zeroed(heap, bytes, site)?;
-        Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Zeroed))
+        Some(allocator.sample(heap, address, 16, site, SamplingScope::Zeroed))
     })
 }
 
@@ -299,7 +293,7 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> Pointer {
     with_heap(caller, |allocator, heap| {
         let address = allocator.block(heap, size, align, site)?;
-        Some(allocator.observer().sample(heap, address, align, site, SamplingScope::OneBlock))
+        Some(allocator.sample(heap, address, align, site, SamplingScope::OneBlock))
     })
 }
 

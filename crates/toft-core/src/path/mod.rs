@@ -10,6 +10,7 @@
 //! | `refill.rs` | the sources of slots for an empty bin |
 //! | `large.rs` | allocation of large blocks |
 //! | `free.rs` | free, for blocks of every kind |
+//! | `guarded.rs` | sampling, fill patterns and verification on slow paths |
 //! | `realloc.rs` | realloc: in place, by moving pages, or by copying |
 //! | `shared_heaps.rs` | slots of shared heaps, for bins that a thread rarely uses |
 //! | `wrappers.rs` | the call site above a wrapper of malloc |
@@ -18,6 +19,7 @@
 
 mod caller;
 mod free;
+mod guarded;
 mod large;
 mod malloc;
 mod permanent_free;

@@ -16,7 +16,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn free_permanently(&self, address: usize) {
         let call = Call::FreePermanently;
-        self.observer().record_free_if_sampled(address);
+        self.profiler().record_free_if_sampled(address);
         let bytes = match self.find(address) {
             Found::Slot(slab, slot)
                 if slab.has_slot_at(slot, address) && slab.free_permanently(slot) =>
@@ -26,9 +26,9 @@ impl<O: Os> Allocator<O> {
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 let (bytes, missed) =
-                    (block.bytes(), |damage| self.observer().missed_large(call, block, damage));
+                    (block.bytes(), |damage| self.reports().missed_large(call, block, damage));
                 if !self.large.free_permanently(&self.os, block, missed) {
-                    return self.observer().misused(call, address);
+                    return self.misused_unless_sampled(call, address);
                 }
                 bytes
             }
@@ -36,13 +36,13 @@ impl<O: Os> Allocator<O> {
                 let bytes = slot.bytes();
                 let permit = self.filter().permit(&self.os, Calls::REPORT, false);
                 if !self.guarded.free(address, permit.is_some(), true) {
-                    return self.observer().misused(call, address);
+                    return self.misused_unless_sampled(call, address);
                 }
                 bytes
             }
             // The address of a zero-size block is never mapped.
             Found::ZeroSize(place) => return self.free_zero_size(place, address, call),
-            _ => return self.observer().misused(call, address),
+            _ => return self.misused_unless_sampled(call, address),
         };
         let [blocks, total_bytes] = self.permanently_freed();
         blocks.fetch_add(1, Relaxed);
@@ -52,7 +52,7 @@ impl<O: Os> Allocator<O> {
     /// Wipes a slot that was freed permanently, and returns its pages to the OS. No other thread
     /// uses the slot from now on.
     fn wipe_freed_slot(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        self.verify_at_free(slab, slot, address, call);
+        self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a block that was live and that the program has freed; (2) the
         // processor was asked.
         unsafe { wipe(address, slab.size(), self.long_vectors) };

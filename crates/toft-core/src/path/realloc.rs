@@ -8,11 +8,11 @@ use crate::allocator::{Allocator, Found};
 use crate::keeper::limit::Grant;
 use crate::large::{BlockState, Resize};
 use crate::os::{Os, probes, process};
+use crate::path::guarded::SamplingScope;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
-use crate::watch::guarded::SamplingScope;
 use core::ptr::null_mut;
 
 /// Changes the size of a block, with C's meaning for null and for size zero.
@@ -60,7 +60,7 @@ impl<O: Os> Allocator<O> {
         let (usable, most) = match found {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 if CANARY {
-                    self.verify_canary(slab, slot, address, Call::Realloc);
+                    self.slot_checks().verify_canary(slab, slot, address, Call::Realloc);
                 }
                 (slab.block_bytes(slot), slab.size().saturating_sub(SLACK_MIN))
             }
@@ -72,7 +72,7 @@ impl<O: Os> Allocator<O> {
             }
             Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
             _ => {
-                self.observer().misused(Call::Realloc, address);
+                self.misused_unless_sampled(Call::Realloc, address);
                 return Resized::Misused;
             }
         };
@@ -85,7 +85,7 @@ impl<O: Os> Allocator<O> {
             && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
             let grant = Grant::new(self, heap);
-            let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
+            let damaged = |damage| self.reports().missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
             let was_sampled = probes::THERE && block.take_sampled();
             // The sample goes before another thread can get the address.
@@ -98,12 +98,12 @@ impl<O: Os> Allocator<O> {
                 }
                 Resize::InPlace => {
                     self.samples.count_freed(sample);
-                    self.observer().sample_resized(heap, (address, address), was_sampled, site);
+                    self.profiler().sample_resized(heap, (address, address), was_sampled, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
                     self.samples.count_freed(sample);
-                    self.observer().sample_resized(heap, (address, to), was_sampled, site);
+                    self.profiler().sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);
                 }
                 Resize::No => {
@@ -127,12 +127,12 @@ impl<O: Os> Allocator<O> {
                 && size <= most
                 && let Found::Large(block) = found
             {
-                let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
+                let damaged = |damage| self.reports().missed_large(Call::Realloc, block, damage);
                 self.large.resize(&self.os, block, size, &|_| false, &damaged);
             }
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
-        let to = self.observer().sample(heap, to, 16, site, SamplingScope::OneBlock);
+        let to = self.sample(heap, to, 16, site, SamplingScope::OneBlock);
         if let Found::Guarded(slot) = found {
             // The copy below may read uninitialized bytes, and is no read by the program.
             self.guarded.unwatch(slot);
@@ -144,7 +144,7 @@ impl<O: Os> Allocator<O> {
         if self.watchful
             && let Found::Slot(slab, slot) = found
         {
-            self.observer().before_free(slab, slot);
+            self.before_free(slab, slot);
         }
         match found {
             Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),

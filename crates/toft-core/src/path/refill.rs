@@ -42,9 +42,9 @@ impl<O: Os> Allocator<O> {
     ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, (index, site), shares)?;
-        self.arm_reserved(heap.bins().current(index));
+        self.slot_checks().arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
-            self.observer().sample_claim(heap, seat, index, address, site);
+            self.profiler().sample_claim(heap, seat, index, address, site);
         }
         Some(address)
     }
@@ -195,9 +195,9 @@ impl<O: Os> Allocator<O> {
         slab.row.store(0, Relaxed);
         self.maintenance().note_growth();
         // Two threads that race to free the same slot may leave its remote bit set.
-        slab.collect(|slot| self.observer().freed_twice(slab, slot, Call::RemoteFree));
+        slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
         // No thread has verified the slab while it was unowned.
-        self.verify_reserved(slab, Call::Malloc);
+        self.slot_checks().verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);
         true
     }

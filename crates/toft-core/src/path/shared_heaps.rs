@@ -36,11 +36,11 @@ impl<O: Os> Allocator<O> {
             // because other threads need the heap.
             let slab = shared.bins().current(index);
             if slab.slots() != 0 {
-                slab.collect(|slot| self.observer().freed_twice(slab, slot, Call::RemoteFree));
+                slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
             }
             self.listed_or_freed(shared, &seat, index)
         });
-        self.arm_reserved(shared.bins().current(index));
+        self.slot_checks().arm_reserved(shared.bins().current(index));
         address
     }
 
@@ -49,7 +49,7 @@ impl<O: Os> Allocator<O> {
     /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
     #[inline(never)]
     pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
-        self.arm_reserved(heap.bins().current(index));
+        self.slot_checks().arm_reserved(heap.bins().current(index));
         if let Some(guard) =
             self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))
         {

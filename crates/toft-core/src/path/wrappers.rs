@@ -106,7 +106,7 @@ impl<O: Os> Allocator<O> {
         };
         let number = self
             .sites
-            .number(&self.os, site, || wrapper().or_else(|| self.observer().hinted(site)));
+            .number(&self.os, site, || wrapper().or_else(|| self.profiler().hinted(site)));
         if self.watch.is_on() && number < STEP_FIRST {
             match self.check_suspect(site, position) {
                 SuspectCheck::Ordinary => {}

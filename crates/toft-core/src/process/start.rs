@@ -21,7 +21,8 @@ use crate::sync::{Ordering, pause};
 use crate::thread::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
 };
-use crate::watch::{fault, hints};
+use crate::watch::guarded::fault;
+use crate::watch::profile::hints;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How long another thread waits for a start that does not end (a child forked during its parent's

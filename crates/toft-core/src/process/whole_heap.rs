@@ -49,7 +49,7 @@ pub fn before_filter() {
     // Without memory for an allocator there is no filter state to notify. Then `watch_filters` has
     // made no promise either.
     if ready() {
-        allocator().observer().stop_watcher();
+        allocator().uninitialized_reads().stop_watcher();
         allocator().filter().about_to_install(allocator().os());
     }
 }
@@ -81,13 +81,13 @@ pub fn deepbind_is_cleared() {
 
 /// Verifies the whole heap, and names what is wrong; returns true if nothing is.
 pub fn verify() -> bool {
-    heap_or_start().is_none_or(|heap| allocator().observer().verify(heap))
+    heap_or_start().is_none_or(|heap| allocator().verifier().verify(heap))
 }
 
 /// Verifies the heap when the program ends, for a bounded time.
 pub fn verify_at_exit() {
     if let Some(heap) = heap_or_start() {
-        allocator().observer().verify_at_exit(heap);
+        allocator().verifier().verify_at_exit(heap);
     }
 }
 
@@ -95,13 +95,13 @@ pub fn verify_at_exit() {
 pub fn dangling() -> usize {
     let mark = 0u8;
     let here = (&raw const mark).addr();
-    instance().map_or(0, |allocator| allocator.observer().sweep_for_dangling(Some(here)))
+    instance().map_or(0, |allocator| allocator.pointer_scan().sweep_for_dangling(Some(here)))
 }
 
 /// Names an access by a function that copies or fills, if it leaves the block that it begins in.
 /// Starts nothing: before the first allocation there is no block.
 pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
-    allocator().observer().stays_within(call, writes, address, bytes);
+    allocator().reports().stays_within(call, writes, address, bytes);
 }
 
 /// Number of bad calls that were ignored.
@@ -113,7 +113,7 @@ pub fn misuses() -> usize {
 pub fn print_profile(descriptor: c_int) {
     inside(|| {
         if let Some(allocator) = instance() {
-            allocator.observer().print_sites(descriptor);
+            allocator.profiler().print_sites(descriptor);
         }
     });
 }
@@ -122,12 +122,12 @@ pub fn print_profile(descriptor: c_int) {
 /// could. Not while another thread writes one, and not where there may be a filter that does not
 /// know the calls that it takes.
 pub fn profile_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.observer().profile_to(descriptor)))
+    inside(|| instance().is_some_and(|allocator| allocator.profiler().profile_to(descriptor)))
 }
 
 /// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
 /// it could. Not while another thread writes these or a profile, and not where there may be a
 /// filter that does not know the calls that it takes.
 pub fn metrics_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.observer().metrics_to(descriptor)))
+    inside(|| instance().is_some_and(|allocator| allocator.profiler().metrics_to(descriptor)))
 }

@@ -204,19 +204,19 @@ fn a_write_is_seen_on_demand() {
     let place = program.place(&blocks, 100);
     let other = birth(&program.allocator);
     for heap in [other, program.heap] {
-        assert!(program.allocator.observer().verify(heap));
+        assert!(program.allocator.verifier().verify(heap));
         program.silent();
         write(place.address + 30);
-        assert!(!program.allocator.observer().verify(heap));
+        assert!(!program.allocator.verifier().verify(heap));
         program.one_report("verify", place, 30);
         if core::ptr::eq(heap, other) {
             // Only its owner may write there.
-            assert!(!program.allocator.observer().verify(heap));
+            assert!(!program.allocator.verifier().verify(heap));
             program.one_report("verify", place, 30);
             write(place.address + 30);
         }
         // It is whole again, or written again.
-        assert!(program.allocator.observer().verify(heap));
+        assert!(program.allocator.verifier().verify(heap));
         program.silent();
     }
 }
@@ -267,9 +267,9 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
 fn a_write_to_a_pooled_slab_is_seen_on_demand() {
     let program = Program::with(options());
     let place = program.pooled_place(100);
-    assert!(program.allocator.observer().verify(program.heap));
+    assert!(program.allocator.verifier().verify(program.heap));
     write(place.address + 9);
-    assert!(!program.allocator.observer().verify(program.heap));
+    assert!(!program.allocator.verifier().verify(program.heap));
     program.one_report("verify", place, 9);
 }
 
@@ -328,7 +328,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     assert!(again.iter().any(|&block| block / PAGE == page), "nothing was taken from that page");
     assert!(armed(&program, place));
     write(place.address + 63);
-    program.allocator.observer().verify(program.heap);
+    program.allocator.verifier().verify(program.heap);
     program.one_report("verify", place, 63);
 }
 
@@ -345,7 +345,7 @@ fn canaries_and_free_slots_are_seen_on_demand() {
         program.allocator.sweeper().purge(Some(program.heap));
         program.free(freed);
         let verify = |heap: &Heap, finds: Option<&str>| {
-            assert_eq!(program.allocator.observer().verify(heap), finds.is_none(), "{size}");
+            assert_eq!(program.allocator.verifier().verify(heap), finds.is_none(), "{size}");
             let reports = program.fake.take_reports();
             let as_it_must_be = match finds {
                 None => reports.is_empty(),

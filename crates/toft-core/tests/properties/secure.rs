@@ -278,16 +278,16 @@ fn what_waits_with_other_threads_is_seen_on_demand() {
             }
             let waits = |slab: &toft_core::slab::Slab, slot| slab.is_quarantined(slot);
             assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
-            assert!(allocator.observer().verify(mine), "{size}");
+            assert!(allocator.verifier().verify(mine), "{size}");
             silent(&fake);
             *place(address + size - 1) = 1;
-            assert!(!allocator.observer().verify(mine), "{size}, ended {ended}, own {own}");
+            assert!(!allocator.verifier().verify(mine), "{size}, ended {ended}, own {own}");
             let byte = size - 1;
             let words =
                 format!("toft: write after free: verify({address:#x}): byte {byte} of this free");
             assert!(report(&fake).starts_with(&words), "{size}");
             *place(address + size - 1) = 0;
-            assert!(allocator.observer().verify(mine), "{size}");
+            assert!(allocator.verifier().verify(mine), "{size}");
             silent(&fake);
         }
     }

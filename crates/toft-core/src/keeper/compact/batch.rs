@@ -57,7 +57,7 @@ impl<O: Os> Compactor<'_, O> {
 
     pub(crate) fn unhold_slab(self, slab: &Slab) {
         if let Some(slot) = slab.let_go_all() {
-            self.observer().freed_twice(slab, slot, Call::RemoteFree);
+            self.reports().freed_twice(slab, slot, Call::RemoteFree);
         }
     }
 }

@@ -10,7 +10,7 @@ impl<O: Os> HeldHeaps<'_, O> {
     /// Collects the slots that other threads have freed in a heap that the caller holds.
     pub(crate) fn collect(self, heap: &Heap, seat: &Seat) -> bool {
         let report_double_free =
-            |slab: &Slab, slot| self.observer().freed_twice(slab, slot, Call::RemoteFree);
+            |slab: &Slab, slot| self.reports().freed_twice(slab, slot, Call::RemoteFree);
         // The heap keeps a slab that other threads have emptied, because its thread will probably
         // need it soon. Under memory pressure the slab is given up.
         let pressure = self.pressure().is_on();
@@ -24,7 +24,7 @@ impl<O: Os> HeldHeaps<'_, O> {
     /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
     pub(crate) fn detach(self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().is_on();
-        self.verify_reserved(slab, Call::Free);
+        self.slot_checks().verify_reserved(slab, Call::Free);
         if heap.detach(seat, slab) {
             if slab.is_suspended() {
                 // With its pages in the pool the slab would count for more bytes than it does now.

@@ -56,7 +56,7 @@ impl<O: Os> HeldHeaps<'_, O> {
         orphan.repair(
             self.heaps.partitions(),
             |each| self.for_each_slab(each),
-            |slab, slot| self.observer().freed_twice(slab, slot, Call::RemoteFree),
+            |slab, slot| self.reports().freed_twice(slab, slot, Call::RemoteFree),
         )
     }
 }

@@ -43,7 +43,7 @@ impl<O: Os> Sweeper<'_, O> {
     fn clear_out(self, orphan: &Heap, seat: &Seat) {
         self.quarantines().move_quarantine(orphan, seat);
         orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
-            self.verify_reserved(slab, Call::Free);
+            self.slot_checks().verify_reserved(slab, Call::Free);
             if slab.may_be_uncounted() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);
             } else {

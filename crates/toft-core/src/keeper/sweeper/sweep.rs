@@ -108,7 +108,7 @@ impl<O: Os> Sweeper<'_, O> {
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
     pub(crate) fn discard_own(self, slab: &Slab) -> usize {
-        self.verify_reserved(slab, Call::Verify);
+        self.slot_checks().verify_reserved(slab, Call::Verify);
         slab.discard_pages(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which no thread can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()
@@ -126,9 +126,9 @@ impl<O: Os> Sweeper<'_, O> {
         for (number, slab) in turn.slabs().enumerate() {
             let quiet = can && self.heaps.is_quiet(slab);
             slab.settle(quiet);
-            self.verify_held(slab);
+            self.slot_checks().verify_held(slab);
             if let Some(slot) = slab.keep_written(self.os.page_size()) {
-                self.observer().freed_twice(slab, slot, Call::RemoteFree);
+                self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
             swept.more |= !quiet;
             all_quiet |= u64::from(quiet) << number;
@@ -193,7 +193,7 @@ impl<O: Os> Sweeper<'_, O> {
             let mut gone = true;
             slab.held_pages(page, |_, _| gone &= pieces.next().is_some_and(|piece| piece.done));
             if let Some(slot) = slab.finish(page, gone) {
-                self.observer().freed_twice(slab, slot, Call::RemoteFree);
+                self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
         }
     }

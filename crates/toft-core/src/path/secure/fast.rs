@@ -46,7 +46,7 @@ impl<O: Os> Allocator<O> {
     pub(crate) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
         if let Some(_seat) = heap.sit() {
-            self.arm_reserved(taken.slab);
+            self.slot_checks().arm_reserved(taken.slab);
         }
         Some(taken)
     }
@@ -229,7 +229,7 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) -> bool {
-        self.verify_at_free(slab, slot, address, call);
+        self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) a block that the program has given back.
         unsafe { self.erase_canary(slab, slot, address) };
         self.quarantines().wait(heap, slab, slot);

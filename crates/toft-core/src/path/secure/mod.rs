@@ -15,7 +15,6 @@
 //! (`slab/written.rs`). The fast path is in `fast.rs`.
 
 mod fast;
-mod reserved;
 mod zero_size;
 
 use crate::allocator::{Allocator, Found};
@@ -28,14 +27,9 @@ use crate::policy::{CANARY, CHECK_SIZES, WIPE};
 use crate::report::Call;
 use crate::slab::{Class, Slab};
 use crate::thread::Heap;
-use crate::watch::damage::Damage;
+use crate::watch::reports::damage::Damage;
 
 impl<O: Os> Allocator<O> {
-    #[inline(always)]
-    pub(crate) fn canary(&self, slab: &Slab, slot: usize) -> Canary {
-        Canary::new(slab.word(slot))
-    }
-
     /// A slot was just handed out for `size` bytes, on a path that knows its address only.
     pub(crate) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
         if let Found::Slot(slab, slot) = self.find(address) {
@@ -83,14 +77,14 @@ impl<O: Os> Allocator<O> {
             slab.has_slot_at(slot, address) && slab.take_from_any_thread(slot)
         };
         if !taken {
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
-        self.verify_at_free(slab, slot, address, call);
+        self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a live block, which the program has given back.
         unsafe { self.erase_canary(slab, slot, address) };
         if !own && !slab.has_taken(slot) {
             // Its owner has freed it at the same moment, and has put it into a quarantine.
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
         self.quarantines().wait(heap, slab, slot);
     }
@@ -111,42 +105,6 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Checks the canary of a live block.
-    #[inline(always)]
-    pub(crate) fn verify_canary(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        let (asked, bytes) = (slab.block_bytes(slot), slab.size());
-        if asked < bytes {
-            // SAFETY: (1) the slot of a live block that is the caller's to free or to resize.
-            let damage = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
-            if let Some(place) = damage {
-                self.observer().damaged(call, slab, slot, Damage::Behind(place));
-            }
-        }
-    }
-
-    /// Checks what is kept beside a live block that its program gives back.
-    #[inline(always)]
-    pub(crate) fn verify_at_free(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if CANARY {
-            self.verify_canary(slab, slot, address, call);
-            self.verify_before(slab, slot, address, call);
-        }
-        self.check_neighbours(slab, slot, call);
-    }
-
-    /// Checks the last byte of the slot before a live block's: it belongs to no block.
-    #[inline(always)]
-    pub(crate) fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if slot == 0 || !slab.was_handed_out(slot - 1) {
-            return;
-        }
-        // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live
-        // block.
-        if !unsafe { self.canary(slab, slot - 1).fits_last_byte(address) } {
-            self.observer().damaged(call, slab, slot, Damage::Before);
-        }
-    }
-
     /// Names a byte of a slot that was written to since it was cleared, and clears it again.
     #[inline(always)]
     fn find_writes(&self, slab: &Slab, slot: usize, address: usize) {
@@ -158,7 +116,7 @@ impl<O: Os> Allocator<O> {
                 return;
             }
             if let Some(place) = first_nonzero(address, bytes) {
-                self.observer().damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
+                self.reports().damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
                 wipe(address, bytes, self.long_vectors);
             }
         }
@@ -167,7 +125,7 @@ impl<O: Os> Allocator<O> {
     /// A block was resized where it is.
     pub(crate) fn resize_slot(&self, slab: &Slab, slot: usize, address: usize, size: usize) {
         let (before, bytes) = (slab.block_bytes(slot), slab.size());
-        let canary = self.canary(slab, slot);
+        let canary = self.slot_checks().canary(slab, slot);
         if CANARY {
             // SAFETY: (1) the slot of a live block that is the caller's to resize.
             unsafe { canary.disarm(address, before, bytes) };
@@ -200,21 +158,21 @@ impl<O: Os> Allocator<O> {
                 if size == asked || class(size) == class(asked) {
                     return true;
                 }
-                self.observer().damaged(call, slab, slot, Damage::Size(size));
+                self.reports().damaged(call, slab, slot, Damage::Size(size));
                 false
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 if size == block.bytes() {
                     return true;
                 }
-                self.observer().large_size_differs(block, address, size, call);
+                self.reports().large_size_differs(block, address, size, call);
                 false
             }
             Found::ZeroSize(place) if self.has_zero_size(place) => {
                 if size == 0 {
                     return true;
                 }
-                self.observer().report_zero_size_mismatch(address, size, call);
+                self.reports().report_zero_size_mismatch(address, size, call);
                 false
             }
             // Freeing it names it.

@@ -157,15 +157,15 @@ impl<O: Os> Allocator<O> {
             }) if address == begin && zone.word() != 0 => {
                 head(&mut line, "invalid free", call, address);
                 line.text("this ").number(bytes as u64).text("-byte block is of zone ");
-                self.name_zone(&mut line, place);
+                self.reports().name_zone(&mut line, place);
                 line.text(", not of the one that was named");
             }
-            Refusal::NotABlock(_) => self.describe_in_zone(&mut line, call, address),
+            Refusal::NotABlock(_) => self.reports().describe_in_zone(&mut line, call, address),
             Refusal::WrittenTo { begin, bytes, byte } => {
                 self.written_after_free(&mut line, call, (begin, bytes, byte));
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
         refusal
     }
 
@@ -179,61 +179,9 @@ impl<O: Os> Allocator<O> {
         line.text("byte ").number(byte as u64).text(" of this freed ").number(bytes as u64);
         line.text("-byte block was overwritten (zone ");
         if let ZoneLocation::Block { zone, .. } = self.zones.at(begin) {
-            self.name_zone(line, zone);
+            self.reports().name_zone(line, zone);
         }
         line.text(")");
-    }
-
-    /// Says what an address of zones is that is not what a call needs.
-    pub(crate) fn describe_in_zone(&self, line: &mut Line, call: Call, address: usize) {
-        let (zone, begin, bytes, slot, live, fresh) = match self.zones.at(address) {
-            ZoneLocation::Block { zone, begin, bytes, slot, live, fresh } => {
-                (zone, begin, bytes, slot, live, fresh)
-            }
-            ZoneLocation::Bare { zone } => {
-                head(line, "invalid free", call, address);
-                line.text("not a block, though of zone ");
-                return self.name_zone(line, zone);
-            }
-            ZoneLocation::NoZone => {
-                head(line, "invalid free", call, address);
-                line.text("no private zone has this address any more, nor has anybody else");
-                return;
-            }
-        };
-        let inside = address - begin;
-        if inside != 0 {
-            head(line, "invalid free", call, address);
-            let beyond = inside >= bytes;
-            line.number(if beyond { inside - bytes } else { inside } as u64);
-            line.text(if beyond { " bytes behind the " } else { " bytes inside the " });
-            line.number(bytes as u64).text("-byte block at ").address(begin).text(" (");
-        } else if live {
-            head(line, "invalid free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is not malloc's (");
-        } else if fresh {
-            head(line, "invalid free", call, address);
-            line.text("never handed out (").number(bytes as u64).text("-byte ");
-        } else {
-            head(line, "double free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is already free (");
-        }
-        if let Some(slot) = slot {
-            line.text("slot ").number(slot as u64).text(" of ");
-        }
-        line.text("zone ");
-        self.name_zone(line, zone);
-        line.text(if live {
-            ", live)"
-        } else if fresh {
-            ", never handed out)"
-        } else {
-            ", free)"
-        });
-    }
-
-    fn name_zone(&self, line: &mut Line, place: usize) {
-        line.text("\"").raw(self.zones.name_at(place).bytes()).text("\"");
     }
 
     #[cold]
@@ -246,7 +194,7 @@ impl<O: Os> Allocator<O> {
                 head(&mut line, "use after free", Call::ZoneResolve, address);
                 line.text("tag ").number(tagged.tag().into()).text(" is not that of the ");
                 line.number(bytes as u64).text("-byte block at ").address(begin).text(" (zone ");
-                self.name_zone(&mut line, zone);
+                self.reports().name_zone(&mut line, zone);
                 line.text(if live { ", live again)" } else { ", free)" });
             }
             _ => {
@@ -254,7 +202,7 @@ impl<O: Os> Allocator<O> {
                 line.text("no private zone has this address any more, nor has anybody else");
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
     }
 
     #[cold]
@@ -271,6 +219,6 @@ impl<O: Os> Allocator<O> {
                 self.written_after_free(&mut line, Call::ZoneVerify, block);
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
     }
 }

@@ -16,8 +16,8 @@ use crate::reclaim::heap_sort;
 use crate::report::{DETAIL, Writer, place_json, place_text};
 use crate::slab::SlotState;
 use crate::stats::Resident;
-use crate::watch::Observer;
-use crate::watch::reachability::Reach;
+use crate::watch::pointer_scan::PointerScan;
+use crate::watch::pointer_scan::reachability::Reach;
 
 /// The leaks of one call site.
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,7 +153,7 @@ pub(crate) enum To {
     Person,
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> PointerScan<'_, O> {
     /// Reports the leaks when the program ends.
     #[cold]
     #[inline(never)]

@@ -5,8 +5,8 @@ use crate::large::Block;
 use crate::os::Os;
 use crate::report::{Call, Line, head};
 use crate::slab::Slab;
-use crate::watch::Observer;
-use crate::watch::misuse::tier;
+use crate::watch::reports::Reports;
+use crate::watch::reports::misuse::tier;
 
 /// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Damage {
     Reserved(usize),
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Reports<'_, O> {
     /// Reports the damage of a slot.
     #[cold]
     #[inline(never)]
@@ -60,7 +60,7 @@ impl<O: Os> Observer<'_, O> {
     }
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Reports<'_, O> {
     /// Reports that a large block was freed with a wrong size of `given` bytes.
     #[cold]
     #[inline(never)]

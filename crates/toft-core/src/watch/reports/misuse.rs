@@ -2,7 +2,7 @@
 //!
 //! A report is one line from a fixed buffer, and then the details (`detail.rs`). The process then
 //! ends or goes on. Other checks write their own line: [`head`], then the finding, then
-//! [`Observer::conclude`].
+//! [`Reports::conclude`].
 
 use crate::allocator::Found;
 use crate::large::{Block, BlockState, Damage};
@@ -10,17 +10,14 @@ use crate::os::Os;
 use crate::report::{Call, Line, Stack, head};
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
-use crate::watch::Observer;
+use crate::watch::reports::Reports;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Reports<'_, O> {
     /// Reports a call with an address that is not a live block, and describes what is there
-    /// instead. A sampled slot is a live block after all, and is freed.
+    /// instead.
     #[cold]
     #[inline(never)]
     pub fn misused(self, call: Call, address: usize) {
-        if self.free_sampled(address, call) {
-            return;
-        }
         let mut line = Line::new(self.hide_addresses);
         match self.find(address) {
             Found::Slot(slab, slot) => self.describe_slot(&mut line, call, slab, slot),

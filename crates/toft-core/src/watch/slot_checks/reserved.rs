@@ -7,26 +7,26 @@
 //! - when the slab becomes empty, and when a thread takes it again,
 //! - before its pages are given back, and on demand.
 
-use crate::allocator::Allocator;
 use crate::harden::is_filled;
 use crate::os::{Os, wait_for};
 use crate::policy::RESERVE;
 use crate::report::Call;
 use crate::slab::Slab;
-use crate::watch::damage::Damage;
+use crate::watch::reports::damage::Damage;
+use crate::watch::slot_checks::SlotChecks;
 
 const WORD: usize = size_of::<u64>();
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> SlotChecks<'_, O> {
     /// The byte that the reserved slot at `begin` carries at an address.
-    pub(crate) fn reserved_byte(&self, begin: usize, address: usize) -> u8 {
+    pub(crate) fn reserved_byte(self, begin: usize, address: usize) -> u8 {
         (self.secret.reserved_word(begin) >> (8 * (address % WORD))) as u8
     }
 
     /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern
     /// from here on. The caller holds the slab's heap, with its seat.
     #[inline]
-    pub(crate) fn arm_reserved(&self, slab: &Slab) {
+    pub(crate) fn arm_reserved(self, slab: &Slab) {
         if RESERVE {
             for slot in slab.unarmed_slots() {
                 self.write_pattern(slab, slot);
@@ -37,7 +37,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn write_pattern(&self, slab: &Slab, slot: usize) {
+    fn write_pattern(self, slab: &Slab, slot: usize) {
         let begin = slab.base() + slot * slab.size();
         let value = self.secret.reserved_word(begin);
         for address in (begin..begin + slab.size()).step_by(WORD) {
@@ -49,7 +49,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Which byte of an armed slot is not as it must be, if one is not.
-    fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
+    fn reserved_damage(self, slab: &Slab, slot: usize) -> Option<usize> {
         let (begin, bytes) = (slab.base() + slot * slab.size(), slab.size());
         let value = self.secret.reserved_word(begin);
         // SAFETY: (1) a slot of a slab whose pages are mapped, as above. A write there is the
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
     #[inline(always)]
-    pub(crate) fn check_neighbours(&self, slab: &Slab, slot: usize, call: Call) {
+    pub(crate) fn check_neighbours(self, slab: &Slab, slot: usize, call: Call) {
         if RESERVE && slab.is_beside_armed(slot) {
             self.verify_beside(slab, slot, call);
         }
@@ -70,7 +70,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn verify_beside(&self, slab: &Slab, slot: usize, call: Call) {
+    fn verify_beside(self, slab: &Slab, slot: usize, call: Call) {
         for other in [slot.wrapping_sub(1), slot + 1] {
             self.verify_reserved_slot(slab, other, call);
         }
@@ -79,7 +79,7 @@ impl<O: Os> Allocator<O> {
     /// Checks all reserved slots of a slab whose pages are mapped; returns true if nothing is
     /// wrong. The caller holds its heap, or has the reclaimer's turn.
     #[inline]
-    pub(crate) fn verify_reserved(&self, slab: &Slab, call: Call) -> bool {
+    pub(crate) fn verify_reserved(self, slab: &Slab, call: Call) -> bool {
         if !RESERVE || slab.is_dormant() {
             return true;
         }
@@ -87,18 +87,18 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Checks what is reserved in a slab that is being held, before its pages go.
-    pub(crate) fn verify_held(&self, slab: &Slab) {
+    pub(crate) fn verify_held(self, slab: &Slab) {
         if RESERVE {
             for slot in slab.held_armed_slots() {
                 if let Some(place) = self.reserved_damage(slab, slot) {
-                    self.observer().damaged(Call::Verify, slab, slot, Damage::Reserved(place));
+                    self.reports().damaged(Call::Verify, slab, slot, Damage::Reserved(place));
                     self.write_pattern(slab, slot);
                 }
             }
         }
     }
 
-    fn verify_reserved_slot(&self, slab: &Slab, slot: usize, call: Call) -> bool {
+    fn verify_reserved_slot(self, slab: &Slab, slot: usize, call: Call) -> bool {
         // Its pages may be going at this moment, which the state will say.
         let holds = || !slab.is_armed(slot) || self.reserved_damage(slab, slot).is_none();
         if holds() || wait_for(&self.os, holds) {
@@ -106,7 +106,7 @@ impl<O: Os> Allocator<O> {
         }
         let damage = self.reserved_damage(slab, slot).filter(|_| slab.is_armed(slot));
         let Some(place) = damage else { return true };
-        self.observer().damaged(call, slab, slot, Damage::Reserved(place));
+        self.reports().damaged(call, slab, slot, Damage::Reserved(place));
         // Where misuse is only named, it is named once.
         self.write_pattern(slab, slot);
         false

@@ -27,22 +27,22 @@ use crate::report::{Call, Line, head};
 use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState};
-use crate::watch::Observer;
-use crate::watch::extent::Extent;
-use crate::watch::misuse::tier;
+use crate::watch::reports::misuse::tier;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
 
 /// The time limit in nanoseconds of a verification at exit. A hundredth of the program's processor
 /// time is the limit if that is more.
 const AT_EXIT: u64 = 50_000_000;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Verifier<'_, O> {
     /// Verifies the whole heap, and reports the first violation. Returns true if there is none.
     /// Does nothing in a signal handler that has interrupted a change.
     pub fn verify(self, heap: &Heap) -> bool {
         self.verify_within(heap, &Extent::all())
     }
 
-    /// Does what [`Observer::verify`] does, as far as `extent` goes.
+    /// Does what [`Verifier::verify`] does, as far as `extent` goes.
     fn verify_within(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let Some(seat) = heap.sit() else { return true };
         let bounded = extent.is_bounded();
@@ -175,7 +175,7 @@ impl<O: Os> Observer<'_, O> {
                 && !wait_for(&self.os, || self.large.damage_from_outside(block, &read).is_none())
                 && let Some(damage) = self.large.damage_from_outside(block, &read)
             {
-                self.missed_large(Call::Verify, block, damage);
+                self.reports().missed_large(Call::Verify, block, damage);
                 sound = false;
             }
         });
@@ -191,7 +191,7 @@ impl<O: Os> Observer<'_, O> {
             line.text("-byte slots, partition ").number(slab.partition() as u64);
             line.text("; call site ").address(slab.site()).text(")");
         }
-        self.conclude(&mut line);
+        self.reports().conclude(&mut line);
     }
 
     /// Verifies the heap if `looked_at`, the number of checked allocations, is a multiple of the
@@ -232,7 +232,7 @@ mod tests {
             let ticks = Cell::new(0);
             let now = || ticks.replace(ticks.get() + 1);
             let extent = Extent::until(&now, parts);
-            (allocator.observer().verify_within(heap, &extent), extent.figures())
+            (allocator.verifier().verify_within(heap, &extent), extent.figures())
         };
         let (sound, (covered, all)) = verify(3);
         assert!(sound && covered == 3 && all >= 5, "{covered} of {all}");
@@ -242,7 +242,7 @@ mod tests {
             // SAFETY: a slot is at least a byte larger than its block, and the test has it.
             unsafe { behind.write(behind.read() ^ 1) };
             assert!(verify(3).0, "there was no time for it");
-            assert!(!verify(1 << 40).0 && !allocator.observer().verify(heap));
+            assert!(!verify(1 << 40).0 && !allocator.verifier().verify(heap));
             assert!(fake.take_reports().iter().all(|line| line.contains("heap overflow")));
         }
     }

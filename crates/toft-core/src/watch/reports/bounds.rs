@@ -7,9 +7,9 @@ use crate::harden::CLEARED_AT_ONCE;
 use crate::os::Os;
 use crate::policy::WIPE;
 use crate::report::{Call, Line, head};
-use crate::watch::Observer;
+use crate::watch::reports::Reports;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Reports<'_, O> {
     /// Reports an access of `bytes` bytes at `address` that leaves its live block. Returns true if
     /// it stays within. Ignores foreign addresses, and guarded blocks, whose faults are reported
     /// separately.

@@ -12,7 +12,7 @@ use crate::guarded::{Access, Guarded, Slot};
 use crate::os::seccomp::Calls;
 use crate::os::{process, syscall};
 use crate::report::{Call, Line, Stack, head};
-use crate::watch::guarded::site_of;
+use crate::watch::reports::detail::site_of;
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
@@ -165,7 +165,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         .filter()
         .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
-    allocator.observer().conclude_with(&mut line, stack.as_ref());
+    allocator.reports().conclude_with(&mut line, stack.as_ref());
     // If the program goes on, it may use the page from now on.
     allocator.guarded.give_in(address);
     true
@@ -179,7 +179,13 @@ fn is_uninitialized_read(slot: &Slot, address: usize, context: *mut c_void) -> b
     if !at.writes {
         let permit = allocator.filter().permit(allocator.os(), Calls::REPORT, false);
         let stack = permit.map(|_| Stack::of_context(at.instruction, at.stack, at.frame));
-        allocator.observer().report_uninitialized(slot, Call::Read, address, None, stack.as_ref());
+        allocator.uninitialized_reads().report_uninitialized(
+            slot,
+            Call::Read,
+            address,
+            None,
+            stack.as_ref(),
+        );
     }
     allocator.guarded.let_in(slot);
     true

@@ -14,9 +14,9 @@ use crate::policy::{CANARY, SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::{Heap, Seat};
-use crate::watch::Observer;
-use crate::watch::damage::Damage;
-use crate::watch::extent::Extent;
+use crate::watch::reports::damage::Damage;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
 
 /// Returns the last byte before `end`.
 ///
@@ -29,7 +29,7 @@ unsafe fn last_byte(end: usize) -> u8 {
     unsafe { last.read_volatile() }
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Verifier<'_, O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
     /// damage was found. The caller holds the heap and its seat.
     pub(crate) fn slots_are_whole(self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
@@ -39,7 +39,7 @@ impl<O: Os> Observer<'_, O> {
         let mut whole = true;
         self.for_each_slab(|slab| {
             if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
-                whole &= self.verify_reserved(slab, Call::Verify);
+                whole &= self.slot_checks().verify_reserved(slab, Call::Verify);
                 for slot in 0..slab.slots() {
                     whole &= self.slot_is_whole(slab, slot);
                 }
@@ -54,7 +54,7 @@ impl<O: Os> Observer<'_, O> {
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
             // it.
             if let Some(place) = unsafe { first_nonzero(address, bytes) } {
-                self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                self.reports().damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
                 whole = false;
             }
         });
@@ -70,7 +70,7 @@ impl<O: Os> Observer<'_, O> {
         }
         // The state is read before and after the bytes.
         let Some(damage) = damage().filter(|_| slab.care(slot) == care) else { return true };
-        self.damaged(Call::Verify, slab, slot, damage);
+        self.reports().damaged(Call::Verify, slab, slot, damage);
         false
     }
 
@@ -80,7 +80,8 @@ impl<O: Os> Observer<'_, O> {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
                 // SAFETY: (1) a slot of a slab whose pages are mapped. The thread that has the
                 // block may be changing the canary. The damage then does not last.
-                let place = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
+                let place =
+                    unsafe { self.slot_checks().canary(slab, slot).damage(address, asked, bytes) };
                 // SAFETY: as above. malloc writes the last byte last, and it is never zero. A
                 // signal handler may have interrupted malloc before that.
                 let armed = unsafe { last_byte(address + bytes) } != 0;

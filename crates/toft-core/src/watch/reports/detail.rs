@@ -5,7 +5,7 @@
 //! Code is named by file, offset and build-id. `toft explain` turns these into functions and lines.
 
 use crate::allocator::Found;
-use crate::guarded::SlotCondition;
+use crate::guarded::{Slot, SlotCondition};
 use crate::large::BlockState;
 use crate::options::Report;
 use crate::os::seccomp::Calls;
@@ -14,8 +14,8 @@ use crate::report::{
     DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
 };
 use crate::slab::SlotState;
-use crate::watch::Observer;
-use crate::watch::misuse::tier;
+use crate::watch::reports::Reports;
+use crate::watch::reports::misuse::tier;
 
 /// The stacks where a block was allocated and freed, if they are known exactly.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct BlockFacts {
     pub(crate) site: usize,
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Reports<'_, O> {
     /// Writes what else is known, if requested and available.
     #[cold]
     #[inline(never)]
@@ -111,7 +111,7 @@ impl<O: Os> Observer<'_, O> {
                     slot: 0,
                     partition: 0,
                     state: if live { "live" } else { "free" },
-                    site: slot.allocated().frames().next().map_or(0, |(address, _)| address),
+                    site: site_of(slot),
                 });
             }
             Found::InSlab(..) | Found::ZeroSize(_) | Found::Foreign => return None,
@@ -130,6 +130,11 @@ impl<O: Os> Observer<'_, O> {
             site: slab.site(),
         })
     }
+}
+
+/// Returns the call site that allocated a guarded block.
+pub(crate) fn site_of(slot: &Slot) -> usize {
+    slot.allocated().frames().next().map_or(0, |(address, _)| address)
 }
 
 fn write_text(stack: &Stack, block: Option<&BlockFacts>, history: Option<&History>) {

@@ -17,14 +17,17 @@ use crate::os::{Os, wait_for};
 use crate::policy::SECURE;
 use crate::report::Call;
 use crate::slab::{Rest, Slab};
-use crate::watch::Observer;
-use crate::watch::damage::Damage;
-use crate::watch::extent::Extent;
+use crate::watch::reports::damage::Damage;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
 
 /// The number of bytes read at a time.
 const PIECE: usize = 4096;
 
-impl<O: Os> Observer<'_, O> {
+/// The byte of `TOFT_FILL` for freed blocks.
+pub(crate) const STALE: u8 = 0xDF;
+
+impl<O: Os> Verifier<'_, O> {
     /// Checks all free slots, and reports the first overwritten byte. Returns true if there is
     /// none. Also returns true if there is no pattern, or the kernel may not read memory for Toft.
     pub(crate) fn verify_contents(self, extent: &Extent<'_>) -> bool {
@@ -42,7 +45,7 @@ impl<O: Os> Observer<'_, O> {
                 && extent.covers()
                 && let Some((slot, place)) = self.overwritten(slab)
             {
-                self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                self.reports().damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
                 sound = false;
             }
         });
@@ -110,9 +113,9 @@ fn is_left(slab: &Slab, slot: usize) -> bool {
 /// Returns the offset of the first byte that is neither the pattern nor a zero of a returned page.
 /// Zeros next to pattern bytes are allowed only if `mixed` is set.
 fn stale(part: &[u8], mixed: bool) -> Option<usize> {
-    let filled = part.contains(&super::guarded::STALE);
+    let filled = part.contains(&STALE);
     part.iter().position(|&byte| match byte {
-        super::guarded::STALE => false,
+        STALE => false,
         0 => filled && !mixed,
         _ => true,
     })
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_pattern_or_is_zero() {
-        let mut part = [super::super::guarded::STALE; 64];
+        let mut part = [STALE; 64];
         assert_eq!(stale(&part, false), None);
         assert_eq!(stale(&[0; 64], false), None);
         part[9] = 0;

@@ -10,12 +10,11 @@ use crate::allocator::Found;
 use crate::large::Block;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
-use crate::report::Call;
 use crate::sample::{self, Trace, Weight};
-use crate::thread::{Heap, Seat, current_heap};
-use crate::watch::Observer;
+use crate::thread::{Heap, Seat};
+use crate::watch::profile::Profiler;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     /// Samples the first slot of a new claim, at `address`, if it is chosen. Makes the claim end
     /// before the next chosen slot.
     #[cold]
@@ -111,7 +110,7 @@ impl<O: Os> Observer<'_, O> {
     }
 
     /// Reports that a sampled block is about to be freed.
-    fn record_sampled_free(self, address: usize) {
+    pub(crate) fn record_sampled_free(self, address: usize) {
         self.samples.freed(address);
         probes::freed(address);
     }
@@ -152,20 +151,5 @@ impl<O: Os> Observer<'_, O> {
         if sampled {
             self.record_sampled_free(address);
         }
-    }
-
-    /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
-    /// sampled. `free` calls this for any slot that is not plainly live.
-    pub(crate) fn free_sampled(self, address: usize, call: Call) -> bool {
-        if !probes::THERE {
-            return false;
-        }
-        let Found::Slot(slab, slot) = self.find(address) else { return false };
-        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_sampled(slot) {
-            return false;
-        }
-        self.record_sampled_free(address);
-        self.free_found(current_heap(), slab, slot, address, call);
-        true
     }
 }

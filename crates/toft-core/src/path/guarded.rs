@@ -1,21 +1,18 @@
 //! Optional work on blocks in slow paths: sampling, fill patterns and verification.
 
-use crate::allocator::Found;
-use crate::guarded::{Slot, SlotCondition};
+use crate::allocator::{Allocator, Found};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::policy::SECURE;
-use crate::report::{Call, Line, head};
+use crate::report::Call;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
-use crate::watch::Observer;
-use crate::watch::fault;
+use crate::watch::guarded::fault;
+use crate::watch::verifier::STALE;
 
-/// The bytes of `TOFT_FILL`: the first is for blocks that `malloc` hands out, the second for freed
-/// ones.
+/// The byte of `TOFT_FILL` for blocks that `malloc` hands out; freed ones get `STALE`.
 const FRESH: u8 = 0xA5;
-pub(crate) const STALE: u8 = 0xDF;
 
 /// The number of allocations that one chance of sampling stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +33,13 @@ fn fill(address: usize, bytes: usize, byte: u8) {
     unsafe { target.write_bytes(byte, bytes) };
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Allocator<O> {
     /// Returns the block that a slow path has allocated, or by chance a replacement between guard
     /// pages. The replacement is as large as the first block, zero, and aligned to `align`. If
     /// requested, also fills the block, verifies the heap, or searches for dangling pointers.
     #[inline]
     pub(crate) fn sample(
-        self,
+        &self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -55,7 +52,7 @@ impl<O: Os> Observer<'_, O> {
     #[cold]
     #[inline(never)]
     fn watched(
-        self,
+        &self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -73,23 +70,23 @@ impl<O: Os> Observer<'_, O> {
     }
 
     /// Runs the checks that are due after a number of allocations.
-    fn now_and_then(self, heap: &Heap) {
+    fn now_and_then(&self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
-        self.verify_now_and_then(heap, number);
-        self.dangling_now_and_then(number);
+        self.verifier().verify_now_and_then(heap, number);
+        self.pointer_scan().dangling_now_and_then(number);
     }
 
     /// Fills a slot that is about to be freed, if requested. The slot is another thread's, or every
     /// call is checked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn before_free(self, slab: &Slab, slot: usize) {
+    pub(crate) fn before_free(&self, slab: &Slab, slot: usize) {
         if self.options.fill.of_stale() {
             fill(slab.base() + slot * slab.size(), slab.size(), STALE);
         }
     }
 
-    fn fill(self, address: usize, byte: u8) {
+    fn fill(&self, address: usize, byte: u8) {
         match self.find(address) {
             Found::Slot(slab, _) => fill(address, slab.size(), byte),
             Found::Guarded(slot) => fill(address, slot.bytes(), byte),
@@ -98,7 +95,7 @@ impl<O: Os> Observer<'_, O> {
     }
 
     fn sampled(
-        self,
+        &self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -128,7 +125,11 @@ impl<O: Os> Observer<'_, O> {
         // The secure build knows the requested size, so the fault is closer to the block's end.
         let bytes = if SECURE { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
-        let watcher = if scope == SamplingScope::Zeroed { None } else { self.watcher() };
+        let watcher = if scope == SamplingScope::Zeroed {
+            None
+        } else {
+            self.uninitialized_reads().watcher()
+        };
         let shape = (bytes, align.max(16));
         match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
             Some(guarded) => {
@@ -141,36 +142,8 @@ impl<O: Os> Observer<'_, O> {
     }
 
     /// Frees a guarded block. Returns false if none begins at `address`.
-    pub(crate) fn free_guarded(self, address: usize) -> bool {
+    pub(crate) fn free_guarded(&self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)
     }
-
-    /// Describes an address in the pool that is not a live block.
-    pub(crate) fn describe_guarded(self, line: &mut Line, call: Call, address: usize, slot: &Slot) {
-        let (begin, size) = (slot.begin(), slot.bytes());
-        let live = slot.condition() == SlotCondition::Live;
-        let inside = address.wrapping_sub(begin);
-        if inside == 0 && !live {
-            head(line, "double free", call, address);
-            line.text("this ")
-                .number(size as u64)
-                .text("-byte block is already free (guarded block");
-        } else if inside < size {
-            head(line, "invalid free", call, address);
-            line.number(inside as u64).text(" bytes inside the ").number(size as u64);
-            line.text("-byte block at ").address(begin).text(" (guarded block");
-            line.text(if live { ", live" } else { ", free" });
-        } else {
-            head(line, "invalid free", call, address);
-            line.text("not a block of this allocator");
-            return;
-        }
-        line.text("; call site ").address(site_of(slot)).text(")");
-    }
-}
-
-/// Returns the call site that allocated a guarded block.
-pub(crate) fn site_of(slot: &Slot) -> usize {
-    slot.allocated().frames().next().map_or(0, |(address, _)| address)
 }

@@ -7,7 +7,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::Line;
 use crate::site::{Hints, Rule};
-use crate::watch::Observer;
+use crate::watch::profile::Profiler;
 
 /// The largest file in bytes: a line for each call site of a hundred of the largest programs.
 const FILE_MOST: usize = 16 << 20;
@@ -90,7 +90,7 @@ fn refuse(name: &[u8], why: &str) {
     process::write_all(libc::STDERR_FILENO, line.end());
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     /// Returns the partition that a new site shares with others, or `None` if the hints put it in
     /// no group.
     #[inline]

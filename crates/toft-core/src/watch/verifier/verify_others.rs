@@ -23,9 +23,9 @@ use crate::policy::{SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare};
 use crate::thread::Heap;
-use crate::watch::Observer;
-use crate::watch::damage::Damage;
-use crate::watch::extent::Extent;
+use crate::watch::reports::damage::Damage;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
 
 /// The number of bytes read at a time.
 const PIECE: usize = 4096;
@@ -57,7 +57,7 @@ impl Piece {
     }
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Verifier<'_, O> {
     /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
     /// damage. Returns true if no damage was found, or the kernel may not read memory for Toft.
     pub(crate) fn others_are_whole(self, heap: &Heap, extent: &Extent<'_>) -> bool {
@@ -112,7 +112,7 @@ impl<O: Os> Observer<'_, O> {
                 if !wait_for(&self.os, || look().is_none())
                     && let Some(damage) = look()
                 {
-                    self.damaged(Call::Verify, slab, slot, damage);
+                    self.reports().damaged(Call::Verify, slab, slot, damage);
                     return false;
                 }
             }
@@ -131,12 +131,14 @@ impl<O: Os> Observer<'_, O> {
         match care {
             SlotCare::Canary(asked) if asked < size && piece.has(begin + size - 1) => {
                 let read = |place| piece.byte(begin + asked + place);
-                self.canary(slab, slot).damage_read(size - asked, read).map(Damage::Behind)
+                self.slot_checks()
+                    .canary(slab, slot)
+                    .damage_read(size - asked, read)
+                    .map(Damage::Behind)
             }
             SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
-            SlotCare::Pattern => {
-                find(&|address| self.reserved_byte(begin, address)).map(Damage::Reserved)
-            }
+            SlotCare::Pattern => find(&|address| self.slot_checks().reserved_byte(begin, address))
+                .map(Damage::Reserved),
             SlotCare::Canary(_) | SlotCare::Any => None,
         }
     }
@@ -162,7 +164,7 @@ impl<O: Os> Observer<'_, O> {
                 return true;
             }
             let Some(byte) = look() else { return true };
-            self.damaged(Call::Verify, slab, slot, Damage::AfterFree(byte));
+            self.reports().damaged(Call::Verify, slab, slot, Damage::AfterFree(byte));
             false
         })
     }

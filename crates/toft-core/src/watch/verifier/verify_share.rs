@@ -20,8 +20,8 @@ use crate::os::{Os, PIECE_BYTES};
 use crate::policy::WIPE;
 use crate::reclaim::{Share, Turn};
 use crate::slab::{MEDIUM, Slab, SlotCare, Tier};
-use crate::watch::Observer;
-use crate::watch::extent::Extent;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
 use core::ops::Range;
 
 /// The least number of shares in a pass.
@@ -108,7 +108,7 @@ unsafe fn fetch(slab: &Slab, present: &Present, first: usize) {
     }
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Verifier<'_, O> {
     /// Returns true if the reclaimer verifies the heap.
     pub(crate) fn verifies_shares(self) -> bool {
         // What is to go out to swap must not be read.
@@ -250,7 +250,7 @@ mod tests {
             let before = self.share.passes;
             let mut shares = 0;
             while self.share.passes == before {
-                self.allocator.observer().verify_share(&mut self.share);
+                self.allocator.verifier().verify_share(&mut self.share);
                 shares += 1;
             }
             self.allocator.check().unwrap();

@@ -22,9 +22,9 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Call, DETAIL, Line, Writer, frame_json, frame_line, head, stack_lines};
 use crate::slab::SlotState;
-use crate::watch::Observer;
-use crate::watch::detail::BlockFacts;
-use crate::watch::reachability::{PIECE, WORD, can_peek, for_each_root};
+use crate::watch::pointer_scan::PointerScan;
+use crate::watch::pointer_scan::reachability::{PIECE, WORD, can_peek, for_each_root};
+use crate::watch::reports::detail::BlockFacts;
 use process::peek;
 
 const WORDS: usize = PIECE / WORD;
@@ -51,7 +51,7 @@ struct DanglingScan {
     in_text: bool,
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> PointerScan<'_, O> {
     /// Reports words that point into freed blocks, and returns their number. The calling thread's
     /// stack counts from `here`, where the library's own frames end. At the program's end there is
     /// no `here`, and that stack does not count.
@@ -143,7 +143,7 @@ impl<O: Os> Observer<'_, O> {
             Found::Guarded(slot) => slot.condition() == SlotCondition::Freed,
             Found::ZeroSize(_) | Found::Foreign => false,
         };
-        let facts = if freed { self.facts(word)? } else { return None };
+        let facts = if freed { self.reports().facts(word)? } else { return None };
         (word.wrapping_sub(facts.begin) < facts.size).then_some(facts)
     }
 
@@ -175,8 +175,10 @@ impl<O: Os> Observer<'_, O> {
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, "dangling pointer", Call::Look, address);
         let owner = match holder {
-            Holder::Block => self.facts(address),
-            Holder::Mapping(_) => self.facts(address).filter(|block| block.kind == "guarded"),
+            Holder::Block => self.reports().facts(address),
+            Holder::Mapping(_) => {
+                self.reports().facts(address).filter(|block| block.kind == "guarded")
+            }
         };
         match (&owner, holder) {
             (Some(block), _) => {

@@ -18,13 +18,13 @@ use crate::os::userfault::{self, Doing};
 use crate::os::{Os, process, thread, wait_for};
 use crate::report::{Call, Line, Stack, head};
 use crate::sync::pause;
-use crate::watch::Observer;
-use crate::watch::guarded::site_of;
+use crate::watch::guarded::UninitializedReads;
+use crate::watch::reports::detail::site_of;
 
 /// The most times that the watcher asks what a thread is doing, until it has stopped.
 const LOOKS: u32 = 1000;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> UninitializedReads<'_, O> {
     /// Returns the descriptor that reports reads, if requested and available. The first caller
     /// starts the watcher.
     pub(crate) fn watcher(self) -> Option<i32> {
@@ -140,7 +140,7 @@ impl<O: Os> Observer<'_, O> {
             line.text(", and system call ").number(number as u64).text(" reads it");
         }
         line.text(" (guarded block, live; call site ").address(site_of(slot)).text(")");
-        self.conclude_with(&mut line, stack);
+        self.reports().conclude_with(&mut line, stack);
     }
 }
 
@@ -153,5 +153,5 @@ unsafe extern "C" fn watch<O: Os>(allocator: usize) -> ! {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(allocator) }
     };
-    allocator.observer().watch()
+    allocator.uninitialized_reads().watch()
 }

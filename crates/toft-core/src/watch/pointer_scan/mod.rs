@@ -1,0 +1,14 @@
+//! Scans of memory for pointers: blocks without any, and pointers to freed blocks.
+
+mod dangling;
+pub(crate) mod leaks;
+mod reachability;
+
+use crate::allocator::{Allocator, handle};
+
+handle! {
+    /// The allocator, as scans for pointers see it.
+    PointerScan,
+    /// Returns what scans memory for pointers.
+    pointer_scan
+}

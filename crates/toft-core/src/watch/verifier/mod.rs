@@ -1,0 +1,19 @@
+//! Verification of the heap, perhaps in part.
+
+mod contents;
+mod extent;
+mod verify;
+mod verify_others;
+mod verify_share;
+mod verify_slots;
+
+pub(crate) use contents::STALE;
+
+use crate::allocator::{Allocator, handle};
+
+handle! {
+    /// The allocator, as verification sees it.
+    Verifier,
+    /// Returns what verifies the heap.
+    verifier
+}
