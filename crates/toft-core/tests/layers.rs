@@ -46,6 +46,11 @@ const ACCESSORS: &[(&str, &str)] = &[
     (".pointer_scan()", "watch"),
     (".profiler()", "watch"),
     (".uninitialized_reads()", "watch"),
+    (".call_sites()", "path"),
+    (".supply()", "path"),
+    (".secure_slots()", "path"),
+    (".requests()", "path"),
+    (".private_zones()", "process"),
 ];
 /// Everyone may use these.
 const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];
@@ -222,7 +227,7 @@ fn a_second_malloc_is_found() {
     for line in [
         "match heap.pop_after_refill(index) {",
         "let index = heap.small_bin(size, site);",
-        "if !allocator().free_small(|| heap, address, call) {",
+        "if !allocator().requests().free_small(|| heap, address, call) {",
         "impl<O: Os> Caller for Mine<O> {",
     ] {
         assert_eq!(steps(line), [line]);

@@ -17,7 +17,6 @@ mod instance;
 mod permits;
 mod written;
 
-use crate::bin::ROW_WORDS;
 use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
@@ -30,7 +29,7 @@ use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
-use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
+use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps, thread_block};
@@ -227,30 +226,6 @@ impl<O: Os> Allocator<O> {
     /// The operating system underneath.
     pub fn os(&self) -> &O {
         &self.os
-    }
-
-    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
-    /// none yet. Remembered in `heap`, which the caller holds.
-    #[inline]
-    pub(crate) fn row(&self, heap: &Heap, site: usize) -> usize {
-        if !self.sites.is_exact() {
-            return self.hash.row(site);
-        }
-        match heap.known_row(site) {
-            0 => self.unknown_row(heap, site),
-            row => row,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
-        let number = match self.learn(heap, site, None) {
-            // A caller that knows the call's place has looked through the wrapper already.
-            STEP_FIRST.. => self.sites.shared_number(site),
-            number => number,
-        };
-        number * ROW_WORDS
     }
 
     /// Call sites in wrappers, of which the callers count.

@@ -1,8 +1,9 @@
 //! Optional work on blocks in slow paths: sampling, fill patterns and verification.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::path::Requests;
 use crate::policy::SECURE;
 use crate::report::Call;
 use crate::slab::Slab;
@@ -33,13 +34,13 @@ fn fill(address: usize, bytes: usize, byte: u8) {
     unsafe { target.write_bytes(byte, bytes) };
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Returns the block that a slow path has allocated, or by chance a replacement between guard
     /// pages. The replacement is as large as the first block, zero, and aligned to `align`. If
     /// requested, also fills the block, verifies the heap, or searches for dangling pointers.
     #[inline]
     pub(crate) fn sample(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -52,7 +53,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn watched(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -70,7 +71,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Runs the checks that are due after a number of allocations.
-    fn now_and_then(&self, heap: &Heap) {
+    fn now_and_then(self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
         self.verifier().verify_now_and_then(heap, number);
         self.pointer_scan().dangling_now_and_then(number);
@@ -80,13 +81,13 @@ impl<O: Os> Allocator<O> {
     /// call is checked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn before_free(&self, slab: &Slab, slot: usize) {
+    pub(crate) fn before_free(self, slab: &Slab, slot: usize) {
         if self.options.fill.of_stale() {
             fill(slab.base() + slot * slab.size(), slab.size(), STALE);
         }
     }
 
-    fn fill(&self, address: usize, byte: u8) {
+    fn fill(self, address: usize, byte: u8) {
         match self.find(address) {
             Found::Slot(slab, _) => fill(address, slab.size(), byte),
             Found::Guarded(slot) => fill(address, slot.bytes(), byte),
@@ -95,7 +96,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn sampled(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         align: usize,
@@ -142,7 +143,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Frees a guarded block. Returns false if none begins at `address`.
-    pub(crate) fn free_guarded(&self, address: usize) -> bool {
+    pub(crate) fn free_guarded(self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)
     }

@@ -1,10 +1,10 @@
 //! Allocation of large blocks: each has a separate extent.
 
 use super::wrappers::LARGE;
-use crate::allocator::Allocator;
 use crate::bin::ROW_WORDS;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
+use crate::path::Supply;
 use crate::thread::Heap;
 
 /// The largest request that Toft serves, in bytes: a pointer difference must span the block.
@@ -12,13 +12,13 @@ pub(crate) const SIZE_MAX: usize = isize::MAX as usize;
 /// The size in bytes up to which a refusal by the system always means that memory is short.
 const ALWAYS_SATISFIABLE: usize = 16 << 20;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Supply<'_, O> {
     /// Allocates a block with a separate extent. Returns its address and the number of leading
     /// bytes that may be nonzero.
     #[cold]
     #[inline(never)]
     pub fn allocate_large(
-        &self,
+        self,
         heap: &Heap,
         size: usize,
         align: usize,
@@ -27,9 +27,9 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
-        self.watch_sizes(heap, LARGE, site);
-        let partition = self.row(heap, site) / ROW_WORDS;
-        let grant = Grant::new(self, heap);
+        self.call_sites().watch_sizes(heap, LARGE, site);
+        let partition = self.call_sites().row(heap, site) / ROW_WORDS;
+        let grant = Grant::new(&self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
@@ -50,7 +50,7 @@ impl<O: Os> Allocator<O> {
     /// it has mapped. Otherwise the request is impossible, and its refusal does not mean that
     /// memory is short. Returns true for every size up to `ALWAYS_SATISFIABLE`.
     #[cold]
-    fn is_satisfiable(&self, size: usize) -> bool {
+    fn is_satisfiable(self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
         let mapped = slabs + self.large.mapped_at_most();
         size <= mapped.max(ALWAYS_SATISFIABLE) || self.large.could_map(&self.os, size - mapped)

@@ -1,20 +1,21 @@
 //! `toft_free_permanently`: frees a block whose address is never handed out again.
 
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::harden::wipe;
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::path::Requests;
 use crate::report::Call;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Frees the block at `address` permanently, or reports the misuse. The block's contents are
     /// erased when this function returns. Pages without other blocks are returned to the OS.
     #[cold]
     #[inline(never)]
-    pub fn free_permanently(&self, address: usize) {
+    pub fn free_permanently(self, address: usize) {
         let call = Call::FreePermanently;
         self.profiler().record_free_if_sampled(address);
         let bytes = match self.find(address) {
@@ -41,7 +42,9 @@ impl<O: Os> Allocator<O> {
                 bytes
             }
             // The address of a zero-size block is never mapped.
-            Found::ZeroSize(place) => return self.free_zero_size(place, address, call),
+            Found::ZeroSize(place) => {
+                return self.secure_slots().free_zero_size(place, address, call);
+            }
             _ => return self.misused_unless_sampled(call, address),
         };
         let [blocks, total_bytes] = self.permanently_freed();
@@ -51,7 +54,7 @@ impl<O: Os> Allocator<O> {
 
     /// Wipes a slot that was freed permanently, and returns its pages to the OS. No other thread
     /// uses the slot from now on.
-    fn wipe_freed_slot(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn wipe_freed_slot(self, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a block that was live and that the program has freed; (2) the
         // processor was asked.

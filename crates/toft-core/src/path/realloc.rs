@@ -4,10 +4,11 @@ use super::caller::{Caller, Pointer};
 use super::free::free;
 use super::large::SIZE_MAX;
 use super::malloc::{bytes_with_slack, malloc, no_memory};
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::keeper::limit::Grant;
 use crate::large::{BlockState, Resize};
 use crate::os::{Os, probes, process};
+use crate::path::Requests;
 use crate::path::guarded::SamplingScope;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
@@ -29,7 +30,7 @@ pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -
         return null_mut();
     }
     let Some(heap) = caller.heap_or_start() else { return no_memory() };
-    match caller.allocator().resize(heap, address, size, site) {
+    match caller.allocator().requests().resize(heap, address, size, site) {
         Resized::At(to) => core::ptr::with_exposed_provenance_mut(to),
         Resized::NoMemory => no_memory(),
         Resized::Misused => {
@@ -50,11 +51,11 @@ pub enum Resized {
     Misused,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Changes the size of the live block at `address` to `size` bytes, which is not zero.
     ///
     /// The address is looked up once: a slot that is replaced is freed without a second look-up.
-    pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
+    pub fn resize(self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
         let found = self.find(address);
         // The block's bytes now, and the most that it can have in the same place.
         let (usable, most) = match found {
@@ -70,7 +71,7 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
                 (slot.bytes(), slot.bytes())
             }
-            Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
+            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => (0, 0),
             _ => {
                 self.misused_unless_sampled(Call::Realloc, address);
                 return Resized::Misused;
@@ -84,7 +85,7 @@ impl<O: Os> Allocator<O> {
         if let Found::Large(block) = found
             && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
-            let grant = Grant::new(self, heap);
+            let grant = Grant::new(&self, heap);
             let damaged = |damage| self.reports().missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
             let was_sampled = probes::THERE && block.take_sampled();
@@ -114,7 +115,7 @@ impl<O: Os> Allocator<O> {
         }
         let in_place = || {
             if SECURE && let Found::Slot(slab, slot) = found {
-                self.resize_slot(slab, slot, address, size);
+                self.secure_slots().resize_slot(slab, slot, address, size);
             }
             Resized::At(address)
         };

@@ -1,22 +1,22 @@
 //! The sources of slots for an empty bin, in order of cost.
 
-use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
+use crate::path::Supply;
 use crate::report::Call;
 use crate::slab::{Class, MEDIUM, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
-impl<O: Os> Allocator<O> {
+impl<'a, O: Os> Supply<'a, O> {
     /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
     /// order of cost. Borrows a heap if this heap's seat is not available.
     #[cold]
     #[inline(never)]
-    pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
-        self.watch_sizes(heap, class, site);
-        let index = self.row(heap, site) + class * BIN_WORDS;
+    pub fn allocate_slow(self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        self.call_sites().watch_sizes(heap, class, site);
+        let index = self.call_sites().row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
             let shares = self.should_use_shared_heap(heap, index);
             return self.refill_and_arm(heap, &seat, (index, site), shares);
@@ -34,7 +34,7 @@ impl<O: Os> Allocator<O> {
     /// has none.
     #[inline]
     fn refill_and_arm(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         (index, site): (usize, usize),
@@ -51,7 +51,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns a slot from the cheapest source that has one for the bin.
     fn refill(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         (index, site): (usize, usize),
@@ -84,7 +84,7 @@ impl<O: Os> Allocator<O> {
     /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
     /// latter are collected first if there are many, and all others are fresh.
     #[inline(never)]
-    pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
+    pub(super) fn listed_or_freed(self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
         let bins = heap.bins();
         let wake = |slab: &Slab| self.memory_limit().wake(slab);
         let collected =
@@ -99,7 +99,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns a slot of a slab that the bin did not have before.
     fn slot_of_another_slab(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         index: usize,
@@ -165,14 +165,14 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
+    fn new_slab(self, heap: &Heap, index: usize, site: usize) -> Option<&'a Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
         let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
-                self.small.take(&self.os, partition, mapped)
+                self.allocator.small.take(&self.os, partition, mapped)
             } else {
-                self.medium.take(&self.os, partition, mapped)
+                self.allocator.medium.take(&self.os, partition, mapped)
             }
         };
         let (slab, base) = take().ok()?;
@@ -188,7 +188,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.
-    fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
+    fn adopt(self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
         // The count is of slabs that another bin has filled in a row.

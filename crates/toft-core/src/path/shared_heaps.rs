@@ -1,17 +1,17 @@
 //! Slots of shared heaps, for bins that a thread rarely uses.
 
-use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Os, probes};
+use crate::path::Supply;
 use crate::reclaim::Life;
 use crate::report::Call;
 use crate::slab::SMALL_CLASSES;
 use crate::thread::{Heap, Seat};
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Supply<'_, O> {
     /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
     /// `heap` rarely uses that bin.
-    pub(super) fn should_use_shared_heap(&self, heap: &Heap, index: usize) -> bool {
+    pub(super) fn should_use_shared_heap(self, heap: &Heap, index: usize) -> bool {
         // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
         // follows the claims of each thread.
         index % ROW_WORDS / BIN_WORDS < SMALL_CLASSES
@@ -23,7 +23,7 @@ impl<O: Os> Allocator<O> {
     /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
     /// shared heaps are in use.
     #[inline(never)]
-    pub(super) fn shared_slot(&self, heap: &Heap, index: usize) -> Option<usize> {
+    pub(super) fn shared_slot(self, heap: &Heap, index: usize) -> Option<usize> {
         let guard = self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))?;
         let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
@@ -48,7 +48,7 @@ impl<O: Os> Allocator<O> {
     /// was not opened there, because that takes system calls, and other threads need the heap. The
     /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
     #[inline(never)]
-    pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
+    pub(super) fn share_slab(self, heap: &Heap, _seat: &Seat, index: usize) {
         self.slot_checks().arm_reserved(heap.bins().current(index));
         if let Some(guard) =
             self.heaps.acquire_shared(&self.os, index / ROW_WORDS, Some(heap.number))

@@ -291,7 +291,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
         let reports = fake.take_reports();
         assert!(reports.len() == 1 && reports[0].contains("already free"), "{reports:?}");
     }
-    assert_eq!(allocator.usable_size(address, Call::UsableSize), None);
+    assert_eq!(allocator.requests().usable_size(address, Call::UsableSize), None);
     allocator.check().unwrap();
     blocks.verify();
 }

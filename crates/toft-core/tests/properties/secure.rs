@@ -196,7 +196,12 @@ fn no_path_goes_round_the_quarantine() {
                     drop(seat);
                 }
                 _ => {
-                    let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
+                    let to = allocator.requests().resize(
+                        mine,
+                        address,
+                        9 * size + 500,
+                        code_address(SITE),
+                    );
                     assert!(matches!(to, toft_core::path::Resized::At(to) if to != address));
                 }
             }
@@ -324,7 +329,7 @@ fn sizes_of_another_class_are_named_and_others_are_not() {
     for size in sizes() {
         for align in [1, 16, 64, 4096] {
             let asked = allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();
-            let fits = |given| allocator.size_fits(asked, given, align, Call::FreeSized);
+            let fits = |given| allocator.requests().size_fits(asked, given, align, Call::FreeSized);
             assert!(fits(size), "{size} at {align}");
             silent(&fake);
             assert!(!fits(2 * size + 8192), "{size} at {align}");

@@ -4,20 +4,20 @@
 //! fast path saves no registers. A check here may raise false alarms, but misses nothing:
 //! `mod.rs` checks again.
 
-use crate::allocator::Allocator;
 use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
+use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::report::Call;
 use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
 use crate::thread::Heap;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> SecureSlots<'_, O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
-    pub(crate) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
+    pub(crate) fn malloc_small(self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
         // Zero-size blocks are not handed out here: zero wraps round.
         if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
             return None;
@@ -28,14 +28,14 @@ impl<O: Os> Allocator<O> {
 
     /// Takes a claimed slot of either tier.
     #[inline]
-    pub(crate) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_slot(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
     /// Takes a slot of either tier after claiming more.
     #[inline]
-    pub(crate) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_refill(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
     /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
     /// one.
     #[inline]
-    pub(crate) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
+    pub(crate) fn take_after_refill(self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
         if let Some(_seat) = heap.sit() {
             self.slot_checks().arm_reserved(taken.slab);
@@ -53,7 +53,7 @@ impl<O: Os> Allocator<O> {
 
     /// Turns a taken slot of any class into a block with `slack` bytes less; returns its address.
     #[inline]
-    pub(crate) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
+    pub(crate) fn hand_over(self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
         self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
     }
 
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
     /// call.
     #[inline(always)]
     fn hand_over_in<const TIER: TierNumber>(
-        &self,
+        self,
         heap: &Heap,
         taken: Taken<'_>,
         slack: usize,
@@ -100,7 +100,7 @@ impl<O: Os> Allocator<O> {
 
     /// Hands over a slot that was never handed out, or is not zero.
     #[inline(never)]
-    fn hand_over_checked(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
+    fn hand_over_checked(self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
         let address = slab.base() + slot * slab.bytes();
         self.check_contents(heap, slab, slot, address);
         self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
@@ -110,7 +110,7 @@ impl<O: Os> Allocator<O> {
     /// Remembers the requested size, and arms the canary.
     #[inline(always)]
     fn set_slack_and_canary(
-        &self,
+        self,
         slab: &Slab,
         slot: usize,
         address: usize,
@@ -128,7 +128,7 @@ impl<O: Os> Allocator<O> {
     /// done, and there is another way.
     #[inline(always)]
     pub(crate) fn free_own_small(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -140,7 +140,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a medium block of this thread under these conditions.
     #[inline(always)]
     pub(crate) fn free_own_medium(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -151,7 +151,7 @@ impl<O: Os> Allocator<O> {
 
     #[inline(always)]
     fn free_own<const TIER: TierNumber>(
-        &self,
+        self,
         plots: &Plots<TIER, Slab>,
         heap: &Heap,
         address: usize,
@@ -222,7 +222,7 @@ impl<O: Os> Allocator<O> {
     /// wrong is named. Yes: it is done.
     #[inline(never)]
     fn free_closely(
-        &self,
+        self,
         heap: &Heap,
         slab: &Slab,
         slot: usize,

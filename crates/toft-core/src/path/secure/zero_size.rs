@@ -1,25 +1,25 @@
 //! Requests for no bytes, in the secure build.
 
-use crate::allocator::Allocator;
 use crate::os::Os;
+use crate::path::secure::SecureSlots;
 use crate::report::Call;
 use crate::thread::Heap;
 use crate::zero_size::{ALIGN, ZeroSizePlace};
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> SecureSlots<'_, O> {
     /// Allocates a zero-size block at a multiple of `align`. An alignment above the usual one gets
     /// a large block, which has no pages either.
     #[cold]
     #[inline(never)]
-    pub fn allocate_zero_size(&self, heap: &Heap, align: usize, site: usize) -> Option<usize> {
+    pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: usize) -> Option<usize> {
         if align > ALIGN {
-            return self.allocate_large(heap, 0, align, site).map(|(address, _)| address);
+            return self.supply().allocate_large(heap, 0, align, site).map(|(address, _)| address);
         }
         self.zero_size.allocate(&self.os).ok()
     }
 
     /// Frees a zero-size block, or names what is wrong with it.
-    pub(crate) fn free_zero_size(&self, place: ZeroSizePlace, address: usize, call: Call) {
+    pub(crate) fn free_zero_size(self, place: ZeroSizePlace, address: usize, call: Call) {
         let freed = match place {
             ZeroSizePlace::Block(number) => self.zero_size.free(number),
             ZeroSizePlace::Between => false,
@@ -30,7 +30,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Whether a zero-size block is live.
-    pub(crate) fn has_zero_size(&self, place: ZeroSizePlace) -> bool {
+    pub(crate) fn has_zero_size(self, place: ZeroSizePlace) -> bool {
         matches!(place, ZeroSizePlace::Block(number) if self.zero_size.is_live(number))
     }
 }

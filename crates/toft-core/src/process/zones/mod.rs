@@ -2,7 +2,7 @@
 
 pub mod calls;
 
-use crate::allocator::Allocator;
+use crate::allocator::{Allocator, handle};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::report::{Call, Line, head};
@@ -13,16 +13,23 @@ use core::ffi::CStr;
 /// What a zone is called in `/proc/PID/maps` begins with this.
 const SHOWN: &[u8] = b"toft zone ";
 
-impl<O: Os> Allocator<O> {
+handle! {
+    /// The allocator with its private zones.
+    PrivateZones,
+    /// Returns the private zones.
+    private_zones
+}
+
+impl<O: Os> PrivateZones<'_, O> {
     /// Makes a private zone.
-    pub fn zone_create(&self, terms: &Terms) -> Result<Handle, Refusal> {
+    pub fn zone_create(self, terms: &Terms) -> Result<Handle, Refusal> {
         self.zones.create(&self.os, thread_block(), terms)
     }
 
     /// A block of a zone, of `size` bytes at a multiple of `align`, a power of two; zero, if that
     /// is asked for.
     pub fn zone_allocate(
-        &self,
+        self,
         zone: Handle,
         size: usize,
         align: usize,
@@ -35,19 +42,19 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Takes a block of a zone back.
-    pub fn zone_free(&self, zone: Handle, address: usize) -> Result<(), Refusal> {
+    pub fn zone_free(self, zone: Handle, address: usize) -> Result<(), Refusal> {
         let result = self.zones.free(&self.os, thread_block(), zone, address);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneFree, zone, address))
     }
 
     /// Usable bytes of a live block of a zone.
-    pub fn zone_usable_size(&self, zone: Handle, address: usize) -> Result<usize, Refusal> {
+    pub fn zone_usable_size(self, zone: Handle, address: usize) -> Result<usize, Refusal> {
         let result = self.zones.usable_size(&self.os, thread_block(), zone, address);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneUsableSize, zone, address))
     }
 
     /// Verifies a zone, and names what is wrong with it; returns true if nothing is.
-    pub fn zone_verify(&self, zone: Handle) -> Result<bool, Refusal> {
+    pub fn zone_verify(self, zone: Handle) -> Result<bool, Refusal> {
         match self.zones.verify(&self.os, thread_block(), zone) {
             Ok(Ok(())) => Ok(true),
             Ok(Err(damage)) => {
@@ -59,32 +66,32 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Ends a zone and all blocks in it.
-    pub fn zone_destroy(&self, zone: Handle) -> Result<(), Refusal> {
+    pub fn zone_destroy(self, zone: Handle) -> Result<(), Refusal> {
         let result = self.zones.destroy(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneDestroy, zone, 0))
     }
 
     /// Gives a zone another name.
-    pub fn zone_rename(&self, zone: Handle, name: &Name) -> Result<(), Refusal> {
+    pub fn zone_rename(self, zone: Handle, name: &Name) -> Result<(), Refusal> {
         let show = |address, bytes, name: &Name| self.show(address, bytes, name);
         let result = self.zones.rename(&self.os, thread_block(), zone, name, &show);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneName, zone, 0))
     }
 
     /// A zone's name.
-    pub fn zone_name(&self, zone: Handle) -> Result<Name, Refusal> {
+    pub fn zone_name(self, zone: Handle) -> Result<Name, Refusal> {
         let result = self.zones.name(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
     }
 
     /// A zone's figures.
-    pub fn zone_figures(&self, zone: Handle) -> Result<Figures, Refusal> {
+    pub fn zone_figures(self, zone: Handle) -> Result<Figures, Refusal> {
         let result = self.zones.figures(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
     }
 
     /// The tagged word for a block of a tagged zone, or for an address within it.
-    pub fn zone_tag(&self, address: usize) -> Result<Tagged, Refusal> {
+    pub fn zone_tag(self, address: usize) -> Result<Tagged, Refusal> {
         let result = self.zones.tagged(address);
         result
             .map_err(|refusal| self.refused(refusal, Call::ZoneTag, Handle::from_word(0), address))
@@ -92,12 +99,12 @@ impl<O: Os> Allocator<O> {
 
     /// The pointer of a tagged word, if its block is still the one that it was.
     #[inline]
-    pub fn zone_resolve(&self, tagged: Tagged) -> Result<usize, Refusal> {
+    pub fn zone_resolve(self, tagged: Tagged) -> Result<usize, Refusal> {
         self.zones.resolve(tagged).inspect_err(|_| self.stale_tag(tagged))
     }
 
     /// Lets `/proc/PID/maps` show a zone's name; returns true if it does.
-    fn show(&self, address: usize, bytes: usize, name: &Name) -> bool {
+    fn show(self, address: usize, bytes: usize, name: &Name) -> bool {
         if name.bytes().is_empty() {
             return false;
         }
@@ -116,7 +123,7 @@ impl<O: Os> Allocator<O> {
     /// Something was refused: names it, if it is the program's mistake.
     #[cold]
     #[inline(never)]
-    fn refused(&self, refusal: Refusal, call: Call, zone: Handle, address: usize) -> Refusal {
+    fn refused(self, refusal: Refusal, call: Call, zone: Handle, address: usize) -> Refusal {
         let mut line = Line::new(self.hide_addresses);
         let handle = zone.word() as usize;
         match refusal {
@@ -170,7 +177,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn written_after_free(
-        &self,
+        self,
         line: &mut Line,
         call: Call,
         (begin, bytes, byte): (usize, usize, usize),
@@ -186,7 +193,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn stale_tag(&self, tagged: Tagged) {
+    fn stale_tag(self, tagged: Tagged) {
         let mut line = Line::new(self.hide_addresses);
         let address = tagged.address();
         match self.zones.at(address) {
@@ -207,7 +214,7 @@ impl<O: Os> Allocator<O> {
 
     #[cold]
     #[inline(never)]
-    fn zone_is_damaged(&self, damage: Damage) {
+    fn zone_is_damaged(self, damage: Damage) {
         let mut line = Line::new(self.hide_addresses);
         match damage.block {
             (0, _) => {

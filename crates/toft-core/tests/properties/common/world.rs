@@ -278,7 +278,7 @@ impl World {
     }
 
     fn usable(&self, address: usize) -> usize {
-        let usable = self.allocator.usable_size(address, Call::UsableSize);
+        let usable = self.allocator.requests().usable_size(address, Call::UsableSize);
         usable.unwrap_or_else(|| panic!("{address:#x} is live: {:?}", self.fake.take_reports()))
     }
 
@@ -297,7 +297,7 @@ impl World {
             return;
         }
         let heap = self.heap(who);
-        match self.allocator.resize(heap, block.address, size, code_address(site)) {
+        match self.allocator.requests().resize(heap, block.address, size, code_address(site)) {
             Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
             Resized::NoMemory => {
                 assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");
