@@ -1,7 +1,6 @@
 //! Calls that are about no block of the caller's: what is done to the whole process's heap, asked
 //! of it, or promised to it.
 
-pub use super::scope::{at_exit, linked_at_exit, linked_at_start};
 pub use super::thread_exit::give_exit_key;
 
 use crate::allocator::{Allocator, allocator, inside};
