@@ -43,18 +43,18 @@ pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
 pub(crate) use written::Written;
 
-/// Defines a handle on an allocator, whose methods are those of one folder, and the method of the
+/// Defines a handle on an allocator, whose methods are those of one room, and the method of the
 /// allocator that returns it.
 macro_rules! handle {
-    ($(#[$about:meta])* $name:ident, $(#[$returns:meta])* $method:ident) => {
-        $(#[$about])*
+    ($name:ident, $method:ident) => {
+        /// The allocator, with all parts and the methods of this room.
         #[derive(Debug)]
         pub struct $name<'a, O> {
             allocator: &'a Allocator<O>,
         }
 
         impl<O> Allocator<O> {
-            $(#[$returns])*
+            #[doc = concat!("Returns the methods of `", stringify!($name), "`.")]
             #[inline(always)]
             pub fn $method(&self) -> $name<'_, O> {
                 $name { allocator: self }

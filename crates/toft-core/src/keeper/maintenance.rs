@@ -17,12 +17,7 @@ use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed};
 use crate::thread::{Heap, Seat};
 
-handle! {
-    /// The allocator, as slow paths maintain it.
-    Maintenance,
-    /// Returns what slow paths do for memory that is idle.
-    maintenance
-}
+handle!(Maintenance, maintenance);
 
 /// Bytes of slots and large blocks from which on a program is large enough for a thread.
 const LARGE_PROGRAM: usize = 16 << 20;

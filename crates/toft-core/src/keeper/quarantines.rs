@@ -11,12 +11,7 @@ use crate::sync::Ordering::Relaxed;
 use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Leaving, Quarantine, Seat, entry_slot};
 
-handle! {
-    /// The allocator with its quarantines.
-    Quarantines,
-    /// Returns the quarantines of all heaps.
-    quarantines
-}
+handle!(Quarantines, quarantines);
 
 /// The most bytes of blocks for which quarantines of threads that share may get places: `OWN_MOST`,
 /// or this part of the bytes of slabs in use if that is more.

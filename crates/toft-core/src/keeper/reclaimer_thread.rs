@@ -13,12 +13,7 @@ use crate::os::{Os, process};
 use crate::reclaim::{Life, Share};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 
-handle! {
-    /// The allocator, as the reclaimer's thread sees it.
-    ReclaimerThread,
-    /// Returns what the reclaimer's thread does.
-    reclaimer_thread
-}
+handle!(ReclaimerThread, reclaimer_thread);
 
 /// The share of a processor that looking may take, as a divisor; what it takes is estimated,
 /// because clocks tell how long the processor was elsewhere, too.

@@ -38,16 +38,6 @@ pub use malloc::{NEW_WORDS, aligned, calloc, malloc};
 pub(crate) use malloc::{large_from, refilled_from, slower_from, through_from};
 pub use realloc::{Resized, realloc};
 
-handle! {
-    /// The allocator, as a source of slots and of large blocks.
-    Supply,
-    /// Returns what supplies slots and large blocks.
-    supply
-}
+handle!(Supply, supply);
 
-handle! {
-    /// The allocator, as malloc, free and realloc see it.
-    Requests,
-    /// Returns what serves requests.
-    requests
-}
+handle!(Requests, requests);

@@ -26,12 +26,7 @@ pub(crate) struct StackPosition {
     limit: usize,
 }
 
-handle! {
-    /// The allocator with its call sites.
-    CallSites,
-    /// Returns what finds call sites.
-    call_sites
-}
+handle!(CallSites, call_sites);
 
 impl<O: Os> CallSites<'_, O> {
     /// Returns the first return address, from the one at `place` upwards, that is not in a wrapper.

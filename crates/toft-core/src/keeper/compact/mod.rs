@@ -26,12 +26,7 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use batch::Batch;
 
-handle! {
-    /// The allocator, as compaction sees it.
-    Compactor,
-    /// Returns what compacts.
-    compactor
-}
+handle!(Compactor, compactor);
 
 /// A slab is sparse if at most one in this number of its slots is in use.
 const SPARSE: u32 = 2;

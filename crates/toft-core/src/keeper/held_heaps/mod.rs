@@ -5,9 +5,4 @@ mod orphans;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator with the heaps that a caller holds.
-    HeldHeaps,
-    /// Returns what may be done to a heap that the caller holds.
-    held_heaps
-}
+handle!(HeldHeaps, held_heaps);

@@ -30,12 +30,7 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
 
-handle! {
-    /// The allocator with the limit of its memory.
-    MemoryLimit,
-    /// Returns what holds the limit of memory.
-    memory_limit
-}
+handle!(MemoryLimit, memory_limit);
 
 /// How often all that is tried before a request is refused, where some thread was in the middle of
 /// something.

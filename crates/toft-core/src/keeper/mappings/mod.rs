@@ -7,9 +7,4 @@ mod prefault;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator with its mappings.
-    Mapper,
-    /// Returns what sets up mappings.
-    mapper
-}
+handle!(Mapper, mapper);

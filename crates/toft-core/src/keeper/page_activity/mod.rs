@@ -5,9 +5,4 @@ mod page_idleness;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator with the use that its pages are in.
-    PageActivity,
-    /// Returns what follows how pages are used.
-    page_activity
-}
+handle!(PageActivity, page_activity);

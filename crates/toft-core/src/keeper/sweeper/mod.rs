@@ -9,9 +9,4 @@ pub use sweep::{Swept, Which};
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as a sweep sees it.
-    Sweeper,
-    /// Returns what sweeps.
-    sweeper
-}
+handle!(Sweeper, sweeper);

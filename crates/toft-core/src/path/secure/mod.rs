@@ -27,12 +27,7 @@ use crate::slab::Slab;
 use crate::thread::Heap;
 use crate::watch::reports::damage::Damage;
 
-handle! {
-    /// The allocator with the slots of the secure build.
-    SecureSlots,
-    /// Returns what the secure build does to slots.
-    secure_slots
-}
+handle!(SecureSlots, secure_slots);
 
 impl<O: Os> SecureSlots<'_, O> {
     /// A slot was just handed out for `size` bytes, on a path that knows its address only.

@@ -13,12 +13,7 @@ use core::ffi::CStr;
 /// What a zone is called in `/proc/PID/maps` begins with this.
 const SHOWN: &[u8] = b"toft zone ";
 
-handle! {
-    /// The allocator with its private zones.
-    PrivateZones,
-    /// Returns the private zones.
-    private_zones
-}
+handle!(PrivateZones, private_zones);
 
 impl<O: Os> PrivateZones<'_, O> {
     /// Makes a private zone.

@@ -5,9 +5,4 @@ mod uninitialized;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as the watcher of uninitialized blocks sees it.
-    UninitializedReads,
-    /// Returns what reports reads of uninitialized memory.
-    uninitialized_reads
-}
+handle!(UninitializedReads, uninitialized_reads);

@@ -6,9 +6,4 @@ mod reachability;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as scans for pointers see it.
-    PointerScan,
-    /// Returns what scans memory for pointers.
-    pointer_scan
-}
+handle!(PointerScan, pointer_scan);

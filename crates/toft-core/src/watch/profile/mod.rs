@@ -44,12 +44,7 @@ use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
 
-handle! {
-    /// The allocator, as samples and profiles by call site see it.
-    Profiler,
-    /// Returns what samples, and writes profiles.
-    profiler
-}
+handle!(Profiler, profiler);
 
 /// The number of times that the exit waits for a writing thread, a fifth of a second each.
 const EXIT_WAITS: usize = 25;

@@ -8,9 +8,4 @@ pub(crate) mod misuse;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as reports see it.
-    Reports,
-    /// Returns what reports misuse and damage.
-    reports
-}
+handle!(Reports, reports);

@@ -5,9 +5,4 @@ mod reserved;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as checks of single slots see it.
-    SlotChecks,
-    /// Returns what checks the bytes beside a slot.
-    slot_checks
-}
+handle!(SlotChecks, slot_checks);

@@ -11,9 +11,4 @@ pub(crate) use contents::STALE;
 
 use crate::allocator::{Allocator, handle};
 
-handle! {
-    /// The allocator, as verification sees it.
-    Verifier,
-    /// Returns what verifies the heap.
-    verifier
-}
+handle!(Verifier, verifier);
