@@ -67,7 +67,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
     ("process", 4, "", &["scope"]),
     ("process", 5, "", &["calls"]),
     ("process", 6, "", &["gate"]),
-    ("process", 7, ".private_zones()", &["zones"]),
+    ("process", 7, ".zones()", &["zones"]),
 ];
 /// Everyone may use these.
 const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];

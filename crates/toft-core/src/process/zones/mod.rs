@@ -13,7 +13,7 @@ use core::ffi::CStr;
 /// What a zone is called in `/proc/PID/maps` begins with this.
 const SHOWN: &[u8] = b"toft zone ";
 
-handle!(PrivateZones, private_zones);
+handle!(PrivateZones, zones);
 
 impl<O: Os> PrivateZones<'_, O> {
     /// Makes a private zone.
