@@ -1,7 +1,9 @@
 //! The folders of `src` are layers: one uses only those with a lower number, and `options`, `sync`,
 //! `stats`, `keyed.rs` and the constants of `policy.rs`, which all may use.
-//! `stats` reads everything.
+//! `stats` reads everything. Within `process`, `path`, `keeper` and `watch` the rooms are in order,
+//! too, and no type has methods in more files than a reader can look through.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Folders and their layers, as in the table of `lib.rs`.
@@ -29,8 +31,44 @@ const LAYERS: &[(&str, u32)] = &[
     ("options", 0),
     ("sync", 0),
 ];
-/// What gives the methods of a folder, and the folder.
-const ACCESSORS: &[(&str, &str)] = &[(".keeper()", "keeper"), (".observer()", "watch")];
+/// The rooms of a folder: one uses only those of the folder with a lower number. With the accessor
+/// of the room's type, if it has one, and the room's files and subfolders.
+const ROOMS: &[(&str, u32, &str, &[&str])] = &[
+    ("watch", 1, ".reports()", &["reports"]),
+    ("watch", 2, ".slot_checks()", &["slot_checks"]),
+    ("watch", 3, ".verifier()", &["verifier"]),
+    ("watch", 3, ".pointer_scan()", &["pointer_scan"]),
+    ("watch", 3, ".profiler()", &["profile"]),
+    ("watch", 3, ".uninitialized_reads()", &["guarded"]),
+    ("keeper", 1, ".mapper()", &["mappings"]),
+    ("keeper", 2, ".maintenance()", &["maintenance"]),
+    ("keeper", 3, ".held_heaps()", &["held_heaps"]),
+    ("keeper", 4, ".quarantines()", &["quarantines"]),
+    ("keeper", 5, ".sweeper()", &["sweeper"]),
+    ("keeper", 6, ".memory_limit()", &["limit"]),
+    ("keeper", 6, ".compactor()", &["compact"]),
+    ("keeper", 6, ".page_activity()", &["page_activity"]),
+    ("keeper", 7, ".reclaimer_thread()", &["reclaimer_thread"]),
+    ("path", 1, ".call_sites()", &["wrappers"]),
+    ("path", 2, ".supply()", &["refill", "shared_heaps", "large"]),
+    ("path", 3, ".secure_slots()", &["secure"]),
+    (
+        "path",
+        4,
+        ".requests()",
+        &["malloc", "free", "realloc", "permanent_free", "guarded", "caller"],
+    ),
+    ("process", 1, "", &["environment"]),
+    ("process", 1, "", &["key_fault"]),
+    ("process", 1, "", &["thread_exit"]),
+    ("process", 2, "", &["start"]),
+    ("process", 3, "", &["program_delete"]),
+    ("process", 3, "", &["whole_heap"]),
+    ("process", 4, "", &["scope"]),
+    ("process", 5, "", &["calls"]),
+    ("process", 6, "", &["gate"]),
+    ("process", 7, ".zones()", &["zones"]),
+];
 /// Everyone may use these.
 const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];
 
@@ -42,9 +80,7 @@ fn layer(folder: &str) -> Option<u32> {
 /// methods it calls, each with its line. Comments do not count; neither does what stands behind
 /// `#[cfg(test)]`.
 fn used(source: &str) -> Vec<(usize, String)> {
-    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
-    let code: String =
-        code.lines().map(|l| l.split("//").next().unwrap_or("").to_owned() + "\n").collect();
+    let code = without_comments(source);
     let mut found = Vec::new();
     for (place, _) in code.match_indices("crate::") {
         let line = code[..place].lines().count().max(1);
@@ -54,12 +90,23 @@ fn used(source: &str) -> Vec<(usize, String)> {
             None => found.push((line, word(rest))),
         }
     }
-    for (accessor, folder) in ACCESSORS {
+    for (folder, _, accessor, _) in ROOMS.iter().filter(|room| !room.2.is_empty()) {
         for (place, _) in code.match_indices(accessor) {
             found.push((code[..place].lines().count().max(1), (*folder).to_owned()));
         }
     }
     found
+}
+
+/// The code of a source, without its comments and tests.
+fn without_comments(source: &str) -> String {
+    let lines = without_tests(source).lines();
+    lines.map(|line| line.split("//").next().unwrap_or("").to_owned() + "\n").collect()
+}
+
+fn without_tests(source: &str) -> &str {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
+    code.split("#[cfg(all(test, ").next().unwrap_or(code)
 }
 
 fn word(text: &str) -> String {
@@ -135,8 +182,8 @@ fn planted_violations_are_found() {
         ("sync", "use crate::os::Os;"),
         ("region", "// fine\nuse crate::slab::Slab;"),
         ("slab", "use crate::no_such_folder::Thing;"),
-        ("watch", "self.keeper().sweep(Which::Idle);"),
-        ("thread", "allocator.observer().verify();"),
+        ("watch", "self.sweeper().sweep(Which::Idle);"),
+        ("thread", "allocator.verifier().verify();"),
     ] {
         assert_eq!(violations(folder, source).len(), 1, "{folder}: {source}");
     }
@@ -151,11 +198,177 @@ fn what_is_allowed_is_not_found() {
         ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
         ("stats", "use crate::allocator::Allocator;"),
         ("os", "use crate::VERSION;"),
-        ("keeper", "self.observer().verify_share(heap);"),
+        ("keeper", "self.verifier().verify_share(heap);"),
         ("bin", "#[cfg(test)]\nmod tests {\n    use crate::thread::Heap;\n}"),
     ] {
         assert_eq!(violations(folder, source), [], "{folder}: {source}");
     }
+}
+
+/// The place in `ROOMS` of a file of a folder, by its path in it.
+fn room_of(folder: &str, part: &str) -> Option<usize> {
+    ROOMS.iter().position(|room| room.0 == folder && room.3.contains(&part))
+}
+
+/// The other rooms of its folder that a file uses and that are not below its own: by an accessor,
+/// by `crate::folder::room`, or by as many `super::` as lead to the folder.
+fn room_violations(folder: &str, path: &Path, source: &str) -> Vec<String> {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    let part = parts[0].trim_end_matches(".rs");
+    if part == "mod" {
+        return Vec::new();
+    }
+    let Some(own) = room_of(folder, part) else { return vec![format!("{part} is of no room")] };
+    let depth = parts.len() - usize::from(parts.len() > 1 && parts.ends_with(&["mod.rs".into()]));
+    let code = without_comments(source);
+    let mut used: Vec<usize> = (0..ROOMS.len())
+        .filter(|&room| ROOMS[room].0 == folder && !ROOMS[room].2.is_empty())
+        .filter(|&room| without_spaces(&code).contains(ROOMS[room].2))
+        .collect();
+    for to_folder in [format!("crate::{folder}::"), "super::".repeat(depth)] {
+        for (place, _) in code.match_indices(&to_folder) {
+            let rest = &code[place + to_folder.len()..];
+            let group = rest.strip_prefix('{').map(first_words);
+            let words = group.unwrap_or_else(|| vec![word(rest)]);
+            used.extend(words.iter().filter_map(|word| room_of(folder, word)));
+        }
+    }
+    used.retain(|&room| room != own && ROOMS[room].1 >= ROOMS[own].1);
+    used.iter().map(|&room| format!("{} uses {}", ROOMS[own].3[0], ROOMS[room].3[0])).collect()
+}
+
+fn without_spaces(code: &str) -> String {
+    code.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+#[test]
+fn rooms_of_a_folder_use_only_those_below_them() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    for folder in ["process", "path", "keeper", "watch"] {
+        let root = src.join(folder);
+        visit(&root, &mut |path, source| {
+            let path = path.strip_prefix(&root).expect("a file of the folder");
+            let bad = room_violations(folder, path, source);
+            found.extend(bad.iter().map(|bad| format!("{folder}/{}: {bad}", path.display())));
+        });
+        for name in ROOMS.iter().filter(|room| room.0 == folder).flat_map(|room| room.3) {
+            let there = root.join(name).is_dir() || root.join(name).with_extension("rs").is_file();
+            assert!(there, "{folder}/{name} is not there any more");
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn planted_violations_between_rooms_are_found() {
+    for (folder, path, source) in [
+        ("keeper", "sweeper/trim.rs", "self.reclaimer_thread().answer();"),
+        ("keeper", "limit/mod.rs", "self\n    .compactor()\n    .compact(which);"),
+        ("keeper", "mappings/prefault.rs", "use crate::keeper::sweeper::Which;"),
+        ("keeper", "limit/relief.rs", "use super::super::compact::Compacted;"),
+        ("watch", "reports/misuse.rs", "use crate::watch::{\n    profile::hints,\n};"),
+        ("path", "large.rs", "use super::malloc::malloc;"),
+        ("process", "scope.rs", "pub use super::calls::free;"),
+        ("path", "new.rs", ""),
+    ] {
+        assert_eq!(room_violations(folder, Path::new(path), source).len(), 1, "{path}: {source}");
+    }
+    for (folder, path, source) in [
+        ("keeper", "limit/relief.rs", "use super::MemoryLimit;\nself.sweeper().sweep(which);"),
+        ("keeper", "limit/mod.rs", "// self.reclaimer_thread()"),
+        ("path", "realloc.rs", "use super::malloc::malloc;\nuse crate::path::Requests;"),
+    ] {
+        assert_eq!(room_violations(folder, Path::new(path), source), [""; 0], "{path}: {source}");
+    }
+}
+
+/// Files in which one type has methods, at most.
+const FILES_MOST: usize = 6;
+/// Types with methods in more files than that, and in how many. It may only fall.
+const KNOWN: &[(&str, usize)] = &[("Blocks", 12), ("Slab", 21)];
+
+/// The types that a source gives methods to, apart from those of traits.
+fn types_with_methods(source: &str) -> Vec<String> {
+    let code = without_comments(source);
+    let starts = code.match_indices("impl").filter(|&(place, _)| {
+        let line = code[..place].rsplit('\n').next().unwrap_or("");
+        matches!(line.trim_start(), "" | "unsafe ") && code[place + 4..].starts_with([' ', '<'])
+    });
+    let headers = starts.filter_map(|(place, _)| code[place + 4..].split('{').next());
+    let inherent = headers.filter(|header| !header.split_whitespace().any(|part| part == "for"));
+    let names = inherent.map(|header| after_parameters(header).split([' ', '<', '\n']).next());
+    names.flatten().map(|path| path.rsplit("::").next().unwrap_or(path).to_owned()).collect()
+}
+
+/// What follows the parameters in `<` and `>` with which a header begins.
+fn after_parameters(header: &str) -> &str {
+    let mut depth = 0;
+    for (place, c) in header.char_indices() {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        if depth == 0 {
+            return header[place..].trim_start_matches(['>', ' ']);
+        }
+    }
+    header
+}
+
+/// How many files have methods of a type, by its name, and by its folder if several define one of
+/// that name.
+fn files_of_types(files: &[(String, String)]) -> BTreeMap<String, usize> {
+    let mut defining: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, source) in files {
+        let kinds = ["struct ", "enum ", "union "].iter();
+        let names =
+            kinds.flat_map(|kind| source.match_indices(kind).map(move |(at, _)| (at, kind)));
+        let names = names.map(|(at, kind)| word(&source[at + kind.len()..]));
+        for name in BTreeSet::from_iter(names) {
+            *defining.entry(name).or_default() += 1;
+        }
+    }
+    let mut counts = BTreeMap::new();
+    for (folder, source) in files {
+        for name in BTreeSet::from_iter(types_with_methods(source)) {
+            let once = defining.get(&name).is_none_or(|&files| files < 2);
+            let name = if once { name } else { format!("{folder}::{name}") };
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn no_type_has_methods_in_many_files() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    visit(&src, &mut |path, source| {
+        let folder = path.strip_prefix(&src).expect("a source").iter().next().expect("a name");
+        files.push((folder.to_string_lossy().into_owned(), without_tests(source).to_owned()));
+    });
+    let many = files_of_types(&files);
+    let many: Vec<_> = many.iter().filter(|&(_, &files)| files > FILES_MOST).collect();
+    let known: Vec<_> = KNOWN.iter().map(|(name, files)| (*name, *files)).collect();
+    let many: Vec<_> = many.iter().map(|(name, files)| (name.as_str(), **files)).collect();
+    assert_eq!(many, known, "types with methods in more than {FILES_MOST} files");
+}
+
+#[test]
+fn a_type_with_methods_in_many_files_is_found() {
+    let files = |count: usize, text: &str| vec![("slab".to_owned(), text.to_owned()); count];
+    for text in [
+        "impl Room {",
+        "impl crate::slab::Room {",
+        "struct Other;\nimpl<'a, O: Into<u8>> Room<'a, O> {",
+        "    impl<const N: usize> Room<N>\n    where\n        O: Os,\n    {",
+    ] {
+        assert_eq!(files_of_types(&files(7, text)), BTreeMap::from([("Room".to_owned(), 7)]));
+    }
+    for text in ["impl Drop for Room {", "// impl Room {", "fn f(x: impl Room) {", "implied Room {"]
+    {
+        assert!(files_of_types(&files(7, text)).is_empty(), "{text}");
+    }
+    let two = [files(1, "struct Room;\nimpl Room {"), vec![("os".into(), "enum Room {}".into())]];
+    assert_eq!(files_of_types(&two.concat()), BTreeMap::from([("slab::Room".to_owned(), 1)]));
 }
 
 /// What takes a slot from a bin, or gives one back: steps of the spine.
@@ -175,8 +388,7 @@ const STEPS: &[&str] = &[
 
 /// Lines of a source that take such a step, or that make another kind of caller.
 fn steps(source: &str) -> Vec<&str> {
-    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
-    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = without_tests(source).lines().filter(|line| !line.trim_start().starts_with("//"));
     code.filter(|line| STEPS.iter().any(|step| line.contains(step)) || line.contains("Caller for "))
         .collect()
 }
@@ -201,7 +413,7 @@ fn a_second_malloc_is_found() {
     for line in [
         "match heap.pop_after_refill(index) {",
         "let index = heap.small_bin(size, site);",
-        "if !allocator().free_small(|| heap, address, call) {",
+        "if !allocator().requests().free_small(|| heap, address, call) {",
         "impl<O: Os> Caller for Mine<O> {",
     ] {
         assert_eq!(steps(line), [line]);

@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// A sweep, of this slab: `Keeper::sweep` and `Allocator::give_back`.
+    /// A sweep, of this slab: `Sweeper::sweep` and `Allocator::give_back`.
     fn sweep(&self, planted: Planted) {
         let slab = &self.slab;
         if !slab.hold(PAGE, true) {

@@ -156,7 +156,7 @@ impl<O: Os> Allocator<O> {
             reclaimer,
             groups,
             limit,
-            for_ever: false,
+            thread_body: None,
             heaps,
             hash,
             sites,

@@ -17,7 +17,6 @@ mod instance;
 mod permits;
 mod written;
 
-use crate::bin::BinIndex;
 use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
@@ -25,11 +24,12 @@ use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::policy::QUARANTINE;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Partition, Plots, Windows};
+use crate::region::{Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
-use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
+use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps, thread_block};
@@ -43,18 +43,18 @@ pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
 pub(crate) use written::Written;
 
-/// Defines a handle on an allocator, whose methods are those of one folder, and the method of the
+/// Defines a handle on an allocator, whose methods are those of one room, and the method of the
 /// allocator that returns it.
 macro_rules! handle {
-    ($(#[$about:meta])* $name:ident, $(#[$returns:meta])* $method:ident) => {
-        $(#[$about])*
+    ($name:ident, $method:ident) => {
+        /// The allocator, with all parts and the methods of this room.
         #[derive(Debug)]
         pub struct $name<'a, O> {
             allocator: &'a Allocator<O>,
         }
 
         impl<O> Allocator<O> {
-            $(#[$returns])*
+            #[doc = concat!("Returns the methods of `", stringify!($name), "`.")]
             #[inline(always)]
             pub fn $method(&self) -> $name<'_, O> {
                 $name { allocator: self }
@@ -82,6 +82,9 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
+/// The function of a thread, which gets the allocator's address.
+type ThreadBody = unsafe extern "C" fn(usize) -> !;
+
 /// A whole allocator. After it is built only what its parts point to changes: the process's
 /// allocator is in read-only memory.
 #[derive(Debug)]
@@ -101,8 +104,9 @@ pub struct Allocator<O> {
     pub(crate) reclaimer: Reclaimer,
     pub(crate) groups: Groups,
     pub(crate) limit: Limit,
-    /// Whether this lives as long as the process, so that a thread of ours may use it.
-    pub(crate) for_ever: bool,
+    /// Where the reclaimer's thread begins; only if this lives as long as the process, so that a
+    /// thread of ours may use it.
+    pub(crate) thread_body: Option<ThreadBody>,
     /// All heaps.
     pub heaps: Heaps,
     pub(crate) hash: SiteHash,
@@ -160,7 +164,7 @@ impl<O> Allocator<O> {
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
             limit: Limit::none(),
-            for_ever: false,
+            thread_body: None,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             sites: Sites::none(),
@@ -210,8 +214,8 @@ impl<O: Os> Allocator<O> {
     ///
     /// # Safety
     /// 1. It is put where it stays for as long as the process lives, before it is used.
-    pub(crate) unsafe fn living_for_ever(self) -> Allocator<O> {
-        Allocator { for_ever: true, ..self }
+    pub(crate) unsafe fn living_for_ever(self, body: ThreadBody) -> Allocator<O> {
+        Allocator { thread_body: Some(body), ..self }
     }
 
     /// The options in force.
@@ -222,30 +226,6 @@ impl<O: Os> Allocator<O> {
     /// The operating system underneath.
     pub fn os(&self) -> &O {
         &self.os
-    }
-
-    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
-    /// none yet. Remembered in `heap`, which the caller holds.
-    #[inline]
-    pub(crate) fn row(&self, heap: &Heap, site: usize) -> BinIndex {
-        if !self.sites.is_exact() {
-            return self.hash.row(site);
-        }
-        match heap.known_row(site) {
-            row if row.is_row_0() => self.unknown_row(heap, site),
-            row => row,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unknown_row(&self, heap: &Heap, site: usize) -> BinIndex {
-        let number = match self.learn(heap, site, None) {
-            // A caller that knows the call's place has looked through the wrapper already.
-            STEP_FIRST.. => self.sites.shared_number(site),
-            number => number,
-        };
-        BinIndex::row(Partition::new(number))
     }
 
     /// Call sites in wrappers, of which the callers count.
@@ -352,7 +332,10 @@ impl<O: Os> Allocator<O> {
     pub fn after_fork_in_child(&self, mine: &Heap) {
         self.heaps.repair(&self.os);
         self.heaps.seed_anew(self.os.process());
-        self.reopen_quarantines();
+        if QUARANTINE {
+            // No thread is emptying a quarantine here.
+            self.heaps.all().for_each(|heap| heap.quarantine().open());
+        }
         self.small.repair(&self.os, self.heaps.partitions());
         self.medium.repair(&self.os, self.heaps.partitions());
         self.large.repair(&self.os);

@@ -1,45 +1,26 @@
-//! L9: what keeps memory bounded, and returns it.
+//! L9: what keeps memory bounded, and returns it. In this order: each room uses only those above it.
 //!
-//! | file | what |
-//! |---|---|
-//! | `sweep.rs` | returns pages of free slots to the OS |
-//! | `trim.rs` | `malloc_trim`: a purge if enough was freed |
-//! | `maintenance.rs` | the reclaimer's thread: when a sweep is due |
-//! | `discard.rs` | pages of slots that were never handed out, or that are pinned |
-//! | `exited_threads.rs` | what exited threads leave behind |
-//! | `compact/` | slabs that share pages |
-//! | `unshare.rs` | pages apart again before a fork |
-//! | `limit.rs` | `TOFT_LIMIT` |
-//! | `relief.rs` | when the system has no more memory |
-//! | `huge_pages.rs`, `page_idleness.rs` | huge pages for busy slabs; swap for idle ones |
-//! | `prefault.rs` | pages that are about to be needed |
-//! | `non_resident.rs` | slots whose pages are not there |
-//! | `mapping_options.rs` | locked, populated and named mappings |
+//! | room | type | what |
+//! |---|---|---|
+//! | `mappings/` | `Mapper` | mapping options, guard pages, prefault, non-resident slots |
+//! | `maintenance.rs` | `Maintenance` | on slow paths: idle memory goes, or a thread is to do it |
+//! | `held_heaps/` | `HeldHeaps` | heaps without a thread; what others have freed into a heap |
+//! | `quarantines.rs` | `Quarantines` | freed blocks that wait, in the secure build |
+//! | `sweeper/` | `Sweeper` | sweeps, purges, `malloc_trim`; what exited threads leave behind |
+//! | `limit/` | `MemoryLimit` | `TOFT_LIMIT`; when the system has no more memory |
+//! | `compact/` | `Compactor` | slabs that share pages; pages apart again before a fork |
+//! | `page_activity/` | `PageActivity` | huge pages for busy slabs; swap for idle ones |
+//! | `reclaimer_thread.rs` | `ReclaimerThread` | the thread that does all of this |
 
 pub(crate) mod compact;
-mod discard;
-mod exited_threads;
-mod huge_pages;
+mod held_heaps;
 pub(crate) mod limit;
 mod maintenance;
-mod mapping_options;
-mod non_resident;
-mod page_idleness;
-mod prefault;
-mod relief;
-mod sweep;
-mod trim;
-mod unshare;
+mod mappings;
+mod page_activity;
+mod quarantines;
+pub(crate) mod reclaimer_thread;
+mod sweeper;
 
 pub use compact::Compacted;
-pub use sweep::{Swept, Which};
-
-use crate::allocator::{Allocator, handle};
-
-handle! {
-    /// The allocator, as what keeps memory bounded sees it: all parts, and the methods of this
-    /// folder.
-    Keeper,
-    /// Returns what keeps this allocator's memory bounded.
-    keeper
-}
+pub use sweeper::{Swept, Which};

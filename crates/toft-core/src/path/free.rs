@@ -10,17 +10,20 @@
 //! The secure build has separate first steps before these (`secure/fast.rs`).
 
 use super::caller::Caller;
-use crate::allocator::{Allocator, Found, GLOBAL};
+use crate::allocator::{Found, GLOBAL};
 use crate::large::{Block, BlockState};
-use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::policy::SECURE;
+use crate::os::{Os, probes};
+use crate::path::Requests;
+use crate::path::malloc::bytes_with_slack;
+use crate::policy::{CHECK_SIZES, SECURE};
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, Slab, SlotIndex, Spent, Tier, TierNumber};
+use crate::slab::{MEDIUM, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, current_heap};
+use crate::watch::reports::damage::Damage;
 use core::ffi::c_void;
 
 /// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
@@ -28,10 +31,11 @@ use core::ffi::c_void;
 #[inline(always)]
 pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
     if SECURE {
-        if !caller.allocator().free_own_small(caller.heap(), address, call, |_| true) {
+        if !caller.allocator().secure_slots().free_own_small(caller.heap(), address, call, |_| true)
+        {
             free_secure(caller, address, call);
         }
-    } else if !caller.allocator().free_small(|| heap_to_free(&caller), address, call) {
+    } else if !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call) {
         free_not_small(caller, address, call);
     }
 }
@@ -40,8 +44,8 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
 /// Secure build only.
 #[inline(never)]
 fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
-    if !caller.allocator().free_own_medium(caller.heap(), address, call, |_| true)
-        && !caller.allocator().free_small(|| heap_to_free(&caller), address, call)
+    if !caller.allocator().secure_slots().free_own_medium(caller.heap(), address, call, |_| true)
+        && !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call)
     {
         free_not_small(caller, address, call);
     }
@@ -57,7 +61,7 @@ fn heap_to_free<C: Caller>(caller: &C) -> &Heap {
 /// Frees any block except a small one.
 #[inline(never)]
 fn free_not_small<C: Caller>(caller: C, address: usize, call: Call) {
-    if !caller.allocator().free_medium(|| heap_to_free(&caller), address, call) {
+    if !caller.allocator().requests().free_medium(|| heap_to_free(&caller), address, call) {
         free_not_a_slot(caller, address, call);
     }
 }
@@ -69,7 +73,7 @@ fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
     if address != 0 {
         // The first call of a process may be an invalid free. The options say how to treat it.
         caller.start();
-        caller.allocator().free_other(address, call);
+        caller.allocator().requests().free_other(address, call);
     }
 }
 
@@ -81,7 +85,7 @@ pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usiz
         return free(caller, address, call);
     }
     let fits = |requested| requested == size;
-    if !caller.allocator().free_own_small(caller.heap(), address, call, fits) {
+    if !caller.allocator().secure_slots().free_own_small(caller.heap(), address, call, fits) {
         free_sized_slow(caller, address, size, align, call);
     }
 }
@@ -94,12 +98,12 @@ fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usi
         return;
     }
     caller.start();
-    if caller.allocator().size_fits(address, size, align, call) {
+    if caller.allocator().requests().size_fits(address, size, align, call) {
         free(caller, address, call);
     }
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Frees the small slot that begins at `address`, or reports the misuse. Returns false if no
     /// small slot begins there.
     ///
@@ -109,7 +113,7 @@ impl<O: Os> Allocator<O> {
     /// is found.
     #[inline(always)]
     pub(crate) fn free_small<'h>(
-        &self,
+        self,
         heap: impl FnOnce() -> &'h Heap,
         address: usize,
         call: Call,
@@ -124,7 +128,7 @@ impl<O: Os> Allocator<O> {
     /// slot next, without a new claim. The slot's memory is also likely to be in the cache.
     #[inline(always)]
     pub(crate) fn free_medium<'h>(
-        &self,
+        self,
         heap: impl FnOnce() -> &'h Heap,
         address: usize,
         call: Call,
@@ -136,7 +140,7 @@ impl<O: Os> Allocator<O> {
     /// false if no slot begins there.
     #[inline(always)]
     fn free_in<'h, const TIER: TierNumber>(
-        &self,
+        self,
         plots: &Plots<TIER, Slab>,
         heap: impl FnOnce() -> &'h Heap,
         address: usize,
@@ -153,7 +157,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a slot of either tier.
     #[inline]
     pub(crate) fn free_found(
-        &self,
+        self,
         heap: &Heap,
         slab: &Slab,
         slot: SlotIndex,
@@ -170,7 +174,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a slot: here if this heap owns the slab and no flag is set, else in `free_flagged`.
     #[inline(always)]
     fn free_slot<const TIER: TierNumber>(
-        &self,
+        self,
         heap: &Heap,
         slab: &Slab,
         slot: SlotIndex,
@@ -184,8 +188,8 @@ impl<O: Os> Allocator<O> {
             return match slab.put(slot) {
                 Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
-                Put::Spent => self.credit_spent(heap, slab),
-                Put::NotLive => self.observer().misused(call, address),
+                Put::Spent => self.held_heaps().credit_spent(heap, slab),
+                Put::NotLive => self.misused_unless_sampled(call, address),
             };
         }
         self.free_flagged(heap, slab, slot, address, call);
@@ -194,50 +198,50 @@ impl<O: Os> Allocator<O> {
     /// Frees a large, guarded or zero-size block, or reports the misuse.
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_other(&self, address: usize, call: Call) {
+    pub(crate) fn free_other(self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
-            Found::Guarded(_) if self.observer().free_guarded(address) => {}
-            Found::ZeroSize(place) => self.free_zero_size(place, address, call),
+            Found::Guarded(_) if self.free_guarded(address) => {}
+            Found::ZeroSize(place) => self.secure_slots().free_zero_size(place, address, call),
             // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
             Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
-            _ => self.observer().misused(call, address),
+            _ => self.misused_unless_sampled(call, address),
         }
     }
 
     /// Frees a slot if another heap owns the slab, or this heap owns it and a flag is set.
     #[inline(never)]
-    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
+    fn free_flagged(self, heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
         if heap.owns(slab) {
             return self.free_flagged_own(heap, slab, slot, address, call);
         }
         // A wild pointer may point into a slab that its owner thread is opening. The slot number
         // was then computed from incomplete metadata.
         if !slab.has_slot_at(slot, address) {
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
         if !slab.is_plainly_live(slot) {
             return self.free_not_live(slab, slot, address, call);
         }
         if self.watchful {
-            self.observer().before_free(slab, slot);
+            self.before_free(slab, slot);
         }
         match mark_remote(slab, slot) {
             Marked::Done => {}
-            Marked::Twice => self.observer().freed_twice(slab, slot, call),
+            Marked::Twice => self.reports().freed_twice(slab, slot, call),
             Marked::Unannounced => {
                 // A fork between the setting of PENDING and the push must find that this heap is in
                 // the middle of a change.
                 let _seat = heap.sit();
                 announce(slab);
-                self.keeper().wake_reclaimer_for(slab);
+                self.maintenance().wake_reclaimer_for(slab);
             }
         }
     }
 
     /// Frees a slot of a slab that this heap owns and that has a flag set.
     fn free_flagged_own(
-        &self,
+        self,
         heap: &Heap,
         slab: &Slab,
         slot: SlotIndex,
@@ -245,11 +249,11 @@ impl<O: Os> Allocator<O> {
         call: Call,
     ) {
         if slab.is_remote(slot) {
-            return self.observer().freed_twice(slab, slot, call);
+            return self.reports().freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
             Put::Done => {}
-            Put::Spent => self.credit_spent(heap, slab),
+            Put::Spent => self.held_heaps().credit_spent(heap, slab),
             Put::NotLive => self.free_not_live(slab, slot, address, call),
         }
     }
@@ -258,60 +262,127 @@ impl<O: Os> Allocator<O> {
     /// already, and the double free is reported.
     #[cold]
     #[inline(never)]
-    fn free_not_live(&self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
-        if !self.observer().free_sampled(address, call) {
-            self.observer().freed_twice(slab, slot, call);
-        }
-    }
-
-    /// Puts a slab whose credit is spent back on its bin's list, or parts with it if it is empty.
-    /// If this is a signal handler that interrupted a change of the lists, the next free does it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
-        // A signal handler may have run between the change of the state and that of the credit. It
-        // may have emptied the slab and given it up.
-        if !heap.owns(slab) {
-            return;
-        }
-        let Some(seat) = heap.sit() else { return slab.postpone() };
-        self.credit_follows(heap, &seat, slab);
-        self.keeper().maintain(heap, &seat);
-    }
-
-    /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
-    /// seat.
-    pub(crate) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
-        let pressure = self.pressure().is_on();
-        match slab.credit_spent(pressure) {
-            Spent::List(live) => heap.relist_counted(seat, slab, live),
-            Spent::Empty => self.detach(heap, seat, slab),
-            Spent::Nothing => {}
+    fn free_not_live(self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
+        if !self.free_sampled(address, call) {
+            self.reports().freed_twice(slab, slot, call);
         }
     }
 
     /// Frees a large block, or reports the misuse.
-    fn free_large(&self, block: &Block, address: usize, call: Call) {
-        self.observer().record_large_free_if_sampled(block, address);
-        let missed = |damage| self.observer().missed_large(call, block, damage);
+    fn free_large(self, block: &Block, address: usize, call: Call) {
+        self.profiler().record_large_free_if_sampled(block, address);
+        let missed = |damage| self.reports().missed_large(call, block, damage);
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
-            return self.observer().misused(call, address);
+            return self.misused_unless_sampled(call, address);
         }
-        self.keeper().maintain_large();
+        self.maintenance().maintain_large();
     }
 
     /// Returns the number of bytes that the program may use at `address`. Reports the misuse and
     /// returns `None` if no live block begins there.
-    pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
+    pub fn usable_size(self, address: usize, call: Call) -> Option<usize> {
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
-            Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
+            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => Some(0),
             _ => {
-                self.observer().misused(call, address);
+                self.misused_unless_sampled(call, address);
                 None
             }
+        }
+    }
+
+    /// Frees a sampled slot, and reports that it is freed. Returns false if the slot was not
+    /// sampled. `free` calls this for any slot that is not plainly live.
+    pub(crate) fn free_sampled(self, address: usize, call: Call) -> bool {
+        if !probes::THERE {
+            return false;
+        }
+        let Found::Slot(slab, slot) = self.find(address) else { return false };
+        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_sampled(slot) {
+            return false;
+        }
+        self.profiler().record_sampled_free(address);
+        self.free_found(current_heap(), slab, slot, address, call);
+        true
+    }
+
+    /// Frees a sampled slot, which is a live block after all, or reports a call with an address that
+    /// is not a live block.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn misused_unless_sampled(self, call: Call, address: usize) {
+        if !self.free_sampled(address, call) {
+            self.reports().misused(call, address);
+        }
+    }
+
+    /// The program gives a block back.
+    #[inline]
+    pub(crate) fn take_back(
+        self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: SlotIndex,
+        address: usize,
+        call: Call,
+    ) {
+        // From here on the slot is this call's alone. A wild pointer may point into a slab that its
+        // owner is just opening. Then the slot was found from incomplete numbers.
+        let own = heap.owns(slab);
+        let taken = if own {
+            slab.take_own(slot)
+        } else {
+            slab.has_slot_at(slot, address) && slab.take_from_any_thread(slot)
+        };
+        if !taken {
+            return self.misused_unless_sampled(call, address);
+        }
+        self.slot_checks().verify_at_free(slab, slot, address, call);
+        // SAFETY: (1) the slot of a live block, which the program has given back.
+        unsafe { self.secure_slots().erase_canary(slab, slot, address) };
+        if !own && !slab.has_taken(slot) {
+            // Its owner has freed it at the same moment, and has put it into a quarantine.
+            return self.misused_unless_sampled(call, address);
+        }
+        self.quarantines().wait(heap, slab, slot);
+    }
+
+    /// Checks a block that is about to be freed as one of `size` bytes at a multiple of `align`.
+    /// Names it if such a request has another class, or, for a large block, another size. Returns
+    /// true if it may be freed.
+    pub fn size_fits(self, address: usize, size: usize, align: usize, call: Call) -> bool {
+        if !CHECK_SIZES {
+            return true;
+        }
+        let align = if align.is_power_of_two() { align } else { 1 };
+        let class = |size| SizeClass::of_aligned(bytes_with_slack(size), align);
+        match self.find(address) {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => {
+                let asked = slab.block_bytes(slot);
+                if size == asked || class(size) == class(asked) {
+                    return true;
+                }
+                self.reports().damaged(call, slab, slot, Damage::Size(size));
+                false
+            }
+            Found::Large(block) if block.state() == BlockState::Live => {
+                if size == block.bytes() {
+                    return true;
+                }
+                self.reports().large_size_differs(block, address, size, call);
+                false
+            }
+            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => {
+                if size == 0 {
+                    return true;
+                }
+                self.reports().report_zero_size_mismatch(address, size, call);
+                false
+            }
+            // Freeing it names it.
+            _ => true,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Allocation of large blocks: each has a separate extent.
 
 use super::wrappers::LARGE;
-use crate::allocator::Allocator;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
+use crate::path::Supply;
 use crate::thread::Heap;
 
 /// The largest request that Toft serves, in bytes: a pointer difference must span the block.
@@ -11,13 +11,13 @@ pub(crate) const SIZE_MAX: usize = isize::MAX as usize;
 /// The size in bytes up to which a refusal by the system always means that memory is short.
 const ALWAYS_SATISFIABLE: usize = 16 << 20;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Supply<'_, O> {
     /// Allocates a block with a separate extent. Returns its address and the number of leading
     /// bytes that may be nonzero.
     #[cold]
     #[inline(never)]
     pub fn allocate_large(
-        &self,
+        self,
         heap: &Heap,
         size: usize,
         align: usize,
@@ -26,22 +26,22 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
-        self.watch_sizes(heap, LARGE, site);
-        let partition = self.row(heap, site).partition();
-        let grant = Grant::new(self, heap);
+        self.call_sites().watch_sizes(heap, LARGE, site);
+        let partition = self.call_sites().row(heap, site).partition();
+        let grant = Grant::new(&self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
-                self.keeper().relieve(heap, heap.sit().as_ref(), size);
+                self.memory_limit().relieve(heap, heap.sit().as_ref(), size);
                 allocate()
             }
             result => result,
         };
         let (address, dirty) = allocated.ok()?;
-        self.keeper().system_has_granted();
-        self.keeper().block_was_mapped(address, size);
-        self.observer().sample_large(heap, address, site);
+        self.memory_limit().system_has_granted();
+        self.mapper().block_was_mapped(address, size);
+        self.profiler().sample_large(heap, address, site);
         Some((address, dirty))
     }
 
@@ -49,7 +49,7 @@ impl<O: Os> Allocator<O> {
     /// it has mapped. Otherwise the request is impossible, and its refusal does not mean that
     /// memory is short. Returns true for every size up to `ALWAYS_SATISFIABLE`.
     #[cold]
-    fn is_satisfiable(&self, size: usize) -> bool {
+    fn is_satisfiable(self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
         let mapped = slabs + self.large.mapped_at_most();
         size <= mapped.max(ALWAYS_SATISFIABLE) || self.large.could_map(&self.os, size - mapped)

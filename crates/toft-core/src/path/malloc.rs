@@ -15,11 +15,12 @@ use super::caller::{Caller, Pointer};
 use crate::allocator::Allocator;
 use crate::bin::BinIndex;
 use crate::os::{Os, probes, process};
+use crate::path::Requests;
+use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
-use crate::watch::guarded::SamplingScope;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 /// The number of words between the stack pointer and the program's return address when a form of
@@ -42,7 +43,7 @@ pub(crate) fn bytes_with_slack(size: usize) -> usize {
 pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let heap = caller.heap();
     if SECURE {
-        return match caller.allocator().malloc_small(heap, size, site) {
+        return match caller.allocator().secure_slots().malloc_small(heap, size, site) {
             Some(block) => block.cast(),
             None => malloc_secure(caller, size, site),
         };
@@ -61,15 +62,15 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 #[inline(never)]
 fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
-    if let Some(address) = allocator.malloc_slot(heap, size, site) {
+    if let Some(address) = allocator.secure_slots().malloc_slot(heap, size, site) {
         return with_exposed_provenance_mut(address);
     }
-    match allocator.malloc_refill(heap, size, site) {
+    match allocator.secure_slots().malloc_refill(heap, size, site) {
         Some(address) if allocator.watchful => malloc_sampled(caller, address, site),
         Some(address) => with_exposed_provenance_mut(address),
         None => with_heap(caller, |allocator, heap| {
-            let address = allocator.block(heap, size, 1, site)?;
-            Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim))
+            let address = allocator.requests().block(heap, size, 1, site)?;
+            Some(allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim))
         }),
     }
 }
@@ -121,7 +122,7 @@ pub(crate) fn through_from<C: Caller>(
 ) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
     let site = site_above(allocator, heap, site, stack, frame);
-    let row = allocator.row(heap, site);
+    let row = allocator.call_sites().row(heap, site);
     let index = row.of_class_of(index);
     match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
@@ -146,7 +147,7 @@ fn site_above<O: Os>(
         // SAFETY: words of this thread's stack: the frames of the calling functions are longer.
         stack > NEW && unsafe { Place { stack, frame }.site() } == site
     });
-    top.map_or(site, |stack| allocator.site_behind(heap, Place { stack, frame }))
+    top.map_or(site, |stack| allocator.call_sites().site_behind(heap, Place { stack, frame }))
 }
 
 /// Allocates from a new claim of the bin's current slab, which usually has free slots. The function
@@ -166,7 +167,7 @@ fn malloc_refill<C: Caller>(caller: C, index: BinIndex, site: usize, heap: &Heap
 #[inline(never)]
 fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer {
     let scope = SamplingScope::Claim;
-    with_exposed_provenance_mut(caller.allocator().observer().sample(
+    with_exposed_provenance_mut(caller.allocator().requests().sample(
         caller.heap(),
         address,
         16,
@@ -188,10 +189,10 @@ pub(crate) fn refilled_from<C: Caller>(
     frame: usize,
 ) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
-    let address = allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim);
+    let address = allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim);
     if let Some(seat) = heap.sit() {
         heap.set_call(stack, frame);
-        allocator.observer().sample_claim(heap, &seat, index, address, site);
+        allocator.profiler().sample_claim(heap, &seat, index, address, site);
         heap.set_call(0, 0);
     }
     with_exposed_provenance_mut(address)
@@ -224,8 +225,8 @@ fn slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
     // Only the class is used: the empty heap of a thread without a heap has one row of bins.
     let class = index.class().index();
     with_heap(caller, |allocator, heap| {
-        let address = allocator.allocate_slow(heap, class, site)?;
-        Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Claim))
+        let address = allocator.supply().allocate_slow(heap, class, site)?;
+        Some(allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim))
     })
 }
 
@@ -257,7 +258,9 @@ pub(crate) fn large_from<C: Caller>(
 /// Allocates a block with a separate extent.
 #[inline]
 fn large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
-    with_heap(caller, |allocator, heap| Some(allocator.allocate_large(heap, size, 1, site)?.0))
+    with_heap(caller, |allocator, heap| {
+        Some(allocator.supply().allocate_large(heap, size, 1, site)?.0)
+    })
 }
 
 /// Runs `body` while the heap knows the place of the program's call, so that `body` can record the
@@ -291,8 +294,8 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
         return with_exposed_provenance_mut(address);
     }
     with_heap(caller, |allocator, heap| {
-        let address = allocator.block_zeroed(heap, bytes, site)?;
-        Some(allocator.observer().sample(heap, address, 16, site, SamplingScope::Zeroed))
+        let address = allocator.requests().block_zeroed(heap, bytes, site)?;
+        Some(allocator.requests().sample(heap, address, 16, site, SamplingScope::Zeroed))
     })
 }
 
@@ -300,8 +303,8 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
 /// if there is no memory.
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> Pointer {
     with_heap(caller, |allocator, heap| {
-        let address = allocator.block(heap, size, align, site)?;
-        Some(allocator.observer().sample(heap, address, align, site, SamplingScope::OneBlock))
+        let address = allocator.requests().block(heap, size, align, site)?;
+        Some(allocator.requests().sample(heap, address, align, site, SamplingScope::OneBlock))
     })
 }
 
@@ -326,19 +329,19 @@ pub(crate) fn no_memory() -> Pointer {
     null_mut()
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Allocates a block of any size at a multiple of `align`, a power of two. The caller passes it
     /// to the sampler.
     #[inline(always)]
     pub(crate) fn block(
-        &self,
+        self,
         heap: &Heap,
         size: usize,
         align: usize,
         site: usize,
     ) -> Option<usize> {
         if SECURE && size == 0 {
-            return self.allocate_zero_size(heap, align, site);
+            return self.secure_slots().allocate_zero_size(heap, align, site);
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {
@@ -349,7 +352,7 @@ impl<O: Os> Allocator<O> {
             (bytes <= MEDIUM_MAX).then(|| class_of_medium(bytes))
         };
         let Some(class) = class else {
-            let (address, dirty) = self.allocate_large(heap, size, align, site)?;
+            let (address, dirty) = self.supply().allocate_large(heap, size, align, site)?;
             if SECURE {
                 clear(address, size.min(dirty));
             }
@@ -360,32 +363,35 @@ impl<O: Os> Allocator<O> {
 
     /// Allocates a slot of a class for a request of `size` bytes.
     #[inline(always)]
-    fn slot(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
+    fn slot(self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
         let index = heap.known_bin(class, site);
         if SECURE {
-            return match heap.take(index).or_else(|| self.take_after_refill(heap, index)) {
+            return match heap
+                .take(index)
+                .or_else(|| self.secure_slots().take_after_refill(heap, index))
+            {
                 Some(taken) => {
                     let slack = taken.slab.slack_for(size);
-                    Some(self.hand_over(heap, taken, slack))
+                    Some(self.secure_slots().hand_over(heap, taken, slack))
                 }
                 None => {
-                    let address = self.allocate_slow(heap, class, site)?;
-                    self.prepare(heap, address, size);
+                    let address = self.supply().allocate_slow(heap, class, site)?;
+                    self.secure_slots().prepare(heap, address, size);
                     Some(address)
                 }
             };
         }
-        heap.pop(index).or_else(|| self.allocate_slow(heap, class, site))
+        heap.pop(index).or_else(|| self.supply().allocate_slow(heap, class, site))
     }
 
     /// Allocates a block with every byte zero. Does not write to pages that were never written.
-    fn block_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    fn block_zeroed(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if WIPE {
             // Every new block is zero in this build.
             return self.block(heap, size, 1, site);
         }
         if bytes_with_slack(size) > MEDIUM_MAX {
-            let (address, dirty) = self.allocate_large(heap, size, 1, site)?;
+            let (address, dirty) = self.supply().allocate_large(heap, size, 1, site)?;
             clear(address, size.min(dirty));
             return Some(address);
         }

@@ -4,15 +4,16 @@ use super::caller::{Caller, Pointer};
 use super::free::free;
 use super::large::SIZE_MAX;
 use super::malloc::{bytes_with_slack, malloc, no_memory};
-use crate::allocator::{Allocator, Found};
+use crate::allocator::Found;
 use crate::keeper::limit::Grant;
 use crate::large::{BlockState, Resize};
 use crate::os::{Os, probes, process};
+use crate::path::Requests;
+use crate::path::guarded::SamplingScope;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
-use crate::watch::guarded::SamplingScope;
 use core::ptr::null_mut;
 
 /// Changes the size of a block, with C's meaning for null and for size zero.
@@ -29,7 +30,7 @@ pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -
         return null_mut();
     }
     let Some(heap) = caller.heap_or_start() else { return no_memory() };
-    match caller.allocator().resize(heap, address, size, site) {
+    match caller.allocator().requests().resize(heap, address, size, site) {
         Resized::At(to) => core::ptr::with_exposed_provenance_mut(to),
         Resized::NoMemory => no_memory(),
         Resized::Misused => {
@@ -50,17 +51,17 @@ pub enum Resized {
     Misused,
 }
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> Requests<'_, O> {
     /// Changes the size of the live block at `address` to `size` bytes, which is not zero.
     ///
     /// The address is looked up once: a slot that is replaced is freed without a second look-up.
-    pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
+    pub fn resize(self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
         let found = self.find(address);
         // The block's bytes now, and the most that it can have in the same place.
         let (usable, most) = match found {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 if CANARY {
-                    self.verify_canary(slab, slot, address, Call::Realloc);
+                    self.slot_checks().verify_canary(slab, slot, address, Call::Realloc);
                 }
                 (slab.block_bytes(slot), slab.size().saturating_sub(SLACK_MIN))
             }
@@ -70,9 +71,9 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
                 (slot.bytes(), slot.bytes())
             }
-            Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
+            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => (0, 0),
             _ => {
-                self.observer().misused(Call::Realloc, address);
+                self.misused_unless_sampled(Call::Realloc, address);
                 return Resized::Misused;
             }
         };
@@ -84,8 +85,8 @@ impl<O: Os> Allocator<O> {
         if let Found::Large(block) = found
             && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
-            let grant = Grant::new(self, heap);
-            let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
+            let grant = Grant::new(&self, heap);
+            let damaged = |damage| self.reports().missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
             let was_sampled = probes::THERE && block.take_sampled();
             // The sample goes before another thread can get the address.
@@ -98,12 +99,12 @@ impl<O: Os> Allocator<O> {
                 }
                 Resize::InPlace => {
                     self.samples.count_freed(sample);
-                    self.observer().sample_resized(heap, (address, address), was_sampled, site);
+                    self.profiler().sample_resized(heap, (address, address), was_sampled, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
                     self.samples.count_freed(sample);
-                    self.observer().sample_resized(heap, (address, to), was_sampled, site);
+                    self.profiler().sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);
                 }
                 Resize::No => {
@@ -114,7 +115,7 @@ impl<O: Os> Allocator<O> {
         }
         let in_place = || {
             if SECURE && let Found::Slot(slab, slot) = found {
-                self.resize_slot(slab, slot, address, size);
+                self.secure_slots().resize_slot(slab, slot, address, size);
             }
             Resized::At(address)
         };
@@ -127,12 +128,12 @@ impl<O: Os> Allocator<O> {
                 && size <= most
                 && let Found::Large(block) = found
             {
-                let damaged = |damage| self.observer().missed_large(Call::Realloc, block, damage);
+                let damaged = |damage| self.reports().missed_large(Call::Realloc, block, damage);
                 self.large.resize(&self.os, block, size, &|_| false, &damaged);
             }
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
-        let to = self.observer().sample(heap, to, 16, site, SamplingScope::OneBlock);
+        let to = self.sample(heap, to, 16, site, SamplingScope::OneBlock);
         if let Found::Guarded(slot) = found {
             // The copy below may read uninitialized bytes, and is no read by the program.
             self.guarded.unwatch(slot);
@@ -144,7 +145,7 @@ impl<O: Os> Allocator<O> {
         if self.watchful
             && let Found::Slot(slab, slot) = found
         {
-            self.observer().before_free(slab, slot);
+            self.before_free(slab, slot);
         }
         match found {
             Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),

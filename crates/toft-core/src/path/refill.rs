@@ -1,29 +1,29 @@
 //! The sources of slots for an empty bin, in order of cost.
 
-use crate::allocator::Allocator;
 use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
+use crate::path::Supply;
 use crate::report::Call;
 use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
-impl<O: Os> Allocator<O> {
+impl<'a, O: Os> Supply<'a, O> {
     /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
     /// order of cost. Borrows a heap if this heap's seat is not available.
     #[cold]
     #[inline(never)]
-    pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
-        self.watch_sizes(heap, class, site);
-        let index = self.row(heap, site).of_class(class);
+    pub fn allocate_slow(self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        self.call_sites().watch_sizes(heap, class, site);
+        let index = self.call_sites().row(heap, site).of_class(class);
         if let Some(seat) = heap.sit() {
             let shares = self.should_use_shared_heap(heap, index);
             return self.refill_and_arm(heap, &seat, (index, site), shares);
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the
         // heap.
-        self.with_borrowed_heap(|heap| {
+        self.held_heaps().with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
             self.refill_and_arm(heap, &seat, (index, site), false)
         })?
@@ -34,7 +34,7 @@ impl<O: Os> Allocator<O> {
     /// has none.
     #[inline]
     fn refill_and_arm(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         (index, site): (BinIndex, usize),
@@ -42,16 +42,16 @@ impl<O: Os> Allocator<O> {
     ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, (index, site), shares)?;
-        self.arm_reserved(heap.bins().current(index));
+        self.slot_checks().arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
-            self.observer().sample_claim(heap, seat, index, address, site);
+            self.profiler().sample_claim(heap, seat, index, address, site);
         }
         Some(address)
     }
 
     /// Returns a slot from the cheapest source that has one for the bin.
     fn refill(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         (index, site): (BinIndex, usize),
@@ -62,7 +62,7 @@ impl<O: Os> Allocator<O> {
             return Some(address);
         }
         if !shares {
-            self.keeper().maintain(heap, seat);
+            self.maintenance().maintain(heap, seat);
         }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
         let slabs_filled = heap.bins().current(index).row_behind();
@@ -75,7 +75,7 @@ impl<O: Os> Allocator<O> {
         }
         let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
         if shares {
-            self.keeper().maintain(heap, seat);
+            self.maintenance().maintain(heap, seat);
             self.share_slab(heap, seat, index);
         }
         Some(address)
@@ -85,16 +85,17 @@ impl<O: Os> Allocator<O> {
     /// latter are collected first if there are many, and all others are fresh.
     #[inline(never)]
     pub(super) fn listed_or_freed(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         index: BinIndex,
     ) -> Option<usize> {
         let bins = heap.bins();
-        let wake = |slab: &Slab| self.keeper().wake(slab);
-        let collected = bins.current(index).should_collect() && self.collect(heap, seat);
+        let wake = |slab: &Slab| self.memory_limit().wake(slab);
+        let collected =
+            bins.current(index).should_collect() && self.held_heaps().collect(heap, seat);
         if bins.advance(index, wake)
-            || !collected && self.collect(heap, seat) && bins.advance(index, wake)
+            || !collected && self.held_heaps().collect(heap, seat) && bins.advance(index, wake)
         {
             return bins.pop(index);
         }
@@ -103,7 +104,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns a slot of a slab that the bin did not have before.
     fn slot_of_another_slab(
-        &self,
+        self,
         heap: &Heap,
         seat: &Seat,
         index: BinIndex,
@@ -111,11 +112,11 @@ impl<O: Os> Allocator<O> {
         slabs_filled: u8,
     ) -> Option<usize> {
         let bins = heap.bins();
-        let wake = |slab: &Slab| self.keeper().wake(slab);
+        let wake = |slab: &Slab| self.memory_limit().wake(slab);
         // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
-            let orphan_seat = self.seat_left(orphan);
-            self.collect(orphan, &orphan_seat);
+            let orphan_seat = self.held_heaps().seat_left(orphan);
+            self.held_heaps().collect(orphan, &orphan_seat);
             heap.take_over(seat, orphan, index)
         });
         if taken && bins.advance(index, wake) {
@@ -129,13 +130,14 @@ impl<O: Os> Allocator<O> {
         // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
         // if it does not, a slab that the limit has suspended may serve the request
         let bytes = slot_bytes(class);
-        let mut promise = self.keeper().promise(bytes).ok();
+        let mut promise = self.memory_limit().promise(bytes).ok();
         if promise.is_none() {
             let mut served = false;
-            promise = self.keeper().promise_hard(heap, Some(seat), bytes, Some(index), || {
-                served = bins.advance(index, wake);
-                served
-            });
+            promise =
+                self.memory_limit().promise_hard(heap, Some(seat), bytes, Some(index), || {
+                    served = bins.advance(index, wake);
+                    served
+                });
             if served {
                 return bins.pop(index);
             }
@@ -150,90 +152,57 @@ impl<O: Os> Allocator<O> {
             Some(slab) => slab,
             // 7. idle memory, returned to the OS before a second attempt
             None => {
-                self.keeper().relieve(heap, Some(seat), bytes);
+                self.memory_limit().relieve(heap, Some(seat), bytes);
                 // Slabs with too few free slots to be listed serve the request now. `relieve` may
                 // also have freed slots of this bin from a quarantine.
-                self.collect(heap, seat);
-                self.keeper().list_bin(heap, seat, index);
+                self.held_heaps().collect(heap, seat);
+                self.memory_limit().list_bin(heap, seat, index);
                 if bins.advance(index, wake) {
                     return bins.pop(index);
                 }
                 self.new_slab(heap, index, site)?
             }
         };
-        self.keeper().prefault(slab, slabs_filled);
+        self.mapper().prefault(slab, slabs_filled);
         bins.list(index, slab);
         bins.advance(index, wake);
         bins.pop(index)
     }
 
     /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(&self, heap: &Heap, index: BinIndex, site: usize) -> Option<&Slab> {
+    fn new_slab(self, heap: &Heap, index: BinIndex, site: usize) -> Option<&'a Slab> {
         let (partition, class) = (index.partition(), index.class().index());
-        let mapped = |address, len| self.keeper().slabs_were_mapped(address, len);
+        let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
-                self.small.take(&self.os, partition, mapped)
+                self.allocator.small.take(&self.os, partition, mapped)
             } else {
-                self.medium.take(&self.os, partition, mapped)
+                self.allocator.medium.take(&self.os, partition, mapped)
             }
         };
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), SizeClass::new(class), partition, site);
-        self.choose_guard_pages(slab, slots);
+        self.mapper().choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
-        self.set_up_guard_pages(slab);
+        self.mapper().set_up_guard_pages(slab);
         self.pool.grow(&self.os, slab);
-        self.keeper().note_growth();
-        self.keeper().system_has_granted();
+        self.maintenance().note_growth();
+        self.memory_limit().system_has_granted();
         Some(slab)
     }
 
-    /// Collects the slots that other threads have freed in a heap that the caller holds.
-    pub(crate) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
-        let report_double_free =
-            |slab: &Slab, slot| self.observer().freed_twice(slab, slot, Call::RemoteFree);
-        // The heap keeps a slab that other threads have emptied, because its thread will probably
-        // need it soon. Under memory pressure the slab is given up.
-        let pressure = self.pressure().is_on();
-        heap.collect(seat, report_double_free, |slab| {
-            if pressure {
-                self.detach(heap, seat, slab);
-            }
-        })
-    }
-
-    /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
-    pub(crate) fn detach(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
-        let pressure = self.pressure().is_on();
-        self.verify_reserved(slab, Call::Free);
-        if heap.detach(seat, slab) {
-            if slab.is_suspended() {
-                // With its pages in the pool the slab would count for more bytes than it does now.
-                self.pool.put_clean(&self.os, slab);
-            } else {
-                self.pool.put(slab);
-            }
-            if pressure {
-                self.pool.drop_some(&self.os, usize::MAX, true);
-            }
-        } else if pressure && slab.is_empty() && !slab.is_being_held() {
-            self.keeper().release_own(slab);
-        }
-    }
-
     /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.
-    fn adopt(&self, heap: &Heap, index: BinIndex, slab: Option<&'static Slab>) -> bool {
+    fn adopt(self, heap: &Heap, index: BinIndex, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
         // The count is of slabs that another bin has filled in a row.
         slab.row.store(0, Relaxed);
-        self.keeper().note_growth();
+        self.maintenance().note_growth();
         // Two threads that race to free the same slot may leave its remote bit set.
-        slab.collect(|slot| self.observer().freed_twice(slab, slot, Call::RemoteFree));
+        slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
         // No thread has verified the slab while it was unowned.
-        self.verify_reserved(slab, Call::Malloc);
+        self.slot_checks().verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);
         true
     }

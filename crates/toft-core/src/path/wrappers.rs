@@ -3,9 +3,11 @@
 //! With `TOFT_WRAPPERS=auto` this file also finds out which functions are such wrappers.
 //! `site/watch.rs` explains how.
 
-use crate::allocator::Allocator;
+use crate::allocator::{Allocator, handle};
+use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::region::Partition;
 use crate::report::{describe, is_return, module_of, table_of};
 use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
 use crate::slab::CLASSES;
@@ -25,11 +27,13 @@ pub(crate) struct StackPosition {
     limit: usize,
 }
 
-impl<O: Os> Allocator<O> {
+handle!(CallSites, call_sites);
+
+impl<O: Os> CallSites<'_, O> {
     /// Returns the first return address, from the one at `place` upwards, that is not in a wrapper.
     /// If there is none, returns the last return address that can be reached. `heap`, which the
     /// caller holds, remembers the results for later calls.
-    pub(crate) fn site_behind(&self, heap: &Heap, mut place: Place) -> usize {
+    pub(crate) fn site_behind(self, heap: &Heap, mut place: Place) -> usize {
         let limit = place.stack.saturating_add(REACH);
         let mut previous_site = None;
         for _ in 0..LEVELS_MAX {
@@ -64,14 +68,14 @@ impl<O: Os> Allocator<O> {
     /// instruction precedes it. The wrapper that led to it was then recorded for a library that has
     /// been unloaded since.
     #[cold]
-    fn is_not_return_address(&self, word: usize) -> bool {
+    fn is_not_return_address(self, word: usize) -> bool {
         self.sites.find(word).is_none()
             && self.permit(Calls::REPORT).is_some_and(|_permit| !is_return(word))
     }
 
     /// Turns a site that was recorded as one of a wrapper back into an ordinary site.
     #[cold]
-    fn forget_wrapper(&self, heap: &Heap, site: usize) {
+    fn forget_wrapper(self, heap: &Heap, site: usize) {
         heap.forget(site);
         let Some(known) = self.sites.find(site).filter(|known| known.0 >= STEP_FIRST) else {
             return;
@@ -88,7 +92,7 @@ impl<O: Os> Allocator<O> {
     /// site must come here again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn learn(&self, heap: &Heap, site: usize, position: Option<StackPosition>) -> usize {
+    pub(crate) fn learn(self, heap: &Heap, site: usize, position: Option<StackPosition>) -> usize {
         let wrapper = || {
             let names = self.options.wrappers.as_ref().filter(|names| names.name_any())?;
             if !self.wrappers.are_there() {
@@ -106,7 +110,7 @@ impl<O: Os> Allocator<O> {
         };
         let number = self
             .sites
-            .number(&self.os, site, || wrapper().or_else(|| self.observer().hinted(site)));
+            .number(&self.os, site, || wrapper().or_else(|| self.profiler().hinted(site)));
         if self.watch.is_on() && number < STEP_FIRST {
             match self.check_suspect(site, position) {
                 SuspectCheck::Ordinary => {}
@@ -124,7 +128,7 @@ impl<O: Os> Allocator<O> {
 
     /// Checks a call of a site that may be in a wrapper, and counts the callers above it. The site
     /// becomes one of a wrapper when enough different callers were seen.
-    fn check_suspect(&self, site: usize, position: Option<StackPosition>) -> SuspectCheck {
+    fn check_suspect(self, site: usize, position: Option<StackPosition>) -> SuspectCheck {
         let Some(known) = self.sites.find(site) else { return SuspectCheck::Ordinary };
         let Some(note) = self.watch.note(known.1).filter(|note| note.is_suspect()) else {
             return SuspectCheck::Ordinary;
@@ -155,7 +159,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns a hash of the return addresses from `position` upwards. The last one hashed is the
     /// first in a long function, or the last that can be reached.
-    fn hash_callers(&self, mut position: StackPosition) -> usize {
+    fn hash_callers(self, mut position: StackPosition) -> usize {
         let mut hash = 0usize;
         for _ in 0..LEVELS_MAX {
             // SAFETY: (1) a place that `above` has returned.
@@ -180,17 +184,16 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns true if the frame pointer at `position` leads to another return address.
-    fn has_frame(&self, position: StackPosition) -> bool {
+    fn has_frame(self, position: StackPosition) -> bool {
         // SAFETY: (1) the place of a return address in a call that has not returned.
-        self.keeper()
-            .permit(Calls::REPORT)
+        self.permit(Calls::REPORT)
             .is_some_and(|_permit| unsafe { position.place.has_frame(position.limit) })
     }
 
     /// Notes the size class of a site whose bin is empty or that requests a large block. If the
     /// site requests several classes, its calls are checked from now on.
     #[inline]
-    pub(crate) fn watch_sizes(&self, heap: &Heap, class: usize, site: usize) {
+    pub(crate) fn watch_sizes(self, heap: &Heap, class: usize, site: usize) {
         if self.watch.is_on() {
             self.note_size(heap, class, site);
         }
@@ -199,7 +202,7 @@ impl<O: Os> Allocator<O> {
     /// Does the work of `watch_sizes` if wrappers are searched for.
     #[cold]
     #[inline(never)]
-    fn note_size(&self, heap: &Heap, class: usize, site: usize) {
+    fn note_size(self, heap: &Heap, class: usize, site: usize) {
         let Some((number, entry)) = self.sites.find(site) else { return };
         if number >= STEP_FIRST {
             // Another thread has found the wrapper, and this heap remembers the old number.
@@ -215,7 +218,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Starts the checks of a site's calls, and looks up once how its callers are found.
-    fn begin_checking(&self, note: &Note, site: usize) {
+    fn begin_checking(self, note: &Note, site: usize) {
         let way = match note.way() {
             Way::Unknown => self.way_above(site, true),
             way => way,
@@ -227,7 +230,7 @@ impl<O: Os> Allocator<O> {
     /// function cannot be a wrapper. A function of unknown length may be one if
     /// `allow_unknown_length` is set. Returns `Never` without looking anything up if the process
     /// may have a filter of system calls.
-    fn way_above(&self, site: usize, allow_unknown_length: bool) -> Way {
+    fn way_above(self, site: usize, allow_unknown_length: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
         let code = self.watch.code_at(site, || {
             let module = module_of(site)?;
@@ -241,6 +244,30 @@ impl<O: Os> Allocator<O> {
             None if allow_unknown_length => Way::Guess,
             None => Way::Never,
         }
+    }
+
+    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
+    /// none yet. Remembered in `heap`, which the caller holds.
+    #[inline]
+    pub(crate) fn row(self, heap: &Heap, site: usize) -> BinIndex {
+        if !self.sites.is_exact() {
+            return self.hash.row(site);
+        }
+        match heap.known_row(site) {
+            row if row.is_row_0() => self.unknown_row(heap, site),
+            row => row,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unknown_row(self, heap: &Heap, site: usize) -> BinIndex {
+        let number = match self.learn(heap, site, None) {
+            // A caller that knows the call's place has looked through the wrapper already.
+            STEP_FIRST.. => self.sites.shared_number(site),
+            number => number,
+        };
+        BinIndex::row(Partition::new(number))
     }
 }
 

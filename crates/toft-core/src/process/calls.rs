@@ -162,7 +162,7 @@ pub unsafe fn free(address: Pointer) {
 pub unsafe fn free_permanently(address: Pointer) {
     if !address.is_null() {
         ready();
-        allocator().free_permanently(address.addr());
+        allocator().requests().free_permanently(address.addr());
     }
 }
 
@@ -175,7 +175,7 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
         return 0;
     }
     ready();
-    allocator().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
+    allocator().requests().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
 }
 
 /// The call site of a call whose return address is at `stack`, with the frame pointer that it came
@@ -188,7 +188,9 @@ pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
     // SAFETY: (1) the caller's.
     let site = unsafe { place.site() };
     match heap_or_start() {
-        Some(heap) if allocator().wrappers.are_there() => allocator().site_behind(heap, place),
+        Some(heap) if allocator().wrappers.are_there() => {
+            allocator().call_sites().site_behind(heap, place)
+        }
         _ => site,
     }
 }

@@ -10,12 +10,17 @@
 #[cfg(not(feature = "secure-light"))]
 pub use super::calls::*;
 #[cfg(not(feature = "secure-light"))]
+pub use super::scope::{at_exit, linked_at_exit, linked_at_start};
+#[cfg(not(feature = "secure-light"))]
 pub use super::whole_heap::*;
 
 #[cfg(feature = "secure-light")]
 mod closed {
     use super::super::calls as process;
-    use super::super::whole_heap;
+    mod whole_heap {
+        pub use crate::process::scope::{at_exit, linked_at_exit, linked_at_start};
+        pub use crate::process::whole_heap::*;
+    }
     use crate::allocator::Allocator;
     use crate::allocator::inside;
     use crate::os::Linux;

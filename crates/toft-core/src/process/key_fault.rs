@@ -5,7 +5,7 @@
 use crate::allocator::{allocator, inside};
 use crate::os::seccomp::Calls;
 use crate::report::{Call, Line, Stack, head};
-use crate::watch::fault::{Registers, end_by_default};
+use crate::watch::guarded::fault::{Registers, end_by_default};
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
@@ -46,5 +46,5 @@ fn name(address: usize, context: *mut c_void) {
         .filter()
         .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
-    allocator.observer().conclude_with(&mut line, stack.as_ref());
+    allocator.reports().conclude_with(&mut line, stack.as_ref());
 }

@@ -1,15 +1,18 @@
 //! L11: the process's own allocator, and the calls that C, C++ and Rust make on it. The C library's
 //! names are in the crate `toft-preload`, Rust's in `toft`.
 //!
+//! In this order: each file uses only those above it.
+//!
 //! | file | what |
 //! |---|---|
-//! | `calls.rs` | malloc, free and the others, for the process |
-//! | `whole_heap.rs` | calls about the whole heap |
-//! | `gate.rs` | the same calls where a protection key guards the tables |
-//! | `start.rs`, `thread_exit.rs` | the start, and the birth and end of a thread's heap |
-//! | `environment.rs`, `scope.rs` | the variables; which processes they are for |
-//! | `program_delete.rs` | a program's own `operator delete` |
+//! | `environment.rs` | the variables |
 //! | `key_fault.rs` | accesses that the protection key stops |
+//! | `thread_exit.rs`, `start.rs` | the end and the birth of a thread's heap; the start |
+//! | `program_delete.rs` | a program's own `operator delete` |
+//! | `whole_heap.rs` | calls about the whole heap |
+//! | `scope.rs` | which processes the variables are for; the end |
+//! | `calls.rs` | malloc, free and the others, for the process |
+//! | `gate.rs` | the same calls where a protection key guards the tables |
 //! | `zones/` | private zones |
 
 mod calls;

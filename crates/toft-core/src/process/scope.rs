@@ -8,7 +8,7 @@ use crate::process::environment::hide_from_children;
 use crate::process::whole_heap::{self, instance};
 use crate::report::Line;
 use crate::stats::Resident;
-use crate::watch::leaks::To;
+use crate::watch::pointer_scan::leaks::To;
 use crate::watch::profile;
 
 /// When the library has been loaded: notifies the process that asked. Restores the environment for
@@ -74,7 +74,7 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         whole_heap::verify_at_exit();
     }
     if options.dangling != 0 {
-        instance.observer().sweep_for_dangling(None);
+        instance.pointer_scan().sweep_for_dangling(None);
     }
     if !options.stats && options.leaks == Leaks::Off {
         return;
@@ -86,7 +86,7 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         None => None,
     };
     if options.leaks != Leaks::Off {
-        instance.observer().report_leaks(starter.map_or(To::Person, To::Starter));
+        instance.pointer_scan().report_leaks(starter.map_or(To::Person, To::Starter));
     }
     if starter.is_none() && !options.stats {
         return;

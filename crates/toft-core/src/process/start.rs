@@ -9,6 +9,7 @@ use crate::allocator::{
     is_ready, toft_root,
 };
 use crate::guarded::Guarded;
+use crate::keeper::reclaimer_thread::run;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
@@ -20,7 +21,8 @@ use crate::sync::{Ordering, pause};
 use crate::thread::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
 };
-use crate::watch::{fault, hints};
+use crate::watch::guarded::fault;
+use crate::watch::profile::hints;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How long another thread waits for a start that does not end (a child forked during its parent's
@@ -81,7 +83,7 @@ fn birth() -> Option<&'static Heap> {
         // The program holds every thread key: the kernel is asked which threads still run.
         allocator.heaps.orphan_exited(process::thread_runs);
     }
-    let heap = allocator.acquire_heap().ok()?;
+    let heap = allocator.held_heaps().acquire_heap().ok()?;
     set_current_heap(heap);
     heap.set_thread_block(thread_block());
     heap.set_thread(process::own_thread());
@@ -108,13 +110,13 @@ unsafe extern "C" fn forked() {
 
 unsafe extern "C" fn fork_begins() {
     if is_ready() {
-        inside(|| allocator().keeper().prepare_fork());
+        inside(|| allocator().compactor().prepare_fork());
     }
 }
 
 unsafe extern "C" fn fork_is_done() {
     if is_ready() {
-        inside(|| allocator().keeper().fork_is_done());
+        inside(|| allocator().compactor().fork_is_done());
     }
 }
 
@@ -183,7 +185,7 @@ fn build() -> bool {
     // SAFETY: the state is STARTING, so this thread is the only one that writes, and other threads
     // use only the empty bounds of the old value.
     // Of `living_for_ever`: (1) this is where it stays.
-    unsafe { GLOBAL.allocator.get().write(built.living_for_ever()) };
+    unsafe { GLOBAL.allocator.get().write(built.living_for_ever(run::<Linux>)) };
     if birth().is_none() {
         return false;
     }
@@ -197,7 +199,7 @@ fn build() -> bool {
     // shared.
     let compacts = allocator().options().compact;
     if compacts && !process::on_fork(fork_begins, fork_is_done) {
-        allocator().keeper().never_compact();
+        allocator().compactor().never_compact();
     }
     let root = Root::of(allocator());
     // SAFETY: as for the allocator above; no thread of this process reads it. Through the anchor,
@@ -217,7 +219,7 @@ fn build() -> bool {
     let looks_through = allocator().wrappers.are_there();
     GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
     GLOBAL.state.store(READY, Release);
-    allocator().keeper().name_at_start();
+    allocator().mapper().name_at_start();
     seal();
     true
 }

@@ -1,7 +1,6 @@
 //! Calls that are about no block of the caller's: what is done to the whole process's heap, asked
 //! of it, or promised to it.
 
-pub use super::scope::{at_exit, linked_at_exit, linked_at_start};
 pub use super::thread_exit::give_exit_key;
 
 use crate::allocator::{Allocator, allocator, inside};
@@ -14,27 +13,27 @@ use core::ffi::c_int;
 /// Gives back whatever the whole process can give back; returns the bytes of pages.
 pub fn purge() -> usize {
     heap_or_start().map_or(0, |heap| {
-        allocator().keeper().probe_filter();
-        allocator().keeper().purge(Some(heap)) + allocator().keeper().compact_now(heap)
+        allocator().maintenance().probe_filter();
+        allocator().sweeper().purge(Some(heap)) + allocator().compactor().compact_now(heap)
     })
 }
 
 /// Purges if enough was freed since the last purge; returns the bytes of pages.
 pub fn trim() -> usize {
-    if heap_or_start().is_some() && allocator().keeper().is_trim_due() { purge() } else { 0 }
+    if heap_or_start().is_some() && allocator().sweeper().is_trim_due() { purge() } else { 0 }
 }
 
 /// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; returns the bytes of pages saved,
 /// by calculation.
 pub fn compact() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().keeper().compact_now(heap))
+    heap_or_start().map_or(0, |heap| allocator().compactor().compact_now(heap))
 }
 
 /// Sends live data out to swap that nothing has happened to since the last call; returns the bytes.
 pub fn page_out_cold() -> usize {
     instance().map_or(0, |allocator| {
-        allocator.keeper().probe_filter();
-        allocator.keeper().page_out_cold()
+        allocator.maintenance().probe_filter();
+        allocator.page_activity().page_out_cold()
     })
 }
 
@@ -49,7 +48,7 @@ pub fn before_filter() {
     // Without memory for an allocator there is no filter state to notify. Then `watch_filters` has
     // made no promise either.
     if ready() {
-        allocator().observer().stop_watcher();
+        allocator().uninitialized_reads().stop_watcher();
         allocator().filter().about_to_install(allocator().os());
     }
 }
@@ -75,19 +74,19 @@ pub fn watch_filters() {
 /// so once.
 pub fn deepbind_is_cleared() {
     if ready() {
-        allocator().keeper().cannot_bind_deeply();
+        allocator().mapper().cannot_bind_deeply();
     }
 }
 
 /// Verifies the whole heap, and names what is wrong; returns true if nothing is.
 pub fn verify() -> bool {
-    heap_or_start().is_none_or(|heap| allocator().observer().verify(heap))
+    heap_or_start().is_none_or(|heap| allocator().verifier().verify(heap))
 }
 
 /// Verifies the heap when the program ends, for a bounded time.
 pub fn verify_at_exit() {
     if let Some(heap) = heap_or_start() {
-        allocator().observer().verify_at_exit(heap);
+        allocator().verifier().verify_at_exit(heap);
     }
 }
 
@@ -95,13 +94,13 @@ pub fn verify_at_exit() {
 pub fn dangling() -> usize {
     let mark = 0u8;
     let here = (&raw const mark).addr();
-    instance().map_or(0, |allocator| allocator.observer().sweep_for_dangling(Some(here)))
+    instance().map_or(0, |allocator| allocator.pointer_scan().sweep_for_dangling(Some(here)))
 }
 
 /// Names an access by a function that copies or fills, if it leaves the block that it begins in.
 /// Starts nothing: before the first allocation there is no block.
 pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
-    allocator().observer().stays_within(call, writes, address, bytes);
+    allocator().reports().stays_within(call, writes, address, bytes);
 }
 
 /// Number of bad calls that were ignored.
@@ -113,7 +112,7 @@ pub fn misuses() -> usize {
 pub fn print_profile(descriptor: c_int) {
     inside(|| {
         if let Some(allocator) = instance() {
-            allocator.observer().print_sites(descriptor);
+            allocator.profiler().print_sites(descriptor);
         }
     });
 }
@@ -122,12 +121,12 @@ pub fn print_profile(descriptor: c_int) {
 /// could. Not while another thread writes one, and not where there may be a filter that does not
 /// know the calls that it takes.
 pub fn profile_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.observer().profile_to(descriptor)))
+    inside(|| instance().is_some_and(|allocator| allocator.profiler().profile_to(descriptor)))
 }
 
 /// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
 /// it could. Not while another thread writes these or a profile, and not where there may be a
 /// filter that does not know the calls that it takes.
 pub fn metrics_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.observer().metrics_to(descriptor)))
+    inside(|| instance().is_some_and(|allocator| allocator.profiler().metrics_to(descriptor)))
 }

@@ -1,4 +1,4 @@
-//! How far a verification by shares has come (`watch/verify_share.rs`).
+//! How far a verification by shares has come (`watch/verifier/verify_share.rs`).
 
 /// The nanoseconds by which readings of two clocks may differ while no other thread runs. An
 /// interrupt falls between them, or a virtual machine stops there.

@@ -36,7 +36,7 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
     /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
-    /// well (`keeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
+    /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
     /// time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.discarded_at.store(self.freed_so_far(), Relaxed);

@@ -3,7 +3,7 @@
 //!
 //! The slots are chosen when a slab is opened, each with the same chance. Their pattern is written
 //! when malloc has passed them, because their pages are then in use anyway
-//! (`path/secure/reserved.rs`).
+//! (`watch/slot_checks/reserved.rs`).
 //!
 //! ```text
 //! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED

@@ -123,7 +123,7 @@ pub fn write_json<O: Os>(
     w.field("guard_bytes", s.guard_bytes as u64);
     w.field("permanently_freed_blocks", s.gone_blocks as u64)
         .field("permanently_freed_bytes", s.gone_bytes as u64);
-    write_shared(&mut w, &allocator.keeper().shared(), &s);
+    write_shared(&mut w, &allocator.compactor().shared(), &s);
     if let Some(resident) = resident {
         write_resident(&mut w, resident);
     }

@@ -1,7 +1,7 @@
 //! The repair of the heaps in the child of a fork, before any other code of the program runs there.
 //!
 //! No heap is locked across a fork, so a thread inside stdio can still allocate (promise 23). Only
-//! compaction needs a prepare handler (`Keeper::prepare_fork`). Instead, the child repairs what
+//! compaction needs a prepare handler (`Compactor::prepare_fork`). Instead, the child repairs what
 //! a thread that does not exist in it may have left half done:
 //!
 //! - The heaps of other threads become orphans.

@@ -20,7 +20,7 @@ pub(crate) use demand::Demand;
 pub use fork::repair_after_fork;
 pub use heap::Heap;
 pub use heaps::{HeapPlaces, HeapState, Heaps};
-pub(crate) use quarantine::{Leaving, Quarantine};
+pub(crate) use quarantine::{Leaving, Quarantine, entry_slot};
 pub use shared::SHARE_FROM;
 pub use tls::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block,

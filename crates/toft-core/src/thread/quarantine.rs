@@ -28,8 +28,8 @@
 //! holder, so one thread at a time empties it.
 
 use crate::harden::Dice;
-use crate::policy::QUARANTINE;
-use crate::slab::CLASSES;
+use crate::policy::{QUARANTINE, SLAB_BYTES};
+use crate::slab::{CLASSES, SLOTS_MAX, Slab, SlotIndex};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat, compiler_fence};
 pub(crate) use leaving::Leaving;
@@ -40,6 +40,18 @@ mod shape;
 
 /// The number of parts into which a share divides the places: a share of `WHOLE` is all of them.
 pub(crate) const WHOLE: usize = 1 << 16;
+
+const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
+
+/// The slot that an entry of a quarantine stands for.
+#[inline(always)]
+pub(crate) fn entry_slot(entry: usize) -> (&'static Slab, SlotIndex) {
+    debug_assert!(entry >= SLAB_BYTES);
+    // SAFETY: `Quarantines::wait` makes entries, from a slab and a slot, of which the number is less
+    // than a descriptor has bytes; descriptors live for ever.
+    let slab = unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) };
+    (slab, SlotIndex::new(entry & (SLAB_BYTES - 1)))
+}
 
 /// The line of one class, as each free needs it. Holder of the heap. All zero until the first free
 /// of the class, and for ever if the class has no line.

@@ -186,9 +186,9 @@ mod tests {
         let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
         allocator.filter().watch();
         for _ in 0..SHARE_FROM {
-            allocator.acquire_heap().unwrap();
+            allocator.held_heaps().acquire_heap().unwrap();
         }
-        let heap = allocator.acquire_heap().unwrap();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
         (allocator, heap)
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
         let place = allocator.heaps.place_of(first).unwrap();
         // `pthread_exit` in a handler: the thread leaves neither the heap nor its seat.
-        let dead = allocator.acquire_heap().unwrap();
+        let dead = allocator.held_heaps().acquire_heap().unwrap();
         core::mem::forget(place.user.take(dead.number + 1));
         core::mem::forget(allocator.heaps.heap(first).sit());
         assert_ne!(owner(&allocator, take(&allocator, heap)), Some(first), "its thread runs");
@@ -246,11 +246,11 @@ mod tests {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
         let place = allocator.heaps.place_of(first).unwrap();
-        let dead = allocator.acquire_heap().unwrap();
+        let dead = allocator.held_heaps().acquire_heap().unwrap();
         core::mem::forget(place.user.take(dead.number + 1));
         core::mem::forget((dead.sit(), allocator.heaps.heap(first).sit()));
         allocator.heaps.orphan(dead);
-        assert!(core::ptr::eq(allocator.acquire_heap().unwrap(), dead));
+        assert!(core::ptr::eq(allocator.held_heaps().acquire_heap().unwrap(), dead));
         assert_eq!(place.user.now(), 0);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
         assert!(!allocator.heaps.heap(first).is_torn(), "it was not repaired");
@@ -262,7 +262,7 @@ mod tests {
             let (allocator, heap) = world();
             let first = owner(&allocator, take(&allocator, heap)).unwrap();
             let place = allocator.heaps.place_of(first).unwrap();
-            let other = allocator.acquire_heap().unwrap();
+            let other = allocator.held_heaps().acquire_heap().unwrap();
             let user = if in_handler { heap } else { other };
             let used = place.user.take(user.number + 1);
             let its_seat = allocator.heaps.heap(first).sit();
@@ -295,7 +295,7 @@ mod tests {
             allocator.reclaimer.change(allocator.reclaimer.life(), Life::Asleep);
             allocator.free(other, block, Call::Free);
             if SECURE {
-                allocator.release_quarantine(other);
+                allocator.quarantines().release_quarantine(other);
             }
             allocator.reclaimer.life() == Life::Awake
         };
@@ -321,7 +321,8 @@ mod tests {
         let mut allocator = Allocator::new(fake.clone(), options, false).unwrap();
         allocator.guarded = Guarded::new(4000, EVERY, 4096, 99).unwrap();
         allocator.filter().watch();
-        let heap = (0..=SHARE_FROM).fold(None, |_, _| allocator.acquire_heap().ok()).unwrap();
+        let heap =
+            (0..=SHARE_FROM).fold(None, |_, _| allocator.held_heaps().acquire_heap().ok()).unwrap();
         let blocks: Vec<usize> = (0..3000)
             .map(|number| {
                 // The demand stays low.

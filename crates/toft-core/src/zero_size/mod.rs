@@ -20,6 +20,9 @@ use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
 
+/// The largest alignment that a block has which asks for none.
+pub(crate) const ALIGN: usize = 16;
+
 /// log2 of the distance between two blocks, which is malloc's alignment.
 const SHIFT: u32 = 4;
 /// More bits are mapped if fewer than one in this number of the mapped bits is clear.

@@ -17,7 +17,7 @@ impl Program {
 
     fn page_out(&self) -> usize {
         let before = self.fake.swapped_bytes();
-        let bytes = self.allocator.keeper().page_out_cold();
+        let bytes = self.allocator.page_activity().page_out_cold();
         assert_eq!(self.fake.swapped_bytes(), before + bytes, "what is said is not what went");
         assert_eq!(self.fake.descriptors(), 0, "a descriptor is left open");
         self.allocator.check().unwrap();
@@ -192,7 +192,8 @@ fn what_grows_is_warm() {
     let program = Program::with(OPTIONS);
     let block = program.take_filled(MIB, 1, 5);
     assert_eq!(program.page_out(), 0);
-    let grown = program.allocator.resize(program.heap, block, MIB + 65536, code_address(1));
+    let grown =
+        program.allocator.requests().resize(program.heap, block, MIB + 65536, code_address(1));
     assert!(matches!(grown, Resized::At(at) if at == block), "{grown:?}");
     assert_eq!(program.page_out(), 0);
     assert!(program.page_out() >= MIB);
@@ -209,7 +210,7 @@ fn what_is_shared_stays() {
     let (kept, gone): (Vec<usize>, Vec<usize>) =
         blocks.iter().partition(|&&block| (block / 256).wrapping_mul(0x9E37_79B9) >> 7 & 15 == 0);
     gone.iter().for_each(|&block| program.free(block));
-    assert!(program.allocator.keeper().compact(Which::Free).unwrap().bytes > 0);
+    assert!(program.allocator.compactor().compact(Which::Free).unwrap().bytes > 0);
     let shared = program.fake.shared_bytes();
     assert!(shared > 100 << 10);
     let large = program.take_filled(1 << 20, 3, 7);
@@ -218,10 +219,10 @@ fn what_is_shared_stays() {
     // Of the large block writes are noted as ever.
     bytes_of(large, 1 << 20).fill(7);
     assert_eq!((program.page_out(), program.fake.shared_bytes()), (0, shared));
-    program.allocator.keeper().prepare_fork();
+    program.allocator.compactor().prepare_fork();
     assert_eq!(program.fake.shared_bytes(), 0);
-    program.allocator.keeper().fork_is_done();
-    assert!(program.allocator.keeper().compact(Which::Free).unwrap().bytes > 0);
+    program.allocator.compactor().fork_is_done();
+    assert!(program.allocator.compactor().compact(Which::Free).unwrap().bytes > 0);
     program.assert_filled(&full, 512);
     for (n, &block) in blocks.iter().enumerate().filter(|(_, block)| kept.contains(block)) {
         assert!(bytes_of(block, 256).iter().all(|&byte| byte == n as u8 | 1), "block {n}");
@@ -292,10 +293,10 @@ fn one_looks_at_a_time() {
     let (allocator, fake) = (std::sync::Arc::new(program.allocator), program.fake.clone());
     let inner = allocator.clone();
     program.fake.at_barrier(move || {
-        assert_eq!((inner.keeper().page_out_cold(), fake.pages_opened()), (0, 2));
+        assert_eq!((inner.page_activity().page_out_cold(), fake.pages_opened()), (0, 2));
         true
     });
-    assert!(allocator.keeper().page_out_cold() >= 940_000);
+    assert!(allocator.page_activity().page_out_cold() >= 940_000);
     program.fake.at_barrier(|| true);
     assert_eq!(program.fake.pages_opened(), 2);
     assert_eq!(blocks.len(), 1000);
@@ -318,12 +319,12 @@ fn the_child_of_a_fork_looks_anew() {
             fake.at_barrier(|| true);
             fake.set_process(2);
             child.after_fork_in_child(heap);
-            child.keeper().page_out_cold();
+            child.page_activity().page_out_cold();
             assert_eq!((fake.pages_opened(), fake.watches()), (3, 2));
         }
         true
     });
-    allocator.keeper().page_out_cold();
+    allocator.page_activity().page_out_cold();
     assert_eq!(program.fake.watches(), 2);
 }
 
@@ -352,7 +353,7 @@ fn a_filter_that_comes_meanwhile_ends_the_scan() {
         }
         true
     });
-    assert_eq!(allocator.keeper().page_out_cold(), 0);
+    assert_eq!(allocator.page_activity().page_out_cold(), 0);
     assert_eq!((program.fake.calls(Request::Scan), program.fake.descriptors()), (scans, 1));
     assert_eq!(program.fake.calls(Request::PageOut), 0);
 }

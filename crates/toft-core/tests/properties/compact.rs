@@ -79,7 +79,7 @@ impl Blocks {
 }
 
 fn compact(allocator: &Allocator<Fake>) -> usize {
-    let done = allocator.keeper().compact(Which::Free).expect("no other thread sweeps");
+    let done = allocator.compactor().compact(Which::Free).expect("no other thread sweeps");
     allocator.check().unwrap();
     done.bytes
 }
@@ -95,7 +95,7 @@ fn sparse_slabs_share_and_part() {
         let saved = compact(&allocator);
         assert!(saved > 100 << 10 || size == 16 && saved != 0, "{saved} bytes at {size}");
         assert!(fake.shared_bytes() > saved);
-        let shared = allocator.keeper().shared();
+        let shared = allocator.compactor().shared();
         assert!(shared.groups > 0 && shared.units >= 2 * shared.groups - 1, "{shared:?}");
         assert_eq!(shared.status, Status::Done);
         blocks.verify();
@@ -116,13 +116,13 @@ fn sparse_slabs_share_and_part() {
             blocks.verify();
         }
         blocks.free_all(&allocator, mine);
-        allocator.keeper().purge(Some(other));
+        allocator.sweeper().purge(Some(other));
         compact(&allocator);
-        allocator.keeper().compact_now(mine);
+        allocator.compactor().compact_now(mine);
         allocator.heaps.orphan(other);
-        allocator.keeper().compact_now(mine);
+        allocator.compactor().compact_now(mine);
         assert_eq!(fake.shared_bytes(), 0, "{size}");
-        assert_eq!(allocator.keeper().shared().units, 0);
+        assert_eq!(allocator.compactor().shared().units, 0);
         allocator.check().unwrap();
         assert_eq!(fake.take_reports(), [] as [String; 0]);
     }
@@ -134,7 +134,7 @@ fn without_the_option_nothing_is_shared() {
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     blocks.thin(&allocator, heap, 12);
     assert_eq!(compact(&allocator), 0);
-    assert_eq!((allocator.keeper().compact_now(heap), fake.shared_bytes()), (0, 0));
+    assert_eq!((allocator.compactor().compact_now(heap), fake.shared_bytes()), (0, 0));
     assert_eq!(fake.calls(Request::BeginSharing), 0);
     blocks.verify();
 }
@@ -170,13 +170,13 @@ fn what_is_busy_is_left_alone() {
     let (_fake, allocator, heap) = one_heap(OPTIONS);
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     blocks.thin(&allocator, heap, 12);
-    let first = allocator.keeper().compact(Which::Idle).unwrap();
+    let first = allocator.compactor().compact(Which::Idle).unwrap();
     assert_eq!((first.bytes, first.more), (0, true));
     let gone = blocks.thin(&allocator, heap, 2);
     assert!(gone.len() > 100);
-    let second = allocator.keeper().compact(Which::Idle).unwrap();
+    let second = allocator.compactor().compact(Which::Idle).unwrap();
     assert!(second.more, "a free has come");
-    let third = allocator.keeper().compact(Which::Idle).unwrap();
+    let third = allocator.compactor().compact(Which::Idle).unwrap();
     assert!(second.bytes + third.bytes != 0 && !third.more);
     blocks.verify();
 }
@@ -230,7 +230,7 @@ fn others_go_on_meanwhile() {
         true
     });
     for _ in 0..30 {
-        allocator.keeper().compact(Which::Free).unwrap();
+        allocator.compactor().compact(Which::Free).unwrap();
         blocks.lock().unwrap().verify();
     }
     allocator.check().unwrap();
@@ -260,7 +260,7 @@ fn an_owner_learns_that_what_it_has_again_is_empty() {
     blocks.free_all(&allocator, other);
     collect();
     compact(&allocator);
-    assert_eq!(allocator.keeper().shared().units, 0);
+    assert_eq!(allocator.compactor().shared().units, 0);
     // The system is short of memory: what is found empty goes.
     fake.set_limit(fake.mapped_bytes());
     assert_eq!(allocator.allocate(other, 8 << 20, code_address(3)), None);
@@ -291,7 +291,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
         let reports = fake.take_reports();
         assert!(reports.len() == 1 && reports[0].contains("already free"), "{reports:?}");
     }
-    assert_eq!(allocator.usable_size(address, Call::UsableSize), None);
+    assert_eq!(allocator.requests().usable_size(address, Call::UsableSize), None);
     allocator.check().unwrap();
     blocks.verify();
 }
@@ -303,17 +303,17 @@ fn a_fork_makes_everything_private() {
     let mut blocks = Blocks::new(&allocator, &[mine, other], 768, 6000);
     blocks.thin(&allocator, mine, 12);
     assert!(compact(&allocator) != 0);
-    allocator.keeper().prepare_fork();
-    assert_eq!((fake.shared_bytes(), allocator.keeper().shared().units), (0, 0));
+    allocator.compactor().prepare_fork();
+    assert_eq!((fake.shared_bytes(), allocator.compactor().shared().units), (0, 0));
     allocator.check().unwrap();
     blocks.verify();
     assert_eq!((compact(&allocator), fake.shared_bytes()), (0, 0), "not before the fork is done");
     // The parent.
-    allocator.keeper().fork_is_done();
+    allocator.compactor().fork_is_done();
     assert!(compact(&allocator) != 0);
     blocks.verify();
     // Another fork; the child, in which it can be done again.
-    allocator.keeper().prepare_fork();
+    allocator.compactor().prepare_fork();
     allocator.after_fork_in_child(mine);
     blocks.verify();
     assert!(compact(&allocator) != 0);
@@ -333,7 +333,7 @@ fn a_fork_that_cannot_make_everything_private_does_not_happen() {
     blocks.thin(&allocator, heap, 12);
     assert!(compact(&allocator) != 0);
     fake.set_fault(Some(Fault::at(3).only(Request::Unshare)));
-    allocator.keeper().prepare_fork();
+    allocator.compactor().prepare_fork();
 }
 
 /// Each call that compaction makes fails in its turn, and all from one on: what is there stays, and
@@ -355,7 +355,7 @@ fn the_system_may_refuse_anything() {
                 blocks.thin(&allocator, heap, 3);
             }
             if kind == Request::BeginSharing && all && number == 0 {
-                assert_eq!(allocator.keeper().shared().status, Status::CannotStopWriters);
+                assert_eq!(allocator.compactor().shared().status, Status::CannotStopWriters);
                 assert_eq!(fake.shared_bytes(), 0);
             }
             assert!(fake.failed() != 0 || kind == Request::EmptyStore || number != 0, "{kind:?}");
@@ -366,7 +366,7 @@ fn the_system_may_refuse_anything() {
                 blocks.add(&allocator, heap, 500);
             }
             blocks.free_all(&allocator, heap);
-            allocator.keeper().compact_now(heap);
+            allocator.compactor().compact_now(heap);
             assert_eq!(fake.shared_bytes(), 0);
             allocator.check().unwrap();
         }
@@ -382,7 +382,7 @@ fn without_barriers_nothing_is_shared() {
     blocks.thin(&allocator, heap, 12);
     fake.at_barrier(|| false);
     assert_eq!(compact(&allocator), 0);
-    assert_eq!(allocator.keeper().shared().status, Status::NoBarrier);
+    assert_eq!(allocator.compactor().shared().status, Status::NoBarrier);
     assert_eq!(fake.shared_bytes(), 0);
 }
 

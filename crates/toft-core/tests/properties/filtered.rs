@@ -37,7 +37,7 @@ fn all_but(calls: Calls) -> Answers {
 fn nothing_unusual_is_called_before_the_filter_was_probed() {
     let program = Program::under(Some(Answers::ALL));
     let block = program.take_blocks(4000);
-    program.allocator.keeper().sweep(Which::Free);
+    program.allocator.sweeper().sweep(Which::Free);
     assert_eq!((program.prefaulted(), program.fake.probes()), (0, 0));
     assert!(!program.fake.is_kept_small(block));
 }
@@ -47,24 +47,24 @@ fn once_it_was_probed_all_is_as_without_a_filter_and_what_is_there_is_made_up_fo
     let program = Program::under(Some(Answers::ALL));
     let before = program.take_blocks(1000);
     assert!(!program.fake.is_kept_small(before));
-    assert!(program.allocator.keeper().probe_filter());
+    assert!(program.allocator.maintenance().probe_filter());
     assert!(program.fake.is_kept_small(before), "mapped before");
     program.take_blocks(4000);
     assert!(program.prefaulted() > 0);
-    assert!(program.allocator.keeper().probe_filter() && program.fake.probes() == 1, "once");
+    assert!(program.allocator.maintenance().probe_filter() && program.fake.probes() == 1, "once");
 }
 
 #[test]
 fn what_would_kill_is_not_called_and_the_rest_is() {
     let program = Program::under(Some(all_but(Calls::HUGE)));
     let before = program.take_blocks(1000);
-    assert!(program.allocator.keeper().probe_filter());
+    assert!(program.allocator.maintenance().probe_filter());
     program.take_blocks(4000);
     assert!(!program.fake.is_kept_small(before));
     assert_eq!(program.prefaulted(), 0, "it would ask for larger pages");
     let program = Program::under(Some(all_but(Calls::POPULATE)));
     let before = program.take_blocks(1000);
-    assert!(program.allocator.keeper().probe_filter());
+    assert!(program.allocator.maintenance().probe_filter());
     program.take_blocks(4000);
     assert!(program.fake.is_kept_small(before));
     assert_eq!(program.prefaulted(), 0);
@@ -74,7 +74,7 @@ fn what_would_kill_is_not_called_and_the_rest_is() {
 fn where_no_child_could_be_created_all_is_as_before() {
     let program = Program::under(None);
     let block = program.take_blocks(1000);
-    assert!(!program.allocator.keeper().probe_filter());
+    assert!(!program.allocator.maintenance().probe_filter());
     program.take_blocks(4000);
     assert!(!program.fake.is_kept_small(block));
     assert_eq!((program.prefaulted(), program.fake.probes()), (0, 1));

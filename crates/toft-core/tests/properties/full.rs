@@ -39,7 +39,7 @@ fn a_full_address_space_costs_a_few_calls_and_no_time() {
         }
         // A heap's place is known; there is no other.
         let before = fake.calls(Request::Map);
-        assert!(allocator.acquire_heap().is_err());
+        assert!(allocator.held_heaps().acquire_heap().is_err());
         assert_eq!(fake.calls(Request::Map), before + 1);
         // All of it together: each tier has 1024 plots on a machine like this one.
         assert!(fake.calls(Request::Map) < 20_000);

@@ -31,8 +31,8 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let look = |fullness, pressure| {
         fake.set_group(Group { fullness, pressure });
         fake.pass(50);
-        allocator.keeper().check_group();
-        allocator.keeper().to_sweep()
+        allocator.memory_limit().check_group();
+        allocator.memory_limit().to_sweep()
     };
     let slabs = || {
         let blocks: Vec<usize> =
@@ -57,8 +57,8 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     assert!(keep() > 12 * MIB && slabs() > 2 * MIB);
     // It is looked at no more often than once a second.
     fake.set_group(Group { fullness: Some(1000), pressure: None });
-    allocator.keeper().check_group();
-    assert_eq!(allocator.keeper().to_sweep(), Which::Idle);
+    allocator.memory_limit().check_group();
+    assert_eq!(allocator.memory_limit().to_sweep(), Which::Idle);
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn under_a_filter_the_group_is_not_looked_at() {
         }
         fake.set_group(Group { fullness: Some(1000), pressure: None });
         fake.pass(50);
-        allocator.keeper().check_group();
+        allocator.memory_limit().check_group();
         let wanted = if installed { Which::Idle } else { Which::Free };
-        assert_eq!(allocator.keeper().to_sweep(), wanted);
+        assert_eq!(allocator.memory_limit().to_sweep(), wanted);
     }
 }

@@ -87,8 +87,8 @@ fn a_call_without_a_heap_mends_the_one_that_it_borrows() {
 
 #[test]
 fn a_sweep_and_a_purge_mend_it() {
-    is_made_whole_by(|allocator, _| _ = allocator.keeper().sweep(Which::Free));
-    is_made_whole_by(|allocator, other| _ = allocator.keeper().purge(Some(other)));
+    is_made_whole_by(|allocator, _| _ = allocator.sweeper().sweep(Which::Free));
+    is_made_whole_by(|allocator, other| _ = allocator.sweeper().purge(Some(other)));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn one_whose_thread_is_found_dead_is_repaired_as_well() {
         allocator.heaps.orphan_exited(|_| false);
         assert_eq!(allocator.heaps.heap_state(0), HeapState::Orphan);
     };
-    is_made_whole(end, |allocator, other| _ = allocator.keeper().purge(Some(other)));
+    is_made_whole(end, |allocator, other| _ = allocator.sweeper().purge(Some(other)));
 }
 
 /// A thread that is ended while it collects what others have freed leaves the rest for its
@@ -143,7 +143,7 @@ fn what_was_about_to_be_collected_is_collected_by_the_next() {
     allocator.heaps.orphan(first);
     let adopter = birth(&allocator);
     assert!(core::ptr::eq(adopter, first));
-    allocator.keeper().purge(Some(adopter));
+    allocator.sweeper().purge(Some(adopter));
     assert_eq!(pending(), 0);
     allocator.check().unwrap();
 }

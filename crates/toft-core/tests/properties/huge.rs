@@ -42,7 +42,7 @@ impl Program {
     }
 
     fn scan(&self, times: usize) -> usize {
-        let made = (0..times).map(|_| self.allocator.keeper().make_dense_huge()).sum();
+        let made = (0..times).map(|_| self.allocator.page_activity().make_dense_huge()).sum();
         assert_eq!(self.fake.descriptors(), 0, "a descriptor is left open");
         made
     }
@@ -213,20 +213,20 @@ fn what_shares_pages_is_not_made_huge() {
             program.free(block);
         }
     }
-    assert!(program.allocator.keeper().compact(Which::Free).unwrap().bytes > 0);
+    assert!(program.allocator.compactor().compact(Which::Free).unwrap().bytes > 0);
     assert!(program.fake.shared_bytes() > 0);
     assert!(program.scan(SCANS) > 0, "nothing else is dense");
     let window = middle & !(HUGE - 1);
     assert!(!program.fake.huge_pages().contains(&window), "made of what is shared");
     // Before a fork all is private again.
-    program.allocator.keeper().prepare_fork();
+    program.allocator.compactor().prepare_fork();
     assert_eq!(program.fake.shared_bytes(), 0);
     for &block in &blocks {
         assert!(program.fake.is_kept_small(block), "{block:#x}");
     }
-    program.allocator.keeper().fork_is_done();
+    program.allocator.compactor().fork_is_done();
     // And so it is, when a slab leaves the others.
-    assert!(program.allocator.keeper().compact(Which::Free).unwrap().bytes > 0);
+    assert!(program.allocator.compactor().compact(Which::Free).unwrap().bytes > 0);
     let shares = |block: usize| with_slab(&program.allocator, block, |slab, _| slab.is_shared());
     let sharing: Vec<usize> = blocks.iter().copied().filter(|&block| shares(block)).collect();
     for &block in sharing.iter().filter(|&&block| block >= middle) {
@@ -235,7 +235,7 @@ fn what_shares_pages_is_not_made_huge() {
             program.free(block);
         }
     }
-    program.allocator.keeper().compact_now(program.heap);
+    program.allocator.compactor().compact_now(program.heap);
     assert_eq!(program.fake.shared_bytes(), 0);
     assert!(blocks.iter().all(|&block| program.fake.is_kept_small(block)));
 }

@@ -82,7 +82,7 @@ fn law_2_no_metadata_is_next_to_data() {
     for size in sizes() {
         for _ in 0..24 {
             let address = allocator.allocate(mine, size, site).unwrap();
-            let usable = allocator.usable_size(address, Call::UsableSize).unwrap();
+            let usable = allocator.requests().usable_size(address, Call::UsableSize).unwrap();
             bytes_of(address, usable).fill(address.to_le_bytes()[1] | 0x81);
             blocks.insert(address, usable);
         }
@@ -208,7 +208,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     }
     assert_eq!(resident(), kept() / MIB);
     assert!(kept() <= MIB);
-    allocator.keeper().purge(Some(heap));
+    allocator.sweeper().purge(Some(heap));
     assert_eq!((kept(), resident()), (0, 0));
     allocator.check().unwrap();
     // A zero-size one has an address and nothing else.
@@ -318,7 +318,7 @@ fn churn(free_by: impl Fn(usize) -> usize, slack: usize) {
         let size = if dice.below(50) == 0 { dice.below(40_000) } else { 1 + dice.below(700) };
         let site = dice.below(4);
         let address = allocator.allocate(heaps[0], size, code_address(site)).unwrap();
-        let usable = allocator.usable_size(address, Call::UsableSize).unwrap();
+        let usable = allocator.requests().usable_size(address, Call::UsableSize).unwrap();
         bytes_of(address, usable).fill(1);
         let (now, most) = bins.entry((site, usable)).or_default();
         *now += usable;
@@ -432,7 +432,7 @@ fn law_5_a_foreign_mapping_does_not_hold_anybody_up() {
         let mut worst = 0;
         let mut count = |fake: &Fake, before: u64| worst = worst.max(fake.all_calls() - before);
         let before = fake.all_calls();
-        let heap = allocator.acquire_heap();
+        let heap = allocator.held_heaps().acquire_heap();
         count(&fake, before);
         let Ok(heap) = heap else { continue };
         for step in 0..400 {

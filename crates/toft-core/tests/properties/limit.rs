@@ -141,7 +141,7 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     program.allocator.for_each_slab(|slab| count += usize::from(slab.size() > 1024));
     assert!(count * (512 << 10) > 2 * program.limit, "{count} slabs");
     program.hold();
-    let (_, counts) = program.allocator.keeper().limit_figures();
+    let (_, counts) = program.allocator.memory_limit().limit_figures();
     assert!(counts > 0);
     // What does not count now counts when malloc draws from it: nowhere is it overlooked.
     let mut live = 0;
@@ -161,7 +161,7 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     }
     program.hold();
     assert!(live > program.limit / 2, "{live}");
-    assert!(program.allocator.keeper().limit_figures().0 > 0);
+    assert!(program.allocator.memory_limit().limit_figures().0 > 0);
 }
 
 #[test]
@@ -186,18 +186,20 @@ fn a_block_that_cannot_grow_stays_and_one_that_shrinks_always_can() {
         let rest = program.exhaust(60_000, 4);
         let rest_small = program.exhaust(16, 4);
         for more in [15 * MIB, 5 * MIB, 1 << 40, isize::MAX as usize] {
-            let got = program.allocator.resize(program.heap, block, more, code_address(3));
+            let got =
+                program.allocator.requests().resize(program.heap, block, more, code_address(3));
             assert_eq!(got, Resized::NoMemory);
             assert!(bytes_of(block, size).iter().all(|&byte| byte == 7));
         }
-        let Resized::At(now) = program.allocator.resize(program.heap, block, less, code_address(3))
+        let Resized::At(now) =
+            program.allocator.requests().resize(program.heap, block, less, code_address(3))
         else {
             panic!("{size}: smaller must be possible")
         };
         assert!(bytes_of(now, less).iter().all(|&byte| byte == 7));
         program.hold();
         rest.iter().chain(&rest_small).chain([&now]).for_each(|&address| program.free(address));
-        let Resized::At(now) = program.allocator.resize(
+        let Resized::At(now) = program.allocator.requests().resize(
             program.heap,
             program.take(size, 3).unwrap(),
             10 * MIB,
@@ -231,7 +233,7 @@ fn without_a_limit_nothing_is_refused_and_nothing_is_counted() {
             assert!(allocator.allocate(heap, size, code_address(1)).is_some());
         }
     }
-    assert_eq!(allocator.keeper().limit_figures(), (0, 0));
+    assert_eq!(allocator.memory_limit().limit_figures(), (0, 0));
     allocator.for_each_slab(|slab| assert!(slab.is_awake()));
 }
 
@@ -275,10 +277,10 @@ fn what_is_claimed_while_slabs_are_counted_counts() {
     let before = program.allocator.counted_bytes();
     // The other thread has taken its seat when the barrier is passed.
     let seat = other.sit().unwrap();
-    program.allocator.keeper().count_exactly(program.heap);
+    program.allocator.memory_limit().count_exactly(program.heap);
     assert_eq!(program.allocator.counted_bytes(), before, "its owner is busy");
     drop(seat);
-    program.allocator.keeper().count_exactly(program.heap);
+    program.allocator.memory_limit().count_exactly(program.heap);
     let after = program.allocator.counted_bytes();
     assert!(after < before - (256 << 10), "{before} {after}");
     program.allocator.check().unwrap();
@@ -400,7 +402,7 @@ fn large_blocks_count_with_what_lies_behind_them() {
     let more = program.allocator.counted_bytes() - before;
     assert!(more > 16 * MIB && more <= 16 * MIB + METADATA, "{more}");
     let less = 15 * MIB;
-    let resized = program.allocator.resize(program.heap, block, less, code_address(1));
+    let resized = program.allocator.requests().resize(program.heap, block, less, code_address(1));
     assert_eq!(resized, Resized::At(block));
     assert_eq!(program.allocator.counted_bytes() - before, more, "cut off is too little");
     let other = program.take(4 * MIB, 1).unwrap();

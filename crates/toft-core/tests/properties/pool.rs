@@ -100,7 +100,7 @@ fn what_is_kept_stays_within_what_was_used() {
     let moved = fake.calls(Request::Transfer);
     // In the secure build pages are returned to the system instead.
     assert!(if cfg!(feature = "secure-light") { moved == 0 } else { moved > 20 }, "{moved}");
-    assert!(allocator.keeper().purge(Some(heap)) > live / 2);
+    assert!(allocator.sweeper().purge(Some(heap)) > live / 2);
     allocator.check().unwrap();
     // What is left are the slabs that bins draw from, one for each, and the metadata.
     assert!(fake.resident_bytes() - begin < live / 2, "{}", fake.resident_bytes() - begin);
@@ -190,11 +190,11 @@ fn moved_pages_that_nobody_needs_go_back() {
     // Freed by another thread, so that they stay with their owner until it collects: then they are
     // tidy when they go to the pool.
     free_all(&allocator, birth(&allocator), &blocks);
-    allocator.keeper().purge(Some(heap));
+    allocator.sweeper().purge(Some(heap));
     // 102 to a slab: of the last one only a few are had.
     let received = moved(&fake, &allocator, heap, 102 * 7 + 6);
     assert!(!received.is_empty());
-    let gone: usize = (0..3).map(|_| allocator.keeper().sweep(Which::Idle).unwrap().bytes).sum();
+    let gone: usize = (0..3).map(|_| allocator.sweeper().sweep(Which::Idle).unwrap().bytes).sum();
     assert!(gone > 256 << 10, "{gone} bytes went");
     allocator.check().unwrap();
 }
@@ -211,9 +211,9 @@ fn old_slabs_go_in_batches() {
         assert!(allocator.kept_slab_bytes() > total / 2);
         let full = fake.resident_bytes();
         fake.set_fault(refused.then(|| Fault::from(0).only(Request::Discard)));
-        allocator.keeper().sweep(Which::Idle).unwrap();
+        allocator.sweeper().sweep(Which::Idle).unwrap();
         assert!(allocator.kept_slab_bytes() > total / 2, "a slab is old at the second sweep");
-        allocator.keeper().sweep(Which::Idle).unwrap();
+        allocator.sweeper().sweep(Which::Idle).unwrap();
         assert_eq!(allocator.kept_slab_bytes(), 0);
         fake.set_fault(None);
         let gone = full.saturating_sub(fake.resident_bytes());

@@ -114,7 +114,7 @@ fn what_is_not_used_goes_back() {
     assert_eq!(program.prefaulted(), 17);
     let full = program.fake.resident_bytes();
     for _ in 0..4 {
-        program.allocator.keeper().sweep(Which::Idle);
+        program.allocator.sweeper().sweep(Which::Idle);
     }
     let gone = full - program.fake.resident_bytes();
     assert!(gone >= 40 << 10, "{gone} bytes of a slab of 64 KiB have gone");

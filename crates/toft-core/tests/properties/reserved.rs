@@ -143,7 +143,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     program.free(place.before);
     program.silent();
     write(place.address + 7);
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.one_report("free", place, 7);
     program.silent();
 }
@@ -173,14 +173,14 @@ fn a_write_is_seen_when_the_slab_becomes_empty() {
     let place = program.place(&blocks, 100);
     let beside = |block: &&usize| block.abs_diff(place.address) <= 256;
     blocks.iter().filter(beside).for_each(|&block| program.free(block));
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.silent();
     let Some(byte) = armed(&program, place).then_some(40) else {
         panic!("the slot lost its pattern while blocks of its slab were live")
     };
     write(place.address + byte);
     blocks.iter().filter(|block| !beside(block)).for_each(|&block| program.free(block));
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.one_report_any(place, byte);
 }
 
@@ -203,19 +203,19 @@ fn a_write_is_seen_on_demand() {
     let place = program.place(&blocks, 100);
     let other = birth(&program.allocator);
     for heap in [other, program.heap] {
-        assert!(program.allocator.observer().verify(heap));
+        assert!(program.allocator.verifier().verify(heap));
         program.silent();
         write(place.address + 30);
-        assert!(!program.allocator.observer().verify(heap));
+        assert!(!program.allocator.verifier().verify(heap));
         program.one_report("verify", place, 30);
         if core::ptr::eq(heap, other) {
             // Only its owner may write there.
-            assert!(!program.allocator.observer().verify(heap));
+            assert!(!program.allocator.verifier().verify(heap));
             program.one_report("verify", place, 30);
             write(place.address + 30);
         }
         // It is whole again, or written again.
-        assert!(program.allocator.observer().verify(heap));
+        assert!(program.allocator.verifier().verify(heap));
         program.silent();
     }
 }
@@ -227,7 +227,7 @@ impl Program {
         let blocks = self.fill(size);
         let places: BTreeSet<usize> = blocks.iter().flat_map(|&b| self.reserved(b)).collect();
         blocks.iter().for_each(|&block| self.free(block));
-        self.allocator.release_quarantine(self.heap);
+        self.allocator.quarantines().release_quarantine(self.heap);
         let pooled = |&&place: &&usize| {
             with_slab(&self.allocator, place, |slab, slot| !slab.has_owner() && slab.is_armed(slot))
         };
@@ -248,7 +248,7 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
             write(place.address + 9);
         }
         if trimmed {
-            program.allocator.keeper().purge(Some(program.heap));
+            program.allocator.sweeper().purge(Some(program.heap));
         }
         program.silent();
         let there = program.fake.page(place.address) == PageState::Mapped
@@ -266,9 +266,9 @@ fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
 fn a_write_to_a_pooled_slab_is_seen_on_demand() {
     let program = Program::with(options());
     let place = program.pooled_place(100);
-    assert!(program.allocator.observer().verify(program.heap));
+    assert!(program.allocator.verifier().verify(program.heap));
     write(place.address + 9);
-    assert!(!program.allocator.observer().verify(program.heap));
+    assert!(!program.allocator.verifier().verify(program.heap));
     program.one_report("verify", place, 9);
 }
 
@@ -283,7 +283,7 @@ impl Program {
         let far = |&&block: &&usize| (block / PAGE).abs_diff(page) > 1;
         let left = blocks.iter().filter(mine).find(far);
         blocks.iter().filter(mine).filter(|&block| Some(block) != left).for_each(|&b| self.free(b));
-        self.allocator.release_quarantine(self.heap);
+        self.allocator.quarantines().release_quarantine(self.heap);
         place
     }
 }
@@ -300,9 +300,9 @@ fn a_write_is_seen_before_pages_go() {
             write(place.address + 5);
         }
         if by_owner {
-            program.allocator.keeper().purge(Some(program.heap));
+            program.allocator.sweeper().purge(Some(program.heap));
         } else {
-            program.allocator.keeper().sweep(Which::Free).expect("no other thread sweeps");
+            program.allocator.sweeper().sweep(Which::Free).expect("no other thread sweeps");
         }
         if written {
             program.one_report("verify", place, 5);
@@ -318,7 +318,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     let program = Program::with(options());
     let place = program.place_among_free();
     let page = place.address / PAGE;
-    program.allocator.keeper().purge(Some(program.heap));
+    program.allocator.sweeper().purge(Some(program.heap));
     program.silent();
     assert!(!armed(&program, place), "its page is still there");
     assert!(bytes_of(place.address, 64).iter().all(|&byte| byte == 0));
@@ -327,7 +327,7 @@ fn pages_of_reserved_slots_go_and_come_back() {
     assert!(again.iter().any(|&block| block / PAGE == page), "nothing was taken from that page");
     assert!(armed(&program, place));
     write(place.address + 63);
-    program.allocator.observer().verify(program.heap);
+    program.allocator.verifier().verify(program.heap);
     program.one_report("verify", place, 63);
 }
 
@@ -341,10 +341,10 @@ fn canaries_and_free_slots_are_seen_on_demand() {
         let (block, freed, left) =
             (program.take(size, SITE), program.take(size, SITE), program.take(size, SITE));
         program.free(left);
-        program.allocator.keeper().purge(Some(program.heap));
+        program.allocator.sweeper().purge(Some(program.heap));
         program.free(freed);
         let verify = |heap: &Heap, finds: Option<&str>| {
-            assert_eq!(program.allocator.observer().verify(heap), finds.is_none(), "{size}");
+            assert_eq!(program.allocator.verifier().verify(heap), finds.is_none(), "{size}");
             let reports = program.fake.take_reports();
             let as_it_must_be = match finds {
                 None => reports.is_empty(),
@@ -376,7 +376,8 @@ fn canaries_and_free_slots_are_seen_on_demand() {
                 }
             }
         }
-        let to = program.allocator.resize(program.heap, block, size + 1, code_address(SITE));
+        let to =
+            program.allocator.requests().resize(program.heap, block, size + 1, code_address(SITE));
         assert!(matches!(to, Resized::At(_)));
         verify(program.heap, None);
         verify(other, None);

@@ -101,7 +101,7 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
             allocator.free(heap, address, Call::Free);
             assert!(bytes_of(address, size).iter().all(|&byte| byte == 0), "{size}");
             if trim {
-                allocator.keeper().purge(Some(heap));
+                allocator.sweeper().purge(Some(heap));
             }
             *place(address + size / 2) = 1;
             let (mut reports, mut tries) = (Vec::new(), 0);
@@ -148,13 +148,13 @@ fn what_was_written_in_quarantine_is_found_although_pages_go() {
             *place(address + size / 2) = 1;
             blocks.drain(..).for_each(|block| allocator.free(freer, block, Call::Free));
             match way {
-                0 | 3 => _ = allocator.keeper().purge(Some(heap)),
+                0 | 3 => _ = allocator.sweeper().purge(Some(heap)),
                 _ => {
                     // All leaves the quarantines, and nothing else happens.
-                    allocator.release_quarantine(heap);
-                    allocator.release_quarantine(other);
+                    allocator.quarantines().release_quarantine(heap);
+                    allocator.quarantines().release_quarantine(other);
                     let which = if way == 1 { Which::Free } else { Which::Idle };
-                    (0..4).for_each(|_| _ = allocator.keeper().sweep(which).unwrap());
+                    (0..4).for_each(|_| _ = allocator.sweeper().sweep(which).unwrap());
                 }
             }
             silent(&fake);
@@ -196,7 +196,12 @@ fn no_path_goes_round_the_quarantine() {
                     drop(seat);
                 }
                 _ => {
-                    let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
+                    let to = allocator.requests().resize(
+                        mine,
+                        address,
+                        9 * size + 500,
+                        code_address(SITE),
+                    );
                     assert!(matches!(to, toft_core::path::Resized::At(to) if to != address));
                 }
             }
@@ -255,8 +260,8 @@ fn a_purge_leaves_nothing_in_quarantine() {
         slabs
     };
     assert!(in_use() > 30);
-    allocator.keeper().purge(Some(other));
-    allocator.keeper().purge(Some(mine));
+    allocator.sweeper().purge(Some(other));
+    allocator.sweeper().purge(Some(mine));
     assert_eq!(in_use(), 0);
     allocator.check().unwrap();
     silent(&fake);
@@ -278,16 +283,16 @@ fn what_waits_with_other_threads_is_seen_on_demand() {
             }
             let waits = |slab: &toft_core::slab::Slab, slot| slab.is_quarantined(slot);
             assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
-            assert!(allocator.observer().verify(mine), "{size}");
+            assert!(allocator.verifier().verify(mine), "{size}");
             silent(&fake);
             *place(address + size - 1) = 1;
-            assert!(!allocator.observer().verify(mine), "{size}, ended {ended}, own {own}");
+            assert!(!allocator.verifier().verify(mine), "{size}, ended {ended}, own {own}");
             let byte = size - 1;
             let words =
                 format!("toft: write after free: verify({address:#x}): byte {byte} of this free");
             assert!(report(&fake).starts_with(&words), "{size}");
             *place(address + size - 1) = 0;
-            assert!(allocator.observer().verify(mine), "{size}");
+            assert!(allocator.verifier().verify(mine), "{size}");
             silent(&fake);
         }
     }
@@ -302,7 +307,7 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
     // The thread that empties it gets no further than to the barrier.
     let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         fake.at_barrier(|| std::panic::resume_unwind(Box::new(())));
-        allocator.keeper().purge(Some(mine));
+        allocator.sweeper().purge(Some(mine));
     }));
     assert!(gone.is_err());
     fake.at_barrier(|| true);
@@ -311,9 +316,9 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
     let address = take(&allocator, adopted, 4000);
     allocator.free(adopted, address, Call::Free);
     assert_eq!(allocator.heaps.count(), 2, "another heap was borrowed for its quarantine");
-    allocator.keeper().purge(Some(mine));
+    allocator.sweeper().purge(Some(mine));
     allocator.heaps.orphan(adopted);
-    allocator.keeper().purge(Some(mine));
+    allocator.sweeper().purge(Some(mine));
     allocator.check().unwrap();
     silent(&fake);
 }
@@ -324,7 +329,7 @@ fn sizes_of_another_class_are_named_and_others_are_not() {
     for size in sizes() {
         for align in [1, 16, 64, 4096] {
             let asked = allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();
-            let fits = |given| allocator.size_fits(asked, given, align, Call::FreeSized);
+            let fits = |given| allocator.requests().size_fits(asked, given, align, Call::FreeSized);
             assert!(fits(size), "{size} at {align}");
             silent(&fake);
             assert!(!fits(2 * size + 8192), "{size} at {align}");

@@ -87,14 +87,14 @@ fn what_others_map_in_place_of_a_tail_is_left_alone() {
             occupied += usize::from(fake.occupy(start..start + len));
         }
         for _ in 0..8 {
-            allocator.keeper().page_out_cold();
-            allocator.keeper().make_dense_huge();
+            allocator.page_activity().page_out_cold();
+            allocator.page_activity().make_dense_huge();
             fake.pass(1000);
         }
         free_all(&allocator, heap, blocks);
         fake.pass(10_000);
-        allocator.keeper().sweep(Which::Free);
-        allocator.keeper().purge(Some(heap));
+        allocator.sweeper().sweep(Which::Free);
+        allocator.sweeper().purge(Some(heap));
         allocator.check().unwrap();
     }
     assert!(occupied > 100, "{occupied}");
@@ -110,7 +110,7 @@ fn what_others_map_in_place_of_a_tail_is_left_alone() {
     assert!(allocator.kept_slab_bytes() > 4 << 20);
     for _ in 0..3 {
         fake.pass(100_000);
-        allocator.keeper().sweep(Which::Idle);
+        allocator.sweeper().sweep(Which::Idle);
     }
     assert_eq!(allocator.kept_slab_bytes(), 0);
     allocator.check().unwrap();

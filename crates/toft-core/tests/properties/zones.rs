@@ -96,7 +96,7 @@ impl World {
     fn run(&mut self, op: &Op) {
         match *op {
             Op::Create { object, tagged } => {
-                match self.allocator.zone_create(&terms(object, tagged)) {
+                match self.allocator.zones().zone_create(&terms(object, tagged)) {
                     Ok(handle) => {
                         assert!(!self.gone.contains(&handle), "a handle came back");
                         self.zones.push(Shadow { handle, object, blocks: Vec::new(), tagged });
@@ -112,11 +112,11 @@ impl World {
                 let (address, size, mark) = self.zones[zone].blocks.swap_remove(at);
                 assert!(bytes(address, size).iter().all(|&byte| byte == mark), "content");
                 let (handle, tagged) = (self.zones[zone].handle, self.zones[zone].tagged);
-                let word = tagged.then(|| self.allocator.zone_tag(address).unwrap());
-                self.allocator.zone_free(handle, address).unwrap();
+                let word = tagged.then(|| self.allocator.zones().zone_tag(address).unwrap());
+                self.allocator.zones().zone_free(handle, address).unwrap();
                 self.freed.push((handle, address));
                 if let Some(word) = word {
-                    assert!(self.allocator.zone_resolve(word).is_err(), "a stale tag");
+                    assert!(self.allocator.zones().zone_resolve(word).is_err(), "a stale tag");
                     self.reports("use after free");
                 }
             }
@@ -125,7 +125,12 @@ impl World {
                 let other = other % self.zones.len();
                 if other != zone {
                     let (address, ..) = self.zones[zone].blocks[at];
-                    assert!(self.allocator.zone_free(self.zones[other].handle, address).is_err());
+                    assert!(
+                        self.allocator
+                            .zones()
+                            .zone_free(self.zones[other].handle, address)
+                            .is_err()
+                    );
                     self.reports("not of the one that was named");
                 }
             }
@@ -134,21 +139,23 @@ impl World {
                 let (address, size, _) = self.zones[zone].blocks[at];
                 if size > 1 {
                     let address = address + 1 + offset % (size - 1);
-                    assert!(self.allocator.zone_free(self.zones[zone].handle, address).is_err());
+                    assert!(
+                        self.allocator.zones().zone_free(self.zones[zone].handle, address).is_err()
+                    );
                     self.reports("bytes inside the");
                 }
             }
             Op::FreeAgain { which } => {
                 if !self.freed.is_empty() {
                     let (handle, address) = self.freed[which % self.freed.len()];
-                    assert!(self.allocator.zone_free(handle, address).is_err());
+                    assert!(self.allocator.zones().zone_free(handle, address).is_err());
                     assert_eq!(self.fake.take_reports().len(), 1);
                 }
             }
             Op::Destroy { zone } => {
                 if !self.zones.is_empty() {
                     let zone = self.zones.swap_remove(zone % self.zones.len());
-                    self.allocator.zone_destroy(zone.handle).unwrap();
+                    self.allocator.zones().zone_destroy(zone.handle).unwrap();
                     self.gone.push(zone.handle);
                     self.freed.retain(|&(handle, _)| handle != zone.handle);
                     for (address, ..) in zone.blocks {
@@ -159,7 +166,7 @@ impl World {
             Op::Stale { which } => {
                 if !self.gone.is_empty() {
                     let handle = self.gone[which % self.gone.len()];
-                    let result = self.allocator.zone_allocate(handle, 8, 1, false);
+                    let result = self.allocator.zones().zone_allocate(handle, 8, 1, false);
                     assert_eq!(result, Err(Refusal::Destroyed));
                     self.reports("the zone of this handle was destroyed");
                 }
@@ -176,10 +183,10 @@ impl World {
         let Some(zone) = zone.checked_rem(self.zones.len()) else { return };
         let number = zone;
         let zone = &self.zones[zone];
-        match self.allocator.zone_allocate(zone.handle, size, align, zeroed) {
+        match self.allocator.zones().zone_allocate(zone.handle, size, align, zeroed) {
             Ok(address) => {
                 assert!(address.is_multiple_of(align.max(16)) || zone.object != 0);
-                let usable = self.allocator.zone_usable_size(zone.handle, address).unwrap();
+                let usable = self.allocator.zones().zone_usable_size(zone.handle, address).unwrap();
                 assert!(usable >= size.max(zone.object));
                 let content = bytes(address, usable);
                 assert!(!zeroed || content.iter().all(|&byte| byte == 0), "not zero");
@@ -201,7 +208,7 @@ impl World {
     /// The zone that takes an address for its own.
     fn zone_of(&self, address: usize) -> Handle {
         let own = |zone: &&Shadow| {
-            let is_own = self.allocator.zone_usable_size(zone.handle, address).is_ok();
+            let is_own = self.allocator.zones().zone_usable_size(zone.handle, address).is_ok();
             self.fake.take_reports();
             is_own
         };
@@ -211,11 +218,11 @@ impl World {
     fn check(&self) {
         self.allocator.check().unwrap();
         for zone in &self.zones {
-            let figures = self.allocator.zone_figures(zone.handle).unwrap();
+            let figures = self.allocator.zones().zone_figures(zone.handle).unwrap();
             assert_eq!(figures.live_blocks, zone.blocks.len() as u64);
             let bytes: usize = zone.blocks.iter().map(|&(_, size, _)| size).sum();
             assert_eq!(figures.live_bytes, bytes as u64);
-            assert_eq!(self.allocator.zone_verify(zone.handle), Ok(true));
+            assert_eq!(self.allocator.zones().zone_verify(zone.handle), Ok(true));
         }
         for &address in &self.dead {
             assert_eq!(self.fake.page(address & !4095), PageState::Free);
@@ -224,7 +231,7 @@ impl World {
 
     fn end(mut self) {
         for zone in core::mem::take(&mut self.zones) {
-            self.allocator.zone_destroy(zone.handle).unwrap();
+            self.allocator.zones().zone_destroy(zone.handle).unwrap();
         }
         self.check();
     }
@@ -264,17 +271,19 @@ proptest! {
 fn small_systems_have_zones_too() {
     let (fake, allocator) = allocator(Machine::SMALL);
     // The window is small: many times round it, and no address is one that a zone still has.
-    let stays = allocator.zone_create(&terms(0, false)).unwrap();
-    let kept: Vec<usize> =
-        (0..20).map(|_| allocator.zone_allocate(stays, 70_000, 1, false).unwrap()).collect();
+    let stays = allocator.zones().zone_create(&terms(0, false)).unwrap();
+    let kept: Vec<usize> = (0..20)
+        .map(|_| allocator.zones().zone_allocate(stays, 70_000, 1, false).unwrap())
+        .collect();
     let mapped = fake.mapped_bytes();
     for round in 0..5000 {
-        let zone = allocator.zone_create(&terms(0, false)).unwrap();
-        let block = allocator.zone_allocate(zone, 100 + round % 3 * 40_000, 1, false).unwrap();
+        let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
+        let block =
+            allocator.zones().zone_allocate(zone, 100 + round % 3 * 40_000, 1, false).unwrap();
         assert!(
             kept.iter().all(|&kept| block.abs_diff(kept) >= 2 * LOT_BYTES - 70_000 % LOT_BYTES)
         );
-        allocator.zone_destroy(zone).unwrap();
+        allocator.zones().zone_destroy(zone).unwrap();
     }
     allocator.check().unwrap();
     assert!(fake.mapped_bytes() <= mapped + (1 << 20), "{}", fake.mapped_bytes());
@@ -290,10 +299,10 @@ fn a_system_with_fewer_bits_of_addresses_has_zones_too() {
         let all = fake.address_space();
         assert!(fake.occupy(all.start + (all.len() >> bits)..all.end));
         let (_, allocator) = allocator_on(fake);
-        let zone = allocator.zone_create(&terms(0, false)).unwrap();
-        let block = allocator.zone_allocate(zone, 100_000, 1, false).unwrap();
+        let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
+        let block = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
         bytes(block, 100_000).fill(1);
-        allocator.zone_destroy(zone).unwrap();
+        allocator.zones().zone_destroy(zone).unwrap();
         allocator.check().unwrap();
     }
 }
@@ -301,16 +310,16 @@ fn a_system_with_fewer_bits_of_addresses_has_zones_too() {
 #[test]
 fn what_is_in_the_way_is_passed_by() {
     let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zone_create(&terms(0, false)).unwrap();
-    let first = allocator.zone_allocate(zone, 100_000, 1, false).unwrap();
+    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
+    let first = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
     // Other code maps where the next block would be, and the one after that.
     let wall = (first & !(LOT_BYTES - 1)) + 2 * LOT_BYTES;
     assert!(fake.occupy(wall..wall + 64 * LOT_BYTES));
     for _ in 0..10 {
-        let block = allocator.zone_allocate(zone, 100_000, 1, false).unwrap();
+        let block = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
         assert!(block >= wall + 64 * LOT_BYTES || block + 100_000 <= wall);
     }
-    allocator.zone_destroy(zone).unwrap();
+    allocator.zones().zone_destroy(zone).unwrap();
     assert_eq!(fake.page(wall), PageState::Foreign);
     allocator.check().unwrap();
 }
@@ -318,20 +327,20 @@ fn what_is_in_the_way_is_passed_by() {
 #[test]
 fn memory_goes_back() {
     let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zone_create(&terms(0, false)).unwrap();
+    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
     let blocks: Vec<usize> = (0..20_000)
         .map(|_| {
-            let block = allocator.zone_allocate(zone, 1000, 1, false).unwrap();
+            let block = allocator.zones().zone_allocate(zone, 1000, 1, false).unwrap();
             bytes(block, 1000).fill(1);
             block
         })
         .collect();
     let full = fake.resident_bytes();
-    blocks.iter().for_each(|&block| allocator.zone_free(zone, block).unwrap());
+    blocks.iter().for_each(|&block| allocator.zones().zone_free(zone, block).unwrap());
     let empty = fake.resident_bytes();
     assert!(full - empty > 19_000_000, "{full} {empty}");
-    assert!(allocator.zone_figures(zone).unwrap().mapped_bytes > 20_000_000);
-    allocator.zone_destroy(zone).unwrap();
+    assert!(allocator.zones().zone_figures(zone).unwrap().mapped_bytes > 20_000_000);
+    allocator.zones().zone_destroy(zone).unwrap();
     allocator.check().unwrap();
 }
 
@@ -339,16 +348,16 @@ fn memory_goes_back() {
 fn a_thousand_zones_at_a_time() {
     let (fake, allocator) = allocator(Machine::LARGE);
     let zones: Vec<Handle> =
-        (0..5000).map(|_| allocator.zone_create(&terms(64, false)).unwrap()).collect();
+        (0..5000).map(|_| allocator.zones().zone_create(&terms(64, false)).unwrap()).collect();
     for &zone in &zones {
-        assert_eq!(allocator.zone_allocate(zone, 64, 1, false).unwrap() % 16, 0);
+        assert_eq!(allocator.zones().zone_allocate(zone, 64, 1, false).unwrap() % 16, 0);
     }
     allocator.check().unwrap();
-    zones.iter().for_each(|&zone| allocator.zone_destroy(zone).unwrap());
+    zones.iter().for_each(|&zone| allocator.zones().zone_destroy(zone).unwrap());
     let tables = fake.mapped_bytes();
     for _ in 0..5000 {
-        let zone = allocator.zone_create(&terms(64, false)).unwrap();
-        allocator.zone_allocate(zone, 64, 1, false).unwrap();
+        let zone = allocator.zones().zone_create(&terms(64, false)).unwrap();
+        allocator.zones().zone_allocate(zone, 64, 1, false).unwrap();
     }
     let grown = fake.mapped_bytes() - tables;
     assert!(
@@ -360,39 +369,41 @@ fn a_thousand_zones_at_a_time() {
 #[test]
 fn tags_are_of_the_block_and_its_life() {
     let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zone_create(&terms(4096, true)).unwrap();
-    let block = allocator.zone_allocate(zone, 4096, 1, false).unwrap();
+    let zone = allocator.zones().zone_create(&terms(4096, true)).unwrap();
+    let block = allocator.zones().zone_allocate(zone, 4096, 1, false).unwrap();
     let mut seen = Vec::new();
     for life in 0..600 {
-        let word = allocator.zone_tag(block).unwrap();
+        let word = allocator.zones().zone_tag(block).unwrap();
         assert!(word.tag() != 0 && word.address() == block);
-        assert_eq!(allocator.zone_resolve(word), Ok(block));
-        assert_eq!(allocator.zone_resolve(Tagged(word.0 + 4095)), Ok(block + 4095));
+        assert_eq!(allocator.zones().zone_resolve(word), Ok(block));
+        assert_eq!(allocator.zones().zone_resolve(Tagged(word.0 + 4095)), Ok(block + 4095));
         for &old in seen.iter().rev().take(254) {
-            assert!(allocator.zone_resolve(old).is_err(), "life {life}");
+            assert!(allocator.zones().zone_resolve(old).is_err(), "life {life}");
             fake.take_reports();
         }
         seen.push(word);
-        allocator.zone_free(zone, block).unwrap();
+        allocator.zones().zone_free(zone, block).unwrap();
         // That place again.
-        while allocator.zone_allocate(zone, 4096, 1, false).unwrap() != block {}
+        while allocator.zones().zone_allocate(zone, 4096, 1, false).unwrap() != block {}
     }
-    let plain = allocator.zone_create(&terms(0, false)).unwrap();
-    let block = allocator.zone_allocate(plain, 64, 1, false).unwrap();
-    assert!(allocator.zone_tag(block).is_err() && allocator.zone_tag(0x1000).is_err());
+    let plain = allocator.zones().zone_create(&terms(0, false)).unwrap();
+    let block = allocator.zones().zone_allocate(plain, 64, 1, false).unwrap();
+    assert!(
+        allocator.zones().zone_tag(block).is_err() && allocator.zones().zone_tag(0x1000).is_err()
+    );
 }
 
 #[test]
 fn a_full_page_size_is_no_hindrance_but_to_tags() {
     let machine = Machine { page_size: 16 << 10, ..Machine::LARGE };
     let (_, allocator) = allocator(machine);
-    assert_eq!(allocator.zone_create(&terms(0, true)), Err(Refusal::Unsupported));
-    let zone = allocator.zone_create(&terms(0, false)).unwrap();
+    assert_eq!(allocator.zones().zone_create(&terms(0, true)), Err(Refusal::Unsupported));
+    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
     for size in [1, 1000, 16_384, 16_385, 100_000] {
-        let block = allocator.zone_allocate(zone, size, 1, false).unwrap();
+        let block = allocator.zones().zone_allocate(zone, size, 1, false).unwrap();
         bytes(block, size).fill(1);
-        allocator.zone_free(zone, block).unwrap();
+        allocator.zones().zone_free(zone, block).unwrap();
     }
-    allocator.zone_destroy(zone).unwrap();
+    allocator.zones().zone_destroy(zone).unwrap();
     allocator.check().unwrap();
 }

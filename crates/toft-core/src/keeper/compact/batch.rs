@@ -1,7 +1,7 @@
 //! Slabs whose free slots are held while they are compacted: how they are taken, what they are
 //! asked, and how they are let go of.
 
-use crate::keeper::Keeper;
+use crate::keeper::compact::Compactor;
 use crate::os::{Os, Sharing};
 use crate::reclaim::{BATCH, Entry, Turn};
 use crate::remote::announce;
@@ -19,7 +19,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) full: bool,
 }
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Compactor<'_, O> {
     pub(crate) fn hold_batch(self, batch: &mut Batch, slabs: impl Iterator<Item = &'static Slab>) {
         let mut places = batch.slabs.iter_mut();
         for slab in slabs {
@@ -57,7 +57,7 @@ impl<O: Os> Keeper<'_, O> {
 
     pub(crate) fn unhold_slab(self, slab: &Slab) {
         if let Some(slot) = slab.let_go_all() {
-            self.observer().freed_twice(slab, slot, Call::RemoteFree);
+            self.reports().freed_twice(slab, slot, Call::RemoteFree);
         }
     }
 }

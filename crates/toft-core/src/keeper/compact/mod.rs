@@ -14,11 +14,10 @@
 
 mod batch;
 mod units;
+mod unshare;
 
-pub(crate) use units::copy_slot;
-
-use crate::keeper::Keeper;
-use crate::keeper::Which;
+use crate::allocator::{Allocator, handle};
+use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
@@ -26,6 +25,8 @@ use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use batch::Batch;
+
+handle!(Compactor, compactor);
 
 /// A slab is sparse if at most one in this number of its slots is in use.
 const SPARSE: u32 = 2;
@@ -81,7 +82,7 @@ impl Passes {
     }
 }
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Compactor<'_, O> {
     /// Lets sparse slabs share pages: all of them, or those that were idle since the previous pass.
     /// Does nothing if the option is off. Returns `None` while another thread sweeps or compacts.
     pub fn compact(self, which: Which) -> Option<Compacted> {
@@ -101,17 +102,6 @@ impl<O: Os> Keeper<'_, O> {
         Some(done)
     }
 
-    /// Opens the kernel facility that stops writers, while the program has the privileges for it.
-    /// The reclaimer thread has none.
-    pub(crate) fn prepare_to_compact(self) {
-        if self.options.compact
-            && let Some(_permit) = self.permit(Calls::SHARING)
-            && let Ok(sharing) = self.os.begin_sharing(None, self.groups.kept(), 0)
-        {
-            self.os.end_sharing(sharing);
-        }
-    }
-
     /// Compacts all sparse slabs now, after another thread's sweep if one is in progress. Returns
     /// the number of bytes returned to the OS.
     pub fn compact_now(self, heap: &Heap) -> usize {
@@ -128,7 +118,8 @@ impl<O: Os> Keeper<'_, O> {
             if let Some(seat) = heap.sit() {
                 unclaim(heap, &seat);
             }
-            (0..self.heaps.count()).for_each(|number| self.with_threadless(number, unclaim));
+            (0..self.heaps.count())
+                .for_each(|number| self.held_heaps().with_threadless(number, unclaim));
         }
         for _ in 0..2 {
             if let Some(done) = self.compact(Which::Free) {

@@ -5,13 +5,13 @@ use super::batch::Batch;
 use super::batch::is_empty;
 use super::batch::pages;
 use super::batch::put;
-use crate::keeper::Keeper;
+use crate::keeper::compact::Compactor;
 use crate::os::Os;
 use crate::reclaim::BATCH;
 use crate::remote::announce;
 use crate::slab::{Slab, SlotIndex, SlotSet, either, has_slot};
 
-impl<O: Os> Keeper<'_, O> {
+impl<O: Os> Compactor<'_, O> {
     /// Gives separate pages to each shared unit in which its slab has no block left.
     pub(crate) fn leave_groups(self, batch: &mut Batch) {
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
@@ -44,7 +44,7 @@ impl<O: Os> Keeper<'_, O> {
                 return;
             }
         }
-        self.keep_small(address, len);
+        self.mapper().keep_small(address, len);
         let shares = batch.entry.remove(slab, unit);
         for slot in SlotIndex::range(first..end) {
             if batch.entry.may_have(slab, slot, batch.page) {

@@ -4,10 +4,10 @@
 //! fast path saves no registers. A check here may raise false alarms, but misses nothing:
 //! `mod.rs` checks again.
 
-use crate::allocator::Allocator;
 use crate::bin::{BinIndex, FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
+use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::report::Call;
@@ -16,10 +16,10 @@ use crate::slab::{
 };
 use crate::thread::Heap;
 
-impl<O: Os> Allocator<O> {
+impl<O: Os> SecureSlots<'_, O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
-    pub(crate) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
+    pub(crate) fn malloc_small(self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
         // Zero-size blocks are not handed out here: zero wraps round.
         if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
             return None;
@@ -30,14 +30,14 @@ impl<O: Os> Allocator<O> {
 
     /// Takes a claimed slot of either tier.
     #[inline]
-    pub(crate) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_slot(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
     /// Takes a slot of either tier after claiming more.
     #[inline]
-    pub(crate) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_refill(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
@@ -45,17 +45,17 @@ impl<O: Os> Allocator<O> {
     /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
     /// one.
     #[inline]
-    pub(crate) fn take_after_refill(&self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
+    pub(crate) fn take_after_refill(self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
         if let Some(_seat) = heap.sit() {
-            self.arm_reserved(taken.slab);
+            self.slot_checks().arm_reserved(taken.slab);
         }
         Some(taken)
     }
 
     /// Turns a taken slot of any class into a block with `slack` bytes less; returns its address.
     #[inline]
-    pub(crate) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
+    pub(crate) fn hand_over(self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
         self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
     }
 
@@ -63,7 +63,7 @@ impl<O: Os> Allocator<O> {
     /// call.
     #[inline(always)]
     fn hand_over_in<const TIER: TierNumber>(
-        &self,
+        self,
         heap: &Heap,
         taken: Taken<'_>,
         slack: usize,
@@ -102,13 +102,7 @@ impl<O: Os> Allocator<O> {
 
     /// Hands over a slot that was never handed out, or is not zero.
     #[inline(never)]
-    fn hand_over_checked(
-        &self,
-        heap: &Heap,
-        slab: &Slab,
-        slot: SlotIndex,
-        slack: usize,
-    ) -> *mut u8 {
+    fn hand_over_checked(self, heap: &Heap, slab: &Slab, slot: SlotIndex, slack: usize) -> *mut u8 {
         let address = slab.base() + slot.begin(slab.bytes());
         self.check_contents(heap, slab, slot, address);
         self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
@@ -118,7 +112,7 @@ impl<O: Os> Allocator<O> {
     /// Remembers the requested size, and arms the canary.
     #[inline(always)]
     fn set_slack_and_canary(
-        &self,
+        self,
         slab: &Slab,
         slot: SlotIndex,
         address: usize,
@@ -136,7 +130,7 @@ impl<O: Os> Allocator<O> {
     /// done, and there is another way.
     #[inline(always)]
     pub(crate) fn free_own_small(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -148,7 +142,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a medium block of this thread under these conditions.
     #[inline(always)]
     pub(crate) fn free_own_medium(
-        &self,
+        self,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -159,7 +153,7 @@ impl<O: Os> Allocator<O> {
 
     #[inline(always)]
     fn free_own<const TIER: TierNumber>(
-        &self,
+        self,
         plots: &Plots<TIER, Slab>,
         heap: &Heap,
         address: usize,
@@ -218,9 +212,9 @@ impl<O: Os> Allocator<O> {
             }
         }
         if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
-            self.release_owned(heap, None, slab, slot);
+            self.quarantines().release_owned(heap, None, slab, slot);
         } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot.number()) {
-            self.wait(heap, slab, slot);
+            self.quarantines().wait(heap, slab, slot);
         }
         true
     }
@@ -230,17 +224,17 @@ impl<O: Os> Allocator<O> {
     /// wrong is named. Yes: it is done.
     #[inline(never)]
     fn free_closely(
-        &self,
+        self,
         heap: &Heap,
         slab: &Slab,
         slot: SlotIndex,
         address: usize,
         call: Call,
     ) -> bool {
-        self.verify_at_free(slab, slot, address, call);
+        self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) a block that the program has given back.
         unsafe { self.erase_canary(slab, slot, address) };
-        self.wait(heap, slab, slot);
+        self.quarantines().wait(heap, slab, slot);
         true
     }
 }

@@ -52,7 +52,7 @@ fn pointer(address: Option<usize>) -> Pointer {
 
 /// Makes a zone.
 pub fn create(terms: &Terms) -> Option<Handle> {
-    call(|allocator| allocator.zone_create(terms))
+    call(|allocator| allocator.zones().zone_create(terms))
 }
 
 /// A block of a zone.
@@ -61,7 +61,7 @@ pub fn allocate(zone: Handle, size: usize, align: usize, zeroed: bool) -> Pointe
         process::set_errno(libc::EINVAL);
         return null_mut();
     }
-    pointer(call(|allocator| allocator.zone_allocate(zone, size, align, zeroed)))
+    pointer(call(|allocator| allocator.zones().zone_allocate(zone, size, align, zeroed)))
 }
 
 /// Blocks of a zone in a row, all zero.
@@ -85,7 +85,7 @@ pub unsafe fn free(zone: Handle, address: Pointer) {
         && let Some(allocator) = instance()
     {
         // Whatever is wrong has been named.
-        let _ = inside(|| allocator.zone_free(zone, plain(address)));
+        let _ = inside(|| allocator.zones().zone_free(zone, plain(address)));
     }
 }
 
@@ -94,35 +94,37 @@ pub fn usable_size(zone: Handle, address: *const c_void) -> usize {
     if address.is_null() {
         return 0;
     }
-    call(|allocator| allocator.zone_usable_size(zone, plain(address))).unwrap_or(0)
+    call(|allocator| allocator.zones().zone_usable_size(zone, plain(address))).unwrap_or(0)
 }
 
 /// Verifies a zone; returns true if nothing is wrong with it.
 pub fn verify(zone: Handle) -> bool {
-    call(|allocator| allocator.zone_verify(zone)) == Some(true)
+    call(|allocator| allocator.zones().zone_verify(zone)) == Some(true)
 }
 
 /// Ends a zone and all blocks in it; returns true if there was one.
 pub fn destroy(zone: Handle) -> bool {
-    call(|allocator| allocator.zone_destroy(zone)).is_some()
+    call(|allocator| allocator.zones().zone_destroy(zone)).is_some()
 }
 
 /// Gives a zone another name; returns true if there is one.
 pub fn rename(zone: Handle, name: &Name) -> bool {
-    call(|allocator| allocator.zone_rename(zone, name)).is_some()
+    call(|allocator| allocator.zones().zone_rename(zone, name)).is_some()
 }
 
 /// A zone's name and figures.
 pub fn figures(zone: Handle) -> Option<(Name, Figures)> {
-    call(|allocator| Ok((allocator.zone_name(zone)?, allocator.zone_figures(zone)?)))
+    call(|allocator| {
+        Ok((allocator.zones().zone_name(zone)?, allocator.zones().zone_figures(zone)?))
+    })
 }
 
 /// The tagged word for an address in a live block of a tagged zone; zero where there is none.
 pub fn tag(address: *const c_void) -> Tagged {
-    call(|allocator| allocator.zone_tag(plain(address))).unwrap_or(Tagged(0))
+    call(|allocator| allocator.zones().zone_tag(plain(address))).unwrap_or(Tagged(0))
 }
 
 /// The pointer of a tagged word; null where its block was freed since.
 pub fn resolve(tagged: Tagged) -> Pointer {
-    pointer(call(|allocator| allocator.zone_resolve(tagged)))
+    pointer(call(|allocator| allocator.zones().zone_resolve(tagged)))
 }

@@ -2,7 +2,7 @@
 
 pub mod calls;
 
-use crate::allocator::Allocator;
+use crate::allocator::{Allocator, handle};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::report::{Call, Line, head};
@@ -13,16 +13,18 @@ use core::ffi::CStr;
 /// What a zone is called in `/proc/PID/maps` begins with this.
 const SHOWN: &[u8] = b"toft zone ";
 
-impl<O: Os> Allocator<O> {
+handle!(PrivateZones, zones);
+
+impl<O: Os> PrivateZones<'_, O> {
     /// Makes a private zone.
-    pub fn zone_create(&self, terms: &Terms) -> Result<Handle, Refusal> {
+    pub fn zone_create(self, terms: &Terms) -> Result<Handle, Refusal> {
         self.zones.create(&self.os, thread_block(), terms)
     }
 
     /// A block of a zone, of `size` bytes at a multiple of `align`, a power of two; zero, if that
     /// is asked for.
     pub fn zone_allocate(
-        &self,
+        self,
         zone: Handle,
         size: usize,
         align: usize,
@@ -35,19 +37,19 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Takes a block of a zone back.
-    pub fn zone_free(&self, zone: Handle, address: usize) -> Result<(), Refusal> {
+    pub fn zone_free(self, zone: Handle, address: usize) -> Result<(), Refusal> {
         let result = self.zones.free(&self.os, thread_block(), zone, address);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneFree, zone, address))
     }
 
     /// Usable bytes of a live block of a zone.
-    pub fn zone_usable_size(&self, zone: Handle, address: usize) -> Result<usize, Refusal> {
+    pub fn zone_usable_size(self, zone: Handle, address: usize) -> Result<usize, Refusal> {
         let result = self.zones.usable_size(&self.os, thread_block(), zone, address);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneUsableSize, zone, address))
     }
 
     /// Verifies a zone, and names what is wrong with it; returns true if nothing is.
-    pub fn zone_verify(&self, zone: Handle) -> Result<bool, Refusal> {
+    pub fn zone_verify(self, zone: Handle) -> Result<bool, Refusal> {
         match self.zones.verify(&self.os, thread_block(), zone) {
             Ok(Ok(())) => Ok(true),
             Ok(Err(damage)) => {
@@ -59,32 +61,32 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Ends a zone and all blocks in it.
-    pub fn zone_destroy(&self, zone: Handle) -> Result<(), Refusal> {
+    pub fn zone_destroy(self, zone: Handle) -> Result<(), Refusal> {
         let result = self.zones.destroy(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneDestroy, zone, 0))
     }
 
     /// Gives a zone another name.
-    pub fn zone_rename(&self, zone: Handle, name: &Name) -> Result<(), Refusal> {
+    pub fn zone_rename(self, zone: Handle, name: &Name) -> Result<(), Refusal> {
         let show = |address, bytes, name: &Name| self.show(address, bytes, name);
         let result = self.zones.rename(&self.os, thread_block(), zone, name, &show);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneName, zone, 0))
     }
 
     /// A zone's name.
-    pub fn zone_name(&self, zone: Handle) -> Result<Name, Refusal> {
+    pub fn zone_name(self, zone: Handle) -> Result<Name, Refusal> {
         let result = self.zones.name(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
     }
 
     /// A zone's figures.
-    pub fn zone_figures(&self, zone: Handle) -> Result<Figures, Refusal> {
+    pub fn zone_figures(self, zone: Handle) -> Result<Figures, Refusal> {
         let result = self.zones.figures(&self.os, thread_block(), zone);
         result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
     }
 
     /// The tagged word for a block of a tagged zone, or for an address within it.
-    pub fn zone_tag(&self, address: usize) -> Result<Tagged, Refusal> {
+    pub fn zone_tag(self, address: usize) -> Result<Tagged, Refusal> {
         let result = self.zones.tagged(address);
         result
             .map_err(|refusal| self.refused(refusal, Call::ZoneTag, Handle::from_word(0), address))
@@ -92,12 +94,12 @@ impl<O: Os> Allocator<O> {
 
     /// The pointer of a tagged word, if its block is still the one that it was.
     #[inline]
-    pub fn zone_resolve(&self, tagged: Tagged) -> Result<usize, Refusal> {
+    pub fn zone_resolve(self, tagged: Tagged) -> Result<usize, Refusal> {
         self.zones.resolve(tagged).inspect_err(|_| self.stale_tag(tagged))
     }
 
     /// Lets `/proc/PID/maps` show a zone's name; returns true if it does.
-    fn show(&self, address: usize, bytes: usize, name: &Name) -> bool {
+    fn show(self, address: usize, bytes: usize, name: &Name) -> bool {
         if name.bytes().is_empty() {
             return false;
         }
@@ -116,7 +118,7 @@ impl<O: Os> Allocator<O> {
     /// Something was refused: names it, if it is the program's mistake.
     #[cold]
     #[inline(never)]
-    fn refused(&self, refusal: Refusal, call: Call, zone: Handle, address: usize) -> Refusal {
+    fn refused(self, refusal: Refusal, call: Call, zone: Handle, address: usize) -> Refusal {
         let mut line = Line::new(self.hide_addresses);
         let handle = zone.word() as usize;
         match refusal {
@@ -157,20 +159,20 @@ impl<O: Os> Allocator<O> {
             }) if address == begin && zone.word() != 0 => {
                 head(&mut line, "invalid free", call, address);
                 line.text("this ").number(bytes as u64).text("-byte block is of zone ");
-                self.name_zone(&mut line, place);
+                self.reports().name_zone(&mut line, place);
                 line.text(", not of the one that was named");
             }
-            Refusal::NotABlock(_) => self.describe_in_zone(&mut line, call, address),
+            Refusal::NotABlock(_) => self.reports().describe_in_zone(&mut line, call, address),
             Refusal::WrittenTo { begin, bytes, byte } => {
                 self.written_after_free(&mut line, call, (begin, bytes, byte));
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
         refusal
     }
 
     fn written_after_free(
-        &self,
+        self,
         line: &mut Line,
         call: Call,
         (begin, bytes, byte): (usize, usize, usize),
@@ -179,66 +181,14 @@ impl<O: Os> Allocator<O> {
         line.text("byte ").number(byte as u64).text(" of this freed ").number(bytes as u64);
         line.text("-byte block was overwritten (zone ");
         if let ZoneLocation::Block { zone, .. } = self.zones.at(begin) {
-            self.name_zone(line, zone);
+            self.reports().name_zone(line, zone);
         }
         line.text(")");
     }
 
-    /// Says what an address of zones is that is not what a call needs.
-    pub(crate) fn describe_in_zone(&self, line: &mut Line, call: Call, address: usize) {
-        let (zone, begin, bytes, slot, live, fresh) = match self.zones.at(address) {
-            ZoneLocation::Block { zone, begin, bytes, slot, live, fresh } => {
-                (zone, begin, bytes, slot, live, fresh)
-            }
-            ZoneLocation::Bare { zone } => {
-                head(line, "invalid free", call, address);
-                line.text("not a block, though of zone ");
-                return self.name_zone(line, zone);
-            }
-            ZoneLocation::NoZone => {
-                head(line, "invalid free", call, address);
-                line.text("no private zone has this address any more, nor has anybody else");
-                return;
-            }
-        };
-        let inside = address - begin;
-        if inside != 0 {
-            head(line, "invalid free", call, address);
-            let beyond = inside >= bytes;
-            line.number(if beyond { inside - bytes } else { inside } as u64);
-            line.text(if beyond { " bytes behind the " } else { " bytes inside the " });
-            line.number(bytes as u64).text("-byte block at ").address(begin).text(" (");
-        } else if live {
-            head(line, "invalid free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is not malloc's (");
-        } else if fresh {
-            head(line, "invalid free", call, address);
-            line.text("never handed out (").number(bytes as u64).text("-byte ");
-        } else {
-            head(line, "double free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is already free (");
-        }
-        if let Some(slot) = slot {
-            line.text("slot ").number(slot as u64).text(" of ");
-        }
-        line.text("zone ");
-        self.name_zone(line, zone);
-        line.text(if live {
-            ", live)"
-        } else if fresh {
-            ", never handed out)"
-        } else {
-            ", free)"
-        });
-    }
-
-    fn name_zone(&self, line: &mut Line, place: usize) {
-        line.text("\"").raw(self.zones.name_at(place).bytes()).text("\"");
-    }
-
     #[cold]
     #[inline(never)]
-    fn stale_tag(&self, tagged: Tagged) {
+    fn stale_tag(self, tagged: Tagged) {
         let mut line = Line::new(self.hide_addresses);
         let address = tagged.address();
         match self.zones.at(address) {
@@ -246,7 +196,7 @@ impl<O: Os> Allocator<O> {
                 head(&mut line, "use after free", Call::ZoneResolve, address);
                 line.text("tag ").number(tagged.tag().into()).text(" is not that of the ");
                 line.number(bytes as u64).text("-byte block at ").address(begin).text(" (zone ");
-                self.name_zone(&mut line, zone);
+                self.reports().name_zone(&mut line, zone);
                 line.text(if live { ", live again)" } else { ", free)" });
             }
             _ => {
@@ -254,12 +204,12 @@ impl<O: Os> Allocator<O> {
                 line.text("no private zone has this address any more, nor has anybody else");
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
     }
 
     #[cold]
     #[inline(never)]
-    fn zone_is_damaged(&self, damage: Damage) {
+    fn zone_is_damaged(self, damage: Damage) {
         let mut line = Line::new(self.hide_addresses);
         match damage.block {
             (0, _) => {
@@ -271,6 +221,6 @@ impl<O: Os> Allocator<O> {
                 self.written_after_free(&mut line, Call::ZoneVerify, block);
             }
         }
-        self.observer().conclude(&mut line);
+        self.reports().conclude(&mut line);
     }
 }

@@ -16,7 +16,7 @@ use crate::stats::metrics::{
 };
 use crate::stats::resident_now;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::watch::Observer;
+use crate::watch::profile::Profiler;
 use core::ffi::c_int;
 
 /// The most bytes of a place's name: a file's name without its folders, and an offset.
@@ -32,7 +32,7 @@ impl<const BYTES: usize> Page for Writer<BYTES> {
     }
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     #[inline(never)]
     pub(crate) fn metrics_to(self, descriptor: c_int) -> bool {
         let busy = &self.written().busy;

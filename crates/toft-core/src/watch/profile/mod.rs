@@ -24,22 +24,27 @@
 //! | `path.rs` | the file's name |
 //! | `metrics.rs` | figures of the whole process for monitoring: `toft_metrics` |
 //! | `print.rs` | the largest sites as lines of text: `malloc_stats` |
+//! | `sampling.rs` | random samples of allocations, with their stacks |
+//! | `hints.rs` | what an earlier run has shown about call sites |
 
+pub(crate) mod hints;
 mod metrics;
 mod path;
 mod print;
+mod sampling;
 mod table;
 mod write;
 
-use crate::allocator::{Allocator, allocator, inside};
+use crate::allocator::{Allocator, allocator, handle, inside};
 use crate::os::seccomp::Calls;
 use crate::os::{Linux, Os, process, wait_for};
 use crate::report::{Desk, Writer};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::watch::Observer;
 use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
+
+handle!(Profiler, profiler);
 
 /// The number of times that the exit waits for a writing thread, a fifth of a second each.
 const EXIT_WAITS: usize = 25;
@@ -76,15 +81,15 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
 
 /// Writes the profile at the program's end.
 pub(crate) fn at_exit(allocator: &Allocator<Linux>) {
-    allocator.observer().profile(Why::Exit);
+    allocator.profiler().profile(Why::Exit);
 }
 
 /// Handles the signal. It makes only raw system calls, which leave `errno` alone.
 extern "C" fn by_signal(_number: c_int) {
-    inside(|| allocator().observer().profile(Why::Signal));
+    inside(|| allocator().profiler().profile(Why::Signal));
 }
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     /// Writes a profile if the heap, about to grow by `bytes` bytes, has grown by the requested
     /// amount since the last profile.
     #[inline]

@@ -8,13 +8,13 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Writer, place_text};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::watch::Observer;
+use crate::watch::profile::Profiler;
 use core::ffi::c_int;
 
 /// The number of call sites that have a line.
 const LINES: usize = 10;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     #[inline(never)]
     pub(crate) fn print_sites(self, descriptor: c_int) {
         let Some(mut table) = Table::of(&self) else { return };

@@ -8,10 +8,10 @@ use super::table::Table;
 use crate::os::{Os, process};
 use crate::report::{Desk, Writer, place_json_by};
 use crate::sample::OBJECT_BITS;
-use crate::watch::Observer;
+use crate::watch::profile::Profiler;
 use core::ffi::c_int;
 
-impl<O: Os> Observer<'_, O> {
+impl<O: Os> Profiler<'_, O> {
     /// Writes a table to a file, in the form that `toft report` reads. Returns true if all of it
     /// was written.
     #[inline(never)]

@@ -131,12 +131,13 @@ pub fn carry_out(
             "free_sized"
         }
         BadCall::Realloc => {
-            let answer = allocator.resize(heap, bad.address, 1 + offset, code_address(0));
+            let answer =
+                allocator.requests().resize(heap, bad.address, 1 + offset, code_address(0));
             assert_eq!(answer, Resized::Misused);
             "realloc"
         }
         BadCall::UsableSize => {
-            assert_eq!(allocator.usable_size(bad.address, Call::UsableSize), None);
+            assert_eq!(allocator.requests().usable_size(bad.address, Call::UsableSize), None);
             "malloc_usable_size"
         }
     };

@@ -17,7 +17,7 @@ pub fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
 
 /// A heap as a new thread gets it.
 pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
-    allocator.acquire_heap().unwrap()
+    allocator.held_heaps().acquire_heap().unwrap()
 }
 
 /// A system, an allocator over it, and the heap of a thread.

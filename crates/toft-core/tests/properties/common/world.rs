@@ -94,11 +94,11 @@ impl World {
         if self.heaps.len() == 1 {
             // Other threads that do nothing: those that are born from now on use shared heaps.
             let idle = (self.idle..SHARE_FROM as usize)
-                .take_while(|_| self.allocator.acquire_heap().is_ok());
+                .take_while(|_| self.allocator.held_heaps().acquire_heap().is_ok());
             self.idle += idle.count();
             assert!(self.idle == SHARE_FROM as usize || !self.must_succeed);
         }
-        match self.allocator.acquire_heap() {
+        match self.allocator.held_heaps().acquire_heap() {
             Ok(heap) => {
                 assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
                 assert!(heap.sit().is_some(), "a heap that was left in the middle of a change");
@@ -194,7 +194,7 @@ impl World {
             Op::Trim => {
                 if self.steps.is_multiple_of(2) {
                     let which = [Which::Idle, Which::Free][self.steps / 2 % 2];
-                    self.allocator.keeper().compact(which).expect("no other thread sweeps");
+                    self.allocator.compactor().compact(which).expect("no other thread sweeps");
                 }
                 self.trim();
             }
@@ -278,7 +278,7 @@ impl World {
     }
 
     fn usable(&self, address: usize) -> usize {
-        let usable = self.allocator.usable_size(address, Call::UsableSize);
+        let usable = self.allocator.requests().usable_size(address, Call::UsableSize);
         usable.unwrap_or_else(|| panic!("{address:#x} is live: {:?}", self.fake.take_reports()))
     }
 
@@ -297,7 +297,7 @@ impl World {
             return;
         }
         let heap = self.heap(who);
-        match self.allocator.resize(heap, block.address, size, code_address(site)) {
+        match self.allocator.requests().resize(heap, block.address, size, code_address(site)) {
             Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
             Resized::NoMemory => {
                 assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");
@@ -337,7 +337,7 @@ impl World {
         let allocator = self.allocator.clone();
         if self.sweeping {
             // The secure build has another barrier before, to empty quarantines.
-            let swept = allocator.keeper().sweep(Which::Free);
+            let swept = allocator.sweeper().sweep(Which::Free);
             assert!(swept.is_none() || cfg!(feature = "secure-light"), "{swept:?}");
             return;
         }
@@ -349,9 +349,9 @@ impl World {
             unsafe { &mut *world.get() }.meanwhile()
         });
         let ended = catch_unwind(AssertUnwindSafe(|| match kind {
-            0 => _ = allocator.keeper().purge(Some(heap)),
-            1 => _ = allocator.keeper().sweep(Which::Idle).expect("no other thread sweeps"),
-            _ => _ = allocator.keeper().sweep(Which::Free).expect("no other thread sweeps"),
+            0 => _ = allocator.sweeper().purge(Some(heap)),
+            1 => _ = allocator.sweeper().sweep(Which::Idle).expect("no other thread sweeps"),
+            _ => _ = allocator.sweeper().sweep(Which::Free).expect("no other thread sweeps"),
         }));
         self.sweeping = false;
         self.fake.at_barrier(|| true);
@@ -385,7 +385,7 @@ impl World {
                 core::mem::forget(heap.sit());
             }
         }
-        self.allocator.keeper().prepare_fork();
+        self.allocator.compactor().prepare_fork();
         assert_eq!(self.fake.shared_bytes(), 0, "a child that shares pages with its parent");
         self.allocator.after_fork_in_child(mine);
         self.heaps.retain(|heap| core::ptr::eq(*heap, mine));

@@ -153,7 +153,7 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
             program.sweep();
             program.no_more();
             program.check(&[], size);
-            program.allocator.keeper().purge(Some(program.owner));
+            program.allocator.sweeper().purge(Some(program.owner));
             program.check(&[], size);
             program.all_come_back(&[], size, blocks.len());
         }
@@ -202,10 +202,10 @@ fn neighbours_of_held_slots_are_as_they_were() {
         program.at(HELD, move |program| {
             for (number, &address) in stay.iter().enumerate() {
                 let heap = if number % 2 == 0 { program.owner } else { program.other };
-                let usable = program.allocator.usable_size(address, Call::UsableSize);
+                let usable = program.allocator.requests().usable_size(address, Call::UsableSize);
                 assert_eq!(usable, Some(size));
                 let site = code_address(SITE);
-                let answer = program.allocator.resize(heap, address, size, site);
+                let answer = program.allocator.requests().resize(heap, address, size, site);
                 assert!(matches!(answer, Resized::At(to) if to == address));
             }
             for (number, &address) in go.iter().enumerate() {
@@ -261,9 +261,9 @@ fn one_thread_at_a_time_sweeps() {
     let (live, freed) = free_most(&program, program.owner, &blocks, 100);
     program.at(HELD, |program| {
         for _ in 0..3 {
-            assert_eq!(program.allocator.keeper().sweep(Which::Free), None);
+            assert_eq!(program.allocator.sweeper().sweep(Which::Free), None);
         }
-        program.allocator.keeper().purge(Some(program.other));
+        program.allocator.sweeper().purge(Some(program.other));
     });
     program.sweep();
     program.no_more();

@@ -17,7 +17,7 @@ fn pages_of_a_sleeping_thread_go() {
             let (program, size, live, freed) = mostly_free(size, false);
             let before = program.resident();
             let said = if purge {
-                program.allocator.keeper().purge(Some(program.other))
+                program.allocator.sweeper().purge(Some(program.other))
             } else {
                 program.sweep().bytes
             };
@@ -93,7 +93,7 @@ fn what_is_claimed_stays_where_the_system_refuses() {
         assert_eq!(program.resident(), before);
         program.check(&live, ALMOST);
         program.fake.set_fault(None);
-        program.allocator.keeper().sweep(which).unwrap();
+        program.allocator.sweeper().sweep(which).unwrap();
         assert!(program.resident() < before, "{which:?}");
         program.check(&live, ALMOST);
     }
@@ -162,7 +162,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
         let (program, size, live, freed) = mostly_free(size, false);
         program.fake.at_barrier(|| false);
         let before = program.resident();
-        program.allocator.keeper().purge(Some(program.other));
+        program.allocator.sweeper().purge(Some(program.other));
         assert!(program.resident() >= before, "{size}: a running thread's");
         program.check(&live, size);
         program.allocator.heaps.orphan(program.owner);
@@ -179,7 +179,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
     free_most(&program, program.owner, &blocks, 100);
     program.fake.at_barrier(|| false);
     let before = program.resident();
-    program.allocator.keeper().purge(Some(program.owner));
+    program.allocator.sweeper().purge(Some(program.owner));
     assert!(program.resident() < before / 2, "the caller's own");
     program.allocator.check().unwrap();
 }
@@ -233,11 +233,11 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
     let before = program.allocator.kept_slab_bytes();
     while program.allocator.kept_slab_bytes() == before {
         program.fake.pass(100);
-        program.allocator.keeper().maintain(program.other, &program.other.sit().unwrap());
+        program.allocator.maintenance().maintain(program.other, &program.other.sit().unwrap());
     }
-    program.allocator.keeper().purge(Some(program.owner));
+    program.allocator.sweeper().purge(Some(program.owner));
     assert_eq!(program.allocator.kept_slab_bytes(), 0);
-    program.allocator.keeper().sweep(Which::Idle).unwrap();
+    program.allocator.sweeper().sweep(Which::Idle).unwrap();
     program.check(&[], 1024);
 }
 
@@ -250,7 +250,7 @@ fn what_is_in_use_keeps_its_pages() {
         for &address in &blocks[1..] {
             program.free(program.owner, address);
         }
-        let idle = || program.allocator.keeper().sweep(Which::Idle).unwrap();
+        let idle = || program.allocator.sweeper().sweep(Which::Idle).unwrap();
         let calls = program.fake.calls(Request::Discard);
         for _ in 0..10 {
             let swept = idle();

@@ -38,7 +38,7 @@ impl Program {
         let (owner, other) = (birth(&allocator), birth(&allocator));
         let program = Program { fake, allocator: Arc::new(allocator), owner, other };
         // What it needs itself is resident from here on.
-        program.allocator.keeper().purge(Some(program.other));
+        program.allocator.sweeper().purge(Some(program.other));
         program.sweep();
         program
     }
@@ -59,7 +59,7 @@ impl Program {
     }
 
     pub fn sweep(&self) -> Swept {
-        self.allocator.keeper().sweep(Which::Free).expect("no other thread sweeps")
+        self.allocator.sweeper().sweep(Which::Free).expect("no other thread sweeps")
     }
 
     pub fn resident(&self) -> usize {

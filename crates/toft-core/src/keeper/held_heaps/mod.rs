@@ -1,0 +1,8 @@
+//! Heaps that the caller holds: its own, an orphan, or one without a thread.
+
+mod collect;
+mod orphans;
+
+use crate::allocator::{Allocator, handle};
+
+handle!(HeldHeaps, held_heaps);

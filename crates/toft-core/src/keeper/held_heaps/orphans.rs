@@ -1,0 +1,62 @@
+//! Heaps without a thread: a new thread acquires them, a call borrows them, and a scan visits them.
+
+use crate::keeper::held_heaps::HeldHeaps;
+use crate::os::{Error, Os};
+use crate::report::Call;
+use crate::sync::spin_until;
+use crate::thread::{Heap, HeapState, Seat};
+use core::cell::Cell;
+
+impl<O: Os> HeldHeaps<'_, O> {
+    /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
+    pub fn acquire_heap(self) -> Result<&'static Heap, Error> {
+        let heap = self.heaps.acquire(&self.os)?;
+        drop(self.seat_left(heap));
+        Ok(heap)
+    }
+
+    /// Runs `body` with a heap without a thread, for a call that cannot use its own thread's heap.
+    pub(crate) fn with_borrowed_heap<R>(self, body: impl FnOnce(&Heap) -> R) -> Option<R> {
+        let heap = self.acquire_heap().ok()?;
+        let result = body(heap);
+        self.heaps.orphan(heap);
+        Some(result)
+    }
+
+    /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap
+    /// that no thread uses for long.
+    pub(crate) fn with_threadless(self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
+        if self.heaps.heap_state(number) != HeapState::Shared {
+            return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
+        }
+        // A handler could fork, or end the thread, and the shared heap would have no user's number.
+        let _undisturbed = self.block_signals();
+        let guard = Cell::new(None);
+        spin_until(|| {
+            let now = self.heaps.acquire_shared_number(number);
+            let is_taken = now.is_some();
+            guard.set(now);
+            is_taken
+        });
+        if let Some(guard) = guard.take() {
+            body(guard.heap, &self.seat_left(guard.heap));
+        }
+    }
+
+    /// Returns the seat of a heap that the caller holds and whose thread has exited. If the seat is
+    /// taken, the thread stopped in the middle of a change, and the heap is repaired first.
+    pub(crate) fn seat_left<'a>(self, orphan: &'a Heap) -> Seat<'a> {
+        orphan.sit().unwrap_or_else(|| self.repair_orphan(orphan))
+    }
+
+    /// Repairs a heap whose thread stopped in the middle of a change, and returns its seat.
+    #[cold]
+    #[inline(never)]
+    fn repair_orphan<'a>(self, orphan: &'a Heap) -> Seat<'a> {
+        orphan.repair(
+            self.heaps.partitions(),
+            |each| self.for_each_slab(each),
+            |slab, slot| self.reports().freed_twice(slab, slot, Call::RemoteFree),
+        )
+    }
+}

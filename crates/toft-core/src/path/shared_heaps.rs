@@ -1,0 +1,58 @@
+//! Slots of shared heaps, for bins that a thread rarely uses.
+
+use crate::bin::BinIndex;
+use crate::os::{Os, probes};
+use crate::path::Supply;
+use crate::reclaim::Life;
+use crate::report::Call;
+use crate::thread::{Heap, Seat};
+
+impl<O: Os> Supply<'_, O> {
+    /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
+    /// `heap` rarely uses that bin.
+    pub(super) fn should_use_shared_heap(self, heap: &Heap, index: BinIndex) -> bool {
+        // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
+        // follows the claims of each thread.
+        index.class().is_small()
+            && !heap.bins().has_slab(index)
+            && !probes::wants_allocations()
+            && heap.should_use_shared_heap(index, || self.os.ticks())
+    }
+
+    /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
+    /// shared heaps are in use.
+    #[inline(never)]
+    pub(super) fn shared_slot(self, heap: &Heap, index: BinIndex) -> Option<usize> {
+        let guard = self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
+        let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
+        let address = shared.pop(index).or_else(|| {
+            // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
+            // for a single slot.
+            if self.reclaimer.life() != Life::Asleep {
+                self.maintenance().maintain(shared, &seat);
+            }
+            // All blocks of the slab are freed by other threads. Only this slab is collected here,
+            // because other threads need the heap.
+            let slab = shared.bins().current(index);
+            if slab.slots() != 0 {
+                slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
+            }
+            self.listed_or_freed(shared, &seat, index)
+        });
+        self.slot_checks().arm_reserved(shared.bins().current(index));
+        address
+    }
+
+    /// Gives the current slab of bin `index`, from which one slot was taken, to a shared heap. It
+    /// was not opened there, because that takes system calls, and other threads need the heap. The
+    /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
+    #[inline(never)]
+    pub(super) fn share_slab(self, heap: &Heap, _seat: &Seat, index: BinIndex) {
+        self.slot_checks().arm_reserved(heap.bins().current(index));
+        if let Some(guard) =
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))
+        {
+            guard.heap.take_over(&self.held_heaps().seat_left(guard.heap), heap, index);
+        }
+    }
+}

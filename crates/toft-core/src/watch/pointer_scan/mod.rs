@@ -1,0 +1,9 @@
+//! Scans of memory for pointers: blocks without any, and pointers to freed blocks.
+
+mod dangling;
+pub(crate) mod leaks;
+mod reachability;
+
+use crate::allocator::{Allocator, handle};
+
+handle!(PointerScan, pointer_scan);

@@ -1,0 +1,8 @@
+//! Checks of the bytes beside a block, in the secure build.
+
+mod canary;
+mod reserved;
+
+use crate::allocator::{Allocator, handle};
+
+handle!(SlotChecks, slot_checks);

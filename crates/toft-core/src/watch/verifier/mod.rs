@@ -1,0 +1,14 @@
+//! Verification of the heap, perhaps in part.
+
+mod contents;
+mod extent;
+mod verify;
+mod verify_others;
+mod verify_share;
+mod verify_slots;
+
+pub(crate) use contents::STALE;
+
+use crate::allocator::{Allocator, handle};
+
+handle!(Verifier, verifier);

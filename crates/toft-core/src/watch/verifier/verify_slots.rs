@@ -1,0 +1,97 @@
+//! Verifies the slots of the calling thread's slabs on demand, and those of any slab that the
+//! reclaimer has taken hold of (`verify_share.rs`). Secure build only.
+//!
+//! The checks cover the canaries of live blocks, the zeros in free slots, the slots in the thread's
+//! quarantine, and the patterns of reserved slots.
+//!
+//! Other threads may allocate, free or resize a block during a check, and the reclaimer may hold a
+//! slot. So a slot counts as damaged only if it stays damaged, in the same state, for a fifth of a
+//! second.
+
+use crate::harden::first_nonzero;
+use crate::os::{Os, wait_for};
+use crate::policy::{CANARY, SECURE, WIPE};
+use crate::report::Call;
+use crate::slab::{Slab, SlotCare, SlotIndex};
+use crate::thread::{Heap, Seat};
+use crate::watch::reports::damage::Damage;
+use crate::watch::verifier::Verifier;
+use crate::watch::verifier::extent::Extent;
+
+/// Returns the last byte before `end`.
+///
+/// # Safety
+/// 1. There is a mapped byte before `end`.
+unsafe fn last_byte(end: usize) -> u8 {
+    let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
+    // SAFETY: duty 1. The read is volatile, because the thread that has the block may be writing
+    // the byte.
+    unsafe { last.read_volatile() }
+}
+
+impl<O: Os> Verifier<'_, O> {
+    /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
+    /// damage was found. The caller holds the heap and its seat.
+    pub(crate) fn slots_are_whole(self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
+        if !SECURE {
+            return true;
+        }
+        let mut whole = true;
+        self.for_each_slab(|slab| {
+            if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
+                whole &= self.slot_checks().verify_reserved(slab, Call::Verify);
+                for slot in slab.all_slots() {
+                    whole &= self.slot_is_whole(slab, slot);
+                }
+            }
+        });
+        if !WIPE || !extent.covers() {
+            return whole;
+        }
+        heap.quarantine().each(seat, |entry| {
+            let (slab, slot) = crate::thread::entry_slot(entry);
+            let (address, bytes) = (slab.slot_address(slot), slab.size());
+            // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
+            // it.
+            if let Some(place) = unsafe { first_nonzero(address, bytes) } {
+                self.reports().damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                whole = false;
+            }
+        });
+        whole
+    }
+
+    pub(crate) fn slot_is_whole(self, slab: &Slab, slot: SlotIndex) -> bool {
+        let care = slab.care(slot);
+        let damage = || self.slot_damage(slab, slot, care);
+        let holds = || damage().is_none() || slab.care(slot) != care;
+        if holds() || wait_for(&self.os, holds) {
+            return true;
+        }
+        // The state is read before and after the bytes.
+        let Some(damage) = damage().filter(|_| slab.care(slot) == care) else { return true };
+        self.reports().damaged(Call::Verify, slab, slot, damage);
+        false
+    }
+
+    fn slot_damage(self, slab: &Slab, slot: SlotIndex, care: SlotCare) -> Option<Damage> {
+        let (address, bytes) = (slab.slot_address(slot), slab.size());
+        match care {
+            SlotCare::Canary(asked) if CANARY && asked < bytes => {
+                // SAFETY: (1) a slot of a slab whose pages are mapped. The thread that has the
+                // block may be changing the canary. The damage then does not last.
+                let place =
+                    unsafe { self.slot_checks().canary(slab, slot).damage(address, asked, bytes) };
+                // SAFETY: as above. malloc writes the last byte last, and it is never zero. A
+                // signal handler may have interrupted malloc before that.
+                let armed = unsafe { last_byte(address + bytes) } != 0;
+                place.filter(|_| armed).map(Damage::Behind)
+            }
+            SlotCare::Zero => {
+                // SAFETY: (1) as above. The freeing thread may be clearing the slot.
+                unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
+            }
+            _ => None,
+        }
+    }
+}
