@@ -106,7 +106,13 @@ impl<O: Os> Quarantines<'_, O> {
 
     /// Frees a slot of a slab of the heap.
     #[inline(always)]
-    pub(crate) fn release_owned(self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: SlotIndex) {
+    pub(crate) fn release_owned(
+        self,
+        heap: &Heap,
+        seat: Option<&Seat>,
+        slab: &Slab,
+        slot: SlotIndex,
+    ) {
         match (slab.put(slot), seat) {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.held_heaps().credit_spent(heap, slab),

@@ -23,7 +23,8 @@ impl<O: Os> Supply<'_, O> {
     /// shared heaps are in use.
     #[inline(never)]
     pub(super) fn shared_slot(self, heap: &Heap, index: BinIndex) -> Option<usize> {
-        let guard = self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
+        let guard =
+            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
         let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
