@@ -6,7 +6,8 @@
 //! wait        it goes into the quarantine of the thread that frees it, and another leaves that
 //! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
 //!
-//! Beside reserved slots (`reserved.rs`) take_back and release check those, too.
+//! `take_back` is in `path/free.rs`; wait and release are in `keeper/quarantines.rs`. Beside
+//! reserved slots (`watch/slot_checks/reserved.rs`) take_back and release check those, too.
 //! ```
 //!
 //! Each free goes this way, from any caller: there is no cache in front of it. In the light build
