@@ -4,8 +4,8 @@ use super::bins::{BIN_WORDS, ROW_WORDS};
 use crate::region::Partition;
 use crate::slab::{CLASSES, SizeClass};
 
-/// The index of a bin in the bins of any heap, in words: the first word of the partition's row, plus
-/// the bin's place in the row. Below `partitions * ROW_WORDS`, and a multiple of `BIN_WORDS`.
+/// The index of a bin in the bins of any heap, in words: the first word of the partition's row,
+/// plus the bin's place in the row. Below `partitions * ROW_WORDS`, and a multiple of `BIN_WORDS`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub struct BinIndex(usize);

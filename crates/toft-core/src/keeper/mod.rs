@@ -1,4 +1,5 @@
-//! L9: what keeps memory bounded, and returns it. In this order: each room uses only those above it.
+//! L9: what keeps memory bounded, and returns it. In this order: each room uses only those above
+//! it.
 //!
 //! | room | type | what |
 //! |---|---|---|

@@ -308,8 +308,8 @@ impl<O: Os> Requests<'_, O> {
         true
     }
 
-    /// Frees a sampled slot, which is a live block after all, or reports a call with an address that
-    /// is not a live block.
+    /// Frees a sampled slot, which is a live block after all, or reports a call with an address
+    /// that is not a live block.
     #[cold]
     #[inline(never)]
     pub(crate) fn misused_unless_sampled(self, call: Call, address: usize) {

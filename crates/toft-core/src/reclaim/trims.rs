@@ -3,8 +3,8 @@
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// The times of the last purge and of the last count for a trim (`keeper/sweeper/trim.rs`). Any thread. Two
-/// threads at once may make a purge or a count too many.
+/// The times of the last purge and of the last count for a trim (`keeper/sweeper/trim.rs`). Any
+/// thread. Two threads at once may make a purge or a count too many.
 #[derive(Debug)]
 pub struct Trims {
     /// The tick of the last purge.

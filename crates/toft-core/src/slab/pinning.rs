@@ -36,8 +36,8 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
     /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
-    /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread at a
-    /// time, without the owner's help.
+    /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread
+    /// at a time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.discarded_at.store(self.freed_so_far(), Relaxed);
         // Zero, because the pages of claimed slots are not given back this time.

@@ -23,8 +23,8 @@ pub enum SlotState {
     Remote,
 }
 
-/// The number of a slot in its slab, counted from the slab's base. Below the slab's number of slots,
-/// and so below [`SLOTS_MAX`], if there is such a slot.
+/// The number of a slot in its slab, counted from the slab's base. Below the slab's number of
+/// slots, and so below [`SLOTS_MAX`], if there is such a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub struct SlotIndex(usize);

@@ -47,8 +47,8 @@ const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
 #[inline(always)]
 pub(crate) fn entry_slot(entry: usize) -> (&'static Slab, SlotIndex) {
     debug_assert!(entry >= SLAB_BYTES);
-    // SAFETY: `Quarantines::wait` makes entries, from a slab and a slot, of which the number is less
-    // than a descriptor has bytes; descriptors live for ever.
+    // SAFETY: `Quarantines::wait` makes entries, from a slab and a slot, of which the number is
+    // less than a descriptor has bytes; descriptors live for ever.
     let slab = unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) };
     (slab, SlotIndex::new(entry & (SLAB_BYTES - 1)))
 }
