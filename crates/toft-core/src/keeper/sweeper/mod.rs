@@ -1,4 +1,4 @@
-//! Sweeps and purges: pages of free slots are returned to the OS to the OS.
+//! Sweeps and purges: pages of free slots are returned to the OS.
 
 mod discard;
 mod exited_threads;
