@@ -17,10 +17,7 @@ pub use super::whole_heap::*;
 #[cfg(feature = "secure-light")]
 mod closed {
     use super::super::calls as process;
-    mod whole_heap {
-        pub use crate::process::scope::{at_exit, linked_at_exit, linked_at_start};
-        pub use crate::process::whole_heap::*;
-    }
+    use super::super::{scope, whole_heap};
     use crate::allocator::Allocator;
     use crate::allocator::inside;
     use crate::os::Linux;
@@ -42,10 +39,10 @@ mod closed {
                 inside(|| unsafe { process::$name($($argument),*) })
             }
         )* };
-        ($(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
+        ($from:ident: $(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
             #[doc = concat!("`process::", stringify!($name), "` with the key open.")]
             pub fn $name($($argument: $kind),*) $(-> $result)? {
-                inside(|| whole_heap::$name($($argument),*))
+                inside(|| $from::$name($($argument),*))
             }
         )* };
     }
@@ -71,7 +68,7 @@ mod closed {
         inside(|| unsafe { process::site_behind(stack, frame) })
     }
 
-    gated! {
+    gated! { whole_heap:
         fn purge() -> usize;
         fn trim() -> usize;
         fn compact() -> usize;
@@ -86,6 +83,8 @@ mod closed {
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
         fn give_exit_key() -> bool;
+    }
+    gated! { scope:
         fn at_exit();
         fn linked_at_start();
         fn linked_at_exit();

@@ -1,8 +1,9 @@
 //! L3: sampled allocations with their stacks: `TOFT_SAMPLE`.
 //!
 //! ```text
-//! a chosen block (watch/profile/sampling.rs) --> walk.rs: its stack, with python/: the functions of a
-//!                                        Python program --> named: their names, copied once
+//! a chosen block (watch/profile/sampling.rs)
+//!     --> walk.rs: its stack, with python/: the functions of a Python program
+//!     --> named: their names, copied once
 //!     --> stacks: an entry for each stack, counted up
 //!     --> blocks: the block's address --> that entry, and the block's weight
 //! its free, by its slot's state --> blocks: taken out --> stacks: counted up as freed
