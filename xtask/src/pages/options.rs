@@ -14,8 +14,8 @@ pub fn page() -> String {
          For operators and developers: every option of the library. [Choose options](tune/options.md) says which to\n\
          set for what.\n\n\
          Options are environment variables, read once at the first allocation of a process. An unknown name or value\n\
-         is reported once on standard error, and the default is used. A process that runs with another user's rights\n\
-         (set-user-ID and the like) ignores all of them.\n\n\
+         is reported once on standard error, and the default is used. So is an option that changes nothing beside the\n\
+         others. A process that runs with another user's rights (set-user-ID and the like) ignores all of them.\n\n\
          `toft options` prints them with the values in force and their origin.\n\n\
          | variable | values | default | what it does |\n|---|---|---|---|\n",
     );

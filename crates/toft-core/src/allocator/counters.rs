@@ -32,6 +32,9 @@ pub(crate) struct Counters {
     own_quarantines: AtomicUsize,
     /// The tick at which a free in a shared slab last woke the reclaimer's thread. Any thread.
     woken_for_shared: AtomicU32,
+    /// The tick at which the size of the program was last counted, and what was known of it then.
+    /// Any thread; which one counts does not matter.
+    size_counted_at: AtomicU64,
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -69,6 +72,11 @@ impl<O: Os> Allocator<O> {
     /// The tick at which a free in a shared slab last woke the reclaimer's thread.
     pub(crate) fn woken_for_shared(&self) -> &AtomicU32 {
         &self.counters().woken_for_shared
+    }
+
+    /// When the size of the program was last counted, and what was known of it then.
+    pub(crate) fn size_counted_at(&self) -> &AtomicU64 {
+        &self.counters().size_counted_at
     }
 
     /// What is remembered of the profiles that were written.

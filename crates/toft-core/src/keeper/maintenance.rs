@@ -19,8 +19,11 @@ use crate::thread::{Heap, Seat};
 
 handle!(Maintenance, maintenance);
 
-/// Bytes of slots and large blocks from which on a program is large enough for a thread.
+/// Bytes of slots and large blocks from which on a program is large enough for a thread, if a
+/// quarter of them was handed out.
 const LARGE_PROGRAM: usize = 16 << 20;
+/// A program with so many bytes of them is large in any case.
+const CERTAINLY_LARGE: usize = 8 * LARGE_PROGRAM;
 /// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
 const SETTLED: u32 = 8;
 /// Milliseconds in a tick, more or less.
@@ -84,8 +87,24 @@ impl<'a, O: Os> Maintenance<'a, O> {
         }
     }
 
+    /// Whether the program is large. Of a slab that counts which was handed out: a program with
+    /// many call sites has slabs of 16 MiB long before it uses much of them. Looks at all slabs
+    /// once in a tick, and again where there is a MiB more.
     fn is_large(self) -> bool {
-        self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
+        let large = self.large.live_bytes();
+        let most = self.pool.bytes() + large;
+        if most < LARGE_PROGRAM || most >= CERTAINLY_LARGE {
+            return most >= CERTAINLY_LARGE;
+        }
+        let now = u64::from(self.os.ticks()) << 32 | (most >> 20) as u64;
+        let counted = self.size_counted_at();
+        if counted.load(Relaxed) == now {
+            return false;
+        }
+        counted.store(now, Relaxed);
+        let mut used = large;
+        self.for_each_slab(|slab| used += if slab.is_dormant() { 0 } else { slab.touched_bytes() });
+        used >= LARGE_PROGRAM / 4
     }
 
     /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.

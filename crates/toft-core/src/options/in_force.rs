@@ -174,6 +174,28 @@ impl Options {
         if self.sample != 0 { self.sample } else { PROBE_INTERVAL }
     }
 
+    /// Calls `each` with the name of each option that changes nothing beside the others, and the
+    /// reason.
+    pub fn for_each_idle(&self, mut each: impl FnMut(&'static str, &'static str)) {
+        let has_thread = matches!(self.reclaim, Reclaim::Auto | Reclaim::Thread);
+        let why_no_thread = if self.reclaim == Reclaim::Off {
+            "with TOFT_RECLAIM=off"
+        } else {
+            "with TOFT_RECLAIM=calls"
+        };
+        let has_moments = self.profile_signal != 0 || self.profile_growth != 0;
+        for (is_idle, name, why) in [
+            (has_moments && self.profile.is_none(), "TOFT_PROFILE_AT", "without TOFT_PROFILE"),
+            (self.decay != DECAY && self.reclaim == Reclaim::Off, "TOFT_DECAY", why_no_thread),
+            (self.cold != 0 && !has_thread, "TOFT_COLD", why_no_thread),
+            (self.huge == Huge::Dense && !has_thread, "TOFT_HUGE=dense", why_no_thread),
+        ] {
+            if is_idle {
+                each(name, why);
+            }
+        }
+    }
+
     /// Whether something is to be done about what is mapped.
     #[inline]
     pub fn has_mapping_options(&self) -> bool {

@@ -315,3 +315,37 @@ fn bad_values_and_names_are_told_and_change_nothing() {
     assert!(options.take(b"PATH=/bin").is_ok() && options.take(b"TOFT=1").is_ok());
     assert_eq!(options, Options::DEFAULT);
 }
+
+/// Options that change nothing beside the others are named, and no others.
+#[test]
+fn options_without_effect_are_named() {
+    let named = |variables: &[&str]| {
+        let mut options = Options::DEFAULT;
+        for variable in variables {
+            options.take(variable.as_bytes()).unwrap();
+        }
+        let mut names = std::vec::Vec::new();
+        options.for_each_idle(|name, why| names.push(std::format!("{name} {why}")));
+        names
+    };
+    let with = |reclaim| {
+        named(&[
+            "TOFT_PROFILE_AT=signal:12",
+            "TOFT_DECAY=7",
+            "TOFT_COLD=60",
+            "TOFT_HUGE=dense",
+            reclaim,
+        ])
+    };
+    let (at, decay) = ("TOFT_PROFILE_AT without TOFT_PROFILE", "TOFT_DECAY with TOFT_RECLAIM=off");
+    for reclaim in ["TOFT_RECLAIM=auto", "TOFT_RECLAIM=thread"] {
+        assert_eq!(with(reclaim), [at]);
+    }
+    let calls = ["TOFT_COLD with TOFT_RECLAIM=calls", "TOFT_HUGE=dense with TOFT_RECLAIM=calls"];
+    assert_eq!(with("TOFT_RECLAIM=calls"), [at, calls[0], calls[1]]);
+    let off = ["TOFT_COLD with TOFT_RECLAIM=off", "TOFT_HUGE=dense with TOFT_RECLAIM=off"];
+    assert_eq!(with("TOFT_RECLAIM=off"), [at, decay, off[0], off[1]]);
+    for fine in ["TOFT_RECLAIM=off", "TOFT_RECLAIM=calls"] {
+        assert!(named(&[fine, "TOFT_PROFILE=f", "TOFT_PROFILE_AT=growth:1m"]).is_empty());
+    }
+}

@@ -158,6 +158,11 @@ fn build() -> bool {
             }
         });
     }
+    options.for_each_idle(|name, why| {
+        let mut line = Line::new(false);
+        line.text("toft: ").text(name).text(" changes nothing ").text(why);
+        process::write_all(libc::STDERR_FILENO, line.end());
+    });
     if options.leaks != Leaks::Off || options.profile.is_some() {
         // A slab knows the first call site that drew from it: no other does, but those that come
         // when all partitions are given out.

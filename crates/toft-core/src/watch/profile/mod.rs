@@ -63,9 +63,6 @@ enum Why {
 pub(crate) fn at_start(allocator: &Allocator<Linux>) {
     let options = allocator.options();
     if options.profile.is_none() {
-        if options.profile_signal != 0 || options.profile_growth != 0 {
-            allocator.os().report(b"toft: TOFT_PROFILE_AT changes nothing without TOFT_PROFILE\n");
-        }
         return;
     }
     allocator.written().first.store(process::pid(), Relaxed);

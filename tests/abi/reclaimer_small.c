@@ -1,0 +1,51 @@
+// A program has a reclaimer once 16 MiB of its slots were handed out. Slabs count only as far as
+// that: with many call sites there are many slabs of which little is used.
+// libc: skip has no reclaimer
+#include "reclaimer.h"
+
+enum { SIZES = 6, SITES = 24, MEDIUM = 512 << 10 };
+
+/* A function for each call site, so that most of them have a partition to themselves. */
+typedef void *(*maker)(size_t);
+#define SITE(n) __attribute__((noinline)) static void *make_##n(size_t size) { void *p = malloc(size); ((volatile char *)p)[0] = n; return p; }
+#define EIGHT(n) SITE(n##0) SITE(n##1) SITE(n##2) SITE(n##3) SITE(n##4) SITE(n##5) SITE(n##6) SITE(n##7)
+EIGHT(1) EIGHT(2) EIGHT(3)
+#define NAME(n) make_##n
+#define NAMES(n) NAME(n##0), NAME(n##1), NAME(n##2), NAME(n##3), NAME(n##4), NAME(n##5), NAME(n##6), NAME(n##7)
+static const maker makers[SITES] = {NAMES(1), NAMES(2), NAMES(3)};
+static const size_t sizes[SIZES] = {1200, 1700, 2500, 4000, 6000, 9000};
+
+int main(void)
+{
+    uintptr_t slabs[SITES * SIZES];
+    int count = 0;
+    for (int site = 0; site < SITES; site++)
+        for (int size = 0; size < SIZES; size++) {
+            uintptr_t slab = (uintptr_t)makers[site](sizes[size]) / MEDIUM;
+            int known = 0;
+            for (int i = 0; i < count; i++)
+                known |= slabs[i] == slab;
+            if (!known)
+                slabs[count++] = slab;
+        }
+    /* Enough slots for a reclaimer, if they were in use. */
+    CHECK(count * MEDIUM > 32 << 20 && count * MEDIUM < 100 << 20);
+    /* Calls that look at the size of the program, for several ticks. */
+    double end = now() + 0.3;
+    while (now() < end) {
+        void *some[500];
+        for (int i = 0; i < 500; i++)
+            some[i] = makers[0](1200);
+        for (int i = 0; i < 500; i++)
+            free(some[i]);
+    }
+    CHECK(!has_reclaimer());
+    /* Now they come into use. */
+    for (int i = 0; i < 20000; i++)
+        makers[i % SITES](1200);
+    end = now() + 60;
+    while (!has_reclaimer() && now() < end)
+        free(makers[0](1700)), makers[1](1200);
+    CHECK(has_reclaimer());
+    return 0;
+}
