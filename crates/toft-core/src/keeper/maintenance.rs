@@ -39,19 +39,19 @@ impl<'a, O: Os> Maintenance<'a, O> {
             return;
         }
         self.pool.decay(&self.os, now, ticks);
-        self.large.decay(&self.os, ticks);
+        self.large.kept_blocks().decay(&self.os, ticks);
     }
 
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
     /// thread.
     pub(crate) fn maintain_large(self) {
-        if self.large.kept_bytes() == 0 {
+        if self.large.figures().kept_bytes() == 0 {
             return;
         }
         let left = self.leave_to_thread();
-        self.large.set_reclaimed(left && self.options.reclaim != Reclaim::Off);
+        self.large.kept_blocks().set_reclaimed(left && self.options.reclaim != Reclaim::Off);
         if !left {
-            self.large.decay(&self.os, self.decay_ticks());
+            self.large.kept_blocks().decay(&self.os, self.decay_ticks());
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
     }
 
     fn is_large(self) -> bool {
-        self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
+        self.pool.bytes() + self.large.figures().live_bytes() >= LARGE_PROGRAM
     }
 
     /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.

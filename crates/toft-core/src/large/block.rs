@@ -75,9 +75,9 @@ pub struct Block {
     /// Bytes of address space, guard included.
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
-    /// Of a free block `Blocks::now` when it was freed last; the holder writes it, others read it
-    /// as a hint. Of a live one its idleness and its age, as the idleness scan remembers them; zero
-    /// at first.
+    /// Of a free block `KeptBlocks::now` when it was freed last; the holder writes it, others read
+    /// it as a hint. Of a live one its idleness and its age, as the idleness scan remembers them;
+    /// zero at first.
     pub(super) since: AtomicU64,
 }
 

@@ -51,7 +51,8 @@ impl<O: Os> Supply<'_, O> {
     #[cold]
     fn is_satisfiable(self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
-        let mapped = slabs + self.large.mapped_at_most();
-        size <= mapped.max(ALWAYS_SATISFIABLE) || self.large.could_map(&self.os, size - mapped)
+        let mapped = slabs + self.large.figures().mapped_at_most();
+        size <= mapped.max(ALWAYS_SATISFIABLE)
+            || self.large.units().could_map(&self.os, size - mapped)
     }
 }

@@ -211,7 +211,7 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             ..Site::default()
         });
     });
-    allocator.large().for_each(|block| {
+    allocator.large().units().for_each(|block| {
         let live = block.state() == BlockState::Live;
         sites.add(Site {
             address: block.site(),

@@ -173,9 +173,9 @@ fn kept_blocks_go_before_a_request_is_refused() {
     let program = Program::new(4, 16 * MIB);
     let blocks = [(); 2].map(|()| program.take(6 * MIB, 3).unwrap());
     program.free(blocks[0]);
-    assert!(program.allocator.large().kept_bytes() >= 5 * MIB);
+    assert!(program.allocator.large().figures().kept_bytes() >= 5 * MIB);
     assert!(program.exhaust(1000, 3).len() * 1000 > 6 * MIB);
-    assert_eq!(program.allocator.large().kept_bytes(), 0);
+    assert_eq!(program.allocator.large().figures().kept_bytes(), 0);
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn large_blocks_count_with_what_lies_behind_them() {
     assert_eq!(program.allocator.counted_bytes() - before, more, "cut off is too little");
     let other = program.take(4 * MIB, 1).unwrap();
     program.free(other);
-    let kept = program.allocator.large().kept_bytes();
+    let kept = program.allocator.large().figures().kept_bytes();
     assert!(kept != 0);
     let counted = program.allocator.counted_bytes() - before - more;
     assert!(counted >= kept && counted <= kept + METADATA, "{counted} for {kept}");

@@ -88,9 +88,9 @@ impl<O: Os> PointerScan<'_, O> {
                 at = stop + slab.size();
             }
         });
-        self.large.for_each(|block| {
+        self.large.units().for_each(|block| {
             if block.state() == BlockState::Live {
-                let begin = self.large.address(block);
+                let begin = self.large.placement().address(block);
                 self.scan_range(&mut scan, begin, begin + block.bytes(), Holder::Block);
             }
         });

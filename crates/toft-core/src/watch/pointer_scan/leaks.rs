@@ -47,7 +47,7 @@ impl Table {
     fn new<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
-        allocator.large().for_each(|_| count += 1);
+        allocator.large().units().for_each(|_| count += 1);
         let address = process::scratch(count.checked_mul(size_of::<Leak>())?)?;
         let first: *mut Leak = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: these bytes were mapped a moment ago, for this table alone and for ever; zero is
@@ -82,7 +82,7 @@ impl Table {
             self.reachable.0 += kept;
             self.reachable.1 += kept * slab.size();
         });
-        allocator.large().for_each(|block| {
+        allocator.large().units().for_each(|block| {
             if block.state() != BlockState::Live {
             } else if reached((&raw const *block).addr(), SlotIndex::new(0)) {
                 self.reachable.0 += 1;

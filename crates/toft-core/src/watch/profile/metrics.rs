@@ -116,7 +116,7 @@ impl<O: Os> Profiler<'_, O> {
                 m.empty_slab_bytes += bytes as u64;
             }
         });
-        self.large().for_each(|block| {
+        self.large().units().for_each(|block| {
             m.descriptors += 1;
             if block.state() == BlockState::Live {
                 m.large_live_blocks += 1;

@@ -46,7 +46,7 @@ impl Table {
     pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
-        allocator.large().for_each(|_| count += 1);
+        allocator.large().units().for_each(|_| count += 1);
         allocator.large().tally().for_each(|_| count += 1);
         let mapped = count.checked_mul(size_of::<Entry>())?;
         let address = process::scratch(mapped)?;
@@ -65,7 +65,7 @@ impl Table {
             let bytes = objects * size;
             table.add(Entry { partition, site, size, objects, bytes, allocations, allocated });
         });
-        allocator.large().for_each(|block| {
+        allocator.large().units().for_each(|block| {
             if block.state() == BlockState::Live {
                 let (partition, site, bytes) = (block.partition(), block.site(), block.bytes());
                 table.add(Entry { partition, site, objects: 1, bytes, ..Entry::default() });

@@ -92,7 +92,7 @@ impl<O: Os> Reports<'_, O> {
             Found::Large(block) | Found::InLarge(block) => {
                 let live = block.state() == BlockState::Live;
                 return Some(BlockFacts {
-                    begin: self.large.address(block),
+                    begin: self.large.placement().address(block),
                     size: block.bytes(),
                     kind: "large",
                     slot: 0,

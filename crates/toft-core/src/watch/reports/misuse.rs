@@ -37,7 +37,7 @@ impl<O: Os> Reports<'_, O> {
                 line.text("; call site ").address(block.site()).text(")");
             }
             Found::InLarge(block) => {
-                let begin = self.large.address(block);
+                let begin = self.large.placement().address(block);
                 head(&mut line, "invalid free", call, address);
                 line.number(address.abs_diff(begin) as u64);
                 line.text(if address < begin {
@@ -73,7 +73,7 @@ impl<O: Os> Reports<'_, O> {
             Damage::Behind(place) => ("heap overflow", place, " behind"),
             Damage::Before(place) => ("heap underflow", place, " before"),
         };
-        head(&mut line, what, call, self.large.address(block));
+        head(&mut line, what, call, self.large.placement().address(block));
         line.text("byte ").number(place as u64).text(side).text(" this ");
         line.number(block.bytes() as u64)
             .text("-byte block was overwritten (large block, partition ");
