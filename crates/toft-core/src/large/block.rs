@@ -1,7 +1,7 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
 use crate::policy::SECURE;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::mem::offset_of;
@@ -244,7 +244,7 @@ impl Block {
     }
 
     /// Where the block was allocated.
-    pub fn site(&self) -> usize {
-        self.site.load(Relaxed)
+    pub fn site(&self) -> Site {
+        Site::at(self.site.load(Relaxed))
     }
 }

@@ -13,7 +13,7 @@ use crate::keyed::Key;
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
@@ -180,7 +180,7 @@ impl Blocks {
         size: usize,
         align: usize,
         partition: Partition,
-        site: usize,
+        site: Site,
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
@@ -191,7 +191,7 @@ impl Blocks {
             Some(found) => found,
             None => self.map_vacant(os, &need, admit)?,
         };
-        block.site.store(site, Relaxed);
+        block.site.store(site.address(), Relaxed);
         if SECURE {
             self.canaries().write(block, size);
         }

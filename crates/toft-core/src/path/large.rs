@@ -4,6 +4,7 @@ use super::wrappers::LARGE;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::path::Supply;
+use crate::region::Site;
 use crate::thread::Heap;
 
 /// The largest request that Toft serves, in bytes: a pointer difference must span the block.
@@ -21,7 +22,7 @@ impl<O: Os> Supply<'_, O> {
         heap: &Heap,
         size: usize,
         align: usize,
-        site: usize,
+        site: Site,
     ) -> Option<(usize, usize)> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;

@@ -192,8 +192,7 @@ fn what_grows_is_warm() {
     let program = Program::with(OPTIONS);
     let block = program.take_filled(MIB, 1, 5);
     assert_eq!(program.page_out(), 0);
-    let grown =
-        program.allocator.requests().resize(program.heap, block, MIB + 65536, code_address(1));
+    let grown = program.allocator.resize(program.heap, block, MIB + 65536, code_address(1));
     assert!(matches!(grown, Resized::At(at) if at == block), "{grown:?}");
     assert_eq!(program.page_out(), 0);
     assert!(program.page_out() >= MIB);

@@ -186,20 +186,18 @@ fn a_block_that_cannot_grow_stays_and_one_that_shrinks_always_can() {
         let rest = program.exhaust(60_000, 4);
         let rest_small = program.exhaust(16, 4);
         for more in [15 * MIB, 5 * MIB, 1 << 40, isize::MAX as usize] {
-            let got =
-                program.allocator.requests().resize(program.heap, block, more, code_address(3));
+            let got = program.allocator.resize(program.heap, block, more, code_address(3));
             assert_eq!(got, Resized::NoMemory);
             assert!(bytes_of(block, size).iter().all(|&byte| byte == 7));
         }
-        let Resized::At(now) =
-            program.allocator.requests().resize(program.heap, block, less, code_address(3))
+        let Resized::At(now) = program.allocator.resize(program.heap, block, less, code_address(3))
         else {
             panic!("{size}: smaller must be possible")
         };
         assert!(bytes_of(now, less).iter().all(|&byte| byte == 7));
         program.hold();
         rest.iter().chain(&rest_small).chain([&now]).for_each(|&address| program.free(address));
-        let Resized::At(now) = program.allocator.requests().resize(
+        let Resized::At(now) = program.allocator.resize(
             program.heap,
             program.take(size, 3).unwrap(),
             10 * MIB,
@@ -402,7 +400,7 @@ fn large_blocks_count_with_what_lies_behind_them() {
     let more = program.allocator.counted_bytes() - before;
     assert!(more > 16 * MIB && more <= 16 * MIB + METADATA, "{more}");
     let less = 15 * MIB;
-    let resized = program.allocator.requests().resize(program.heap, block, less, code_address(1));
+    let resized = program.allocator.resize(program.heap, block, less, code_address(1));
     assert_eq!(resized, Resized::At(block));
     assert_eq!(program.allocator.counted_bytes() - before, more, "cut off is too little");
     let other = program.take(4 * MIB, 1).unwrap();

@@ -5,7 +5,7 @@ use crate::allocator::Allocator;
 use crate::large::{BlockState, Made};
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::slab::SlotState;
 
 /// The blocks of a call site in slots of one size.
@@ -13,7 +13,7 @@ use crate::slab::SlotState;
 #[repr(C)]
 pub(crate) struct Entry {
     pub(crate) partition: Partition,
-    pub(crate) site: usize,
+    pub(crate) site: Site,
     /// The number of bytes in a slot, or zero for large blocks.
     pub(crate) size: usize,
     /// The live blocks, and their bytes.
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn key(&self) -> (Partition, usize, usize) {
+    fn key(&self) -> (Partition, Site, usize) {
         (self.partition, self.site, self.size)
     }
 }

@@ -192,7 +192,7 @@ impl<O: Os> Verifier<'_, O> {
         if let Some(slab) = slab {
             line.text(" (").text(tier(slab)).text(" slab of ").number(slab.size() as u64);
             line.text("-byte slots, partition ").number(slab.partition().number() as u64);
-            line.text("; call site ").address(slab.site()).text(")");
+            line.text("; call site ").address(slab.site().address()).text(")");
         }
         self.reports().conclude(&mut line);
     }

@@ -131,8 +131,7 @@ pub fn carry_out(
             "free_sized"
         }
         BadCall::Realloc => {
-            let answer =
-                allocator.requests().resize(heap, bad.address, 1 + offset, code_address(0));
+            let answer = allocator.resize(heap, bad.address, 1 + offset, code_address(0));
             assert_eq!(answer, Resized::Misused);
             "realloc"
         }

@@ -297,7 +297,7 @@ impl World {
             return;
         }
         let heap = self.heap(who);
-        match self.allocator.requests().resize(heap, block.address, size, code_address(site)) {
+        match self.allocator.resize(heap, block.address, size, code_address(site)) {
             Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
             Resized::NoMemory => {
                 assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");
