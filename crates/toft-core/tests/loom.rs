@@ -11,7 +11,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use toft_core::large::{Kept, Places};
-use toft_core::region::Partition;
+use toft_core::region::{Partition, Site};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
 use toft_core::slab::{PENDING, SizeClass, Slab, SlotIndex};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
@@ -43,8 +43,8 @@ impl World {
             reported: AtomicU32::new(0),
         });
         for (number, slab) in world.slabs.iter().enumerate() {
-            let slots =
-                slab.open(0x10_0000 * (number + 1), 32, SizeClass::new(0), Partition::default(), 0);
+            let (partition, site) = (Partition::default(), Site::default());
+            let slots = slab.open(0x10_0000 * (number + 1), 32, SizeClass::new(0), partition, site);
             slab.publish(address(&world.heaps[0]), slots);
             assert!(slab.refill(0, |_| {}));
             slab.hand_out(slab.claimed());

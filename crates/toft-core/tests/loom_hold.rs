@@ -13,7 +13,7 @@
 use Ordering::{Relaxed, SeqCst};
 use loom::thread;
 use std::sync::Arc;
-use toft_core::region::Partition;
+use toft_core::region::{Partition, Site};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
 use toft_core::slab::{Groups, Put, SizeClass, Slab, SlotIndex, SlotState, Spent};
 use toft_core::sync::{AtomicU32, AtomicU64, Busy, Ordering, fence};
@@ -68,8 +68,8 @@ impl World {
             reported: AtomicU32::new(0),
         });
         let slab = &world.slab;
-        let slots =
-            slab.open(BASE, SLOTS * PAGE, SizeClass::of(PAGE).unwrap(), Partition::default(), 0);
+        let (partition, site) = (Partition::default(), Site::default());
+        let slots = slab.open(BASE, SLOTS * PAGE, SizeClass::of(PAGE).unwrap(), partition, site);
         slab.publish((&raw const world.inbox).expose_provenance(), slots);
         slab.relist();
         assert!(slab.refill(0, |_| {}) && slab.claimed() == 3);

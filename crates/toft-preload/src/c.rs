@@ -5,20 +5,21 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use toft_core::os::process::set_errno;
 use toft_core::report::Call;
+use toft_core::site::Site;
 
 type Pointer = *mut c_void;
 
-extern "C" fn malloc_at(size: usize, site: usize) -> Pointer {
+extern "C" fn malloc_at(size: usize, site: Site) -> Pointer {
     // SAFETY: (1) no duties.
     unsafe { process::malloc_at(size, site) }
 }
 
-extern "C" fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
+extern "C" fn calloc_at(count: usize, size: usize, site: Site) -> Pointer {
     // SAFETY: (1) no duties.
     unsafe { process::calloc_at(count, size, site) }
 }
 
-unsafe extern "C" fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer {
+unsafe extern "C" fn realloc_at(address: Pointer, size: usize, site: Site) -> Pointer {
     // SAFETY: (1) the caller's.
     unsafe { process::realloc_at(address, size, site) }
 }
@@ -27,7 +28,7 @@ unsafe extern "C" fn reallocarray_at(
     address: Pointer,
     count: usize,
     size: usize,
-    site: usize,
+    site: Site,
 ) -> Pointer {
     match count.checked_mul(size) {
         // SAFETY: (1) the caller's.
@@ -39,13 +40,13 @@ unsafe extern "C" fn reallocarray_at(
     }
 }
 
-fn aligned(align: usize, size: usize, site: usize) -> Pointer {
+fn aligned(align: usize, size: usize, site: Site) -> Pointer {
     // SAFETY: (1) no duties.
     unsafe { process::aligned_at(align, size, site) }
 }
 
 /// An alignment that is no power of two is rounded up to one, as glibc does.
-extern "C" fn memalign_at(align: usize, size: usize, site: usize) -> Pointer {
+extern "C" fn memalign_at(align: usize, size: usize, site: Site) -> Pointer {
     match align.checked_next_power_of_two() {
         Some(align) if align <= isize::MAX as usize => aligned(align, size, site),
         _ => {
@@ -55,7 +56,7 @@ extern "C" fn memalign_at(align: usize, size: usize, site: usize) -> Pointer {
     }
 }
 
-extern "C" fn aligned_alloc_at(align: usize, size: usize, site: usize) -> Pointer {
+extern "C" fn aligned_alloc_at(align: usize, size: usize, site: Site) -> Pointer {
     if !align.is_power_of_two() {
         set_errno(libc::EINVAL);
         return null_mut();
@@ -68,7 +69,7 @@ unsafe extern "C" fn posix_memalign_at(
     out: *mut Pointer,
     align: usize,
     size: usize,
-    site: usize,
+    site: Site,
 ) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Pointer>()) {
         return libc::EINVAL;
@@ -92,11 +93,11 @@ fn page_size() -> usize {
     toft_core::os::process::page_size()
 }
 
-extern "C" fn valloc_at(size: usize, site: usize) -> Pointer {
+extern "C" fn valloc_at(size: usize, site: Site) -> Pointer {
     aligned(page_size(), size, site)
 }
 
-extern "C" fn pvalloc_at(size: usize, site: usize) -> Pointer {
+extern "C" fn pvalloc_at(size: usize, site: Site) -> Pointer {
     match size.max(1).checked_next_multiple_of(page_size()) {
         Some(bytes) => aligned(page_size(), bytes, site),
         None => {

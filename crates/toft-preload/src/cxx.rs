@@ -14,6 +14,7 @@ use core::ffi::{CStr, c_void};
 use core::ptr::null;
 use toft_core::process::{Delete, program_deletes, program_deletes_by};
 use toft_core::report::Call;
+use toft_core::site::Site;
 
 type Pointer = *mut c_void;
 
@@ -34,18 +35,18 @@ pub fn find_replaced() {
     }
 }
 
-extern "C" fn new_at(size: usize, site: usize) -> Pointer {
+extern "C" fn new_at(size: usize, site: Site) -> Pointer {
     // SAFETY: (1) no duties.
     unsafe { process::malloc_at(size, site) }
 }
 
 /// A program that has replaced the plain forms gets its blocks from them: the C++ library's form
 /// asks those.
-extern "C" fn new_nothrow_at(size: usize, site: usize) -> Pointer {
+extern "C" fn new_nothrow_at(size: usize, site: Site) -> Pointer {
     if program_deletes() { core::ptr::null_mut() } else { new_at(size, site) }
 }
 
-extern "C" fn new_aligned_at(size: usize, align: usize, site: usize) -> Pointer {
+extern "C" fn new_aligned_at(size: usize, align: usize, site: Site) -> Pointer {
     let align = if align.is_power_of_two() { align } else { 1 };
     // SAFETY: (1) no duties.
     unsafe { process::aligned_at(align, size, site) }
@@ -226,7 +227,7 @@ extern "C" fn new_aligned_nothrow_at(
     size: usize,
     align: usize,
     nothrow: usize,
-    site: usize,
+    site: Site,
     name: *const u8,
 ) -> Pointer {
     let block = new_aligned_at(size, align, site);
@@ -248,7 +249,7 @@ extern "C" fn new_aligned_nothrow_at(
 
 macro_rules! new_aligned_nothrow {
     ($name:ident, $target:ident) => {
-        extern "C" fn $target(size: usize, align: usize, nothrow: usize, site: usize) -> Pointer {
+        extern "C" fn $target(size: usize, align: usize, nothrow: usize, site: Site) -> Pointer {
             let name = concat!(stringify!($name), "\0").as_ptr();
             new_aligned_nothrow_at(size, align, nothrow, site, name)
         }

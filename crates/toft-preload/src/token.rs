@@ -2,7 +2,7 @@
 
 use crate::process;
 use core::ffi::c_void;
-use toft_core::site::site_of_token;
+use toft_core::site::Site;
 
 type Pointer = *mut c_void;
 
@@ -10,14 +10,14 @@ type Pointer = *mut c_void;
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_malloc_at(size: usize, token: u64) -> Pointer {
     // SAFETY: (1) no duties.
-    unsafe { process::malloc_at(size, site_of_token(token)) }
+    unsafe { process::malloc_at(size, Site::of_token(token)) }
 }
 
 /// calloc, with `token` for the call site.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_calloc_at(count: usize, size: usize, token: u64) -> Pointer {
     // SAFETY: (1) no duties.
-    unsafe { process::calloc_at(count, size, site_of_token(token)) }
+    unsafe { process::calloc_at(count, size, Site::of_token(token)) }
 }
 
 /// aligned_alloc, with `token` for the call site; null and `EINVAL` where `align` is no power of
@@ -29,7 +29,7 @@ pub extern "C" fn toft_aligned_alloc_at(align: usize, size: usize, token: u64) -
         return core::ptr::null_mut();
     }
     // SAFETY: (1) no duties.
-    unsafe { process::aligned_at(align, size, site_of_token(token)) }
+    unsafe { process::aligned_at(align, size, Site::of_token(token)) }
 }
 
 /// realloc, with `token` for the call site of the block, if it moves.
@@ -39,5 +39,5 @@ pub extern "C" fn toft_aligned_alloc_at(align: usize, size: usize, token: u64) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn toft_realloc_at(address: Pointer, size: usize, token: u64) -> Pointer {
     // SAFETY: (1) the caller's.
-    unsafe { process::realloc_at(address, size, site_of_token(token)) }
+    unsafe { process::realloc_at(address, size, Site::of_token(token)) }
 }

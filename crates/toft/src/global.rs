@@ -4,6 +4,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::c_void;
 use toft_core::process;
 use toft_core::report::Call;
+use toft_core::site::Site;
 
 /// The process's allocator as a `#[global_allocator]`.
 ///
@@ -50,22 +51,22 @@ shim!(zeroed_here(_count, _size), calloc_entry, "rdx", "x2");
 shim!(aligned_here(_align, _size), aligned_entry, "rdx", "x2");
 shim!(realloc_here(_address, _size), realloc_entry, "rdx", "x2");
 
-extern "C" fn malloc_entry(size: usize, site: usize) -> *mut c_void {
+extern "C" fn malloc_entry(size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::malloc_at(size, site) }
 }
 
-extern "C" fn calloc_entry(count: usize, size: usize, site: usize) -> *mut c_void {
+extern "C" fn calloc_entry(count: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::calloc_at(count, size, site) }
 }
 
-extern "C" fn aligned_entry(align: usize, size: usize, site: usize) -> *mut c_void {
+extern "C" fn aligned_entry(align: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::aligned_at(align, size, site) }
 }
 
-unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: usize) -> *mut c_void {
+unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) the caller's.
     unsafe { process::realloc_at(core::ptr::with_exposed_provenance_mut(address), size, site) }
 }
@@ -126,7 +127,7 @@ impl Toft {
     /// ```
     pub fn alloc_at(&self, layout: Layout, token: u64) -> *mut u8 {
         with_start_and_end();
-        let site = toft_core::site::site_of_token(token);
+        let site = Site::of_token(token);
         // SAFETY: (1) no duties.
         let block = unsafe {
             if layout.align() <= ALIGNMENT {

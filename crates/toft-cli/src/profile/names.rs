@@ -23,7 +23,7 @@ pub struct Names {
 
 /// Returns the name of a site that is no address of code, but a token of the program.
 fn token(site: u64) -> Option<Frame> {
-    let token = toft_core::site::token_of_site(site as usize)?;
+    let token = toft_core::site::Site::at(site as usize).token()?;
     Some(Frame { function: format!("token {token}"), file: None, line: None })
 }
 

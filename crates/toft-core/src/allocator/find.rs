@@ -62,9 +62,9 @@ impl<O: Os> Allocator<O> {
             if SECURE && let Some(place) = self.zero_size.at(address) {
                 return Found::ZeroSize(place);
             }
-            match self.large.block_at(address) {
+            match self.large.units().block_at(address) {
                 Some(block) => Found::Large(block),
-                None => match self.large.block_around(address) {
+                None => match self.large.units().block_around(address) {
                     Some(block) => Found::InLarge(block),
                     None => Found::Foreign,
                 },

@@ -313,7 +313,7 @@ impl<O: Os> Allocator<O> {
         if self.bytes_with_pages() != self.pool.bytes() {
             return Err(Violation("E5: the count of bytes that may have pages"));
         }
-        self.large.check().map_err(Violation)?;
+        self.large.checks().all().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
         self.samples.check().map_err(Violation)?;
         self.zero_size.check().map_err(Violation)?;
@@ -338,7 +338,7 @@ impl<O: Os> Allocator<O> {
         }
         self.small.repair(&self.os, self.heaps.partitions());
         self.medium.repair(&self.os, self.heaps.partitions());
-        self.large.repair(&self.os);
+        self.large.units().repair(&self.os);
         self.zero_size.repair(&self.os);
         self.large.tally().repair(&self.os);
         self.samples.repair(&self.os);
@@ -350,8 +350,8 @@ impl<O: Os> Allocator<O> {
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);
-        self.large.set_lean(false);
-        self.large.set_reclaimed(false);
+        self.large.kept_blocks().set_lean(false);
+        self.large.kept_blocks().set_reclaimed(false);
         let torn = self.reclaimer.repair(
             &self.os,
             (self.os.process(), self.os.ticks()),

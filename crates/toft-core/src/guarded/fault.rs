@@ -101,13 +101,14 @@ fn classify(slot: &Slot, address: usize) -> Access<'_> {
 mod tests {
     use super::super::pool::tests::pool;
     use super::*;
+    use crate::region::Site;
 
     #[test]
     fn what_an_address_is() {
         let pool = pool(2);
         let (first, _) = (
-            pool.allocate((64, 16), 7, true, None).unwrap(),
-            pool.allocate((64, 16), 7, true, None).unwrap(),
+            pool.allocate((64, 16), Site::at(7), true, None).unwrap(),
+            pool.allocate((64, 16), Site::at(7), true, None).unwrap(),
         );
         assert!(matches!(pool.access(first), Some(Access::Within(_))));
         assert!(matches!(pool.access(first + 63), Some(Access::Within(_))));

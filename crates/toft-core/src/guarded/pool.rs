@@ -2,6 +2,7 @@
 
 use super::{Slot, SlotCondition};
 use crate::os::{Error, process, userfault};
+use crate::region::Site;
 use crate::report::{OwnFile, Stack};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
@@ -157,7 +158,7 @@ impl Guarded {
     pub fn allocate(
         &self,
         (size, align): (usize, usize),
-        site: usize,
+        site: Site,
         looks: bool,
         watcher: Option<i32>,
     ) -> Option<usize> {
@@ -185,8 +186,11 @@ impl Guarded {
                 slot.watch();
             }
             head.allocations.fetch_add(1, Relaxed);
-            let stack =
-                if looks { Stack::of_site(site) } else { Stack::of_frames(core::iter::once(site)) };
+            let stack = if looks {
+                Stack::of_site(site.address())
+            } else {
+                Stack::of_frames(core::iter::once(site.address()))
+            };
             slot.publish(begin, size, process::thread_number(), &stack);
             return Some(begin);
         }
@@ -269,7 +273,8 @@ pub(super) mod tests {
         let (mut left, mut right) = (0, 0);
         for number in 0..64 {
             let size = 16 * (number + 1);
-            let block = pool.allocate((size, 16), 7, true, None).expect("a slot for each");
+            let block =
+                pool.allocate((size, 16), Site::at(7), true, None).expect("a slot for each");
             assert!(pool.live_at(block).is_some_and(|slot| slot.bytes() == size));
             assert!(pool.live_at(block + 16).is_none());
             // SAFETY: `size` bytes, allocated a moment ago.
@@ -280,7 +285,7 @@ pub(super) mod tests {
             *(if at_end { &mut right } else { &mut left }) += 1;
         }
         assert!(left > 1 && right > left, "{left} left, {right} right");
-        assert!(pool.allocate((16, 16), 7, true, None).is_none(), "all slots are live");
+        assert!(pool.allocate((16, 16), Site::at(7), true, None).is_none(), "all slots are live");
         pool.check().unwrap();
     }
 
@@ -288,17 +293,20 @@ pub(super) mod tests {
     fn a_freed_slot_comes_last() {
         let pool = pool(8);
         let blocks: std::vec::Vec<usize> =
-            (0..8).map(|_| pool.allocate((64, 16), 7, true, None).unwrap()).collect();
+            (0..8).map(|_| pool.allocate((64, 16), Site::at(7), true, None).unwrap()).collect();
         let slot = |address| pool.number(address).unwrap();
         assert!(
             pool.free(blocks[2], true, false)
                 && pool.free(blocks[5], true, false)
                 && !pool.free(blocks[2], true, false)
         );
-        let next = pool.allocate((64, 16), 7, true, None).unwrap();
+        let next = pool.allocate((64, 16), Site::at(7), true, None).unwrap();
         assert_eq!(slot(next), slot(blocks[2]));
         assert!(pool.free(next, true, false));
-        assert_eq!(slot(pool.allocate((64, 16), 7, true, None).unwrap()), slot(blocks[5]));
+        assert_eq!(
+            slot(pool.allocate((64, 16), Site::at(7), true, None).unwrap()),
+            slot(blocks[5])
+        );
         pool.check().unwrap();
     }
 
@@ -314,7 +322,7 @@ pub(super) mod tests {
     #[test]
     fn planted_damage_is_found() {
         let pool = pool(2);
-        let block = pool.allocate((64, 16), 7, true, None).unwrap();
+        let block = pool.allocate((64, 16), Site::at(7), true, None).unwrap();
         let slot = pool.live_at(block).unwrap();
         slot.address.store(pool.first(0) + SLOT_BYTES / 2, Relaxed);
         assert_eq!(pool.check(), Err("Q1: a block not at an end of its slot"));

@@ -42,19 +42,19 @@ impl<'a, O: Os> Maintenance<'a, O> {
             return;
         }
         self.pool.decay(&self.os, now, ticks);
-        self.large.decay(&self.os, ticks);
+        self.large.kept_blocks().decay(&self.os, ticks);
     }
 
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
     /// thread.
     pub(crate) fn maintain_large(self) {
-        if self.large.kept_bytes() == 0 {
+        if self.large.figures().kept_bytes() == 0 {
             return;
         }
         let left = self.leave_to_thread();
-        self.large.set_reclaimed(left && self.options.reclaim != Reclaim::Off);
+        self.large.kept_blocks().set_reclaimed(left && self.options.reclaim != Reclaim::Off);
         if !left {
-            self.large.decay(&self.os, self.decay_ticks());
+            self.large.kept_blocks().decay(&self.os, self.decay_ticks());
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
     /// many call sites has slabs of 16 MiB long before it uses much of them. Looks at all slabs
     /// once in a tick, and again where there is a MiB more.
     fn is_large(self) -> bool {
-        let large = self.large.live_bytes();
+        let large = self.large.figures().live_bytes();
         let most = self.pool.bytes() + large;
         if most < LARGE_PROGRAM || most >= CERTAINLY_LARGE {
             return most >= CERTAINLY_LARGE;

@@ -1,7 +1,7 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
 use crate::policy::SECURE;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::mem::offset_of;
@@ -75,9 +75,9 @@ pub struct Block {
     /// Bytes of address space, guard included.
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
-    /// Of a free block `Blocks::now` when it was freed last; the holder writes it, others read it
-    /// as a hint. Of a live one its idleness and its age, as the idleness scan remembers them; zero
-    /// at first.
+    /// Of a free block `KeptBlocks::now` when it was freed last; the holder writes it, others read
+    /// it as a hint. Of a live one its idleness and its age, as the idleness scan remembers them;
+    /// zero at first.
     pub(super) since: AtomicU64,
 }
 
@@ -244,7 +244,7 @@ impl Block {
     }
 
     /// Where the block was allocated.
-    pub fn site(&self) -> usize {
-        self.site.load(Relaxed)
+    pub fn site(&self) -> Site {
+        Site::at(self.site.load(Relaxed))
     }
 }

@@ -1,72 +1,59 @@
 //! Allocation, growth and release of large blocks.
 
-use super::class::{CLASS_BASE, LARGE_CLASSES, large_class};
-use super::extents::CHUNK_SHIFT;
+use super::class::{CLASS_BASE, large_class};
+use super::figures::Figures;
 use super::kept::Places;
-use super::waiting::Waiting;
-use super::{Block, BlockState, Damage, Tally};
+use super::pages::SLACK;
+use super::room::Limits;
+use super::stacks::Stacks;
+use super::units::Units;
+use super::waiting::WaitingTable;
+use super::{Block, Damage, Tally};
 use crate::keyed::Key;
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
-use crate::region::Partition;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use Ordering::Relaxed;
+use crate::region::{Partition, Site};
+use crate::sync::AtomicU64;
+use crate::sync::Ordering::Relaxed;
 
-pub(super) const UNIT_SHIFT: u32 = 16;
-/// Bytes in a unit of address space.
-pub const UNIT: usize = 1 << UNIT_SHIFT;
 /// Places to try when something foreign is in the way, and stack entries to try for an alignment.
 pub(super) const TRIES: usize = 8;
 
-/// Partitions that have stacks: in the secure build one more, which no program has (`held.rs`).
-pub(super) const fn rows(partitions: usize) -> usize {
-    partitions + SECURE as usize
-}
+/// Defines a view of all large blocks, whose methods are those of one concept, and the method of
+/// `Blocks` that returns it.
+macro_rules! view {
+    ($visibility:vis $name:ident, $method:ident, $what:literal) => {
+        #[doc = $what]
+        #[derive(Clone, Copy, Debug)]
+        $visibility struct $name<'a>(&'a Blocks);
 
-/// Counters and frontiers; lives in the metadata tables, zero at first. Any thread adds to and
-/// subtracts from any of them; they publish nothing, so their order does not matter, and a limit
-/// that is held by them may be passed by what threads are doing at that moment.
+        impl Blocks {
+            #[doc = $what]
+            #[inline]
+            $visibility fn $method(&self) -> $name<'_> {
+                $name(self)
+            }
+        }
+    };
+}
+pub(super) use view;
+
+/// What changes; in the metadata tables, and zero at first.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Units handed out from the first one on.
-    pub(super) next: AtomicUsize,
-    /// Resident bytes of free blocks that no thread holds.
-    pub(super) kept: AtomicUsize,
-    /// Usable bytes of live blocks, and the most that they ever were.
-    pub(super) live_bytes: AtomicUsize,
-    pub(super) peak_bytes: AtomicUsize,
-    /// The most usable bytes that were live in this period of `decay`, and in the last one.
-    pub(super) recent: [AtomicUsize; 2],
-    /// Resident bytes of live blocks behind what the program may use.
-    pub(super) slack: AtomicUsize,
-    /// Mapped bytes of blocks with a separate mapping.
-    pub(super) mapped: AtomicUsize,
-    /// How many of those there are.
-    pub(super) separate: AtomicUsize,
-    pub(super) live_blocks: AtomicUsize,
-    /// Bytes mapped for descriptors.
-    pub(super) descriptors: AtomicUsize,
-    /// Not zero while as little is kept as can be.
-    pub(super) lean: AtomicU32,
-    /// Not zero while the system is short of memory.
-    pub(super) short: AtomicU32,
-    /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
-    pub(super) reclaimed: AtomicU32,
-    pub(super) allocations: AtomicU64,
-    /// Frees ever, which is what time is measured in here.
-    pub(super) frees: AtomicU64,
-    /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at
-    /// a time: the one that has moved `period` on.
-    pub(super) period: AtomicU32,
-    pub(super) period_frees: AtomicU64,
+    figures: Figures,
+    pub(super) limits: Limits,
     /// Free blocks with a mapping.
     pub(super) places: Places,
     /// Random words drawn. Any thread; which one has which does not matter.
     pub(super) drawn: AtomicU64,
     /// Free blocks whose addresses wait.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingTable,
 }
+
+/// Bytes of tables for a `State`.
+const STATE_BYTES: usize = size_of::<State>().next_multiple_of(64);
 
 /// A request for a block.
 #[derive(Clone, Copy, Debug)]
@@ -83,46 +70,29 @@ pub(super) struct Need {
 /// All large blocks.
 #[derive(Debug)]
 pub struct Blocks {
-    pub(super) base: usize,
-    /// Units in the tier.
-    pub(super) units: usize,
-    /// The first unit in use, at a random place.
-    pub(super) first: usize,
-    pub(super) page_size: usize,
-    pub(super) partitions: usize,
-    /// Where the descriptor of unit 0 would be.
-    pub(super) blocks: usize,
-    pub(super) state: *const State,
-    pub(super) stacks: *const AtomicU64,
-    /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
-    /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
-    pub(super) chunks: *const [AtomicU64; 2],
+    units: Units,
+    stacks: Stacks,
+    page_size: usize,
+    state: *const State,
     /// Where blocks lie, and what is written before and behind them. Secure build only.
-    pub(super) key: Key,
+    key: Key,
     /// What each call site has ever had.
-    pub(super) tally: Tally,
+    tally: Tally,
 }
 
 impl Blocks {
     /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
-        let chunk_words = (span >> UNIT_SHIFT >> CHUNK_SHIFT) / 64 + 1;
-        size_of::<State>().next_multiple_of(64)
-            + (rows(partitions) * LARGE_CLASSES + 2 * chunk_words) * 8
+        STATE_BYTES + Stacks::table_bytes(partitions) + Units::table_bytes(span)
     }
 
     /// Before anything is known: contains no address.
     pub const fn none() -> Blocks {
         Blocks {
-            base: 0,
-            units: 0,
-            first: 0,
+            units: Units::none(),
+            stacks: Stacks::none(),
             page_size: 4096,
-            partitions: 1,
-            blocks: 0,
             state: core::ptr::null(),
-            stacks: core::ptr::null(),
-            chunks: core::ptr::null(),
             key: Key::NONE,
             tally: Tally::none(),
         }
@@ -142,21 +112,16 @@ impl Blocks {
         partitions: usize,
         tables: usize,
     ) -> Result<Blocks, Error> {
-        let units = span >> UNIT_SHIFT;
-        // The first block lies anywhere in the first quarter.
-        let first = ((u128::from(os.random()?) * (units as u128 / 4)) >> 64) as usize;
-        let stacks = tables + size_of::<State>().next_multiple_of(64);
-        let chunks = stacks + rows(partitions) * LARGE_CLASSES * 8;
+        let stacks = tables + STATE_BYTES;
+        let units = stacks + Stacks::table_bytes(partitions);
+        let random = os.random()?;
         Ok(Blocks {
-            base,
-            units,
-            first,
+            // SAFETY: (1) a separate piece of the caller's tables; (2) the caller's.
+            units: unsafe { Units::new((base, span), blocks, units, random) },
+            // SAFETY: (1) as above.
+            stacks: unsafe { Stacks::new(stacks, partitions) },
             page_size: os.page_size(),
-            partitions,
-            blocks,
             state: core::ptr::with_exposed_provenance(tables),
-            stacks: core::ptr::with_exposed_provenance(stacks),
-            chunks: core::ptr::with_exposed_provenance(chunks),
             key: if SECURE { Key::new(os)? } else { Key::NONE },
             tally: Tally::none(),
         })
@@ -172,59 +137,38 @@ impl Blocks {
         &self.tally
     }
 
+    /// The units of address space, and the blocks in them.
+    pub fn units(&self) -> &Units {
+        &self.units
+    }
+
+    /// The counters of blocks and bytes.
+    pub fn figures(&self) -> &Figures {
+        &self.state().figures
+    }
+
+    /// Bytes that may be resident: of live blocks, what follows them, and what is kept; and of
+    /// descriptors.
+    pub fn counted_bytes(&self) -> usize {
+        let figures = self.figures();
+        figures.in_use() + figures.kept_bytes() + self.units.descriptor_bytes()
+    }
+
+    pub(super) fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    pub(super) fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
     pub(super) fn state(&self) -> &State {
         // SAFETY: `new` duty 1; all-zero is a `State`.
         unsafe { &*self.state }
-    }
-
-    pub(super) fn stack(&self, partition: Partition, class: usize) -> &AtomicU64 {
-        // SAFETY: `new` duty 1: there is one word for each partition and class.
-        unsafe { &*self.stacks.add(partition.number() * LARGE_CLASSES + class) }
-    }
-
-    pub(super) fn block(&self, unit: usize) -> &Block {
-        let address = self.blocks + unit * size_of::<Block>();
-        // SAFETY: callers name units whose descriptors `reach` has mapped, or that `is_mapped`
-        // confirms; zero bytes are a `Block`, and all its fields are atomics.
-        unsafe { &*core::ptr::with_exposed_provenance(address) }
-    }
-
-    pub(super) fn unit_of(&self, block: &Block) -> usize {
-        ((&raw const *block).addr() - self.blocks) / size_of::<Block>()
-    }
-
-    /// The block that begins at an address of the tier.
-    pub fn block_at(&self, address: usize) -> Option<&Block> {
-        let offset = address.wrapping_sub(self.base);
-        let unit = offset >> UNIT_SHIFT;
-        if !SECURE && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
-            return None;
-        }
-        let begins = |block: &&Block| {
-            // pairs: publish block. The lead was written before.
-            block.state() != BlockState::None && block.lead() == offset & (UNIT - 1)
-        };
-        Some(self.block(unit)).filter(begins)
-    }
-
-    /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
-    pub fn block_around(&self, address: usize) -> Option<&Block> {
-        let offset = address.checked_sub(self.base)?;
-        let mut unit = offset >> UNIT_SHIFT;
-        while unit < self.units {
-            if !self.is_mapped(unit) {
-                // A block longer than a chunk covers chunks without descriptors.
-                unit = (unit >> CHUNK_SHIFT << CHUNK_SHIFT).checked_sub(1)?;
-                continue;
-            }
-            let block = self.block(unit);
-            if block.state() != BlockState::None {
-                let begin = unit << UNIT_SHIFT;
-                return (offset - begin < block.extent()).then_some(block);
-            }
-            unit = unit.checked_sub(1)?;
-        }
-        None
     }
 
     /// A block of at least `size` bytes at a multiple of `align` (a power of two), and how many of
@@ -236,7 +180,7 @@ impl Blocks {
         size: usize,
         align: usize,
         partition: Partition,
-        site: usize,
+        site: Site,
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
@@ -247,13 +191,13 @@ impl Blocks {
             Some(found) => found,
             None => self.map_vacant(os, &need, admit)?,
         };
-        block.site.store(site, Relaxed);
+        block.site.store(site.address(), Relaxed);
         if SECURE {
-            self.write_canaries(block, size);
+            self.canaries().write(block, size);
         }
         self.tally.made(os, site, partition, size);
         self.begin(block, size);
-        Ok((self.address(block), dirty))
+        Ok((self.placement().address(block), dirty))
     }
 
     /// A block out of what free blocks have: the one of the same partition and class whose pages
@@ -264,18 +208,18 @@ impl Blocks {
         need: &Need,
         admit: &impl Fn(usize) -> bool,
     ) -> Option<(&Block, usize)> {
-        let fit = self.best_fit(need);
+        let fit = self.kept_blocks().best_fit(need);
         if let Some(donor) = fit.donor
-            && let Some(found) = self.take_over(os, donor, need, admit)
+            && let Some(found) = self.moves().take_over(os, donor, need, admit)
         {
             return Some(found);
         }
-        let block = self.take_kept(fit.own?)?;
+        let block = self.kept_blocks().take(fit.own?)?;
         let dirty = block.resident.load(Relaxed);
         if self.adapt(os, block, need.bytes, admit).is_err() {
             // A new mapping may have more luck, or else the request fails for good.
-            self.drop_pages(os, block);
-            self.push_free(block);
+            self.pages().unmap(os, block);
+            self.extents().push(block);
             return None;
         }
         Some((block, dirty))
@@ -292,7 +236,7 @@ impl Blocks {
         let mut foreign = [None; TRIES];
         let mapped = self.map_one_of(os, need, admit, &mut foreign);
         if mapped.is_err() {
-            foreign.into_iter().rev().flatten().for_each(|block| self.put_vacant(block));
+            foreign.into_iter().rev().flatten().for_each(|block| self.extents().put_back(block));
         }
         mapped
     }
@@ -305,33 +249,57 @@ impl Blocks {
         foreign: &mut [Option<&'a Block>; TRIES],
     ) -> Result<(&'a Block, usize), Error> {
         for found in foreign {
-            let block = match self.vacant(os, need) {
+            let block = match self.extents().take(os, need) {
                 // Addresses that wait can be had back.
-                Err(Error::NoMemory) if SECURE && self.stop_waiting(need.bytes) => {
-                    self.vacant(os, need)?
+                Err(Error::NoMemory) if SECURE && self.waiting().stop(need.bytes) => {
+                    self.extents().take(os, need)?
                 }
                 block => block?,
             };
-            if SECURE && block.mapped() != 0 && !self.is_shared(block) {
+            if SECURE && block.mapped() != 0 && !self.pages().is_shared(block) {
                 // It could not be unmapped, at the limit of mappings, and lies where it lay.
-                self.drop_pages(os, block);
+                self.pages().unmap(os, block);
                 if block.mapped() != 0 {
-                    self.push_free(block);
+                    self.extents().push(block);
                     return Err(Error::NoMemory);
                 }
             }
-            self.choose_place(block, need);
+            self.placement().choose(block, need);
             let dirty = block.resident.load(Relaxed);
             match self.adapt(os, block, need.bytes, admit) {
                 Ok(()) => return Ok((block, dirty)),
                 Err(Error::Occupied) => *found = Some(block),
                 Err(error) => {
-                    self.put_vacant(block);
+                    self.extents().put_back(block);
                     return Err(error);
                 }
             }
         }
         Err(Error::NoMemory)
+    }
+
+    /// Maps a held, free block for `bytes` from whatever it has now, and gives back what it has far
+    /// too much of.
+    fn adapt(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        bytes: usize,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Result<(), Error> {
+        let resident = block.resident.load(Relaxed);
+        if resident > bytes + bytes / SLACK {
+            self.pages().cut(os, block, bytes);
+        }
+        if !admit(block.resident.load(Relaxed).max(bytes)) {
+            return Err(Error::NoMemory);
+        }
+        self.pages().map(os, block, bytes)?;
+        if resident < bytes {
+            // Not before: a request that is refused takes nothing from what is kept.
+            self.kept_blocks().make_room(os, bytes);
+        }
+        Ok(())
     }
 
     /// Frees a block. Returns false if it is free already. In the secure builds `damaged` is called
@@ -347,30 +315,30 @@ impl Blocks {
         if !block.take() {
             return false;
         }
-        if SECURE && let Some(damage) = self.damage(block) {
+        if SECURE && let Some(damage) = self.canaries().damage(block) {
             damaged(damage);
         }
         self.end(block);
         if SECURE {
-            if !self.transfer_pages(os, block, permit) {
-                self.make_inaccessible(os, block);
+            if !self.holders().take_pages(os, block, permit) {
+                self.guard_pages().make_inaccessible(os, block);
             }
-            self.wait(block);
-            self.hold_budget(os);
+            self.waiting().put(block);
+            self.kept_blocks().hold_budget(os);
             return true;
         }
         let resident = block.resident.load(Relaxed);
         // A zero-size one, requested by its alignment alone, has no mapping.
         let mapped = block.mapped.load(Relaxed) != 0;
-        if !mapped || self.is_shared(block) || resident > self.budget() {
-            self.drop_pages(os, block);
-            self.push_free(block);
-            self.hold_budget(os);
+        if !mapped || self.pages().is_shared(block) || resident > self.kept_blocks().budget() {
+            self.pages().unmap(os, block);
+            self.extents().push(block);
+            self.kept_blocks().hold_budget(os);
             return true;
         }
-        block.since.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
-        self.put_kept(os, block);
-        self.hold_budget(os);
+        self.kept_blocks().note_free(block);
+        self.kept_blocks().put(os, block);
+        self.kept_blocks().hold_budget(os);
         true
     }
 
@@ -384,16 +352,37 @@ impl Blocks {
         if !block.take() {
             return false;
         }
-        if SECURE && let Some(damage) = self.damage(block) {
+        if SECURE && let Some(damage) = self.canaries().damage(block) {
             damaged(damage);
         }
         self.end(block);
         // Free, and on no stack and in no place: no search finds it.
         if SECURE {
-            self.make_inaccessible(os, block);
+            self.guard_pages().make_inaccessible(os, block);
         } else {
-            self.drop_pages(os, block);
+            self.pages().unmap(os, block);
         }
         true
+    }
+
+    /// A held block that is mapped for `bytes` becomes the program's.
+    fn begin(&self, block: &Block, bytes: usize) {
+        self.figures().count_allocation();
+        self.begin_bytes(block, bytes);
+        block.publish();
+    }
+
+    /// As `begin`, for a block that is live already or not to be published yet.
+    pub(super) fn begin_bytes(&self, block: &Block, bytes: usize) {
+        let resident = block.resident.load(Relaxed).max(self.placement().span(block, bytes));
+        block.bytes.store(bytes, Relaxed);
+        block.resident.store(resident, Relaxed);
+        block.since.store(0, Relaxed);
+        self.figures().begin(bytes, resident);
+    }
+
+    /// A live block is the holder's.
+    pub(super) fn end(&self, block: &Block) {
+        self.figures().end(block.bytes(), block.resident.load(Relaxed));
     }
 }

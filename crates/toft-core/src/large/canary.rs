@@ -11,7 +11,7 @@
 //! terminator ends there.
 
 use super::Block;
-use super::blocks::Blocks;
+use super::blocks::{Blocks, view};
 
 /// Where a block was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +39,26 @@ impl Canary {
     }
 }
 
-impl Blocks {
-    fn canary(&self, block: &Block) -> Canary {
-        Canary(self.key.mix(self.address(block) as u64).to_le_bytes())
+view!(pub(super) Canaries, canaries, "What is written beside blocks.");
+
+impl Canaries<'_> {
+    fn of(self, block: &Block) -> Canary {
+        Canary(self.0.key().mix(self.0.placement().address(block) as u64).to_le_bytes())
     }
 
     /// Bytes on the last page of a block of `bytes` that follow it.
-    fn tail(&self, block: &Block, bytes: usize) -> usize {
-        self.span(block, bytes) - self.head(block) - bytes
+    fn tail(self, block: &Block, bytes: usize) -> usize {
+        let placement = self.0.placement();
+        placement.span(block, bytes) - placement.head(block) - bytes
     }
 
     /// Writes before and after a held block, whose pages are mapped, which is to have `bytes`
     /// bytes.
-    pub(super) fn write_canaries(&self, block: &Block, bytes: usize) {
-        let canary = self.canary(block);
+    pub(super) fn write(self, block: &Block, bytes: usize) {
+        let canary = self.of(block);
         if bytes != 0 {
-            let start = self.start(block);
-            for place in 0..self.head(block) {
+            let start = self.0.placement().start(block);
+            for place in 0..self.0.placement().head(block) {
                 write(start + place, canary.head(place));
             }
         }
@@ -63,9 +66,9 @@ impl Blocks {
     }
 
     /// Writes after a held block alone.
-    pub(super) fn write_tail(&self, block: &Block, bytes: usize) {
-        let canary = self.canary(block);
-        let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
+    pub(super) fn write_tail(self, block: &Block, bytes: usize) {
+        let canary = self.of(block);
+        let (end, tail) = (self.0.placement().address(block) + bytes, self.tail(block, bytes));
         if bytes != 0 {
             for place in 0..tail {
                 write(end + place, canary.tail(place, tail));
@@ -74,9 +77,9 @@ impl Blocks {
     }
 
     /// Makes what was written behind a held block zero: it is about to be the program's.
-    pub(super) fn clear_tail(&self, block: &Block) {
+    pub(super) fn clear_tail(self, block: &Block) {
         let bytes = block.bytes();
-        let end = self.address(block) + bytes;
+        let end = self.0.placement().address(block) + bytes;
         if bytes != 0 {
             for place in 0..self.tail(block, bytes) {
                 write(end + place, 0);
@@ -85,28 +88,29 @@ impl Blocks {
     }
 
     /// Where a held block that was live a moment ago was missed, if it was: what is nearest to it.
-    pub(super) fn damage(&self, block: &Block) -> Option<Damage> {
+    pub(super) fn damage(self, block: &Block) -> Option<Damage> {
         self.damage_read(block, |address| Some(read(address)))
     }
 
     /// As `damage`, by bytes that are read as the caller likes: what it does not know is as it must
     /// be.
     pub(super) fn damage_read(
-        &self,
+        self,
         block: &Block,
         read: impl Fn(usize) -> Option<u8>,
     ) -> Option<Damage> {
         let differs = |address, must: u8| read(address).is_some_and(|byte| byte != must);
-        let (canary, bytes) = (self.canary(block), block.bytes());
+        let (canary, bytes) = (self.of(block), block.bytes());
         if bytes == 0 {
             return None;
         }
-        let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
+        let (end, tail) = (self.0.placement().address(block) + bytes, self.tail(block, bytes));
         let behind = (0..tail).find(|&place| differs(end + place, canary.tail(place, tail)));
         if let Some(place) = behind {
             return Some(Damage::Behind(place));
         }
-        let (start, head) = (self.start(block), self.head(block));
+        let placement = self.0.placement();
+        let (start, head) = (placement.start(block), placement.head(block));
         let before = (0..head).rev().find(|&place| differs(start + place, canary.head(place)));
         before.map(|place| Damage::Before(head - place))
     }

@@ -1,28 +1,18 @@
 //! Verification of the invariants of large blocks.
 
-use super::blocks::{Blocks, rows};
-use super::class::LARGE_CLASSES;
+use super::blocks::{Blocks, view};
+use super::figures::Figures;
 use super::kept::PLACES;
 use super::{Block, BlockState, Damage};
-use crate::region::Partition;
 use crate::sync::Ordering::Relaxed;
 use core::cell::Cell;
 
 /// The number of bytes beside a block that `damage_from_outside` reads at a time.
 const PIECE: usize = 256;
 
-/// Sums over all blocks.
-#[derive(Default)]
-struct Sums {
-    live_blocks: usize,
-    live_bytes: usize,
-    slack: usize,
-    kept: usize,
-    mapped: usize,
-    separate: usize,
-}
+view!(pub Checks, checks, "The checks of the invariants.");
 
-impl Blocks {
+impl Checks<'_> {
     /// Verifies L1 to L5. Returns the first violation. No other thread may be in the allocator.
     ///
     /// - L1: a live block has `head + bytes <= resident <= mapped`, and a free one has `resident <=
@@ -32,18 +22,19 @@ impl Blocks {
     ///   place.
     /// - L4: each counter is the sum over all blocks.
     /// - L5: a block that waits (`waiting.rs`) is free, and is in no place.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub fn all(self) -> Result<(), &'static str> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
-        let (mut sums, mut result) = (Sums::default(), Ok(()));
-        self.for_each(|block| {
+        let (sums, mut result) = (Figures::default(), Ok(()));
+        self.0.units().for_each(|block| {
             if result.is_ok() {
-                result = self.check_block(block, &mut sums);
+                result = self.check_block(block, &sums);
             }
         });
         result?;
+        let units = self.0.units();
         let mut kept_units = [usize::MAX; PLACES];
-        for (number, kept) in self.state().places.all().enumerate() {
-            let (unit, block) = (kept.unit(), self.block(kept.unit()));
+        for (number, kept) in self.0.state().places.all().enumerate() {
+            let (unit, block) = (kept.unit(), units.block(kept.unit()));
             let class = block.class();
             ensure(kept.is_of(block.partition(), class), "L2: a place names another class")?;
             ensure(block.state() == BlockState::Free, "L2: in a place but not free")?;
@@ -53,12 +44,11 @@ impl Blocks {
                 *entry = unit;
             }
         }
-        for index in 0..rows(self.partitions) * LARGE_CLASSES {
-            let (partition, class) = (Partition::new(index / LARGE_CLASSES), index % LARGE_CLASSES);
-            let mut next = self.stack(partition, class).load(Relaxed) as u32;
-            let mut left = self.units;
+        for (partition, class) in self.0.stacks().all() {
+            let mut next = self.0.stacks().of(partition, class).load(Relaxed) as u32;
+            let mut left = units.count();
             while let Some(unit) = next.checked_sub(1) {
-                let block = self.block(unit as usize);
+                let block = units.block(unit as usize);
                 ensure(block.state() == BlockState::Free, "L3: on a stack but not free")?;
                 let same = block.partition() == partition && block.class() == class;
                 ensure(same, "L3: on the stack of another class")?;
@@ -68,23 +58,17 @@ impl Blocks {
                 next = block.below.load(Relaxed);
             }
         }
-        for block in self.all_waiting() {
+        for block in self.0.waiting().all() {
             ensure(block.state() == BlockState::Free, "L5: waits but is not free")?;
-            ensure(!kept_units.contains(&self.unit_of(block)), "L5: waits and is in a place")?;
+            ensure(!kept_units.contains(&units.of(block)), "L5: waits and is in a place")?;
         }
-        let state = self.state();
-        ensure(sums.live_blocks == state.live_blocks.load(Relaxed), "L4: live blocks")?;
-        ensure(sums.live_bytes == state.live_bytes.load(Relaxed), "L4: live bytes")?;
-        ensure(sums.slack == state.slack.load(Relaxed), "L4: slack")?;
-        ensure(sums.kept == state.kept.load(Relaxed), "L4: kept")?;
-        ensure(sums.mapped == state.mapped.load(Relaxed), "L4: mapped")?;
-        ensure(sums.separate == state.separate.load(Relaxed), "L4: separate mappings")
+        self.0.figures().check(&sums)
     }
 
     /// Verifies L1 of one block. Other threads may change the block, so a check that fails may
     /// succeed the next time.
-    pub fn check_one(&self, block: &Block) -> Result<(), &'static str> {
-        self.check_block(block, &mut Sums::default())
+    pub fn one(self, block: &Block) -> Result<(), &'static str> {
+        self.check_block(block, &Figures::default())
     }
 
     /// Returns where bytes beside a live block were overwritten, or `None` if they are intact. Also
@@ -92,7 +76,7 @@ impl Blocks {
     ///
     /// `peek` reads memory, and returns false if there is nothing to read.
     pub fn damage_from_outside(
-        &self,
+        self,
         block: &Block,
         peek: &dyn Fn(usize, &mut [u8]) -> bool,
     ) -> Option<Damage> {
@@ -102,7 +86,7 @@ impl Blocks {
         }
         // The last piece that was read, and its address. A head may be as long as a page.
         let known = Cell::new((0, [0u8; PIECE]));
-        let damage = self.damage_read(block, |address| {
+        let damage = self.0.canaries().damage_read(block, |address| {
             let piece = address & !(PIECE - 1);
             let (mut at, mut bytes) = known.get();
             if at != piece {
@@ -116,24 +100,24 @@ impl Blocks {
     }
 
     /// Verifies L1 of one block, and adds the block to the sums.
-    fn check_block(&self, block: &Block, sums: &mut Sums) -> Result<(), &'static str> {
+    fn check_block(self, block: &Block, sums: &Figures) -> Result<(), &'static str> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let (bytes, resident) = (block.bytes(), block.resident.load(Relaxed));
         let mapped = block.mapped.load(Relaxed);
         ensure(resident <= mapped, "L1: resident but not mapped")?;
-        let shared = self.is_shared(block);
-        ensure(shared || mapped <= self.room(block), "L1: no guard page")?;
+        let shared = self.0.pages().is_shared(block);
+        ensure(shared || mapped <= self.0.placement().room(block), "L1: no guard page")?;
         if block.state() == BlockState::Live {
-            ensure(self.span(block, bytes) <= resident, "L1: usable but not resident")?;
-            sums.live_blocks += 1;
-            sums.live_bytes += bytes;
-            sums.slack += resident - bytes;
+            ensure(
+                self.0.placement().span(block, bytes) <= resident,
+                "L1: usable but not resident",
+            )?;
+            sums.begin(bytes, resident);
         } else {
-            sums.kept += resident;
+            sums.put(resident);
         }
-        if !shared && mapped != 0 {
-            sums.mapped += mapped;
-            sums.separate += 1;
+        if !shared {
+            sums.change_mapping(0, mapped);
         }
         Ok(())
     }

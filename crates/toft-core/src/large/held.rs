@@ -22,75 +22,73 @@
 //! before they are cleared.
 
 use super::Block;
-use super::blocks::{Blocks, Need};
+use super::blocks::{Blocks, Need, view};
 use super::class::{CLASS_BASE, large_class};
-use super::room::MOVE_LEAST;
+use super::moves::MOVE_LEAST;
 use crate::harden::{Long, PAGE_LEAST, is_zero};
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
-use crate::region::Partition;
 use crate::sync::Ordering::Relaxed;
 
 /// Bytes that are cleared together, or left alone together because all are zero.
 const LOOKED_AT_ONCE: usize = 4 * PAGE_LEAST;
 
-impl Blocks {
-    /// The partition that no program has: the stacks of holders without pages.
-    fn held_partition(&self) -> Partition {
-        Partition::new(self.partitions)
-    }
+view!(pub(super) Holders, holders, "The extents that hold the pages of freed blocks.");
 
+impl Holders<'_> {
     /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access
     /// to it faults then. No, where that cannot be, or is not worth it; then the block is to be
     /// walled off, whatever is left of it.
-    pub(super) fn transfer_pages<'a>(
-        &self,
+    pub(super) fn take_pages<'p>(
+        self,
         os: &impl Os,
         block: &Block,
-        permit: &dyn Fn() -> Option<Permit<'a>>,
+        permit: &dyn Fn() -> Option<Permit<'p>>,
     ) -> bool {
+        let (kept, extents) = (self.0.kept_blocks(), self.0.extents());
+        let (pages, placement) = (self.0.pages(), self.0.placement());
         let (mapped, resident) = (block.mapped(), block.resident.load(Relaxed));
-        if self.is_shared(block) || resident < MOVE_LEAST || !self.may_be_separate() {
+        if pages.is_shared(block) || resident < MOVE_LEAST || !pages.may_be_separate() {
             return false;
         }
-        let start = self.start(block);
+        let start = placement.start(block);
         let present = permit().map_or(0, |_permit| os.resident_prefix(start, resident));
-        if present < MOVE_LEAST || present > self.budget() {
+        if present < MOVE_LEAST || present > kept.budget() {
             return false;
         }
         let class = large_class(present.max(1 << CLASS_BASE | 1));
-        let partition = self.held_partition();
+        let partition = self.0.stacks().held_partition();
         let need = Need { partition, class, size: present, bytes: present, align: 1 };
-        let Ok(holder) = self.vacant(os, &need) else { return false };
+        let Ok(holder) = extents.take(os, &need) else { return false };
         if holder.mapped() != 0 || !holder.lies_apart() {
             // It could not be unmapped once, or would share a mapping.
-            self.put_vacant(holder);
+            extents.put_back(holder);
             return false;
         }
-        self.choose_place(holder, &need);
-        let to = self.start(holder);
+        placement.choose(holder, &need);
+        let to = placement.start(holder);
         // SAFETY: (1) the block's own mapping, which is free and held; (2) the holder is the
         // caller's, and has no mapping.
         if let Err(error) = unsafe { os.relocate(start, mapped, to, present) } {
             // Where something foreign lies the extent is left alone for ever.
             if error != Error::Occupied {
-                self.put_vacant(holder);
+                extents.put_back(holder);
             }
             return false;
         }
-        self.set_extent_of_pages(block, 0, 0);
-        self.set_extent_of_pages(holder, present, present);
+        pages.set_mapped(block, 0, 0);
+        pages.set_mapped(holder, present, present);
         holder.publish_free();
         // SAFETY: (1) pages of the holder's, moved there a moment ago.
         if permit().is_none_or(|_permit| unsafe { os.allow(to, present) }.is_err()) {
             // Who knows who may do what there.
-            self.drop_pages(os, holder);
-            self.push_free(holder);
+            pages.unmap(os, holder);
+            extents.push(holder);
             return true;
         }
         clear(to, present);
-        holder.since.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
-        self.put_kept(os, holder);
+        kept.note_free(holder);
+        kept.put(os, holder);
         true
     }
 }

@@ -13,12 +13,29 @@
 //! - a freed block with a mapping waits in a place (`kept.rs`), where a request of the same pair
 //!   finds it, the one whose resident bytes fit best;
 //! - where none fits, the pages of any other waiting block are moved to the new one's address
-//!   (`pages.rs`), so that they need not be cleared by the kernel again;
+//!   (`moves.rs`), so that they need not be cleared by the kernel again;
 //! - what waits gives back the pages of the oldest first, no more than a limit asks for
 //!   (`room.rs`);
 //! - a block without pages waits on its pair's stack (`sync/stack.rs`).
 //!
-//! How many blocks each call site has had is counted where they are made (`tally.rs`).
+//! `Blocks` (`blocks.rs`, `resize.rs`) allocates, frees and resizes. Its parts, and the views of it
+//! that have its other methods:
+//!
+//! | file | type | what |
+//! |---|---|---|
+//! | `units.rs` | `Units` | the address space in units, and their descriptors |
+//! | `stacks.rs` | `Stacks` | the heads of the stacks |
+//! | `figures.rs` | `Figures` | counters of blocks, bytes and mappings |
+//! | `tally.rs` | `Tally` | how many blocks each call site has had |
+//! | `place.rs` | `Placement` | where in its extent a block is |
+//! | `canary.rs` | `Canaries` | what is written beside a block |
+//! | `pages.rs` | `Pages` | mapping and unmapping the pages of one block |
+//! | `guard_pages.rs` | `GuardPages` | pages that become inaccessible |
+//! | `extents.rs` | `Extents` | extents without pages: from a stack, or new |
+//! | `waiting.rs` | `WaitingBlocks` | blocks whose addresses wait |
+//! | `room.rs` | `KeptBlocks` | free blocks with pages, and their limits |
+//! | `moves.rs`, `held.rs` | `Moves`, `Holders` | pages that move to another extent |
+//! | `check.rs` | `Checks` | the checks of L1 to L5 |
 //!
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
@@ -52,6 +69,8 @@ mod guard_pages;
 #[cfg(not(loom))]
 mod held;
 #[cfg(not(loom))]
+mod moves;
+#[cfg(not(loom))]
 mod pages;
 #[cfg(not(loom))]
 mod place;
@@ -60,19 +79,21 @@ mod resize;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
+mod stacks;
+#[cfg(not(loom))]
 mod tally;
+#[cfg(not(loom))]
+mod units;
 #[cfg(not(loom))]
 mod waiting;
 
 #[cfg(not(loom))]
-pub use block::{Block, BlockFields, BlockState};
-#[cfg(not(loom))]
-pub use blocks::{Blocks, UNIT};
-#[cfg(not(loom))]
-pub use canary::Damage;
-#[cfg(not(loom))]
-pub use class::large_class;
-#[cfg(not(loom))]
-pub use resize::Resize;
-#[cfg(not(loom))]
-pub use tally::{Made, Tally, TallyPlaces};
+pub use self::{
+    block::{Block, BlockFields, BlockState},
+    blocks::Blocks,
+    canary::Damage,
+    class::large_class,
+    resize::Resize,
+    tally::{Made, Tally, TallyPlaces},
+    units::UNIT,
+};

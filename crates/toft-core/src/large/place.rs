@@ -14,7 +14,8 @@
 //! units.
 
 use super::Block;
-use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
+use super::blocks::{Blocks, Need, view};
+use super::units::UNIT;
 use crate::keyed::below;
 use crate::policy::{LARGE_GAP, SECURE};
 use crate::sync::Ordering::Relaxed;
@@ -22,72 +23,74 @@ use crate::sync::Ordering::Relaxed;
 /// The least alignment that a block is promised.
 const ALIGN_LEAST: usize = 16;
 
-impl Blocks {
+view!(pub Placement, placement, "Where blocks are in their extents.");
+
+impl Placement<'_> {
     /// The address where a block begins.
-    pub fn address(&self, block: &Block) -> usize {
+    pub fn address(self, block: &Block) -> usize {
         self.unit_address(block) + block.lead()
     }
 
     /// The address of its first page: where its mapping begins.
-    pub fn start(&self, block: &Block) -> usize {
-        self.unit_address(block) + (block.lead() & !(self.page_size - 1))
+    pub fn start(self, block: &Block) -> usize {
+        self.unit_address(block) + (block.lead() & !(self.0.page_size() - 1))
     }
 
     /// The address of its unit.
-    pub(super) fn unit_address(&self, block: &Block) -> usize {
-        self.base + (self.unit_of(block) << UNIT_SHIFT)
+    pub(super) fn unit_address(self, block: &Block) -> usize {
+        self.0.units().address(self.0.units().of(block))
     }
 
     /// Bytes on the block's first page that lie before it.
-    pub(super) fn head(&self, block: &Block) -> usize {
-        block.lead() & (self.page_size - 1)
+    pub(super) fn head(self, block: &Block) -> usize {
+        block.lead() & (self.0.page_size() - 1)
     }
 
     /// Bytes of the pages that hold a block of `bytes`, for a number that fits the address space.
-    pub(super) fn span(&self, block: &Block, bytes: usize) -> usize {
-        if SECURE { whole(self.head(block) + bytes, self.page_size) } else { bytes }
+    pub(super) fn span(self, block: &Block, bytes: usize) -> usize {
+        if SECURE { whole(self.head(block) + bytes, self.0.page_size()) } else { bytes }
     }
 
     /// Bytes of the extent that may be mapped from the block's first page on.
-    pub(super) fn room(&self, block: &Block) -> usize {
-        block.extent() - (self.start(block) - self.unit_address(block)) - self.page_size
+    pub(super) fn room(self, block: &Block) -> usize {
+        block.extent() - (self.start(block) - self.unit_address(block)) - self.0.page_size()
     }
 
     /// Bytes that an extent needs beside those of its block: a guard, and room for the lead.
-    pub(super) fn extent_beside(&self) -> usize {
-        self.page_size + if SECURE { UNIT } else { 0 }
+    pub(super) fn extent_beside(self) -> usize {
+        self.0.page_size() + if SECURE { UNIT } else { 0 }
     }
 
     /// A random word.
-    pub(super) fn draw(&self) -> u64 {
-        self.key.mix(self.state().drawn.fetch_add(1, Relaxed))
+    pub(super) fn draw(self) -> u64 {
+        self.0.key().mix(self.0.state().drawn.fetch_add(1, Relaxed))
     }
 
     /// Chooses where in its extent a held block is to lie that has no mapping, or none but guards.
-    pub(super) fn choose_place(&self, block: &Block, need: &Need) {
-        if SECURE && (block.mapped() == 0 || self.is_shared(block)) {
-            let lead = lead_for(need.size, need.align, self.page_size, self.draw());
+    pub(super) fn choose(self, block: &Block, need: &Need) {
+        if SECURE && (block.mapped() == 0 || self.0.pages().is_shared(block)) {
+            let lead = lead_for(need.size, need.align, self.0.page_size(), self.draw());
             block.lead.store(lead as u16, Relaxed);
         }
     }
 
-    /// As `choose_place`, for a block that will get the pages of `other`: on its first page it has
+    /// As `choose`, for a block that will get the pages of `other`: on its first page it has
     /// the same offset as that one.
-    pub(super) fn choose_place_like(&self, block: &Block, other: &Block) {
+    pub(super) fn choose_like(self, block: &Block, other: &Block) {
         if SECURE && block.mapped() == 0 {
-            let pages = below(self.draw(), (UNIT >> self.page_size.trailing_zeros()).max(1))
-                * self.page_size;
+            let pages = below(self.draw(), (UNIT >> self.0.page_size().trailing_zeros()).max(1))
+                * self.0.page_size();
             block.lead.store((pages + self.head(other)) as u16, Relaxed);
         }
     }
 
     /// Units that are left without a mapping before a new extent. Those that share a mapping must
     /// lie together.
-    pub(super) fn choose_gap(&self, apart: bool) -> usize {
+    pub(super) fn choose_gap(self, apart: bool) -> usize {
         if !SECURE || !apart {
             return 0;
         }
-        below(self.draw(), LARGE_GAP.min(self.units >> 16) + 1)
+        below(self.draw(), LARGE_GAP.min(self.0.units().count() >> 16) + 1)
     }
 }
 

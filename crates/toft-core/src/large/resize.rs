@@ -1,10 +1,8 @@
 //! Growing and shrinking a block without copying it.
 
-use super::Block;
-use super::Damage;
-use super::blocks::{Blocks, Need, UNIT};
-use super::class::{CLASS_BASE, large_class};
-use crate::os::{Error, Os};
+use super::blocks::Blocks;
+use super::{Block, Damage};
+use crate::os::Os;
 use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
@@ -38,11 +36,11 @@ impl Blocks {
         let done = self.resize_uncounted(os, block, size, admit, damaged);
         match done {
             Resize::InPlace => {
-                self.tally.grown(os, site, partition, block.bytes().saturating_sub(old))
+                self.tally().grown(os, site, partition, block.bytes().saturating_sub(old))
             }
             Resize::Moved(to) => {
-                let bytes = self.block_at(to).map_or(size, Block::bytes);
-                self.tally.made(os, site, partition, bytes);
+                let bytes = self.units().block_at(to).map_or(size, Block::bytes);
+                self.tally().made(os, site, partition, bytes);
             }
             Resize::No => {}
         }
@@ -60,9 +58,11 @@ impl Blocks {
         if SECURE {
             return self.resize_with_guards(os, block, size, admit, damaged);
         }
-        let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
+        let Some(bytes) = size.checked_next_multiple_of(self.page_size()) else {
+            return Resize::No;
+        };
         let old = block.bytes();
-        if self.is_shared(block) {
+        if self.pages().is_shared(block) {
             return if bytes <= old && bytes >= old / 2 { Resize::InPlace } else { Resize::No };
         }
         if bytes == old {
@@ -74,17 +74,17 @@ impl Blocks {
         }
         self.end(block);
         let done = if bytes < old {
-            self.shrink(os, block, bytes);
+            self.pages().shrink(os, block, bytes);
             Resize::InPlace
         } else if !admit(block.resident.load(Relaxed).max(bytes)) {
             Resize::No
-        } else if bytes <= block.extent() - self.page_size {
-            self.make_room(os, block.resident.load(Relaxed).max(bytes));
-            match self.map_to(os, block, bytes) {
+        } else if bytes <= block.extent() - self.page_size() {
+            self.kept_blocks().make_room(os, block.resident.load(Relaxed).max(bytes));
+            match self.pages().map(os, block, bytes) {
                 Ok(()) => Resize::InPlace,
                 Err(_) => Resize::No,
             }
-        } else if let Some(to) = self.relocate(os, block, bytes) {
+        } else if let Some(to) = self.moves().relocate(os, block, bytes) {
             return Resize::Moved(to);
         } else {
             Resize::No
@@ -94,44 +94,56 @@ impl Blocks {
         done
     }
 
-    /// Moves the pages of a held block to a larger extent of the same partition; says where the
-    /// block is then.
-    pub(super) fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
-        let span = self.span(block, bytes);
-        let class = large_class(span.max(1 << CLASS_BASE | 1));
-        let need =
-            Need { partition: block.partition(), class, size: bytes, bytes: span, align: UNIT };
-        let target = self.vacant(os, &need).ok()?;
-        self.choose_place_like(target, block);
-        let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
-        let (from, to) = (self.start(block), self.start(target));
-        self.make_room(os, resident.max(span));
-        let moved = match target.mapped.load(Relaxed) {
-            // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
-            0 => unsafe { os.relocate(from, mapped, to, span) },
-            // What could not be given back once.
-            _ => Err(Error::NoMemory),
-        };
-        if moved.is_err() {
-            self.put_vacant(target);
-            return None;
+    /// Changes the size of a live block if that needs no copy. The block keeps its place on its
+    /// first page, so that its pages can be moved.
+    ///
+    /// The block therefore ends at its guard page only if the two sizes differ by whole pages.
+    /// Otherwise it ends less than a page before, and the canary covers the rest.
+    fn resize_with_guards(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        bytes: usize,
+        admit: &impl Fn(usize) -> bool,
+        damaged: &impl Fn(Damage),
+    ) -> Resize {
+        let most = isize::MAX as usize - self.page_size();
+        // A zero-size block has no pages.
+        if bytes > most || bytes == 0 || block.bytes() == 0 || !block.take() {
+            return Resize::No;
         }
-        self.set_extent_of_pages(block, 0, 0);
-        self.set_extent_of_pages(target, span, resident);
-        target.site.store(block.site(), Relaxed);
-        if SECURE {
-            target.bytes.store(block.bytes(), Relaxed);
-            self.clear_tail(target);
-            self.write_canaries(target, bytes);
+        if let Some(damage) = self.canaries().damage(block) {
+            damaged(damage);
         }
-        self.begin_bytes(target, bytes);
-        target.publish();
-        // The old extent keeps its address and has no pages.
-        if SECURE {
-            self.wait(block);
+        let old = block.bytes();
+        let (pages, placement) = (self.pages(), self.placement());
+        let (span, old_span) = (placement.span(block, bytes), placement.span(block, old));
+        self.end(block);
+        let mut done = Resize::No;
+        if span == old_span {
+            done = Resize::InPlace;
+        } else if span < old_span {
+            self.guard_pages().shrink(os, block, span, old_span);
+            done = Resize::InPlace;
+        } else if !pages.is_shared(block) && admit(span) {
+            self.kept_blocks().make_room(os, span);
+            let opened = self.guard_pages().remove(os, block, span).is_ok();
+            if opened && span <= placement.room(block) && pages.map(os, block, span).is_ok() {
+                done = Resize::InPlace;
+            } else if opened && let Some(to) = self.moves().relocate(os, block, bytes) {
+                return Resize::Moved(to);
+            }
+        }
+        if done == Resize::InPlace {
+            if bytes > old {
+                self.canaries().clear_tail(block);
+            }
+            self.begin_bytes(block, bytes);
+            self.canaries().write_tail(block, bytes);
         } else {
-            self.push_free(block);
+            self.begin_bytes(block, old);
         }
-        Some(self.address(target))
+        block.untake();
+        done
     }
 }

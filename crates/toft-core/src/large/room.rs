@@ -11,12 +11,14 @@
 //! periods, even if the program sleeps. What was in use a moment ago is usually wanted again.
 
 use super::Block;
-use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
-use super::kept::{Kept, PLACES};
+use super::blocks::{Blocks, Need, view};
+use super::kept::{Kept, PLACES, Places};
+use super::moves::MOVE_LEAST;
+use super::units::UNIT;
 use crate::os::Os;
 use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
-use crate::sync::StoreChanged;
+use crate::sync::{AtomicU32, AtomicU64, StoreChanged};
 
 /// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top, up to
 /// `KEEP_USUAL` together.
@@ -31,15 +33,27 @@ const MAPPED_FACTOR: usize = 2;
 /// Bytes that are given back at once, if there are so many.
 const CUT_LEAST: usize = 256 << 10;
 
-/// Bytes of pages that are worth moving: it costs about as much as ten faults. A page that is not
-/// touched costs no fault either, so it is done only where there is much to be had.
-pub(super) const MOVE_LEAST: usize = 64 << 10;
 /// Bytes that are asked for, for each one that is moved, at most: a request that the system may
 /// refuse costs no kept block for a share of its pages that makes no difference.
 const MOVE_SHARE: usize = 64;
 
-/// Bytes that one call of [`Blocks::decay`] gives back at most.
+/// Bytes that one call of [`KeptBlocks::decay`] gives back at most.
 const DECAY_MOST: usize = 16 << 20;
+
+/// What decides how much is kept; in the metadata tables, and zero at first. Any thread writes.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// Not zero while as little is kept as can be.
+    lean: AtomicU32,
+    /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
+    reclaimed: AtomicU32,
+    /// Frees ever, which is what time is measured in here.
+    frees: AtomicU64,
+    /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at
+    /// a time: the one that has moved `period` on.
+    period: AtomicU32,
+    period_frees: AtomicU64,
+}
 
 /// What a search has found for a request.
 #[derive(Debug, Default)]
@@ -81,16 +95,26 @@ impl Best {
     }
 }
 
-impl Blocks {
+view!(pub KeptBlocks, kept_blocks, "The free blocks with a mapping, and how many there may be.");
+
+impl<'a> KeptBlocks<'a> {
+    fn places(self) -> &'a Places {
+        &self.0.state().places
+    }
+
+    fn limits(self) -> &'a Limits {
+        &self.0.state().limits
+    }
+
     /// Which waiting blocks suit a request. A hint: no thread holds them yet.
-    pub(super) fn best_fit(&self, need: &Need) -> Fit {
+    pub(super) fn best_fit(self, need: &Need) -> Fit {
         let (mut own, mut any) = (Best::NONE, Best::NONE);
         // A block that has nearly enough is as good as one that has enough.
         let bytes = need.bytes & !(UNIT - 1);
-        for kept in self.state().places.all() {
+        for kept in self.places().all() {
             // Which of them it is cannot be predicted, so nothing branches on it.
             let score = Best::score(kept.resident(), bytes);
-            let aligned = (self.base + (kept.unit() << UNIT_SHIFT)) & (need.align - 1) == 0;
+            let aligned = self.0.units().address(kept.unit()) & (need.align - 1) == 0;
             // What waits in the secure build is unowned.
             let is_own = !SECURE & kept.is_of(need.partition, need.class) & aligned;
             any.offer(kept, score);
@@ -104,16 +128,16 @@ impl Blocks {
     }
 
     /// Takes a block out of its place, if it is still there.
-    pub(super) fn take_kept(&self, kept: Kept) -> Option<&Block> {
-        let taken = self.state().places.take(kept);
-        let block = taken.then(|| self.block(kept.unit()))?;
-        self.state().kept.fetch_sub(block.resident.load(Relaxed), Relaxed);
+    pub(super) fn take(self, kept: Kept) -> Option<&'a Block> {
+        let taken = self.places().take(kept);
+        let block = taken.then(|| self.0.units().block(kept.unit()))?;
+        self.0.figures().take(block.resident.load(Relaxed));
         Some(block)
     }
 
     /// Puts a held, free block with a mapping where it is found again: in a place, from which the
     /// oldest must go if there is none, else, without its pages, on its stack.
-    pub(super) fn put_kept(&self, os: &impl Os, block: &Block) {
+    pub(super) fn put(self, os: &impl Os, block: &Block) {
         for _ in 0..2 {
             if self.put_in_place(block) {
                 return;
@@ -122,65 +146,65 @@ impl Blocks {
                 self.release(os, oldest);
             }
         }
-        self.drop_pages(os, block);
-        self.push_free(block);
+        self.0.pages().unmap(os, block);
+        self.0.extents().push(block);
     }
 
-    fn put_in_place(&self, block: &Block) -> bool {
-        let (state, resident) = (self.state(), block.resident.load(Relaxed));
+    fn put_in_place(self, block: &Block) -> bool {
+        let (figures, resident) = (self.0.figures(), block.resident.load(Relaxed));
         let class = block.class();
         // Before it can be taken.
-        state.kept.fetch_add(resident, Relaxed);
-        let put = state.places.put(self.unit_of(block), block.partition(), class, resident);
+        figures.put(resident);
+        let put = self.places().put(self.0.units().of(block), block.partition(), class, resident);
         if !put {
-            state.kept.fetch_sub(resident, Relaxed);
+            figures.take(resident);
         }
         put
     }
 
     /// The waiting block that was freed first, among those that are `wanted`.
-    fn oldest(&self, wanted: impl Fn(&Block) -> bool) -> Option<Kept> {
-        let all = self.state().places.all().filter(|kept| wanted(self.block(kept.unit())));
-        all.min_by_key(|kept| self.block(kept.unit()).since.load(Relaxed))
+    fn oldest(self, wanted: impl Fn(&Block) -> bool) -> Option<Kept> {
+        let all = self.places().all().filter(|kept| wanted(self.0.units().block(kept.unit())));
+        all.min_by_key(|kept| self.0.units().block(kept.unit()).since.load(Relaxed))
     }
 
     /// Unmaps a waiting block; returns the number of bytes that may have had pages.
-    fn release(&self, os: &impl Os, kept: Kept) -> usize {
-        let Some(block) = self.take_kept(kept) else { return 0 };
+    fn release(self, os: &impl Os, kept: Kept) -> usize {
+        let Some(block) = self.take(kept) else { return 0 };
         let resident = block.resident.load(Relaxed);
-        self.drop_pages(os, block);
+        self.0.pages().unmap(os, block);
         let left = block.resident.load(Relaxed);
         // What could not be unmapped is tried again later.
         if block.mapped.load(Relaxed) == 0 || !self.put_in_place(block) {
-            self.push_free(block);
+            self.0.extents().push(block);
         }
         resident - left
     }
 
     /// Resident bytes that free blocks may have now.
-    pub(super) fn budget(&self) -> usize {
-        let state = self.state();
-        if state.lean.load(Relaxed) != 0 {
+    pub(super) fn budget(self) -> usize {
+        let limits = self.limits();
+        if limits.lean.load(Relaxed) != 0 {
             return KEEP_LEAST;
         }
-        let live = state.live_bytes.load(Relaxed);
+        let live = self.0.figures().live_bytes();
         let bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
-        if state.reclaimed.load(Relaxed) != 0 {
-            let recent = state.recent.iter().map(|most| most.load(Relaxed)).fold(0, usize::max);
+        if limits.reclaimed.load(Relaxed) != 0 {
+            let recent = self.0.figures().recent_bytes();
             return bytes.max(KEEP_LEAST + recent.saturating_sub(live));
         }
         bytes
     }
 
     /// After a free: what waits is held to its limits.
-    pub(super) fn hold_budget(&self, os: &impl Os) {
-        let state = self.state();
-        if let Some(excess) = state.kept.load(Relaxed).checked_sub(self.budget()) {
-            self.release_kept(os, excess);
+    pub(super) fn hold_budget(self, os: &impl Os) {
+        let figures = self.0.figures();
+        if let Some(excess) = figures.kept_bytes().checked_sub(self.budget()) {
+            self.release_bytes(os, excess);
         }
-        let most = state.peak_bytes.load(Relaxed) * MAPPED_FACTOR + KEEP_LEAST;
+        let most = figures.peak_bytes() * MAPPED_FACTOR + KEEP_LEAST;
         for _ in 0..PLACES {
-            if state.mapped.load(Relaxed) <= most {
+            if figures.separately_mapped() <= most {
                 break;
             }
             let empty = self.oldest(|block| block.resident.load(Relaxed) == 0);
@@ -192,45 +216,32 @@ impl Blocks {
     /// Called before a block that the caller holds gets `bytes` resident. Together with what is
     /// kept, that must not make the process larger than its live blocks have ever made it, or only
     /// by little.
-    pub(super) fn make_room(&self, os: &impl Os, bytes: usize) {
-        let state = self.state();
-        let kept = state.kept.load(Relaxed);
+    pub(super) fn make_room(self, os: &impl Os, bytes: usize) {
+        let figures = self.0.figures();
+        let kept = figures.kept_bytes();
         if kept == 0 {
             return;
         }
-        let peak = state.peak_bytes.load(Relaxed);
-        let others = state.live_bytes.load(Relaxed) + state.slack.load(Relaxed);
-        let wanted = others.saturating_add(kept).saturating_add(bytes);
+        let peak = figures.peak_bytes();
+        let wanted = figures.in_use().saturating_add(kept).saturating_add(bytes);
         if let Some(excess) = wanted.checked_sub(peak + peak / ROOM_SLACK) {
-            self.release_kept(os, excess.min(kept));
+            self.release_bytes(os, excess.min(kept));
         }
     }
 
     /// Keeps as little as can be from now on, or as much as usual.
-    pub fn set_lean(&self, lean: bool) {
-        self.state().lean.store_changed(u32::from(lean), Relaxed);
-    }
-
-    /// Notes that the system has refused memory, or that it grants memory again.
-    pub fn set_short(&self, short: bool) {
-        self.state().short.store_changed(u32::from(short), Relaxed);
+    pub fn set_lean(self, lean: bool) {
+        self.limits().lean.store_changed(u32::from(lean), Relaxed);
     }
 
     /// Notes that the reclaimer's thread returns what is kept, so that more may wait, or that none
     /// does.
-    pub fn set_reclaimed(&self, reclaimed: bool) {
-        self.state().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
-    }
-
-    /// A period begins: what is live now is the most of it so far.
-    fn begin_recent(&self) {
-        let state = self.state();
-        let [this, last] = &state.recent;
-        last.store(this.swap(state.live_bytes.load(Relaxed), Relaxed), Relaxed);
+    pub fn set_reclaimed(self, reclaimed: bool) {
+        self.limits().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
     }
 
     /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
-    pub fn release_kept(&self, os: &impl Os, bytes: usize) {
+    pub fn release_bytes(self, os: &impl Os, bytes: usize) {
         let mut left = bytes;
         for _ in 0..2 * PLACES {
             if left == 0 {
@@ -239,85 +250,86 @@ impl Blocks {
             let Some(oldest) = self.oldest(|block| block.resident.load(Relaxed) != 0) else {
                 break;
             };
-            let Some(block) = self.take_kept(oldest) else { continue };
+            let Some(block) = self.take(oldest) else { continue };
             let resident = block.resident.load(Relaxed);
-            let whole = left.max(CUT_LEAST).checked_next_multiple_of(self.page_size);
+            let whole = left.max(CUT_LEAST).checked_next_multiple_of(self.0.page_size());
             let stays = resident.saturating_sub(whole.unwrap_or(resident));
             // SAFETY: (1) the block is free and held.
-            let gone = unsafe { os.discard(self.start(block) + stays, resident - stays) };
+            let gone =
+                unsafe { os.discard(self.0.placement().start(block) + stays, resident - stays) };
             if gone.is_ok() {
                 block.resident.store(stays, Relaxed);
                 left = left.saturating_sub(resident - stays);
-                self.put_kept(os, block);
+                self.put(os, block);
             } else {
                 // Locked pages cannot be discarded, but unmapped.
-                self.drop_pages(os, block);
+                self.0.pages().unmap(os, block);
                 left = left.saturating_sub(resident - block.resident.load(Relaxed));
-                self.push_free(block);
+                self.0.extents().push(block);
             }
         }
     }
 
     /// Gives back everything of free blocks; returns the number of bytes that may have had pages.
-    pub fn drop_kept(&self, os: &impl Os) -> usize {
-        self.state().places.all().map(|kept| self.release(os, kept)).sum()
+    pub fn unmap_all(self, os: &impl Os) -> usize {
+        self.places().all().map(|kept| self.release(os, kept)).sum()
     }
 
     /// Gives back what was freed in the period before the last one, or earlier, if this one has
     /// lasted `ticks`. Costs a comparison if nothing is due.
     #[inline]
-    pub fn decay(&self, os: &impl Os, ticks: u32) {
+    pub fn decay(self, os: &impl Os, ticks: u32) {
         let now = os.ticks();
-        if now.wrapping_sub(self.state().period.load(Relaxed)) >= ticks {
+        if now.wrapping_sub(self.limits().period.load(Relaxed)) >= ticks {
             self.begin_period(os, now);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn begin_period(&self, os: &impl Os, now: u32) {
-        let state = self.state();
-        let last = state.period.load(Relaxed);
-        if state.period.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
+    fn begin_period(self, os: &impl Os, now: u32) {
+        let limits = self.limits();
+        let last = limits.period.load(Relaxed);
+        if limits.period.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
             return;
         }
-        let before = state.period_frees.load(Relaxed);
+        let before = limits.period_frees.load(Relaxed);
         if self.release_before(os, before, DECAY_MOST) >= DECAY_MOST {
             // There is more: the period is not over.
-            state.period.store(last, Relaxed);
+            limits.period.store(last, Relaxed);
         } else {
-            state.period_frees.store(self.now(), Relaxed);
-            self.begin_recent();
+            limits.period_frees.store(self.now(), Relaxed);
+            self.0.figures().begin_period();
         }
     }
 
     /// If this period has lasted `ticks`, begins another, and gives back everything from before the
     /// last one.
-    pub fn decay_all(&self, os: &impl Os, ticks: u32) {
-        let state = self.state();
-        if os.ticks().wrapping_sub(state.period.load(Relaxed)) < ticks {
+    pub fn decay_all(self, os: &impl Os, ticks: u32) {
+        let limits = self.limits();
+        if os.ticks().wrapping_sub(limits.period.load(Relaxed)) < ticks {
             return;
         }
-        self.begin_recent();
-        self.release_before(os, state.period_frees.load(Relaxed), usize::MAX);
-        state.period.store(os.ticks(), Relaxed);
-        state.period_frees.store(self.now(), Relaxed);
+        self.0.figures().begin_period();
+        self.release_before(os, limits.period_frees.load(Relaxed), usize::MAX);
+        limits.period.store(os.ticks(), Relaxed);
+        limits.period_frees.store(self.now(), Relaxed);
     }
 
-    /// Resident bytes of free blocks.
-    pub fn kept_bytes(&self) -> usize {
-        self.state().kept.load(Relaxed)
+    /// Notes when a held block was freed, before it is put.
+    pub(super) fn note_free(self, block: &Block) {
+        block.since.store(self.limits().frees.fetch_add(1, Relaxed), Relaxed);
     }
 
     /// Says when now is, in frees: what `release_before` compares with.
-    pub fn now(&self) -> u64 {
-        self.state().frees.load(Relaxed)
+    pub fn now(self) -> u64 {
+        self.limits().frees.load(Relaxed)
     }
 
     /// Gives back everything of blocks that were freed before `time`, an answer of `now`, the
     /// oldest first, until `bytes` went. Any thread, at any time. Returns the number of bytes that
     /// may have had pages.
-    pub fn release_before(&self, os: &impl Os, time: u64, bytes: usize) -> usize {
+    pub fn release_before(self, os: &impl Os, time: u64, bytes: usize) -> usize {
         let mut gone = 0;
         for _ in 0..PLACES {
             let Some(oldest) = self.oldest(|block| block.since.load(Relaxed) < time) else { break };

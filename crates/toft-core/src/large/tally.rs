@@ -6,7 +6,7 @@
 //! freed blocks of a call site are those that it has allocated and that are not live.
 
 use crate::os::Memory;
-use crate::region::{Carve, Keyed, Levels, Partition};
+use crate::region::{Carve, Keyed, Levels, Partition, Site};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use core::mem::offset_of;
@@ -49,7 +49,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The site.
-    pub site: usize,
+    pub site: Site,
     /// The partition.
     pub partition: Partition,
     /// The number of blocks that it has allocated.
@@ -113,25 +113,25 @@ impl Tally {
     }
 
     /// Counts a block that was allocated.
-    pub(super) fn made(&self, os: &impl Memory, site: usize, partition: Partition, bytes: usize) {
+    pub(super) fn made(&self, os: &impl Memory, site: Site, partition: Partition, bytes: usize) {
         self.add(os, site, partition, [1, bytes as u64]);
     }
 
     /// Counts the `bytes` by which a block has grown, which may be zero.
-    pub(super) fn grown(&self, os: &impl Memory, site: usize, partition: Partition, bytes: usize) {
+    pub(super) fn grown(&self, os: &impl Memory, site: Site, partition: Partition, bytes: usize) {
         if bytes > 0 {
             self.add(os, site, partition, [0, bytes as u64]);
         }
     }
 
     /// Adds to the counts of a call site, or to `missed` if there is no memory.
-    fn add(&self, os: &impl Memory, site: usize, partition: Partition, [blocks, bytes]: [u64; 2]) {
+    fn add(&self, os: &impl Memory, site: Site, partition: Partition, [blocks, bytes]: [u64; 2]) {
         let Some(state) = self.state() else { return };
-        let key = (site as u64) << PARTITION_BITS | (partition.number() as u64 + 1);
+        let key = (site.address() as u64) << PARTITION_BITS | (partition.number() as u64 + 1);
         match self.entries.find_or_add(os, key) {
             Ok(entry) => {
                 if entry.site.load(Relaxed) == 0 {
-                    entry.site.store(site as u64, Relaxed);
+                    entry.site.store(site.address() as u64, Relaxed);
                 }
                 entry.blocks.fetch_add(blocks, Relaxed);
                 entry.bytes.fetch_add(bytes, Relaxed);
@@ -149,7 +149,7 @@ impl Tally {
         self.entries.for_each(|entry| {
             let number = (entry.key.load(Relaxed) & ((1 << PARTITION_BITS) - 1)) as usize - 1;
             let partition = Partition::new(number);
-            let site = entry.site.load(Relaxed) as usize;
+            let site = Site::at(entry.site.load(Relaxed) as usize);
             let (blocks, bytes) = (entry.blocks.load(Relaxed), entry.bytes.load(Relaxed));
             each(Made { site, partition, blocks, bytes });
         });
@@ -205,8 +205,7 @@ mod tests {
     #[test]
     fn each_site_and_partition_has_separate_counts() {
         let (fake, tally) = tally(1 << 20);
-        // A token of the program has its highest bit set.
-        let sites = [0x40_1000, 0x40_1005, 1 << 63 | 1 << 47 | 7];
+        let sites = [Site::at(0x40_1000), Site::at(0x40_1005), Site::of_token(7)];
         for (number, site) in (1..).zip(sites) {
             for partition in [0, 63].map(Partition::new) {
                 (0..number).for_each(|_| tally.made(&fake, site, partition, 1000 * number));
@@ -227,8 +226,8 @@ mod tests {
     #[test]
     fn blocks_without_memory_for_a_count_are_missed() {
         let (fake, tally) = tally(0);
-        tally.made(&fake, 0x40_1000, Partition::new(3), 1 << 20);
-        tally.made(&fake, 0x40_1000, Partition::new(3), 1 << 20);
+        tally.made(&fake, Site::at(0x40_1000), Partition::new(3), 1 << 20);
+        tally.made(&fake, Site::at(0x40_1000), Partition::new(3), 1 << 20);
         assert_eq!(tally.missed(), [2, 2 << 20]);
         tally.for_each(|made| panic!("{made:?}"));
     }

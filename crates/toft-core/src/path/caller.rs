@@ -4,6 +4,7 @@ use super::malloc::{large_from, refilled_from, slower_from, through_from};
 use crate::allocator::Allocator;
 use crate::bin::BinIndex;
 use crate::os::Os;
+use crate::region::Site;
 use crate::thread::Heap;
 use core::ffi::c_void;
 
@@ -38,25 +39,25 @@ pub trait Caller: Copy {
 
     /// Continues in `through_from`.
     #[inline]
-    fn through(self, index: BinIndex, site: usize) -> Pointer {
+    fn through(self, index: BinIndex, site: Site) -> Pointer {
         through_from(self, index, site, 0, 0)
     }
 
     /// Continues in `refilled_from`.
     #[inline]
-    fn refilled(self, address: usize, site: usize, index: BinIndex) -> Pointer {
+    fn refilled(self, address: usize, site: Site, index: BinIndex) -> Pointer {
         refilled_from(self, address, site, index, 0, 0)
     }
 
     /// Continues in `slower_from`.
     #[inline]
-    fn slower(self, index: BinIndex, site: usize) -> Pointer {
+    fn slower(self, index: BinIndex, site: Site) -> Pointer {
         slower_from(self, index, site, 0, 0)
     }
 
     /// Continues in `large_from`.
     #[inline]
-    fn large(self, size: usize, site: usize) -> Pointer {
+    fn large(self, size: usize, site: Site) -> Pointer {
         large_from(self, size, site, 0, 0)
     }
 }
@@ -101,12 +102,12 @@ impl<O: Os> Caller for On<'_, O> {
 impl<O: Os> Allocator<O> {
     /// Allocates `size` bytes, like malloc.
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
-        address(super::malloc::malloc(On { allocator: self, heap }, size, site))
+        address(super::malloc::malloc(On { allocator: self, heap }, size, Site::at(site)))
     }
 
     /// Allocates `size` zero bytes, like calloc.
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
-        address(super::malloc::calloc(On { allocator: self, heap }, 1, size, site))
+        address(super::malloc::calloc(On { allocator: self, heap }, 1, size, Site::at(site)))
     }
 
     /// Allocates `size` bytes at a multiple of `align`, a power of two.
@@ -117,7 +118,12 @@ impl<O: Os> Allocator<O> {
         align: usize,
         site: usize,
     ) -> Option<usize> {
-        address(super::malloc::aligned(On { allocator: self, heap }, align, size, site))
+        address(super::malloc::aligned(On { allocator: self, heap }, align, size, Site::at(site)))
+    }
+
+    /// Changes the size of the block at `address`, like realloc.
+    pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> super::Resized {
+        self.requests().resize(heap, address, size, Site::at(site))
     }
 
     /// Frees the block at `address`, like free.

@@ -5,6 +5,7 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::path::Requests;
 use crate::policy::SECURE;
+use crate::region::Site;
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
@@ -44,7 +45,7 @@ impl<O: Os> Requests<'_, O> {
         heap: &Heap,
         address: usize,
         align: usize,
-        site: usize,
+        site: Site,
         scope: SamplingScope,
     ) -> usize {
         if self.watchful { self.watched(heap, address, align, site, scope) } else { address }
@@ -57,7 +58,7 @@ impl<O: Os> Requests<'_, O> {
         heap: &Heap,
         address: usize,
         align: usize,
-        site: usize,
+        site: Site,
         scope: SamplingScope,
     ) -> usize {
         self.now_and_then(heap);
@@ -100,7 +101,7 @@ impl<O: Os> Requests<'_, O> {
         heap: &Heap,
         address: usize,
         align: usize,
-        site: usize,
+        site: Site,
         scope: SamplingScope,
     ) -> usize {
         if !self.guarded.is_on() {

@@ -4,6 +4,7 @@ use super::wrappers::LARGE;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::path::Supply;
+use crate::region::Site;
 use crate::thread::Heap;
 
 /// The largest request that Toft serves, in bytes: a pointer difference must span the block.
@@ -21,7 +22,7 @@ impl<O: Os> Supply<'_, O> {
         heap: &Heap,
         size: usize,
         align: usize,
-        site: usize,
+        site: Site,
     ) -> Option<(usize, usize)> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
@@ -51,7 +52,8 @@ impl<O: Os> Supply<'_, O> {
     #[cold]
     fn is_satisfiable(self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
-        let mapped = slabs + self.large.mapped_at_most();
-        size <= mapped.max(ALWAYS_SATISFIABLE) || self.large.could_map(&self.os, size - mapped)
+        let mapped = slabs + self.large.figures().mapped_at_most();
+        size <= mapped.max(ALWAYS_SATISFIABLE)
+            || self.large.units().could_map(&self.os, size - mapped)
     }
 }

@@ -18,6 +18,7 @@ use crate::os::{Os, probes, process};
 use crate::path::Requests;
 use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
+use crate::region::Site;
 use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
@@ -40,7 +41,7 @@ pub(crate) fn bytes_with_slack(size: usize) -> usize {
 /// finds the slab and the slot by one load each. It has no atomic read-modify-write, no lock and no
 /// search.
 #[inline(always)]
-pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+pub fn malloc<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     let heap = caller.heap();
     if SECURE {
         return match caller.allocator().secure_slots().malloc_small(heap, size, site) {
@@ -60,7 +61,7 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 
 /// Allocates if `malloc_small` has no claimed slot, or the size is not small. Secure build only.
 #[inline(never)]
-fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+fn malloc_secure<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
     if let Some(address) = allocator.secure_slots().malloc_slot(heap, size, site) {
         return with_exposed_provenance_mut(address);
@@ -78,7 +79,7 @@ fn malloc_secure<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 /// Allocates a medium block, or a large one if `size` requires it. This is a separate function, so
 /// that the code of each tier is straight-line code.
 #[inline(never)]
-fn malloc_medium<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+fn malloc_medium<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     if size > MEDIUM_MAX {
         return malloc_large(caller, size, site);
     }
@@ -96,7 +97,7 @@ fn malloc_medium<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 /// function. `index` is then a bin of row 0, and tells only the class. The function is kept free of
 /// a stack frame for those calls.
 #[inline(never)]
-fn malloc_slow<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
+fn malloc_slow<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
     let heap = caller.heap();
     if !heap.is_exact() {
         return malloc_refill(caller, index, site, heap);
@@ -116,7 +117,7 @@ fn malloc_slow<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
 pub(crate) fn through_from<C: Caller>(
     caller: C,
     index: BinIndex,
-    site: usize,
+    site: Site,
     stack: usize,
     frame: usize,
 ) -> Pointer {
@@ -135,10 +136,10 @@ pub(crate) fn through_from<C: Caller>(
 fn site_above<O: Os>(
     allocator: &Allocator<O>,
     heap: &Heap,
-    site: usize,
+    site: Site,
     stack: usize,
     frame: usize,
-) -> usize {
+) -> Site {
     const NEW: usize = NEW_WORDS * size_of::<usize>();
     if !allocator.wrappers.are_there() {
         return site;
@@ -153,7 +154,7 @@ fn site_above<O: Os>(
 /// Allocates from a new claim of the bin's current slab, which usually has free slots. The function
 /// is short, because a program that replaces blocks at random calls it every few allocations.
 #[inline(never)]
-fn malloc_refill<C: Caller>(caller: C, index: BinIndex, site: usize, heap: &Heap) -> Pointer {
+fn malloc_refill<C: Caller>(caller: C, index: BinIndex, site: Site, heap: &Heap) -> Pointer {
     match heap.pop_after_refill(index) {
         Some(address) if probes::wants_allocations() => caller.refilled(address, site, index),
         Some(address) if caller.allocator().watchful => malloc_sampled(caller, address, site),
@@ -165,7 +166,7 @@ fn malloc_refill<C: Caller>(caller: C, index: BinIndex, site: usize, heap: &Heap
 /// Passes the first block of a new claim to the sampler, and returns the block or its replacement.
 #[cold]
 #[inline(never)]
-fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer {
+fn malloc_sampled<C: Caller>(caller: C, address: usize, site: Site) -> Pointer {
     let scope = SamplingScope::Claim;
     with_exposed_provenance_mut(caller.allocator().requests().sample(
         caller.heap(),
@@ -183,7 +184,7 @@ fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer 
 pub(crate) fn refilled_from<C: Caller>(
     caller: C,
     address: usize,
-    site: usize,
+    site: Site,
     index: BinIndex,
     stack: usize,
     frame: usize,
@@ -201,7 +202,7 @@ pub(crate) fn refilled_from<C: Caller>(
 /// Allocates after the bin's current slab had no free slot either.
 #[cold]
 #[inline(never)]
-fn malloc_slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
+fn malloc_slower<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
     if probes::wants_allocations() {
         return caller.slower(index, site);
     }
@@ -212,7 +213,7 @@ fn malloc_slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer 
 pub(crate) fn slower_from<C: Caller>(
     caller: C,
     index: BinIndex,
-    site: usize,
+    site: Site,
     stack: usize,
     frame: usize,
 ) -> Pointer {
@@ -221,7 +222,7 @@ pub(crate) fn slower_from<C: Caller>(
 
 /// Allocates a slot of the class of bin `index` from the sources in `refill.rs`.
 #[inline]
-fn slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
+fn slower<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
     // Only the class is used: the empty heap of a thread without a heap has one row of bins.
     let class = index.class().index();
     with_heap(caller, |allocator, heap| {
@@ -233,7 +234,7 @@ fn slower<C: Caller>(caller: C, index: BinIndex, site: usize) -> Pointer {
 /// Allocates a large block.
 #[cold]
 #[inline(never)]
-fn malloc_large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+fn malloc_large<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     if probes::wants_allocations() || caller.allocator().wrappers.are_there() {
         return caller.large(size, site);
     }
@@ -245,7 +246,7 @@ fn malloc_large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
 pub(crate) fn large_from<C: Caller>(
     caller: C,
     size: usize,
-    site: usize,
+    site: Site,
     stack: usize,
     frame: usize,
 ) -> Pointer {
@@ -257,7 +258,7 @@ pub(crate) fn large_from<C: Caller>(
 
 /// Allocates a block with a separate extent.
 #[inline]
-fn large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
+fn large<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     with_heap(caller, |allocator, heap| {
         Some(allocator.supply().allocate_large(heap, size, 1, site)?.0)
     })
@@ -283,7 +284,7 @@ fn with_call_place<C: Caller>(
 /// Allocates `count * size` zero bytes. Returns null and sets `ENOMEM` if there is no memory or the
 /// product overflows.
 #[inline(always)]
-pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> Pointer {
+pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: Site) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = caller.heap();
     if !SECURE
@@ -301,7 +302,7 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
 
 /// Allocates `size` bytes at a multiple of `align`, a power of two. Returns null and sets `ENOMEM`
 /// if there is no memory.
-pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> Pointer {
+pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: Site) -> Pointer {
     with_heap(caller, |allocator, heap| {
         let address = allocator.requests().block(heap, size, align, site)?;
         Some(allocator.requests().sample(heap, address, align, site, SamplingScope::OneBlock))
@@ -333,13 +334,7 @@ impl<O: Os> Requests<'_, O> {
     /// Allocates a block of any size at a multiple of `align`, a power of two. The caller passes it
     /// to the sampler.
     #[inline(always)]
-    pub(crate) fn block(
-        self,
-        heap: &Heap,
-        size: usize,
-        align: usize,
-        site: usize,
-    ) -> Option<usize> {
+    pub(crate) fn block(self, heap: &Heap, size: usize, align: usize, site: Site) -> Option<usize> {
         if SECURE && size == 0 {
             return self.secure_slots().allocate_zero_size(heap, align, site);
         }
@@ -363,7 +358,7 @@ impl<O: Os> Requests<'_, O> {
 
     /// Allocates a slot of a class for a request of `size` bytes.
     #[inline(always)]
-    fn slot(self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
+    fn slot(self, heap: &Heap, class: usize, size: usize, site: Site) -> Option<usize> {
         let index = heap.known_bin(class, site);
         if SECURE {
             return match heap
@@ -385,7 +380,7 @@ impl<O: Os> Requests<'_, O> {
     }
 
     /// Allocates a block with every byte zero. Does not write to pages that were never written.
-    fn block_zeroed(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    fn block_zeroed(self, heap: &Heap, size: usize, site: Site) -> Option<usize> {
         if WIPE {
             // Every new block is zero in this build.
             return self.block(heap, size, 1, site);

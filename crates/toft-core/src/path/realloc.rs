@@ -11,6 +11,7 @@ use crate::os::{Os, probes, process};
 use crate::path::Requests;
 use crate::path::guarded::SamplingScope;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
+use crate::region::Site;
 use crate::report::Call;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
@@ -21,7 +22,7 @@ use core::ptr::null_mut;
 /// Returns null and sets `ENOMEM` if there is no memory. Returns null and sets `EINVAL` if the
 /// pointer is no live block and the program continues after the report.
 #[inline(always)]
-pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -> Pointer {
+pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: Site) -> Pointer {
     if address == 0 {
         return malloc(caller, size, site);
     }
@@ -55,7 +56,7 @@ impl<O: Os> Requests<'_, O> {
     /// Changes the size of the live block at `address` to `size` bytes, which is not zero.
     ///
     /// The address is looked up once: a slot that is replaced is freed without a second look-up.
-    pub fn resize(self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
+    pub fn resize(self, heap: &Heap, address: usize, size: usize, site: Site) -> Resized {
         let found = self.find(address);
         // The block's bytes now, and the most that it can have in the same place.
         let (usable, most) = match found {

@@ -4,6 +4,7 @@ use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Os, probes};
 use crate::path::Supply;
+use crate::region::Site;
 use crate::report::Call;
 use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
@@ -14,7 +15,7 @@ impl<'a, O: Os> Supply<'a, O> {
     /// order of cost. Borrows a heap if this heap's seat is not available.
     #[cold]
     #[inline(never)]
-    pub fn allocate_slow(self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+    pub fn allocate_slow(self, heap: &Heap, class: usize, site: Site) -> Option<usize> {
         self.call_sites().watch_sizes(heap, class, site);
         let index = self.call_sites().row(heap, site).of_class(class);
         if let Some(seat) = heap.sit() {
@@ -37,7 +38,7 @@ impl<'a, O: Os> Supply<'a, O> {
         self,
         heap: &Heap,
         seat: &Seat,
-        (index, site): (BinIndex, usize),
+        (index, site): (BinIndex, Site),
         shares: bool,
     ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
@@ -54,7 +55,7 @@ impl<'a, O: Os> Supply<'a, O> {
         self,
         heap: &Heap,
         seat: &Seat,
-        (index, site): (BinIndex, usize),
+        (index, site): (BinIndex, Site),
         shares: bool,
     ) -> Option<usize> {
         // A borrowed heap may have claimed slots already.
@@ -108,7 +109,7 @@ impl<'a, O: Os> Supply<'a, O> {
         heap: &Heap,
         seat: &Seat,
         index: BinIndex,
-        site: usize,
+        site: Site,
         slabs_filled: u8,
     ) -> Option<usize> {
         let bins = heap.bins();
@@ -170,7 +171,7 @@ impl<'a, O: Os> Supply<'a, O> {
     }
 
     /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(self, heap: &Heap, index: BinIndex, site: usize) -> Option<&'a Slab> {
+    fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Option<&'a Slab> {
         let (partition, class) = (index.partition(), index.class().index());
         let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let take = || {

@@ -7,7 +7,7 @@ use crate::allocator::{Allocator, handle};
 use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::report::{describe, is_return, module_of, table_of};
 use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
 use crate::slab::CLASSES;
@@ -33,7 +33,7 @@ impl<O: Os> CallSites<'_, O> {
     /// Returns the first return address, from the one at `place` upwards, that is not in a wrapper.
     /// If there is none, returns the last return address that can be reached. `heap`, which the
     /// caller holds, remembers the results for later calls.
-    pub(crate) fn site_behind(self, heap: &Heap, mut place: Place) -> usize {
+    pub(crate) fn site_behind(self, heap: &Heap, mut place: Place) -> Site {
         let limit = place.stack.saturating_add(REACH);
         let mut previous_site = None;
         for _ in 0..LEVELS_MAX {
@@ -64,18 +64,18 @@ impl<O: Os> CallSites<'_, O> {
         unsafe { place.site() }
     }
 
-    /// Returns true if a word that should be a return address is none: it is unknown, and no call
+    /// Returns true if a site that should be a return address is none: it is unknown, and no call
     /// instruction precedes it. The wrapper that led to it was then recorded for a library that has
     /// been unloaded since.
     #[cold]
-    fn is_not_return_address(self, word: usize) -> bool {
-        self.sites.find(word).is_none()
-            && self.permit(Calls::REPORT).is_some_and(|_permit| !is_return(word))
+    fn is_not_return_address(self, site: Site) -> bool {
+        self.sites.find(site).is_none()
+            && self.permit(Calls::REPORT).is_some_and(|_permit| !is_return(site.address()))
     }
 
     /// Turns a site that was recorded as one of a wrapper back into an ordinary site.
     #[cold]
-    fn forget_wrapper(self, heap: &Heap, site: usize) {
+    fn forget_wrapper(self, heap: &Heap, site: Site) {
         heap.forget(site);
         let Some(known) = self.sites.find(site).filter(|known| known.0 >= STEP_FIRST) else {
             return;
@@ -92,7 +92,7 @@ impl<O: Os> CallSites<'_, O> {
     /// site must come here again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn learn(self, heap: &Heap, site: usize, position: Option<StackPosition>) -> usize {
+    pub(crate) fn learn(self, heap: &Heap, site: Site, position: Option<StackPosition>) -> usize {
         let wrapper = || {
             let names = self.options.wrappers.as_ref().filter(|names| names.name_any())?;
             if !self.wrappers.are_there() {
@@ -128,7 +128,7 @@ impl<O: Os> CallSites<'_, O> {
 
     /// Checks a call of a site that may be in a wrapper, and counts the callers above it. The site
     /// becomes one of a wrapper when enough different callers were seen.
-    fn check_suspect(self, site: usize, position: Option<StackPosition>) -> SuspectCheck {
+    fn check_suspect(self, site: Site, position: Option<StackPosition>) -> SuspectCheck {
         let Some(known) = self.sites.find(site) else { return SuspectCheck::Ordinary };
         let Some(note) = self.watch.note(known.1).filter(|note| note.is_suspect()) else {
             return SuspectCheck::Ordinary;
@@ -164,7 +164,7 @@ impl<O: Os> CallSites<'_, O> {
         for _ in 0..LEVELS_MAX {
             // SAFETY: (1) a place that `above` has returned.
             let caller = unsafe { position.place.site() };
-            hash = (hash ^ caller).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            hash = (hash ^ caller.address()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let code = match self.sites.find(caller) {
                 // The caller is known to be in a wrapper.
                 Some((code, _)) if code >= STEP_FIRST => code,
@@ -193,7 +193,7 @@ impl<O: Os> CallSites<'_, O> {
     /// Notes the size class of a site whose bin is empty or that requests a large block. If the
     /// site requests several classes, its calls are checked from now on.
     #[inline]
-    pub(crate) fn watch_sizes(self, heap: &Heap, class: usize, site: usize) {
+    pub(crate) fn watch_sizes(self, heap: &Heap, class: usize, site: Site) {
         if self.watch.is_on() {
             self.note_size(heap, class, site);
         }
@@ -202,7 +202,7 @@ impl<O: Os> CallSites<'_, O> {
     /// Does the work of `watch_sizes` if wrappers are searched for.
     #[cold]
     #[inline(never)]
-    fn note_size(self, heap: &Heap, class: usize, site: usize) {
+    fn note_size(self, heap: &Heap, class: usize, site: Site) {
         let Some((number, entry)) = self.sites.find(site) else { return };
         if number >= STEP_FIRST {
             // Another thread has found the wrapper, and this heap remembers the old number.
@@ -218,7 +218,7 @@ impl<O: Os> CallSites<'_, O> {
     }
 
     /// Starts the checks of a site's calls, and looks up once how its callers are found.
-    fn begin_checking(self, note: &Note, site: usize) {
+    fn begin_checking(self, note: &Note, site: Site) {
         let way = match note.way() {
             Way::Unknown => self.way_above(site, true),
             way => way,
@@ -230,15 +230,15 @@ impl<O: Os> CallSites<'_, O> {
     /// function cannot be a wrapper. A function of unknown length may be one if
     /// `allow_unknown_length` is set. Returns `Never` without looking anything up if the process
     /// may have a filter of system calls.
-    fn way_above(self, site: usize, allow_unknown_length: bool) -> Way {
+    fn way_above(self, site: Site, allow_unknown_length: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
-        let code = self.watch.code_at(site, || {
-            let module = module_of(site)?;
+        let code = self.watch.code_at(site.address(), || {
+            let module = module_of(site.address())?;
             Some(Code { text: module.text, table: table_of(&module).unwrap_or(0) })
         });
         // No file contains the site if it is a token of the program or in code made at run time.
         let Some(Code { table, .. }) = code else { return Way::Never };
-        match describe(table, site) {
+        match describe(table, site.address()) {
             Some(function) if function.bytes > CODE_MOST => Way::Never,
             Some(function) => code_of_frame(function.frame).map_or(Way::Guess, Way::Code),
             None if allow_unknown_length => Way::Guess,
@@ -249,7 +249,7 @@ impl<O: Os> CallSites<'_, O> {
     /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
     /// none yet. Remembered in `heap`, which the caller holds.
     #[inline]
-    pub(crate) fn row(self, heap: &Heap, site: usize) -> BinIndex {
+    pub(crate) fn row(self, heap: &Heap, site: Site) -> BinIndex {
         if !self.sites.is_exact() {
             return self.hash.row(site);
         }
@@ -261,7 +261,7 @@ impl<O: Os> CallSites<'_, O> {
 
     #[cold]
     #[inline(never)]
-    fn unknown_row(self, heap: &Heap, site: usize) -> BinIndex {
+    fn unknown_row(self, heap: &Heap, site: Site) -> BinIndex {
         let number = match self.learn(heap, site, None) {
             // A caller that knows the call's place has looked through the wrapper already.
             STEP_FIRST.. => self.sites.shared_number(site),

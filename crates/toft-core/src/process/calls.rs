@@ -13,6 +13,7 @@ use crate::allocator::{Allocator, allocator};
 use crate::bin::BinIndex;
 use crate::os::Linux;
 use crate::path::{self, Caller};
+use crate::region::Site;
 use crate::report::Call;
 use crate::site::Place;
 use crate::thread::{Heap, current_heap};
@@ -46,22 +47,22 @@ impl Caller for Process {
     }
 
     #[inline(always)]
-    fn through(self, index: BinIndex, site: usize) -> Pointer {
+    fn through(self, index: BinIndex, site: Site) -> Pointer {
         through(index, site)
     }
 
     #[inline(always)]
-    fn refilled(self, address: usize, site: usize, index: BinIndex) -> Pointer {
+    fn refilled(self, address: usize, site: Site, index: BinIndex) -> Pointer {
         refilled(address, site, index)
     }
 
     #[inline(always)]
-    fn slower(self, index: BinIndex, site: usize) -> Pointer {
+    fn slower(self, index: BinIndex, site: Site) -> Pointer {
         slower(index, site)
     }
 
     #[inline(always)]
-    fn large(self, size: usize, site: usize) -> Pointer {
+    fn large(self, size: usize, site: Site) -> Pointer {
         large(size, site)
     }
 }
@@ -87,17 +88,17 @@ macro_rules! with_place {
     };
 }
 
-with_place!(through(index: BinIndex, site: usize) -> through_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
-with_place!(refilled(address: usize, site: usize, index: BinIndex) -> refilled_from, "rcx", "r8", "mov x3, xzr\nmov x4, xzr");
-with_place!(slower(index: BinIndex, site: usize) -> slower_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
-with_place!(large(size: usize, site: usize) -> large_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(through(index: BinIndex, site: Site) -> through_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(refilled(address: usize, site: Site, index: BinIndex) -> refilled_from, "rcx", "r8", "mov x3, xzr\nmov x4, xzr");
+with_place!(slower(index: BinIndex, site: Site) -> slower_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
+with_place!(large(size: usize, site: Site) -> large_from, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr");
 
 /// malloc.
 ///
 /// # Safety
 /// 1. None beyond those of C's malloc; `site` may be any number.
 #[inline(always)]
-pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
+pub unsafe fn malloc_at(size: usize, site: Site) -> Pointer {
     path::malloc(Process, size, site)
 }
 
@@ -106,7 +107,7 @@ pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
 /// # Safety
 /// 1. None beyond those of C's calloc.
 #[inline(always)]
-pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
+pub unsafe fn calloc_at(count: usize, size: usize, site: Site) -> Pointer {
     path::calloc(Process, count, size, site)
 }
 
@@ -114,7 +115,7 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
 ///
 /// # Safety
 /// 1. None beyond those of C's aligned_alloc.
-pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
+pub unsafe fn aligned_at(align: usize, size: usize, site: Site) -> Pointer {
     path::aligned(Process, align, size, site)
 }
 
@@ -122,7 +123,7 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
 ///
 /// # Safety
 /// 1. As for [`free_for`]; on success the old pointer is not used afterwards.
-pub unsafe fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer {
+pub unsafe fn realloc_at(address: Pointer, size: usize, site: Site) -> Pointer {
     path::realloc(Process, address.addr(), size, site)
 }
 
@@ -183,7 +184,7 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
 ///
 /// # Safety
 /// 1. At `stack` is the return address of a call that has not returned.
-pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
+pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> Site {
     let place = Place { stack, frame };
     // SAFETY: (1) the caller's.
     let site = unsafe { place.site() };

@@ -21,6 +21,7 @@ mod closed {
     use crate::allocator::Allocator;
     use crate::allocator::inside;
     use crate::os::Linux;
+    use crate::region::Site;
     use crate::report::Call;
     use core::ffi::c_void;
 
@@ -48,10 +49,10 @@ mod closed {
     }
 
     gated! {
-        unsafe fn malloc_at(size: usize, site: usize) -> Pointer;
-        unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer;
-        unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer;
-        unsafe fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer;
+        unsafe fn malloc_at(size: usize, site: Site) -> Pointer;
+        unsafe fn calloc_at(count: usize, size: usize, site: Site) -> Pointer;
+        unsafe fn aligned_at(align: usize, size: usize, site: Site) -> Pointer;
+        unsafe fn realloc_at(address: Pointer, size: usize, site: Site) -> Pointer;
         unsafe fn free_for(address: Pointer, call: Call);
         unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call);
         unsafe fn free(address: Pointer);
@@ -63,7 +64,7 @@ mod closed {
     ///
     /// # Safety
     /// 1. As there.
-    pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
+    pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> Site {
         // SAFETY: (1) the caller's.
         inside(|| unsafe { process::site_behind(stack, frame) })
     }

@@ -8,7 +8,7 @@
 //! While the pressure is on, every thread gives memory back as soon as it is free. Another thread
 //! may need it for blocks of another size. That costs system calls. If the system could not serve a
 //! request even with all of the allocator's memory, the refusal is no sign of pressure
-//! ([`Blocks::could_map`](crate::large::Blocks::could_map)).
+//! (`Units::could_map`).
 
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 

@@ -27,6 +27,7 @@ mod lookup;
 mod partition;
 #[cfg(not(loom))]
 mod plot;
+mod site;
 mod tier;
 
 #[cfg(not(loom))]
@@ -39,4 +40,5 @@ pub use levels::{Keyed, Levels};
 pub use partition::Partition;
 #[cfg(not(loom))]
 pub use plot::Plots;
+pub use site::Site;
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

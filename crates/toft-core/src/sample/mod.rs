@@ -377,6 +377,7 @@ impl Samples {
 mod tests {
     use super::*;
     use crate::os::fake::{Fake, Machine};
+    use crate::region::Site;
 
     fn samples(bytes: usize) -> (Fake, Samples) {
         let fake = Fake::new(Machine::LARGE);
@@ -400,7 +401,7 @@ mod tests {
         let (fake, samples) = samples(1 << 24);
         let weight = |bytes| Weight { objects: 3 << OBJECT_BITS, bytes };
         for block in 0..1000usize {
-            let site = 0x1000 + block % 10;
+            let site = Site::at(0x1000 + block % 10);
             let bytes = 16 * (1 + block as u64 % 10);
             samples.had(&fake, 0x10_0000 + 16 * block, weight(bytes), &mut Trace::of_site(site));
         }
@@ -428,8 +429,8 @@ mod tests {
     fn more_freed_than_had_is_found() {
         let (fake, samples) = samples(1 << 24);
         let weight = Weight { objects: 1, bytes: 16 };
-        samples.had(&fake, 0x1000, weight, &mut Trace::of_site(7));
-        let entry = samples.stacks.find(key(&Trace::of_site(7))).unwrap();
+        samples.had(&fake, 0x1000, weight, &mut Trace::of_site(Site::at(7)));
+        let entry = samples.stacks.find(key(&Trace::of_site(Site::at(7)))).unwrap();
         (0..2).for_each(|_| entry.freed.add(weight));
         assert!(samples.check().unwrap_err().contains("S2"));
     }
@@ -438,7 +439,7 @@ mod tests {
     fn what_finds_no_memory_is_counted_as_missed() {
         let (fake, samples) = samples(0);
         let weight = Weight { objects: 5, bytes: 16 };
-        samples.had(&fake, 0x1000, weight, &mut Trace::of_site(7));
+        samples.had(&fake, 0x1000, weight, &mut Trace::of_site(Site::at(7)));
         assert_eq!((samples.missed(), all(&samples)), ([1, 5, 16], std::vec![]));
         samples.freed(0x1000);
     }

@@ -11,6 +11,7 @@
 //! the trace is marked as truncated.
 
 use super::words::{WORD, Words};
+use crate::region::Site;
 use crate::report::{is_return, registers};
 
 use core::ops::Range;
@@ -54,25 +55,27 @@ pub struct Trace {
 
 impl Trace {
     /// Returns a trace of the site alone.
-    pub fn of_site(site: usize) -> Trace {
+    pub fn of_site(site: Site) -> Trace {
         let mut trace = Trace { frames: [0; DEPTH], depth: 0, truncated: true };
-        trace.push(site);
+        trace.push(site.address());
         trace
     }
 
     /// Returns the stack of `call`, which returns to `site`. Makes unusual system calls: the caller
     /// holds a permit.
     #[inline(never)]
-    pub fn of_call(site: usize, call: Call) -> Trace {
+    pub fn of_call(site: Site, call: Call) -> Trace {
         let mut trace = Trace::of_site(site);
         let mut words = Words::new();
         let known = |words: &mut Words| {
             let places = [call.stack, call.stack.wrapping_add(NEW)];
-            places.into_iter().find(|&place| call.stack != 0 && words.at(place) == Some(site))
+            places
+                .into_iter()
+                .find(|&place| call.stack != 0 && words.at(place) == Some(site.address()))
         };
         let begin = match known(&mut words) {
             Some(slot) => Some((slot, call.frame)),
-            None => find(&mut words, site),
+            None => find(&mut words, site.address()),
         };
         if let Some((slot, frame)) = begin {
             trace.truncated = !trace.follow(&mut words, slot, frame);
@@ -201,7 +204,7 @@ mod tests {
     /// address.
     fn walk(frames: &[[usize; 2]]) -> (std::vec::Vec<usize>, bool) {
         let slot = [7usize, 0];
-        let mut trace = Trace::of_site(7);
+        let mut trace = Trace::of_site(Site::at(7));
         let first = frames.as_ptr().addr();
         // The call is right below, as far as the walk can tell.
         let done = trace.follow(&mut Words::new(), first - WORD, first);
@@ -254,7 +257,7 @@ mod tests {
 
     #[test]
     fn words_that_no_call_has_left_are_taken_for_the_end() {
-        let mut trace = Trace::of_site(7);
+        let mut trace = Trace::of_site(Site::at(7));
         let call = |_: usize| core::hint::black_box(());
         call(1);
         for word in [0x40_1000, 0x40_2000] {
@@ -269,7 +272,7 @@ mod tests {
     fn named_frames_come_after_the_interpreter_and_stay() {
         let named: std::vec::Vec<usize> = (1..=3).map(|i| NAMED | i << 9).collect();
         let trace = |words: &[usize]| {
-            let mut trace = Trace::of_site(words[0]);
+            let mut trace = Trace::of_site(Site::at(words[0]));
             words[1..].iter().for_each(|&word| assert!(trace.push(word)));
             trace
         };

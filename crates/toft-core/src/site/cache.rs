@@ -8,7 +8,7 @@
 
 use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
 use super::wrappers::STEP_FIRST;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::sync::{AtomicU64, Ordering};
 use Ordering::Relaxed;
 
@@ -38,16 +38,16 @@ impl Cache {
     }
 
     #[inline(always)]
-    fn place(&self, site: usize) -> &AtomicU64 {
+    fn place(&self, site: Site) -> &AtomicU64 {
         // Sites of one function differ in their low bits, those of generated code in higher ones.
-        let mixed = site ^ site >> 10;
+        let mixed = site.address() ^ site.address() >> 10;
         // SAFETY: the remainder is below the array's length.
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
     /// Returns what `partition` returns, or `None` instead of zero. The branch can be predicted.
     #[inline(always)]
-    pub fn remembered(&self, site: usize) -> Option<Partition> {
+    pub fn remembered(&self, site: Site) -> Option<Partition> {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         (number < STEP_FIRST as u64).then_some(Partition::new(number as usize))
     }
@@ -55,7 +55,7 @@ impl Cache {
     /// Returns a site's partition. Returns partition 0 if the cache does not have the site, or the
     /// site is in a wrapper.
     #[inline(always)]
-    pub fn partition(&self, site: usize) -> Partition {
+    pub fn partition(&self, site: Site) -> Partition {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         Partition::new(if number < STEP_FIRST as u64 { number as usize } else { 0 })
     }
@@ -63,20 +63,20 @@ impl Cache {
     /// Returns the number of a site's partition, or the code of a site in a wrapper. Returns zero
     /// if the cache does not have the site.
     #[inline(always)]
-    pub fn code(&self, site: usize) -> usize {
+    pub fn code(&self, site: Site) -> usize {
         let code = self.place(site).load(Relaxed) ^ key_of(site);
         if code <= NUMBER_MAX { code as usize } else { 0 }
     }
 
     /// Forgets a site. Its next call searches the table.
-    pub fn forget(&self, site: usize) {
+    pub fn forget(&self, site: Site) {
         if self.code(site) != 0 {
             self.place(site).store(0, Relaxed);
         }
     }
 
     /// Remembers a site's partition.
-    pub fn remember(&self, site: usize, number: usize) {
+    pub fn remember(&self, site: Site, number: usize) {
         debug_assert!(number >> NUMBER_BITS == 0);
         self.place(site).store(key_of(site) | number as u64, Relaxed);
     }
@@ -93,30 +93,31 @@ mod tests {
     #[test]
     fn what_is_remembered_is_known_until_another_takes_its_place() {
         let cache = empty();
+        let [known, next] = [0x5555_5555_1234, 0x5555_5555_1235].map(Site::at);
         let number = |site| cache.partition(site).number();
-        assert_eq!(number(0), 0);
-        assert_eq!(number(0x5555_5555_1234), 0);
-        cache.remember(0x5555_5555_1234, 77);
-        assert_eq!(number(0x5555_5555_1234), 77);
-        assert_eq!(number(0x5555_5555_1235), 0);
+        assert_eq!(number(Site::default()), 0);
+        assert_eq!(number(known), 0);
+        cache.remember(known, 77);
+        assert_eq!(number(known), 77);
+        assert_eq!(number(next), 0);
         let rival = (1..)
-            .map(|step| 0x5555_5555_1234 + step)
-            .find(|&site| core::ptr::eq(cache.place(site), cache.place(0x5555_5555_1234)));
+            .map(|step| Site::at(known.address() + step))
+            .find(|&site| core::ptr::eq(cache.place(site), cache.place(known)));
         cache.remember(rival.unwrap(), 78);
-        assert_eq!((number(0x5555_5555_1234), number(rival.unwrap())), (0, 78));
-        cache.remember(0x5555_5555_1234, STEP_FIRST + 3);
-        assert_eq!(number(0x5555_5555_1234), 0);
-        assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3);
+        assert_eq!((number(known), number(rival.unwrap())), (0, 78));
+        cache.remember(known, STEP_FIRST + 3);
+        assert_eq!(number(known), 0);
+        assert_eq!(cache.code(known), STEP_FIRST + 3);
         cache.forget(rival.unwrap());
-        assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3, "it is another's place");
-        cache.forget(0x5555_5555_1234);
-        assert_eq!(cache.code(0x5555_5555_1234), 0);
+        assert_eq!(cache.code(known), STEP_FIRST + 3, "it is another's place");
+        cache.forget(known);
+        assert_eq!(cache.code(known), 0);
     }
 
     #[test]
     fn sites_of_a_page_hardly_meet() {
         let cache = empty();
-        let sites = || (0..PLACES / 4).map(|i| 0x7f12_3456_7000 + 17 * i);
+        let sites = || (0..PLACES / 4).map(|i| Site::at(0x7f12_3456_7000 + 17 * i));
         sites().enumerate().for_each(|(i, site)| cache.remember(site, i + 1));
         let known = sites()
             .enumerate()

@@ -6,7 +6,7 @@
 //! for one key in forty (decision 0008).
 
 use crate::bin::{BinIndex, ROW_WORDS};
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 
 /// The number of low bits of the second product that are not used, because they depend on few bits
 /// of the site.
@@ -37,8 +37,8 @@ impl SiteHash {
 
     /// Returns the index of the first bin of the site's row.
     #[inline(always)]
-    pub fn row(&self, site: usize) -> BinIndex {
-        let product = (site as u64).wrapping_mul(self.key);
+    pub fn row(&self, site: Site) -> BinIndex {
+        let product = (site.address() as u64).wrapping_mul(self.key);
         BinIndex::at_word((product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize)
     }
 
@@ -49,7 +49,7 @@ impl SiteHash {
 
     /// Returns the site's partition.
     #[inline]
-    pub fn partition(&self, site: usize) -> Partition {
+    pub fn partition(&self, site: Site) -> Partition {
         self.row(site).partition()
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn one_partition_takes_every_site() {
         let hash = SiteHash::new(1, 0x9E37_79B9_7F4A_7C15);
-        assert!((0..10_000).all(|site| hash.partition(site * 13) == Partition::new(0)));
+        assert!((0..10_000).all(|site| hash.partition(Site::at(site * 13)) == Partition::new(0)));
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
             let hash = SiteHash::new(64, *random);
             let collide = |pair: &usize| {
                 let site = 0x5555_5555_4000 + pair * 352;
-                hash.partition(site) == hash.partition(site + 176)
+                hash.partition(Site::at(site)) == hash.partition(Site::at(site + 176))
             };
             (0..64).filter(collide).count() > 16
         };
@@ -91,9 +91,9 @@ mod tests {
             let mut moved = 0;
             let sites = partitions * 64;
             for site in 0..sites {
-                let address = 0x5555_5555_0000 + site * 7;
-                counts[a.partition(address).number()] += 1;
-                moved += usize::from(a.partition(address) != b.partition(address));
+                let site = Site::at(0x5555_5555_0000 + site * 7);
+                counts[a.partition(site).number()] += 1;
+                moved += usize::from(a.partition(site) != b.partition(site));
             }
             assert!(counts.iter().all(|&count| count < 64 * 4), "{counts:?}");
             assert!(moved > sites / 3, "{moved} of {sites}");

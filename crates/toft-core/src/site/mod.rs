@@ -17,9 +17,10 @@ mod table;
 mod watch;
 mod wrappers;
 
+pub use crate::region::Site;
 pub use cache::Cache;
 pub use hash::SiteHash;
 pub use hints::{Hints, Rule};
-pub use table::{Sites, SitesPlaces, site_of_token, token_of_site};
+pub use table::{Sites, SitesPlaces};
 pub use watch::{CODE_MOST, Code, Note, Watch, Way};
 pub use wrappers::{BY_FRAME, Place, REACH, STEP_FIRST, Wrappers, code_of_frame};

@@ -30,7 +30,7 @@ mod numbers;
 use super::SiteHash;
 use super::wrappers::STEP_FIRST;
 use crate::os::{Error, Memory};
-use crate::region::{Carve, STEP};
+use crate::region::{Carve, STEP, Site};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
 use numbers::Kind;
@@ -51,28 +51,9 @@ const LEVELS_MAX: u32 = 19;
 /// Returns the bits of a word that are the site. They tell all addresses of code apart. Of any
 /// other number they are the low bits.
 #[inline(always)]
-pub const fn key_of(site: usize) -> u64 {
-    (site as u64) << NUMBER_BITS
+pub const fn key_of(site: Site) -> u64 {
+    (site.address() as u64) << NUMBER_BITS
 }
-
-/// Returns the site that stands for a program's own number. No address of code has its highest
-/// bits. Numbers below 2^47 give different sites. Larger numbers may give the site of another
-/// number.
-pub const fn site_of_token(token: u64) -> usize {
-    let folded = token ^ (token >> TOKEN_BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
-    let low = folded & ((1 << TOKEN_BITS) - 1);
-    (1 << 63 | 1 << TOKEN_BITS | low) as usize
-}
-
-/// Returns the number that a site stands for, if it is no address of code. Of a number from 2^47 on
-/// it returns the smaller one that has the same site.
-pub const fn token_of_site(site: usize) -> Option<u64> {
-    let low = site as u64 & ((1 << TOKEN_BITS) - 1);
-    if site_of_token(low) == site { Some(low) } else { None }
-}
-
-/// The number of bits of a site that are a program's own number.
-const TOKEN_BITS: u32 = 47;
 
 /// One site. All zero is an empty entry.
 #[repr(C)]
@@ -204,7 +185,7 @@ impl Sites {
     /// Returns the number of a site's partition. A new site gets the number that `code` returns, a
     /// code or a group's number, or else a partition. Without memory for the table the site shares
     /// a partition, this time.
-    pub fn number(&self, os: &impl Memory, site: usize, code: impl Fn() -> Option<usize>) -> usize {
+    pub fn number(&self, os: &impl Memory, site: Site, code: impl Fn() -> Option<usize>) -> usize {
         match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
             Err(_) => {
@@ -217,7 +198,7 @@ impl Sites {
     fn find_or_add(
         &self,
         os: &impl Memory,
-        site: usize,
+        site: Site,
         code: &impl Fn() -> Option<usize>,
     ) -> Result<u64, Error> {
         let key = key_of(site);
@@ -261,7 +242,7 @@ impl Sites {
     }
 
     /// Returns the number or code of a site in the table, and which entry it has.
-    pub fn find(&self, site: usize) -> Option<(usize, usize)> {
+    pub fn find(&self, site: Site) -> Option<(usize, usize)> {
         if !self.is_exact() {
             return None;
         }
@@ -292,12 +273,7 @@ impl Sites {
 
     /// Gives a site a code, because it turned out to be in a wrapper. Its earlier partition stays
     /// as it is, and no other site gets it. Returns true if this call made the change.
-    pub fn turn_into_code(
-        &self,
-        (number, entry): (usize, usize),
-        site: usize,
-        code: usize,
-    ) -> bool {
+    pub fn turn_into_code(&self, (number, entry): (usize, usize), site: Site, code: usize) -> bool {
         debug_assert!(number < STEP_FIRST && code >= STEP_FIRST);
         let turned = self.turn(entry, site, number as u64, code as u64);
         if turned && self.kind(number) != Kind::Own {
@@ -307,7 +283,7 @@ impl Sites {
     }
 
     /// Reverses `turn_into_code`, with a new partition. Returns true if this call made the change.
-    pub fn turn_back(&self, (code, entry): (usize, usize), site: usize) -> bool {
+    pub fn turn_back(&self, (code, entry): (usize, usize), site: Site) -> bool {
         debug_assert!(code >= STEP_FIRST);
         let number = self.give(site);
         let turned = self.turn(entry, site, code as u64, number);
@@ -317,20 +293,20 @@ impl Sites {
         turned
     }
 
-    fn turn(&self, entry: usize, site: usize, from: u64, to: u64) -> bool {
+    fn turn(&self, entry: usize, site: Site, from: u64, to: u64) -> bool {
         let (word, key) = (&self.entry(entry).word, key_of(site));
         word.compare_exchange(key | from, key | to, AcqRel, Relaxed).is_ok()
     }
 
     /// Passes each known site and its number to `each`.
-    pub fn for_each(&self, mut each: impl FnMut(usize, usize)) {
+    pub fn for_each(&self, mut each: impl FnMut(Site, usize)) {
         if !self.is_exact() {
             return;
         }
         for number in 0..self.state().entries.mapped() / size_of::<Entry>() {
             let word = self.entry(number).word.load(Acquire);
             if word != 0 {
-                each((word >> NUMBER_BITS) as usize, (word & NUMBER_MAX) as usize);
+                each(Site::at((word >> NUMBER_BITS) as usize), (word & NUMBER_MAX) as usize);
             }
         }
     }

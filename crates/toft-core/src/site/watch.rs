@@ -19,7 +19,7 @@
 //! write at a time is made up a little later.
 
 use crate::os::Memory;
-use crate::region::{Carve, STEP};
+use crate::region::{Carve, STEP, Site};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -246,12 +246,12 @@ impl Watch {
         self.note(entry)
     }
 
-    /// Returns the way on from a return address: the one that is kept, or else the result of `way`.
-    pub fn way_from(&self, address: usize, way: impl FnOnce() -> Way) -> Way {
+    /// Returns the way on from a site: the one that is kept, or else the result of `way`.
+    pub fn way_from(&self, site: Site, way: impl FnOnce() -> Way) -> Way {
         if self.state().notes.mapped() < KEPT_BYTES {
             return way();
         }
-        let key = (address as u64) << WAY_BITS;
+        let key = (site.address() as u64) << WAY_BITS;
         let number = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - WAYS.trailing_zeros());
         let at = self.base + number as usize * size_of::<AtomicU64>();
         // SAFETY: `new` duty 2, below what is mapped; a separate word, of which zero is not in use.
@@ -388,7 +388,7 @@ mod tests {
         let note = watch.note_for(&fake, 5).unwrap();
         note.suspect(Way::Guess);
         assert!(watch.note(5).unwrap().is_suspect() && !watch.note(6).unwrap().is_suspect());
-        let way = |address, way| watch.way_from(address, || way);
+        let way = |address, way| watch.way_from(Site::at(address), || way);
         for address in 1..100 {
             assert_eq!(way(address, Way::Code(0x8000 + address)), Way::Code(0x8000 + address));
         }

@@ -16,7 +16,7 @@
 
 use crate::options::Names;
 use crate::os::Memory;
-use crate::region::{Carve, STEP};
+use crate::region::{Carve, STEP, Site};
 use crate::report::{
     Base, Frame, Module, Pointer, describe, for_each_function, frame_of, is_return, module_of,
     table_of,
@@ -103,17 +103,19 @@ impl Place {
     pub unsafe fn has_frame(self, limit: usize) -> bool {
         // SAFETY: (1) words of the thread's stack between the place and the limit, whatever they
         // are.
-        unsafe { self.above(BY_FRAME, limit).is_some_and(|above| is_return(above.site())) }
+        unsafe {
+            self.above(BY_FRAME, limit).is_some_and(|above| is_return(above.site().address()))
+        }
     }
 
-    /// Returns the return address at this place.
+    /// Returns the site of the return address at this place.
     ///
     /// # Safety
     /// 1. A call has been given this place, or `above` has returned it.
     #[inline(always)]
-    pub unsafe fn site(self) -> usize {
+    pub unsafe fn site(self) -> Site {
         // SAFETY: duty 1: a word of the stack.
-        unsafe { *core::ptr::with_exposed_provenance(self.stack) }
+        Site::at(unsafe { *core::ptr::with_exposed_provenance(self.stack) })
     }
 }
 
@@ -221,7 +223,7 @@ impl Wrappers {
     }
 
     /// Returns what is known of a site, or `None` if the symbols there were not read.
-    fn of_site(&self, site: usize) -> Option<Known> {
+    fn of_site(&self, site: Site) -> Option<Known> {
         let state = self.state();
         let mapped = state.records.mapped() / size_of::<Record>();
         let (mut wraps, mut read) = (false, None);
@@ -229,7 +231,7 @@ impl Wrappers {
             let record = self.record(number);
             let end = record.end.load(Acquire);
             let start = record.start.load(Relaxed);
-            if !(start..end & !1).contains(&site.wrapping_sub(1)) {
+            if !(start..end & !1).contains(&site.address().wrapping_sub(1)) {
                 continue;
             }
             if end & 1 == 0 {
@@ -251,14 +253,14 @@ impl Wrappers {
         &self,
         os: &impl Memory,
         names: &Names,
-        site: usize,
+        site: Site,
         by_frame: impl FnOnce() -> bool,
     ) -> Option<usize> {
         let known = match self.of_site(site) {
             Some(known) => known,
             None if self.state().full.load(Relaxed) != 0 => return None,
             None => {
-                self.read_symbols(os, names, &module_of(site)?);
+                self.read_symbols(os, names, &module_of(site.address())?);
                 self.of_site(site)?
             }
         };
@@ -267,8 +269,8 @@ impl Wrappers {
         }
         // To find the file of each site would take longer than all else.
         let frame = match known.table {
-            0 => frame_of(&module_of(site)?, site),
-            table => describe(table, site).and_then(|description| description.frame),
+            0 => frame_of(&module_of(site.address())?, site.address()),
+            table => describe(table, site.address()).and_then(|description| description.frame),
         };
         let code = code_of_frame(frame).or_else(|| by_frame().then_some(BY_FRAME))?;
         self.state().sites.fetch_add(1, Relaxed);
@@ -332,7 +334,7 @@ mod tests {
             unsafe { place.above(code, place.stack + REACH) }
         };
         // SAFETY: (1) as above.
-        let site = |place: Place| unsafe { place.site() };
+        let site = |place: Place| unsafe { place.site() }.address();
         assert_eq!(site(start), 0x5003);
         // After the return the stack pointer is at word 4, so a frame of two words ends after word
         // 5.
@@ -369,7 +371,7 @@ mod tests {
         let tables: Vec<usize> = vec![0; Wrappers::TABLE_BYTES / WORD + 1];
         // SAFETY: (1) zeros, for as long as the test takes. (2) No addresses at all.
         let full = unsafe { Wrappers::new((4096, 4096), tables.as_ptr().expose_provenance()) };
-        let site = code_of_frame as *const () as usize + 1;
+        let site = Site::at(code_of_frame as *const () as usize + 1);
         let names = options.wrappers.unwrap();
         assert_eq!(full.code_of(&os, &names, site, || true), None);
         let tried = full.state().count.load(Relaxed);

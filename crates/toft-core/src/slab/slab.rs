@@ -50,7 +50,7 @@
 use super::states::{NO_SLOT, StateCell};
 use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
-use crate::region::{Descriptor, Partition};
+use crate::region::{Descriptor, Partition, Site};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -278,7 +278,7 @@ impl Slab {
         span: usize,
         class: SizeClass,
         partition: Partition,
-        site: usize,
+        site: Site,
     ) -> usize {
         let slots = (span / class.size()).min(SLOTS_MAX);
         self.multiplier.store(class.multiplier(), Relaxed);
@@ -286,7 +286,8 @@ impl Slab {
         self.size.store(class.size() as u32, Relaxed);
         self.class.store(class.index() as u32, Relaxed);
         self.partition.store(partition.number() as u32, Relaxed);
-        self.site_first.iter().chain(&self.site_last).for_each(|word| word.store(site, Relaxed));
+        let site_words = self.site_first.iter().chain(&self.site_last);
+        site_words.for_each(|word| word.store(site.address(), Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
         for state in self.states.0.iter().skip(slots) {
@@ -299,7 +300,7 @@ impl Slab {
     /// Opens a slab of slots of `size` bytes for a test, which then may publish it.
     #[cfg(all(test, not(loom)))]
     pub(super) fn open_for_test(&self, base: usize, span: usize, size: usize) -> usize {
-        self.open(base, span, SizeClass::of(size).unwrap(), Partition::default(), 0)
+        self.open(base, span, SizeClass::of(size).unwrap(), Partition::default(), Site::default())
     }
 
     /// Publishes an opened slab of `slots` slots, so that frees find it.
@@ -357,8 +358,9 @@ impl Slab {
     }
 
     /// Returns the first call site that drew from this slab.
-    pub fn site(&self) -> usize {
-        self.site_first.iter().chain(&self.site_last).next().map_or(0, |word| word.load(Relaxed))
+    pub fn site(&self) -> Site {
+        let word = self.site_first.iter().chain(&self.site_last).next();
+        Site::at(word.map_or(0, |word| word.load(Relaxed)))
     }
 
     /// Returns the address of the next slab in the bin, or zero at the end.

@@ -6,6 +6,7 @@ use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::{Os, process};
 use crate::reclaim::Shared;
+use crate::region::Site;
 use crate::report::Writer;
 
 /// The largest number of call sites in one report. The largest sites are kept.
@@ -13,8 +14,8 @@ const SITES: usize = 64;
 
 /// The figures of one call site's slabs and blocks.
 #[derive(Clone, Copy, Default)]
-struct Site {
-    address: usize,
+struct SiteFigures {
+    site: Site,
     large: bool,
     live_bytes: usize,
     live_blocks: usize,
@@ -26,13 +27,13 @@ struct Site {
 /// The sites with the most bytes, in a fixed table. If it is full, a larger site replaces the
 /// smallest, so a site that allocates much is soon in the table.
 struct Sites {
-    sites: [Site; SITES],
+    sites: [SiteFigures; SITES],
     len: usize,
 }
 
 impl Sites {
-    fn add(&mut self, site: Site) {
-        let same = |other: &&mut Site| other.address == site.address && other.large == site.large;
+    fn add(&mut self, site: SiteFigures) {
+        let same = |other: &&mut SiteFigures| other.site == site.site && other.large == site.large;
         if let Some(known) = self.sites.iter_mut().take(self.len).find(same) {
             known.live_bytes += site.live_bytes;
             known.live_blocks += site.live_blocks;
@@ -131,7 +132,7 @@ pub fn write_json<O: Os>(
     let sites = collect(allocator);
     for (i, site) in sites.sites.iter().take(sites.len).enumerate() {
         w.text(if i == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
-        w.digits(site.address as u64, 16);
+        w.digits(site.site.address() as u64, 16);
         w.text("\"");
         w.field("live_bytes", site.live_bytes as u64);
         w.field("live_blocks", site.live_blocks as u64);
@@ -189,11 +190,11 @@ fn write_resident(w: &mut Writer, r: &Resident) {
 
 #[inline(never)]
 fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
-    let mut sites = Sites { sites: [Site::default(); SITES], len: 0 };
+    let mut sites = Sites { sites: [SiteFigures::default(); SITES], len: 0 };
     allocator.for_each_slab(|slab| {
         let live = slab.live_slots();
-        sites.add(Site {
-            address: slab.site(),
+        sites.add(SiteFigures {
+            site: slab.site(),
             large: false,
             live_bytes: live * slab.size(),
             live_blocks: live,
@@ -203,22 +204,22 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
         });
     });
     allocator.large().tally().for_each(|made| {
-        sites.add(Site {
-            address: made.site,
+        sites.add(SiteFigures {
+            site: made.site,
             large: true,
             allocated_bytes: made.bytes,
             allocated_blocks: made.blocks,
-            ..Site::default()
+            ..SiteFigures::default()
         });
     });
-    allocator.large().for_each(|block| {
+    allocator.large().units().for_each(|block| {
         let live = block.state() == BlockState::Live;
-        sites.add(Site {
-            address: block.site(),
+        sites.add(SiteFigures {
+            site: block.site(),
             large: true,
             live_bytes: if live { block.bytes() } else { 0 },
             live_blocks: usize::from(live),
-            ..Site::default()
+            ..SiteFigures::default()
         });
     });
     sites.sort();

@@ -137,17 +137,18 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         }
     });
     let (mapped, metadata) = allocator.mapped_bytes();
-    let (blocks, bytes, peak, allocations, kept) = allocator.large().figures();
-    s.large_blocks = blocks;
-    s.live_blocks += blocks;
-    s.large_bytes = bytes;
-    s.peak_bytes += peak;
-    s.allocations += allocations;
+    let large = allocator.large().figures();
+    let kept = large.kept_bytes();
+    s.large_blocks = large.live_blocks();
+    s.live_blocks += s.large_blocks;
+    s.large_bytes = large.live_bytes();
+    s.peak_bytes += large.peak_bytes();
+    s.allocations += large.allocations();
     s.empty_slab_bytes = allocator.kept_slab_bytes();
     s.large_kept_bytes = kept;
     s.kept_bytes = kept + s.empty_slab_bytes;
     s.mapped_bytes = mapped;
-    allocator.large().for_each(|block| {
+    allocator.large().units().for_each(|block| {
         s.guard_bytes += block.extent().saturating_sub(block.mapped());
         if block.state() == BlockState::Live {
             s.mapped_bytes += block.bytes();

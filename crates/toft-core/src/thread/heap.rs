@@ -11,6 +11,7 @@ use super::{Demand, Leaving, Quarantine};
 use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::SECURE;
+use crate::region::Site;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
 use crate::slab::{Slab, SlotIndex};
@@ -131,7 +132,7 @@ impl Heap {
     /// Returns the index of the first bin of a site's row. In exact mode, returns that of the empty
     /// row 0 if the thread does not remember the site. Holder only.
     #[inline(always)]
-    pub fn known_row(&self, site: usize) -> BinIndex {
+    pub fn known_row(&self, site: Site) -> BinIndex {
         match self.cache() {
             None => self.hash.row(site),
             Some(cache) => BinIndex::row(cache.partition(site)),
@@ -141,7 +142,7 @@ impl Heap {
     /// Returns the index of the first bin of a site's row, or `None` if the thread does not
     /// remember it. Holder only.
     #[inline(always)]
-    pub fn remembered_row(&self, site: usize) -> Option<BinIndex> {
+    pub fn remembered_row(&self, site: Site) -> Option<BinIndex> {
         match self.cache() {
             None => Some(self.hash.row(site)),
             Some(cache) => Some(BinIndex::row(cache.remembered(site)?)),
@@ -151,19 +152,19 @@ impl Heap {
     /// Returns the number or code of a site, or zero if the thread does not remember it. Holder
     /// only.
     #[inline(always)]
-    pub fn known_code(&self, site: usize) -> usize {
+    pub fn known_code(&self, site: Site) -> usize {
         self.cache().map_or(0, |cache| cache.code(site))
     }
 
     /// Removes a site from the cache. Holder only.
-    pub(crate) fn forget(&self, site: usize) {
+    pub(crate) fn forget(&self, site: Site) {
         if let Some(cache) = self.cache() {
             cache.forget(site);
         }
     }
 
     /// Remembers the partition of a site. Holder only.
-    pub(crate) fn remember(&self, site: usize, number: usize) {
+    pub(crate) fn remember(&self, site: Site, number: usize) {
         if let Some(cache) = self.cache() {
             if SECURE && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
                 // Malloc is about to read a bin of this row, and to fill it.
@@ -377,34 +378,34 @@ impl Heap {
 
     /// Returns the index of the bin of a small request. Holder only.
     #[inline(always)]
-    pub fn small_bin(&self, size: usize, site: usize) -> BinIndex {
+    pub fn small_bin(&self, size: usize, site: Site) -> BinIndex {
         self.hash.row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, in exact mode in the row that the site is
     /// known to draw from. Holder only.
     #[inline(always)]
-    pub fn known_small_bin(&self, size: usize, site: usize) -> BinIndex {
+    pub fn known_small_bin(&self, size: usize, site: Site) -> BinIndex {
         self.known_row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, or `None` if the thread does not remember
     /// the site. Holder only. The fast path of the secure build's malloc.
     #[inline(always)]
-    pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<BinIndex> {
+    pub fn remembered_small_bin(&self, size: usize, site: Site) -> Option<BinIndex> {
         Some(self.remembered_row(site)?.of_class_of(self.bins.small_bin(size)))
     }
 
     /// Returns the index of the bin of a class, in exact mode of an empty one. Holder only.
     #[inline(always)]
-    pub fn bin(&self, class: usize, site: usize) -> BinIndex {
+    pub fn bin(&self, class: usize, site: Site) -> BinIndex {
         self.hash.row(site).of_class(class)
     }
 
     /// Returns the index of the bin of a class, in exact mode in the row that the site is known to
     /// draw from. Holder only.
     #[inline(always)]
-    pub fn known_bin(&self, class: usize, site: usize) -> BinIndex {
+    pub fn known_bin(&self, class: usize, site: Site) -> BinIndex {
         self.known_row(site).of_class(class)
     }
 

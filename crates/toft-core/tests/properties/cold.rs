@@ -192,8 +192,7 @@ fn what_grows_is_warm() {
     let program = Program::with(OPTIONS);
     let block = program.take_filled(MIB, 1, 5);
     assert_eq!(program.page_out(), 0);
-    let grown =
-        program.allocator.requests().resize(program.heap, block, MIB + 65536, code_address(1));
+    let grown = program.allocator.resize(program.heap, block, MIB + 65536, code_address(1));
     assert!(matches!(grown, Resized::At(at) if at == block), "{grown:?}");
     assert_eq!(program.page_out(), 0);
     assert!(program.page_out() >= MIB);
@@ -274,7 +273,7 @@ fn what_is_free_is_not_looked_at() {
     assert!(scans <= 4, "{scans} scans of 60 empty slabs");
     let program = Program::with(OPTIONS);
     program.free(program.take_filled(1 << 20, 2, 1));
-    let kept = program.allocator.large().kept_bytes();
+    let kept = program.allocator.large().figures().kept_bytes();
     assert!(cfg!(feature = "secure-light") || kept != 0, "none is kept");
     program.page_out();
     let (scans, watched) = (program.fake.calls(Request::Scan), program.fake.calls(Request::Watch));
@@ -371,8 +370,8 @@ fn a_block_that_was_freed_meanwhile_is_not_marked() {
     program.page_out();
     let large = program.allocator.large();
     let with = |body: &mut dyn FnMut(&toft_core::large::Block)| {
-        large.for_each(|each| {
-            if large.address(each) == block {
+        large.units().for_each(|each| {
+            if large.placement().address(each) == block {
                 body(each);
             }
         });

@@ -24,7 +24,7 @@ fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
             bytes_of(address, 4 * MIB).fill(1);
             allocator.free(heap, address, Call::Free);
         }
-        let kept = allocator.large().kept_bytes();
+        let kept = allocator.large().figures().kept_bytes();
         allocator.free(heap, more, Call::Free);
         kept
     };

@@ -131,7 +131,7 @@ fn a_freed_large_block_is_gone_and_its_address_waits() {
         program.free(other);
         program.allocator.check().unwrap();
     }
-    let (count, bytes) = program.allocator.large().waiting();
+    let (count, bytes) = program.allocator.large().waiting().figures();
     assert!(count > 256 / 2 && bytes >= count << 20, "{count} {bytes}");
 }
 
@@ -167,11 +167,11 @@ fn pages_of_freed_large_blocks_are_handed_on() {
             program.allocator.check().unwrap();
             if fault.is_none() {
                 assert_ne!(program.fake.page(block), PageState::Mapped, "{refused:?} {number}");
-                assert!(large.kept_bytes() >= size, "{refused:?} {number}");
+                assert!(large.figures().kept_bytes() >= size, "{refused:?} {number}");
             }
             // Nothing that is free and accessible lies where the program has had a block.
-            large.for_each(|other| {
-                let (start, mapped) = large.mapping(other);
+            large.units().for_each(|other| {
+                let (start, mapped) = large.pages().mapping(other);
                 let kept = other.state() == BlockState::Free && mapped != 0;
                 if kept && program.fake.page(start) == PageState::Mapped && refused.is_none() {
                     assert!(!given.contains(&(start >> 16)), "{number}");
@@ -180,9 +180,9 @@ fn pages_of_freed_large_blocks_are_handed_on() {
                 }
             });
         }
-        assert!(large.kept_bytes() <= (9 << 20) + size);
-        large.drop_kept(&program.fake);
-        assert_eq!(large.kept_bytes(), 0, "{refused:?}");
+        assert!(large.figures().kept_bytes() <= (9 << 20) + size);
+        large.kept_blocks().unmap_all(&program.fake);
+        assert_eq!(large.figures().kept_bytes(), 0, "{refused:?}");
         program.allocator.check().unwrap();
     }
 }
@@ -203,7 +203,7 @@ fn what_is_not_known_to_be_in_memory_is_not_kept() {
         }
         program.free(block);
         assert_eq!(program.fake.page(block), PageState::Free);
-        let kept = program.allocator.large().kept_bytes() != 0;
+        let kept = program.allocator.large().figures().kept_bytes() != 0;
         assert_eq!(kept, touched && !filtered, "{filtered} {touched}");
         program.allocator.check().unwrap();
     }

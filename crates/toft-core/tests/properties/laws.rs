@@ -142,10 +142,10 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
         address
     };
     let free = |address, reclaimed| {
-        large.set_reclaimed(reclaimed);
+        large.kept_blocks().set_reclaimed(reclaimed);
         allocator.free(heap, address, Call::Free);
     };
-    let kept_mib = || large.kept_bytes() / MIB;
+    let kept_mib = || large.figures().kept_bytes() / MIB;
     let _stays = take();
     for (reclaimed, kept) in [(false, 5), (true, 12)] {
         for address in [(); 3].map(|()| take()) {
@@ -154,14 +154,14 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
         assert_eq!(kept_mib(), kept, "{reclaimed}");
     }
     // Two periods later nothing of it is recent.
-    large.decay_all(&fake, 0);
-    large.decay_all(&fake, 0);
+    large.kept_blocks().decay_all(&fake, 0);
+    large.kept_blocks().decay_all(&fake, 0);
     assert_eq!(kept_mib(), 0);
     let [first, second, third] = [(); 3].map(|()| take());
     free(first, true);
     free(second, true);
     assert_eq!(kept_mib(), 8);
-    large.set_reclaimed(true);
+    large.kept_blocks().set_reclaimed(true);
     allocator.after_fork_in_child(heap);
     allocator.free(heap, third, Call::Free);
     assert_eq!(kept_mib(), 5);
@@ -184,7 +184,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
         bytes_of(address, mib * MIB).fill(1);
         address
     };
-    let kept = || allocator.large().figures().4;
+    let kept = || allocator.large().figures().kept_bytes();
     let before = fake.resident_bytes();
     let resident = || (fake.resident_bytes() - before) / MIB;
     let [first, second, third, fourth] = [(); 4].map(|()| take(4));
@@ -202,7 +202,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     for address in [first, second, other, small] {
         allocator.free(heap, address, Call::Free);
         allocator.check().unwrap();
-        let (_, live, ..) = allocator.large().figures();
+        let live = allocator.large().figures().live_bytes();
         assert!(kept() <= live + MIB, "{} kept, {live} live", kept());
         assert!(resident() <= 18);
     }
@@ -234,11 +234,11 @@ fn law_4_old_blocks_can_be_given_back() {
         })
         .collect();
     let large = allocator.large();
-    let release = |time, bytes| large.release_before(&fake, time, bytes) / MIB;
+    let release = |time, bytes| large.kept_blocks().release_before(&fake, time, bytes) / MIB;
     for &address in &blocks[..2] {
         allocator.free(heap, address, Call::Free);
     }
-    let time = large.now();
+    let time = large.kept_blocks().now();
     for &address in &blocks[2..4] {
         allocator.free(heap, address, Call::Free);
     }
@@ -248,7 +248,7 @@ fn law_4_old_blocks_can_be_given_back() {
     };
     assert_eq!(release(0, usize::MAX), 0);
     assert_eq!(there(), [true; 4]);
-    assert_eq!(release(large.now(), 1), 1);
+    assert_eq!(release(large.kept_blocks().now(), 1), 1);
     assert_eq!(there(), [false, true, true, true]);
     // Pages that cannot be unmapped are discarded; pages that cannot be either stay, and are tried
     // again.
@@ -265,7 +265,7 @@ fn law_4_old_blocks_can_be_given_back() {
         fake.resident_bytes()
     });
     assert_eq!(there(), [false, false, true, true]);
-    assert_eq!(release(large.now(), usize::MAX), 2);
+    assert_eq!(release(large.kept_blocks().now(), usize::MAX), 2);
     assert_eq!(there(), [false; 4]);
 }
 

@@ -173,9 +173,9 @@ fn kept_blocks_go_before_a_request_is_refused() {
     let program = Program::new(4, 16 * MIB);
     let blocks = [(); 2].map(|()| program.take(6 * MIB, 3).unwrap());
     program.free(blocks[0]);
-    assert!(program.allocator.large().kept_bytes() >= 5 * MIB);
+    assert!(program.allocator.large().figures().kept_bytes() >= 5 * MIB);
     assert!(program.exhaust(1000, 3).len() * 1000 > 6 * MIB);
-    assert_eq!(program.allocator.large().kept_bytes(), 0);
+    assert_eq!(program.allocator.large().figures().kept_bytes(), 0);
 }
 
 #[test]
@@ -186,20 +186,18 @@ fn a_block_that_cannot_grow_stays_and_one_that_shrinks_always_can() {
         let rest = program.exhaust(60_000, 4);
         let rest_small = program.exhaust(16, 4);
         for more in [15 * MIB, 5 * MIB, 1 << 40, isize::MAX as usize] {
-            let got =
-                program.allocator.requests().resize(program.heap, block, more, code_address(3));
+            let got = program.allocator.resize(program.heap, block, more, code_address(3));
             assert_eq!(got, Resized::NoMemory);
             assert!(bytes_of(block, size).iter().all(|&byte| byte == 7));
         }
-        let Resized::At(now) =
-            program.allocator.requests().resize(program.heap, block, less, code_address(3))
+        let Resized::At(now) = program.allocator.resize(program.heap, block, less, code_address(3))
         else {
             panic!("{size}: smaller must be possible")
         };
         assert!(bytes_of(now, less).iter().all(|&byte| byte == 7));
         program.hold();
         rest.iter().chain(&rest_small).chain([&now]).for_each(|&address| program.free(address));
-        let Resized::At(now) = program.allocator.requests().resize(
+        let Resized::At(now) = program.allocator.resize(
             program.heap,
             program.take(size, 3).unwrap(),
             10 * MIB,
@@ -402,12 +400,12 @@ fn large_blocks_count_with_what_lies_behind_them() {
     let more = program.allocator.counted_bytes() - before;
     assert!(more > 16 * MIB && more <= 16 * MIB + METADATA, "{more}");
     let less = 15 * MIB;
-    let resized = program.allocator.requests().resize(program.heap, block, less, code_address(1));
+    let resized = program.allocator.resize(program.heap, block, less, code_address(1));
     assert_eq!(resized, Resized::At(block));
     assert_eq!(program.allocator.counted_bytes() - before, more, "cut off is too little");
     let other = program.take(4 * MIB, 1).unwrap();
     program.free(other);
-    let kept = program.allocator.large().kept_bytes();
+    let kept = program.allocator.large().figures().kept_bytes();
     assert!(kept != 0);
     let counted = program.allocator.counted_bytes() - before - more;
     assert!(counted >= kept && counted <= kept + METADATA, "{counted} for {kept}");

@@ -53,12 +53,7 @@ fn an_impossible_request_is_two_calls_and_no_pressure() {
         assert!(fake.all_calls() - before <= 2, "{size:#x}: {}", fake.all_calls() - before);
         assert!(!allocator.pressure().is_on(), "{size:#x}");
         assert_eq!(
-            allocator.requests().resize(
-                heap,
-                allocate(&allocator, heap, 500_000).unwrap(),
-                size,
-                SITE
-            ),
+            allocator.resize(heap, allocate(&allocator, heap, 500_000).unwrap(), size, SITE),
             toft_core::path::Resized::NoMemory
         );
     }

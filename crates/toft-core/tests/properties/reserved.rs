@@ -376,8 +376,7 @@ fn canaries_and_free_slots_are_seen_on_demand() {
                 }
             }
         }
-        let to =
-            program.allocator.requests().resize(program.heap, block, size + 1, code_address(SITE));
+        let to = program.allocator.resize(program.heap, block, size + 1, code_address(SITE));
         assert!(matches!(to, Resized::At(_)));
         verify(program.heap, None);
         verify(other, None);

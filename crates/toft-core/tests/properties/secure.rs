@@ -196,12 +196,7 @@ fn no_path_goes_round_the_quarantine() {
                     drop(seat);
                 }
                 _ => {
-                    let to = allocator.requests().resize(
-                        mine,
-                        address,
-                        9 * size + 500,
-                        code_address(SITE),
-                    );
+                    let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
                     assert!(matches!(to, toft_core::path::Resized::At(to) if to != address));
                 }
             }

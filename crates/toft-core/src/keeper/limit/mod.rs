@@ -72,7 +72,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         // More than everything: nothing needs to go for it.
         if bytes <= self.limit.bytes() {
             let dropped = self.pool.drop_some(&self.os, excess, false);
-            self.large.release_kept(&self.os, excess.saturating_sub(dropped));
+            self.large.kept_blocks().release_bytes(&self.os, excess.saturating_sub(dropped));
             if let Ok(promise) = self.promise(bytes) {
                 return Some(promise);
             }
@@ -330,7 +330,7 @@ impl<O: Os> MemoryLimit<'_, O> {
         if pressure != was {
             self.limit.set_group_pressure(pressure);
             self.pool.set_lean(pressure);
-            self.large.set_lean(pressure);
+            self.large.kept_blocks().set_lean(pressure);
         }
     }
 

@@ -15,7 +15,7 @@ impl<O: Os> MemoryLimit<'_, O> {
         if self.pressure().granted() {
             self.small.grow_ahead();
             self.medium.grow_ahead();
-            self.large.set_short(false);
+            self.large.waiting().set_short(false);
         }
     }
 
@@ -27,9 +27,9 @@ impl<O: Os> MemoryLimit<'_, O> {
     pub(crate) fn relieve(self, heap: &Heap, seat: Option<&Seat>, size: usize) {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
-        self.large.set_short(true);
+        self.large.waiting().set_short(true);
         self.quarantines().empty_quarantines(Some(heap), seat);
-        self.large.drop_kept(&self.os);
+        self.large.kept_blocks().unmap_all(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
         self.small.retract(&self.os);
         self.medium.retract(&self.os);

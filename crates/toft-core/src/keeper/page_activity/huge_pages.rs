@@ -126,8 +126,8 @@ impl<O: Os> PageActivity<'_, O> {
     }
 
     fn make_blocks_huge(self, pages: u32, scan: &mut HugePageScan) {
-        self.large.for_each(|block| {
-            let (seen, address) = (block.since(), self.large.address(block));
+        self.large.units().for_each(|block| {
+            let (seen, address) = (block.since(), self.large.placement().address(block));
             let (start, end) =
                 (address.next_multiple_of(HUGE), (address + block.bytes()) & !(HUGE - 1));
             if block.state() != BlockState::Live || start >= end {

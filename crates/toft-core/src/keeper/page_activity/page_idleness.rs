@@ -73,7 +73,9 @@ impl<O: Os> PageActivity<'_, O> {
             bytes: 0,
         };
         self.for_each_slab(|slab| scan.at_slab(slab));
-        self.large.for_each(|block| scan.at_block(block, self.large.start(block)));
+        self.large
+            .units()
+            .for_each(|block| scan.at_block(block, self.large.placement().start(block)));
         let bytes = scan.bytes;
         self.close_pages(pages);
         bytes
@@ -128,9 +130,9 @@ impl<O: Os> PageActivity<'_, O> {
             self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
             self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
         }
-        self.large.for_each(|block| {
+        self.large.units().for_each(|block| {
             if block.state() == BlockState::Live {
-                let (start, mapped) = self.large.mapping(block);
+                let (start, mapped) = self.large.pages().mapping(block);
                 each(start, mapped, &mut noted.blocks);
             }
         });

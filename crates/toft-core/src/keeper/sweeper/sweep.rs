@@ -66,8 +66,8 @@ impl<O: Os> Sweeper<'_, O> {
         match which {
             Which::Idle => {
                 self.pool.decay_all(&self.os, self.filter());
-                self.large.decay_all(&self.os, self.maintenance().decay_ticks());
-                swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
+                self.large.kept_blocks().decay_all(&self.os, self.maintenance().decay_ticks());
+                swept.more |= self.pool.kept_bytes() != 0 || self.large.figures().kept_bytes() != 0;
             }
             Which::Free | Which::Counted => swept.bytes += self.drop_kept(),
         }
@@ -249,6 +249,7 @@ impl<O: Os> Sweeper<'_, O> {
 
     /// Gives back the pages of all free large blocks and of empty unowned slabs; returns the bytes.
     pub(crate) fn drop_kept(self) -> usize {
-        self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
+        self.large.kept_blocks().unmap_all(&self.os)
+            + self.pool.drop_some(&self.os, usize::MAX, false)
     }
 }

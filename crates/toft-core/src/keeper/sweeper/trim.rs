@@ -34,8 +34,10 @@ impl<O: Os> Sweeper<'_, O> {
         if trims.are_first() || trims.are_late(self.os.ticks(), SECOND, now, PURGE_PATIENCE) {
             return true;
         }
-        let kept = self.pool.kept_bytes() + self.large.kept_bytes();
-        let all = self.pool.bytes() + self.large.live_bytes() + self.large.kept_bytes();
+        let kept = self.pool.kept_bytes() + self.large.figures().kept_bytes();
+        let all = self.pool.bytes()
+            + self.large.figures().live_bytes()
+            + self.large.figures().kept_bytes();
         let enough = (all / SHARE).max(LEAST);
         if kept >= enough {
             return true;

@@ -9,7 +9,7 @@ use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, 
 use crate::os::Os;
 use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
-use crate::region::Plots;
+use crate::region::{Plots, Site};
 use crate::report::Call;
 use crate::slab::{
     MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, SlotIndex, Tier, TierNumber, class_of_medium,
@@ -19,7 +19,7 @@ use crate::thread::Heap;
 impl<O: Os> SecureSlots<'_, O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
-    pub(crate) fn malloc_small(self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
+    pub(crate) fn malloc_small(self, heap: &Heap, size: usize, site: Site) -> Option<*mut u8> {
         // Zero-size blocks are not handed out here: zero wraps round.
         if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
             return None;
@@ -30,14 +30,14 @@ impl<O: Os> SecureSlots<'_, O> {
 
     /// Takes a claimed slot of either tier.
     #[inline]
-    pub(crate) fn malloc_slot(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_slot(self, heap: &Heap, size: usize, site: Site) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
     /// Takes a slot of either tier after claiming more.
     #[inline]
-    pub(crate) fn malloc_refill(self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(crate) fn malloc_refill(self, heap: &Heap, size: usize, site: Site) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
@@ -241,7 +241,7 @@ impl<O: Os> SecureSlots<'_, O> {
 
 /// The bin that a request is met from, if it is of a byte or more and not large.
 #[inline(always)]
-fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<BinIndex> {
+fn slot_bin(heap: &Heap, size: usize, site: Site) -> Option<BinIndex> {
     if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
         Some(heap.known_small_bin(size + SLACK_MIN, site))
     } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {

@@ -2,6 +2,7 @@
 
 use crate::os::Os;
 use crate::path::secure::SecureSlots;
+use crate::region::Site;
 use crate::report::Call;
 use crate::thread::Heap;
 use crate::zero_size::{ALIGN, ZeroSizePlace};
@@ -11,7 +12,7 @@ impl<O: Os> SecureSlots<'_, O> {
     /// a large block, which has no pages either.
     #[cold]
     #[inline(never)]
-    pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: usize) -> Option<usize> {
+    pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: Site) -> Option<usize> {
         if align > ALIGN {
             return self.supply().allocate_large(heap, 0, align, site).map(|(address, _)| address);
         }

@@ -21,12 +21,13 @@ pub use line::{BuildId, Line, Rule, is_first, parse};
 
 use crate::os::process;
 use crate::reclaim::heap_sort;
+use crate::region::Site;
 use crate::report::{Module as Mapped, module_of};
 use ranges::Ranges;
 
 /// The bytes of the shortest line that names a module or a site, with its newline.
 const LINE_LEAST: usize = "own 0x1\n".len();
-/// No code of a program is above this address. Sites above it are [tokens](super::site_of_token).
+/// No code of a program is above this address. Sites above it are [tokens](Site::of_token).
 const CODE_END: usize = 1 << 47;
 
 /// A file that contains sites. All zero is a file without a name.
@@ -205,23 +206,24 @@ impl Hints {
     #[inline(never)]
     pub fn rule_of<P>(
         &self,
-        site: usize,
+        site: Site,
         permit: impl FnOnce() -> Option<P>,
         other_build: impl FnOnce(&[u8]),
     ) -> Rule {
         let Some(ranges) = self.ranges else { return Rule::Own };
-        if site >= CODE_END {
+        let address = site.address();
+        if address >= CODE_END {
             // A token: the program itself keeps these blocks apart.
             return Rule::Own;
         }
-        let (module, offset) = match ranges.find(site) {
+        let (module, offset) = match ranges.find(address) {
             Some(found) => found,
             None => {
                 let Some(_permit) = permit() else { return self.others };
-                let Some(mapped) = module_of(site) else { return self.others };
+                let Some(mapped) = module_of(address) else { return self.others };
                 let known = self.identify(&mapped);
                 let module = if let Known::Module(number) = known { Some(number) } else { None };
-                let bias = site.wrapping_sub(mapped.offset);
+                let bias = address.wrapping_sub(mapped.offset);
                 if ranges.add(mapped.text, bias, module) && known == Known::OtherBuild {
                     other_build(base_name(mapped.path()));
                 }

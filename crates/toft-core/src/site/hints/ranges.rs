@@ -36,15 +36,15 @@ pub(super) struct Ranges {
 unsafe impl Zero for Ranges {}
 
 impl Ranges {
-    /// Returns the module, if a line names it, and the offset of a site in a remembered range.
-    pub(super) fn find(&self, site: usize) -> Option<(Option<usize>, usize)> {
+    /// Returns the module, if a line names it, and the offset of an address in a remembered range.
+    pub(super) fn find(&self, address: usize) -> Option<(Option<usize>, usize)> {
         let count = (self.count.load(Relaxed) as usize).min(RANGES);
         self.ranges.iter().take(count).find_map(|range| {
             // find range: pairs with the store in `add`.
             let end = range.end.load(Acquire);
-            let inside = (range.start.load(Relaxed)..end).contains(&site);
+            let inside = (range.start.load(Relaxed)..end).contains(&address);
             let module = (range.module.load(Relaxed) as usize).checked_sub(1);
-            inside.then(|| (module, site.wrapping_sub(range.bias.load(Relaxed))))
+            inside.then(|| (module, address.wrapping_sub(range.bias.load(Relaxed))))
         })
     }
 

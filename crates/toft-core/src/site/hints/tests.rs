@@ -2,6 +2,7 @@
 
 use super::ranges::RANGES;
 use super::*;
+use crate::region::Site;
 use std::format;
 use std::string::String;
 use std::vec::Vec;
@@ -23,7 +24,7 @@ fn here() -> (String, usize, usize) {
 }
 
 fn rule(hints: &Hints, site: usize) -> Rule {
-    hints.rule_of(site, || Some(()), |_| panic!("it is this build"))
+    hints.rule_of(Site::at(site), || Some(()), |_| panic!("it is this build"))
 }
 
 #[test]
@@ -41,19 +42,19 @@ fn sites_are_found_wherever_their_file_lies() {
     assert_eq!(rule(&hints, site + 6), Rule::Group(0));
     // The range is known now, so the mappings are not read again.
     let known = |site| hints.rule_of(site, || -> Option<()> { panic!("it is known") }, |_| {});
-    assert_eq!(known(site + 5), Rule::Group(7));
+    assert_eq!(known(Site::at(site + 5)), Rule::Group(7));
     // An address in no file, and one in a file that no line names.
     let local = 0u64;
     assert_eq!(rule(&hints, (&raw const local).addr()), Rule::Group(0));
     assert_eq!(rule(&hints, libc::getpid as *const () as usize), Rule::Group(0));
-    assert_eq!(rule(&hints, super::super::site_of_token(7)), Rule::Own);
+    assert_eq!(rule(&hints, Site::of_token(7).address()), Rule::Own);
 }
 
 #[test]
 fn without_leave_nobody_is_asked_and_nothing_is_remembered() {
     let (module, site, offset) = here();
     let (hints, _) = read(&format!("toft-hints 1\nmodule {module}\ngroup 1 {offset:#x}"));
-    assert_eq!(hints.rule_of(site, || None::<()>, |_| {}), Rule::Own, "others are own");
+    assert_eq!(hints.rule_of(Site::at(site), || None::<()>, |_| {}), Rule::Own, "others are own");
     assert_eq!(rule(&hints, site), Rule::Group(1));
 }
 
@@ -65,7 +66,7 @@ fn another_build_of_a_file_is_reported_once_and_not_followed() {
         read(&format!("toft-hints 1\nothers together\nmodule 0102 {name}\nown {offset:#x}"));
     let mut reported = Vec::new();
     for _ in 0..2 {
-        let rule = hints.rule_of(site, || Some(()), |name| reported.push(name.to_vec()));
+        let rule = hints.rule_of(Site::at(site), || Some(()), |name| reported.push(name.to_vec()));
         assert_eq!(rule, Rule::Group(0));
     }
     assert_eq!(reported, [base_name(name.as_bytes()).to_vec()]);

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Sites;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::site::wrappers::STEP_FIRST;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -47,7 +47,7 @@ impl Sites {
 
     /// Returns the number of a group's partition. If none was left for the group, returns the one
     /// that `site` would share with late sites.
-    pub fn group_number(&self, group: usize, site: usize) -> usize {
+    pub fn group_number(&self, group: usize, site: Site) -> usize {
         if group < self.groups() {
             1 + self.shared as usize + group
         } else {
@@ -57,7 +57,7 @@ impl Sites {
 
     /// Returns the partition for a site that is not in the table: a separate one while there is
     /// one.
-    pub(super) fn give(&self, site: usize) -> u64 {
+    pub(super) fn give(&self, site: Site) -> u64 {
         let state = self.state();
         let next = |given: u32| (given < self.own).then_some(given + 1);
         match state.given.fetch_update(AcqRel, Acquire, next) {
@@ -116,7 +116,7 @@ impl Sites {
     }
 
     /// Returns the number of the partition of a site for which no separate one is left.
-    pub fn shared_number(&self, site: usize) -> usize {
+    pub fn shared_number(&self, site: Site) -> usize {
         1 + self.hash.partition(site).number()
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::os::fake::{Fake, Machine};
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 
 fn table(partitions: usize, bytes: usize) -> (Fake, Sites) {
     let fake = Fake::new(Machine::LARGE);
@@ -15,7 +15,7 @@ fn table(partitions: usize, bytes: usize) -> (Fake, Sites) {
 }
 
 fn number(sites: &Sites, fake: &Fake, site: usize) -> usize {
-    sites.number(fake, site, || None)
+    sites.number(fake, Site::at(site), || None)
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn threads_that_bring_the_same_sites_agree() {
     for site in 0..3000 {
         let own = number(&sites, &fake, 0x5000 + 4 * site);
         for other in all.iter().map(|numbers| numbers[site]).filter(|&other| other != own) {
-            assert_eq!(other, sites.shared_number(0x5000 + 4 * site));
+            assert_eq!(other, sites.shared_number(Site::at(0x5000 + 4 * site)));
             shared += 1;
         }
     }
@@ -89,23 +89,23 @@ fn threads_that_bring_the_same_sites_agree() {
 fn tokens_are_sites_that_no_code_has() {
     let tokens = [0, 1, 2, 0x5555_5555_4000, (1 << 47) - 1, 1 << 47, u64::MAX];
     let keys: std::collections::HashSet<u64> =
-        tokens.iter().map(|&token| key_of(site_of_token(token))).collect();
+        tokens.iter().map(|&token| key_of(Site::of_token(token))).collect();
     assert_eq!(keys.len(), tokens.len());
-    assert!(tokens.iter().all(|&token| key_of(site_of_token(token)) >> 63 == 1));
-    assert_ne!(key_of(0x5555_5555_4000), key_of(site_of_token(0x5555_5555_4000)));
+    assert!(tokens.iter().all(|&token| key_of(Site::of_token(token)) >> 63 == 1));
+    assert_ne!(key_of(Site::at(0x5555_5555_4000)), key_of(Site::of_token(0x5555_5555_4000)));
     for token in [0, 17, (1 << 47) - 1] {
-        assert_eq!(token_of_site(site_of_token(token)), Some(token));
+        assert_eq!(Site::of_token(token).token(), Some(token));
     }
-    assert!(token_of_site(site_of_token(u64::MAX)).is_some_and(|token| token < 1 << 47));
-    assert_eq!([0x5555_5555_4000, 1 << 63, 1 << 47].map(token_of_site), [None; 3]);
+    assert!(Site::of_token(u64::MAX).token().is_some_and(|token| token < 1 << 47));
+    assert_eq!([0x5555_5555_4000, 1 << 63, 1 << 47].map(|site| Site::at(site).token()), [None; 3]);
 }
 
 #[test]
 fn sites_of_wrappers_take_no_partition() {
     let (fake, sites) = table(64, 1 << 24);
-    let code = sites.number(&fake, 0x1000, || Some(STEP_FIRST + 5));
+    let code = sites.number(&fake, Site::at(0x1000), || Some(STEP_FIRST + 5));
     assert_eq!((code, sites.counts(), sites.rows(64)), (STEP_FIRST + 5, (0, 0), 2));
-    assert_eq!(sites.number(&fake, 0x1000, || panic!("it is known")), STEP_FIRST + 5);
+    assert_eq!(sites.number(&fake, Site::at(0x1000), || panic!("it is known")), STEP_FIRST + 5);
     assert_eq!(number(&sites, &fake, 0x2000), 2);
     sites.check().unwrap();
 }
@@ -113,22 +113,24 @@ fn sites_of_wrappers_take_no_partition() {
 #[test]
 fn a_site_that_turns_out_to_be_a_wrapper_s_leaves_its_partition_to_nobody() {
     let (fake, sites) = table(64, 1 << 24);
-    assert_eq!((number(&sites, &fake, 0x1000), sites.find(0x2000)), (2, None));
-    let known = sites.find(0x1000).unwrap();
-    assert!(sites.turn_into_code(known, 0x1000, STEP_FIRST + 5));
-    assert!(!sites.turn_into_code(known, 0x1000, STEP_FIRST + 6), "another was faster");
+    assert_eq!((number(&sites, &fake, 0x1000), sites.find(Site::at(0x2000))), (2, None));
+    let site = Site::at(0x1000);
+    let known = sites.find(site).unwrap();
+    assert!(sites.turn_into_code(known, site, STEP_FIRST + 5));
+    assert!(!sites.turn_into_code(known, site, STEP_FIRST + 6), "another was faster");
     assert_eq!(number(&sites, &fake, 0x1000), STEP_FIRST + 5);
     assert_eq!((number(&sites, &fake, 0x2000), sites.rows(64)), (3, 4));
     sites.check().unwrap();
     // The reverse never gives a site the partition that it had.
-    let known = sites.find(0x1000).unwrap();
-    assert!(sites.turn_back(known, 0x1000) && !sites.turn_back(known, 0x1000));
+    let known = sites.find(site).unwrap();
+    assert!(sites.turn_back(known, site) && !sites.turn_back(known, site));
     assert_eq!((number(&sites, &fake, 0x1000), number(&sites, &fake, 0x3000)), (4, 5));
     sites.check().unwrap();
     // A site that shared a partition no longer counts as one.
     (0..100).for_each(|i| assert_ne!(number(&sites, &fake, 0x9000 + i), 0));
-    let ((own, merged), last) = (sites.counts(), sites.find(0x9000 + 99).unwrap());
-    assert!(last.0 == 1 && sites.turn_into_code(last, 0x9000 + 99, STEP_FIRST));
+    let site = Site::at(0x9000 + 99);
+    let ((own, merged), last) = (sites.counts(), sites.find(site).unwrap());
+    assert!(last.0 == 1 && sites.turn_into_code(last, site, STEP_FIRST));
     assert_eq!(sites.counts(), (own, merged - 1));
 }
 
@@ -136,7 +138,10 @@ fn a_site_that_turns_out_to_be_a_wrapper_s_leaves_its_partition_to_nobody() {
 fn sites_of_a_group_share_one_and_no_other_has_it() {
     let (fake, sites) = table(64, 1 << 24);
     sites.reserve(3);
-    let group = |group, site| sites.number(&fake, site, || Some(sites.group_number(group, site)));
+    let group = |group, site| {
+        let site = Site::at(site);
+        sites.number(&fake, site, || Some(sites.group_number(group, site)))
+    };
     let shared = [group(0, 0x1000), group(2, 0x2000), group(0, 0x3000), group(2, 0x2000)];
     assert_eq!((shared, sites.counts(), sites.grouped()), ([2, 4, 2, 4], (0, 0), 3));
     let own: std::collections::HashSet<usize> =
@@ -163,8 +168,8 @@ fn threads_that_bring_the_same_sites_of_groups_take_nothing_back() {
     sites.reserve(1);
     std::thread::scope(|scope| {
         let run = || {
-            for site in 0..3000 {
-                sites.number(&fake, 0x5000 + 4 * site, || Some(sites.group_number(0, site)));
+            for site in (0..3000).map(|i| Site::at(0x5000 + 4 * i)) {
+                sites.number(&fake, site, || Some(sites.group_number(0, site)));
             }
         };
         (0..4).for_each(|_| {
@@ -173,8 +178,8 @@ fn threads_that_bring_the_same_sites_of_groups_take_nothing_back() {
     });
     // Adds the sites that no thread could add, because another one was stopped while it mapped a
     // level.
-    for site in 0..3000 {
-        sites.number(&fake, 0x5000 + 4 * site, || Some(sites.group_number(0, site)));
+    for site in (0..3000).map(|i| Site::at(0x5000 + 4 * i)) {
+        sites.number(&fake, site, || Some(sites.group_number(0, site)));
     }
     assert_eq!((sites.counts(), sites.grouped()), ((0, 0), 3000));
     assert_eq!(number(&sites, &fake, 0x1), 1 + 64 + 1);

@@ -160,7 +160,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
     line.text("-byte block at ").address(slot.begin()).text(" (guarded block");
     let live = slot.condition() == crate::guarded::SlotCondition::Live;
     line.text(if live { ", live" } else { ", free" });
-    line.text("; call site ").address(site_of(slot)).text(")");
+    line.text("; call site ").address(site_of(slot).address()).text(")");
     let stack = allocator
         .filter()
         .permit(allocator.os(), Calls::REPORT, false)

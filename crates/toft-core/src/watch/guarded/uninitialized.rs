@@ -139,7 +139,7 @@ impl<O: Os> UninitializedReads<'_, O> {
         if let Some(number) = number {
             line.text(", and system call ").number(number as u64).text(" reads it");
         }
-        line.text(" (guarded block, live; call site ").address(site_of(slot)).text(")");
+        line.text(" (guarded block, live; call site ").address(site_of(slot).address()).text(")");
         self.reports().conclude_with(&mut line, stack);
     }
 }

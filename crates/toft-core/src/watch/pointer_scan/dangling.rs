@@ -88,9 +88,9 @@ impl<O: Os> PointerScan<'_, O> {
                 at = stop + slab.size();
             }
         });
-        self.large.for_each(|block| {
+        self.large.units().for_each(|block| {
             if block.state() == BlockState::Live {
-                let begin = self.large.address(block);
+                let begin = self.large.placement().address(block);
                 self.scan_range(&mut scan, begin, begin + block.bytes(), Holder::Block);
             }
         });
@@ -196,21 +196,21 @@ impl<O: Os> PointerScan<'_, O> {
         line.number(freed.size as u64).text("-byte block at ").address(freed.begin).text(" (");
         line.text(freed.kind).text(", slot ").number(freed.slot as u64);
         line.text(", partition ").number(freed.partition.number() as u64);
-        line.text("; call site ").address(freed.site).text(")");
+        line.text("; call site ").address(freed.site.address()).text(")");
         let history = self.guarded.slot_around(freed.begin);
         if named {
             self.os.report(line.end());
             if scan.in_text {
                 let mut w: Writer<512> = Writer::new(libc::STDERR_FILENO);
                 if let Some(block) = &owner {
-                    frame_line(&mut w, "held by", block.site);
+                    frame_line(&mut w, "held by", block.site.address());
                 }
                 match history {
                     Some(slot) => {
                         stack_lines(&mut w, "allocated at", &slot.allocated());
                         stack_lines(&mut w, "freed at", &slot.freed());
                     }
-                    None => frame_line(&mut w, "call site", freed.site),
+                    None => frame_line(&mut w, "call site", freed.site.address()),
                 }
                 w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
                 w.text(", thread ").digits(u64::from(process::thread_number()), 10);
@@ -268,11 +268,11 @@ fn write_json(
         w.word("kind", block.kind.as_bytes()).field("slot", block.slot as u64);
         w.field("partition", block.partition.number() as u64).word("state", block.state.as_bytes());
         w.text(",\"site\":");
-        frame_json(&mut w, block.site, true);
+        frame_json(&mut w, block.site.address(), true);
         w.text("}");
     }
     w.text(",\"site\":");
-    frame_json(&mut w, freed.site, true);
+    frame_json(&mut w, freed.site.address(), true);
     w.text("}\n");
     w.flush();
 }

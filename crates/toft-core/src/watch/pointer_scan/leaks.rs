@@ -13,6 +13,7 @@ use crate::options::Leaks;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
+use crate::region::Site;
 use crate::report::{DETAIL, Writer, place_json, place_text};
 use crate::slab::{SlotIndex, SlotState};
 use crate::stats::Resident;
@@ -23,7 +24,7 @@ use crate::watch::pointer_scan::reachability::Reach;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Leak {
-    site: usize,
+    site: Site,
     bytes: usize,
     blocks: usize,
 }
@@ -47,7 +48,7 @@ impl Table {
     fn new<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
-        allocator.large().for_each(|_| count += 1);
+        allocator.large().units().for_each(|_| count += 1);
         let address = process::scratch(count.checked_mul(size_of::<Leak>())?)?;
         let first: *mut Leak = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: these bytes were mapped a moment ago, for this table alone and for ever; zero is
@@ -56,7 +57,7 @@ impl Table {
         Some(Table { leaks, len: 0, missed: 0, reachable: (0, 0) })
     }
 
-    fn add(&mut self, site: usize, bytes: usize, blocks: usize) {
+    fn add(&mut self, site: Site, bytes: usize, blocks: usize) {
         if blocks == 0 {
             return;
         }
@@ -82,7 +83,7 @@ impl Table {
             self.reachable.0 += kept;
             self.reachable.1 += kept * slab.size();
         });
-        allocator.large().for_each(|block| {
+        allocator.large().units().for_each(|block| {
             if block.state() != BlockState::Live {
             } else if reached((&raw const *block).addr(), SlotIndex::new(0)) {
                 self.reachable.0 += 1;
@@ -96,7 +97,7 @@ impl Table {
 
     /// Merges the entries of each site, and sorts them by bytes, the largest first.
     fn merge(&mut self) {
-        self.sort(|leak| (leak.site, 0));
+        self.sort(|leak| (leak.site.address(), 0));
         let mut kept = 0;
         for place in 0..self.len {
             let Some(&leak) = self.leaks.get(place) else { return };
@@ -114,7 +115,7 @@ impl Table {
             }
         }
         self.len = kept;
-        self.sort(|leak| (usize::MAX - leak.bytes, leak.site));
+        self.sort(|leak| (usize::MAX - leak.bytes, leak.site.address()));
     }
 
     fn sort(&mut self, key: impl Fn(&Leak) -> (usize, usize)) {
@@ -226,9 +227,9 @@ fn write_text(table: &Table, blind: bool, named: bool) {
         w.text(DETAIL).digits(leak.bytes as u64, 10).text(" bytes in ");
         w.digits(leak.blocks as u64, 10).text(" blocks, from ");
         if named {
-            place_text(&mut w, leak.site);
+            place_text(&mut w, leak.site.address());
         } else {
-            w.text("0x").digits(leak.site as u64, 16);
+            w.text("0x").digits(leak.site.address() as u64, 16);
         }
         w.text("\n");
     }
@@ -262,9 +263,9 @@ fn write_json(
     w.text(if blind { ",\"looked\":false,\"leaks\":[" } else { ",\"looked\":true,\"leaks\":[" });
     for (number, leak) in table.leaks().iter().enumerate() {
         w.text(if number == 0 { "{\"address\":\"0x" } else { ",{\"address\":\"0x" });
-        w.digits(leak.site as u64, 16).text("\"");
+        w.digits(leak.site.address() as u64, 16).text("\"");
         if named {
-            place_json(&mut w, leak.site);
+            place_json(&mut w, leak.site.address());
         }
         w.field("bytes", leak.bytes as u64).field("blocks", leak.blocks as u64).text("}");
     }

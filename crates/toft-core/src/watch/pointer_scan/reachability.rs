@@ -59,7 +59,7 @@ impl Reach {
         let layout = allocator.layout();
         let mut live = 4096;
         allocator.for_each_slab(|slab| live += slab.live_slots());
-        allocator.large().for_each(|_| live += 1);
+        allocator.large().units().for_each(|_| live += 1);
         let (first, end) = (layout.small_slabs, layout.heaps);
         let mark_bytes = (end - first).div_ceil(UNIT).checked_mul(4)?;
         let pending_bytes = live.checked_mul(2 * WORD)?;
@@ -149,7 +149,8 @@ impl Reach {
             Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)),
             Found::Large(block) | Found::InLarge(block) => {
                 if block.state() == BlockState::Live {
-                    let (begin, bytes) = (allocator.large().address(block), block.bytes());
+                    let (begin, bytes) =
+                        (allocator.large().placement().address(block), block.bytes());
                     // A pointer to the end of a block still counts as a pointer to it.
                     if word.wrapping_sub(begin) <= bytes {
                         self.last = (begin, begin + bytes);

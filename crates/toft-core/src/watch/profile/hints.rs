@@ -5,6 +5,7 @@ use crate::options::{
 };
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
+use crate::region::Site;
 use crate::report::Line;
 use crate::site::{Hints, Rule};
 use crate::watch::profile::Profiler;
@@ -94,7 +95,7 @@ impl<O: Os> Profiler<'_, O> {
     /// Returns the partition that a new site shares with others, or `None` if the hints put it in
     /// no group.
     #[inline]
-    pub(crate) fn hinted(self, site: usize) -> Option<usize> {
+    pub(crate) fn hinted(self, site: Site) -> Option<usize> {
         if !self.hints.are_there() {
             return None;
         }

@@ -70,14 +70,14 @@ impl<O: Os> Profiler<'_, O> {
             head(w, family);
             for entry in live().take(TOP) {
                 let mut place = Name { bytes: [0; PLACE], len: 0 };
-                let file = desk.module_of(entry.site).map(|module| {
+                let file = desk.module_of(entry.site.address()).map(|module| {
                     let path = module.path();
                     let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
                     place.add(file).add(b"+0x").hex(module.offset);
                     file
                 });
                 if file.is_none() {
-                    place.add(b"0x").hex(entry.site);
+                    place.add(b"0x").hex(entry.site.address());
                 }
                 let labels = [("site", place.as_bytes()), ("file", file.unwrap_or(b"no file"))];
                 sample(w, family, &labels, value(entry) as u64);
@@ -116,7 +116,7 @@ impl<O: Os> Profiler<'_, O> {
                 m.empty_slab_bytes += bytes as u64;
             }
         });
-        self.large().for_each(|block| {
+        self.large().units().for_each(|block| {
             m.descriptors += 1;
             if block.state() == BlockState::Live {
                 m.large_live_blocks += 1;

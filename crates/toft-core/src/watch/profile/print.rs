@@ -31,8 +31,8 @@ impl<O: Os> Profiler<'_, O> {
             w.digits(entry.allocations, 10).text(" ");
             // Finding the file takes system calls that a filter may not allow.
             match self.filter().permit(&self.os, Calls::REPORT, false) {
-                Some(_permit) => place_text(&mut w, entry.site),
-                None => _ = w.text("0x").digits(entry.site as u64, 16),
+                Some(_permit) => place_text(&mut w, entry.site.address()),
+                None => _ = w.text("0x").digits(entry.site.address() as u64, 16),
             }
             w.text("\n");
         }

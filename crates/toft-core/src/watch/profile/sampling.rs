@@ -11,6 +11,7 @@ use crate::bin::BinIndex;
 use crate::large::Block;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
+use crate::region::Site;
 use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat};
 use crate::watch::profile::Profiler;
@@ -26,7 +27,7 @@ impl<O: Os> Profiler<'_, O> {
         _seat: &Seat,
         index: BinIndex,
         address: usize,
-        site: usize,
+        site: Site,
     ) {
         let Some(distance) = heap.distance() else { return };
         let slab = heap.bins().current(index);
@@ -62,7 +63,7 @@ impl<O: Os> Profiler<'_, O> {
 
     /// Samples a large block that is being handed out, if it is chosen.
     #[inline]
-    pub(crate) fn sample_large(self, heap: &Heap, address: usize, site: usize) {
+    pub(crate) fn sample_large(self, heap: &Heap, address: usize, site: Site) {
         if probes::wants_allocations() {
             self.sample_large_by_chance(heap, address, site);
         }
@@ -70,7 +71,7 @@ impl<O: Os> Profiler<'_, O> {
 
     #[cold]
     #[inline(never)]
-    fn sample_large_by_chance(self, heap: &Heap, address: usize, site: usize) {
+    fn sample_large_by_chance(self, heap: &Heap, address: usize, site: Site) {
         let Found::Large(block) = self.find(address) else { return };
         let Some(distance) = heap.distance() else { return };
         let bytes = block.bytes();
@@ -83,7 +84,7 @@ impl<O: Os> Profiler<'_, O> {
         }
     }
 
-    fn record_sample(self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
+    fn record_sample(self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: Site) {
         let interval = self.options.interval();
         if self.samples.is_on() {
             self.keep_stack(heap, address, Weight::of(bytes, interval), site);
@@ -95,7 +96,7 @@ impl<O: Os> Profiler<'_, O> {
     /// Keeps the stack of a block that was not handed out yet.
     #[cold]
     #[inline(never)]
-    fn keep_stack(self, heap: &Heap, address: usize, weight: Weight, site: usize) {
+    fn keep_stack(self, heap: &Heap, address: usize, weight: Weight, site: Site) {
         let [stack, frame] = heap.take_call();
         // With this option the user states that an inherited filter allows the call that reads
         // stacks.
@@ -123,7 +124,7 @@ impl<O: Os> Profiler<'_, O> {
         heap: &Heap,
         (from, to): (usize, usize),
         sampled: bool,
-        site: usize,
+        site: Site,
     ) {
         if sampled {
             probes::freed(from);

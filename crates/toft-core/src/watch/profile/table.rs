@@ -5,7 +5,7 @@ use crate::allocator::Allocator;
 use crate::large::{BlockState, Made};
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::slab::SlotState;
 
 /// The blocks of a call site in slots of one size.
@@ -13,7 +13,7 @@ use crate::slab::SlotState;
 #[repr(C)]
 pub(crate) struct Entry {
     pub(crate) partition: Partition,
-    pub(crate) site: usize,
+    pub(crate) site: Site,
     /// The number of bytes in a slot, or zero for large blocks.
     pub(crate) size: usize,
     /// The live blocks, and their bytes.
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn key(&self) -> (Partition, usize, usize) {
+    fn key(&self) -> (Partition, Site, usize) {
         (self.partition, self.site, self.size)
     }
 }
@@ -46,7 +46,7 @@ impl Table {
     pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
-        allocator.large().for_each(|_| count += 1);
+        allocator.large().units().for_each(|_| count += 1);
         allocator.large().tally().for_each(|_| count += 1);
         let mapped = count.checked_mul(size_of::<Entry>())?;
         let address = process::scratch(mapped)?;
@@ -65,7 +65,7 @@ impl Table {
             let bytes = objects * size;
             table.add(Entry { partition, site, size, objects, bytes, allocations, allocated });
         });
-        allocator.large().for_each(|block| {
+        allocator.large().units().for_each(|block| {
             if block.state() == BlockState::Live {
                 let (partition, site, bytes) = (block.partition(), block.site(), block.bytes());
                 table.add(Entry { partition, site, objects: 1, bytes, ..Entry::default() });

@@ -41,8 +41,8 @@ impl<O: Os> Profiler<'_, O> {
         let given = |entry: &&Entry| entry.objects != 0 || entry.allocations != 0;
         for entry in table.entries().iter().filter(given) {
             w.text(if any { ",\n{\"site\":\"0x" } else { "\n{\"site\":\"0x" });
-            w.digits(entry.site as u64, 16).text("\"");
-            place_json_by(w, desk, entry.site);
+            w.digits(entry.site.address() as u64, 16).text("\"");
+            place_json_by(w, desk, entry.site.address());
             w.field("partition", entry.partition.number() as u64).field("size", entry.size as u64);
             w.field("objects", entry.objects as u64).field("bytes", entry.bytes as u64);
             w.field("allocations", entry.allocations).field("allocated", entry.allocated);

@@ -40,7 +40,7 @@ impl<O: Os> Reports<'_, O> {
             .number(block.partition.number() as u64)
             .text(", ")
             .text(block.state);
-        line.text("; call site ").address(block.site).text(")");
+        line.text("; call site ").address(block.site.address()).text(")");
         self.conclude(&mut line);
         false
     }

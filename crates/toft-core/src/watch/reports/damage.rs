@@ -55,7 +55,7 @@ impl<O: Os> Reports<'_, O> {
         }
         line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot.number() as u64);
         line.text(", partition ").number(slab.partition().number() as u64);
-        line.text("; call site ").address(slab.site()).text(")");
+        line.text("; call site ").address(slab.site().address()).text(")");
         self.conclude(&mut line);
     }
 }
@@ -76,7 +76,7 @@ impl<O: Os> Reports<'_, O> {
         line.text("this ").number(block.bytes() as u64).text("-byte block is not one of ");
         line.number(given as u64).text(" bytes (large block, partition ");
         line.number(block.partition().number() as u64);
-        line.text("; call site ").address(block.site()).text(")");
+        line.text("; call site ").address(block.site().address()).text(")");
         self.conclude(&mut line);
     }
 

@@ -56,7 +56,7 @@ impl<O: Os> Reports<'_, O> {
             line.text("not a block of this allocator");
             return;
         }
-        line.text("; call site ").address(site_of(slot)).text(")");
+        line.text("; call site ").address(site_of(slot).address()).text(")");
     }
 
     /// Says what an address of zones is that is not what a call needs.

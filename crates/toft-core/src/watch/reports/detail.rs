@@ -10,7 +10,7 @@ use crate::large::BlockState;
 use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
-use crate::region::Partition;
+use crate::region::{Partition, Site};
 use crate::report::{
     DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
 };
@@ -36,7 +36,7 @@ pub(crate) struct BlockFacts {
     pub(crate) partition: Partition,
     pub(crate) state: &'static str,
     /// The first call site that drew from the slab, or the block's own.
-    pub(crate) site: usize,
+    pub(crate) site: Site,
 }
 
 impl<O: Os> Reports<'_, O> {
@@ -92,7 +92,7 @@ impl<O: Os> Reports<'_, O> {
             Found::Large(block) | Found::InLarge(block) => {
                 let live = block.state() == BlockState::Live;
                 return Some(BlockFacts {
-                    begin: self.large.address(block),
+                    begin: self.large.placement().address(block),
                     size: block.bytes(),
                     kind: "large",
                     slot: 0,
@@ -132,8 +132,8 @@ impl<O: Os> Reports<'_, O> {
 }
 
 /// Returns the call site that allocated a guarded block.
-pub(crate) fn site_of(slot: &Slot) -> usize {
-    slot.allocated().frames().next().map_or(0, |(address, _)| address)
+pub(crate) fn site_of(slot: &Slot) -> Site {
+    Site::at(slot.allocated().frames().next().map_or(0, |(address, _)| address))
 }
 
 fn write_text(stack: &Stack, block: Option<&BlockFacts>, history: Option<&History>) {
@@ -144,7 +144,7 @@ fn write_text(stack: &Stack, block: Option<&BlockFacts>, history: Option<&Histor
             stack_lines(&mut w, "allocated at", &history.allocated);
             stack_lines(&mut w, "freed at", &history.freed);
         }
-        (None, Some(block)) => frame_line(&mut w, "call site", block.site),
+        (None, Some(block)) => frame_line(&mut w, "call site", block.site.address()),
         (None, None) => {}
     }
     w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
@@ -173,7 +173,7 @@ fn write_json(
         w.field("slot", block.slot as u64).field("partition", block.partition.number() as u64);
         w.word("state", block.state.as_bytes()).text("}");
         w.text(",\"site\":");
-        frame_json(&mut w, block.site, true);
+        frame_json(&mut w, block.site.address(), true);
     }
     stack_json(&mut w, "stack", stack);
     if let Some(history) = history {

@@ -34,10 +34,10 @@ impl<O: Os> Reports<'_, O> {
                 head(&mut line, "double free", call, address);
                 line.text("this ").number(block.bytes() as u64).text("-byte block is already free");
                 line.text(" (large block, partition ").number(block.partition().number() as u64);
-                line.text("; call site ").address(block.site()).text(")");
+                line.text("; call site ").address(block.site().address()).text(")");
             }
             Found::InLarge(block) => {
-                let begin = self.large.address(block);
+                let begin = self.large.placement().address(block);
                 head(&mut line, "invalid free", call, address);
                 line.number(address.abs_diff(begin) as u64);
                 line.text(if address < begin {
@@ -49,7 +49,7 @@ impl<O: Os> Reports<'_, O> {
                 line.text(" (large block, partition ").number(block.partition().number() as u64);
                 let live = block.state() == BlockState::Live;
                 line.text(if live { ", live" } else { ", free" });
-                line.text("; call site ").address(block.site()).text(")");
+                line.text("; call site ").address(block.site().address()).text(")");
             }
             Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
             Found::ZeroSize(place) => self.describe_zero_size(&mut line, call, place, address),
@@ -73,12 +73,12 @@ impl<O: Os> Reports<'_, O> {
             Damage::Behind(place) => ("heap overflow", place, " behind"),
             Damage::Before(place) => ("heap underflow", place, " before"),
         };
-        head(&mut line, what, call, self.large.address(block));
+        head(&mut line, what, call, self.large.placement().address(block));
         line.text("byte ").number(place as u64).text(side).text(" this ");
         line.number(block.bytes() as u64)
             .text("-byte block was overwritten (large block, partition ");
         line.number(block.partition().number() as u64);
-        line.text("; call site ").address(block.site()).text(")");
+        line.text("; call site ").address(block.site().address()).text(")");
         self.conclude(&mut line);
     }
 
@@ -106,7 +106,7 @@ impl<O: Os> Reports<'_, O> {
             line.text(tier(slab)).text(" slab, slot ").number(slot.number() as u64);
             line.text(", partition ").number(slab.partition().number() as u64);
         }
-        line.text("; call site ").address(slab.site()).text(")");
+        line.text("; call site ").address(slab.site().address()).text(")");
     }
 
     fn describe_inside(
@@ -129,7 +129,7 @@ impl<O: Os> Reports<'_, O> {
             SlotState::Fresh => ", never handed out",
             SlotState::Free | SlotState::Remote => ", free",
         });
-        line.text("; call site ").address(slab.site()).text(")");
+        line.text("; call site ").address(slab.site().address()).text(")");
     }
 
     /// Ends a report: writes the line, adds the details that `TOFT_REPORT` selects, and ends the

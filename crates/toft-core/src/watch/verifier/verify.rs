@@ -163,17 +163,20 @@ impl<O: Os> Verifier<'_, O> {
         };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
-        self.large.for_each(|block| {
+        self.large.units().for_each(|block| {
             if !sound || !extent.covers() {
                 return;
             }
-            if let Err(violation) = self.holds(|| self.large.check_one(block).map_err(Violation)) {
-                self.tables_are_damaged(self.large.address(block), None, violation);
+            if let Err(violation) = self.holds(|| self.large.checks().one(block).map_err(Violation))
+            {
+                self.tables_are_damaged(self.large.placement().address(block), None, violation);
                 sound = false;
             } else if let Some(_permit) = permit()
-                && self.large.damage_from_outside(block, &read).is_some()
-                && !wait_for(&self.os, || self.large.damage_from_outside(block, &read).is_none())
-                && let Some(damage) = self.large.damage_from_outside(block, &read)
+                && self.large.checks().damage_from_outside(block, &read).is_some()
+                && !wait_for(&self.os, || {
+                    self.large.checks().damage_from_outside(block, &read).is_none()
+                })
+                && let Some(damage) = self.large.checks().damage_from_outside(block, &read)
             {
                 self.reports().missed_large(Call::Verify, block, damage);
                 sound = false;
@@ -189,7 +192,7 @@ impl<O: Os> Verifier<'_, O> {
         if let Some(slab) = slab {
             line.text(" (").text(tier(slab)).text(" slab of ").number(slab.size() as u64);
             line.text("-byte slots, partition ").number(slab.partition().number() as u64);
-            line.text("; call site ").address(slab.site()).text(")");
+            line.text("; call site ").address(slab.site().address()).text(")");
         }
         self.reports().conclude(&mut line);
     }

@@ -35,7 +35,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
             // In the secure build a request that was refused in the end may have moved a free
             // one.
             if freed.tier == Tier::Large {
-                world.allocator.large().block_at(freed.address)?;
+                world.allocator.large().units().block_at(freed.address)?;
             }
             let words =
                 format!("this {usable}-byte block is already free ({}", words_of(freed.tier));
@@ -48,7 +48,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         BadPointer::InsideFreed => {
             let freed = world.shadow.pick_freed(which)?;
             if freed.tier == Tier::Large {
-                world.allocator.large().block_at(freed.address)?;
+                world.allocator.large().units().block_at(freed.address)?;
             }
             Some(inside(freed.address, freed.usable, freed.room, offset))
         }
@@ -131,8 +131,7 @@ pub fn carry_out(
             "free_sized"
         }
         BadCall::Realloc => {
-            let answer =
-                allocator.requests().resize(heap, bad.address, 1 + offset, code_address(0));
+            let answer = allocator.resize(heap, bad.address, 1 + offset, code_address(0));
             assert_eq!(answer, Resized::Misused);
             "realloc"
         }

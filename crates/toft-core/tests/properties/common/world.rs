@@ -247,7 +247,7 @@ impl World {
 
     /// A slot's partition and size; a large block's partition and class. And the bytes of either.
     fn kind(&mut self, address: usize, usable: usize, request: usize) -> (Kind, usize) {
-        if let Some(block) = self.allocator.large().block_at(address) {
+        if let Some(block) = self.allocator.large().units().block_at(address) {
             let bytes = request.next_multiple_of(self.fake.page_size());
             let class = large_class(bytes.max((128 << 10) + 1));
             // There what lies before a block counts.
@@ -297,7 +297,7 @@ impl World {
             return;
         }
         let heap = self.heap(who);
-        match self.allocator.requests().resize(heap, block.address, size, code_address(site)) {
+        match self.allocator.resize(heap, block.address, size, code_address(site)) {
             Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
             Resized::NoMemory => {
                 assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");

@@ -205,7 +205,7 @@ fn neighbours_of_held_slots_are_as_they_were() {
                 let usable = program.allocator.requests().usable_size(address, Call::UsableSize);
                 assert_eq!(usable, Some(size));
                 let site = code_address(SITE);
-                let answer = program.allocator.requests().resize(heap, address, size, site);
+                let answer = program.allocator.resize(heap, address, size, site);
                 assert!(matches!(answer, Resized::At(to) if to == address));
             }
             for (number, &address) in go.iter().enumerate() {

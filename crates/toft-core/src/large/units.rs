@@ -1,0 +1,294 @@
+//! The address space of large blocks, in units of 64 KiB, and the descriptors of the units.
+
+use super::{Block, BlockState};
+use crate::os::{Error, Memory};
+use crate::policy::SECURE;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::{AtomicU64, AtomicUsize, spin_until};
+
+const UNIT_SHIFT: u32 = 16;
+/// Bytes in a unit of address space.
+pub const UNIT: usize = 1 << UNIT_SHIFT;
+
+/// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
+/// every kernel.
+const CHUNK_SHIFT: u32 = 10;
+/// Bytes of descriptors that are mapped together.
+const DESCRIPTORS: usize = size_of::<Block>() << CHUNK_SHIFT;
+
+/// What is in use. In the metadata tables, and zero at first. Any thread adds.
+#[derive(Debug)]
+struct Frontier {
+    /// Units handed out from the first one on.
+    next: AtomicUsize,
+    /// Bytes mapped for descriptors.
+    descriptors: AtomicUsize,
+}
+
+/// The units of the tier, and their descriptors.
+#[derive(Debug)]
+pub struct Units {
+    base: usize,
+    /// Units in the tier.
+    count: usize,
+    /// The first unit in use, at a random place.
+    first: usize,
+    /// Where the descriptor of unit 0 would be.
+    descriptors: usize,
+    frontier: *const Frontier,
+    /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
+    /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
+    chunks: *const [AtomicU64; 2],
+}
+
+impl Units {
+    /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
+    pub(super) fn table_bytes(span: usize) -> usize {
+        size_of::<Frontier>() + (units_in(span) >> CHUNK_SHIFT) / 64 * 16 + 16
+    }
+
+    /// Before anything is known: contains no address.
+    pub(super) const fn none() -> Units {
+        let (frontier, chunks) = (core::ptr::null(), core::ptr::null());
+        Units { base: 0, count: 0, first: 0, descriptors: 0, frontier, chunks }
+    }
+
+    /// The units of a tier of `span` bytes from `base`, with descriptors from `descriptors` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes(span)` zero bytes that live for ever, are aligned
+    ///    to 8, and belong to this object alone.
+    /// 2. The span, and descriptors for it, are address space for this object alone.
+    pub(super) unsafe fn new(
+        (base, span): (usize, usize),
+        descriptors: usize,
+        tables: usize,
+        random: u64,
+    ) -> Units {
+        let count = units_in(span);
+        Units {
+            base,
+            count,
+            // The first block lies anywhere in the first quarter.
+            first: ((u128::from(random) * (count as u128 / 4)) >> 64) as usize,
+            descriptors,
+            frontier: core::ptr::with_exposed_provenance(tables),
+            chunks: core::ptr::with_exposed_provenance(tables + size_of::<Frontier>()),
+        }
+    }
+
+    fn frontier(&self) -> &Frontier {
+        // SAFETY: `new` duty 1; all-zero is a `Frontier`.
+        unsafe { &*self.frontier }
+    }
+
+    /// The number of units in the tier.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The bytes mapped for descriptors.
+    pub(super) fn descriptor_bytes(&self) -> usize {
+        self.frontier().descriptors.load(Relaxed)
+    }
+
+    /// The address of a unit.
+    pub(super) fn address(&self, unit: usize) -> usize {
+        self.base + (unit << UNIT_SHIFT)
+    }
+
+    /// The descriptor of a unit. `map_descriptor` has mapped it, or `is_mapped` confirms it.
+    pub(super) fn block(&self, unit: usize) -> &Block {
+        let address = self.descriptors + unit * size_of::<Block>();
+        // SAFETY: the caller's unit has a descriptor; zero bytes are a `Block`, and all its fields
+        // are atomics.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// The unit where a block's extent begins.
+    pub(super) fn of(&self, block: &Block) -> usize {
+        ((&raw const *block).addr() - self.descriptors) / size_of::<Block>()
+    }
+
+    /// The block that begins at an address of the tier.
+    pub fn block_at(&self, address: usize) -> Option<&Block> {
+        let offset = address.wrapping_sub(self.base);
+        let unit = offset >> UNIT_SHIFT;
+        if !SECURE && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
+            return None;
+        }
+        let begins = |block: &&Block| {
+            // pairs: publish block. The lead was written before.
+            block.state() != BlockState::None && block.lead() == offset & (UNIT - 1)
+        };
+        Some(self.block(unit)).filter(begins)
+    }
+
+    /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
+    pub fn block_around(&self, address: usize) -> Option<&Block> {
+        let offset = address.checked_sub(self.base)?;
+        let mut unit = offset >> UNIT_SHIFT;
+        while unit < self.count {
+            if !self.is_mapped(unit) {
+                // A block longer than a chunk covers chunks without descriptors.
+                unit = (unit >> CHUNK_SHIFT << CHUNK_SHIFT).checked_sub(1)?;
+                continue;
+            }
+            let block = self.block(unit);
+            if block.state() != BlockState::None {
+                let begin = unit << UNIT_SHIFT;
+                return (offset - begin < block.extent()).then_some(block);
+            }
+            unit = unit.checked_sub(1)?;
+        }
+        None
+    }
+
+    /// Every block, live or free, in address order.
+    pub fn for_each(&self, mut each: impl FnMut(&Block)) {
+        let end = self.first + self.frontier().next.load(Acquire);
+        let mut unit = self.first;
+        while unit < end {
+            if !self.is_mapped(unit) {
+                unit = next_chunk(unit);
+                continue;
+            }
+            let block = self.block(unit);
+            match block.state() {
+                BlockState::None => unit += 1,
+                _ => {
+                    each(block);
+                    unit += units_in(block.extent()).max(1);
+                }
+            }
+        }
+    }
+
+    /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped
+    /// or claimed by a thread that maps them, and the chunk's bit in both.
+    fn chunk(&self, unit: usize) -> (&[AtomicU64; 2], u64) {
+        let chunk = unit >> CHUNK_SHIFT;
+        // SAFETY: `new` duty 1: two bits for each chunk of the tier, and callers' units are below
+        // `count`.
+        let words = unsafe { &*self.chunks.add(chunk / 64) };
+        (words, 1 << (chunk % 64))
+    }
+
+    /// Whether a unit has a descriptor.
+    pub(super) fn is_mapped(&self, unit: usize) -> bool {
+        if unit >= self.count {
+            return false;
+        }
+        let ([mapped, _], bit) = self.chunk(unit);
+        mapped.load(Acquire) & bit != 0
+    }
+
+    fn chunk_start(&self, unit: usize) -> usize {
+        self.descriptors + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>()
+    }
+
+    /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
+    /// would be, or that another thread has been stopped while it maps it: the caller takes another
+    /// chunk.
+    pub(super) fn map_descriptor(&self, os: &impl Memory, unit: usize) -> Result<(), Error> {
+        let ([mapped, claimed], bit) = self.chunk(unit);
+        let is_claimed = || claimed.load(Acquire) & bit != 0;
+        loop {
+            if self.is_mapped(unit) {
+                return Ok(());
+            }
+            // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it
+            // cannot.
+            if claimed.fetch_or(bit, AcqRel) & bit == 0 {
+                let done = os.map(self.chunk_start(unit), DESCRIPTORS);
+                if done.is_ok() {
+                    self.frontier().descriptors.fetch_add(DESCRIPTORS, Relaxed);
+                    // publish chunk: pairs with `is_mapped`.
+                    mapped.fetch_or(bit, AcqRel);
+                } else {
+                    // What is there is not ours, and a child must not take it for ours.
+                    claimed.fetch_and(!bit, AcqRel);
+                }
+                return done;
+            }
+            if !spin_until(|| self.is_mapped(unit) || !is_claimed()) {
+                return Err(Error::Occupied);
+            }
+        }
+    }
+
+    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out
+    /// to map. An extent that it held is lost to its stack, not to the address space.
+    pub fn repair(&self, os: &impl Memory) {
+        let end = self.first + self.frontier().next.load(Acquire);
+        let mut unit = self.first;
+        while unit < end.min(self.count) {
+            let ([mapped, claimed], bit) = self.chunk(unit);
+            if claimed.load(Acquire) & !mapped.load(Acquire) & bit != 0 {
+                let got = os.map(self.chunk_start(unit), DESCRIPTORS);
+                if matches!(got, Ok(()) | Err(Error::Occupied)) {
+                    mapped.fetch_or(bit, AcqRel);
+                }
+            }
+            unit = next_chunk(unit);
+        }
+    }
+
+    /// Takes `units` units that were never used, at a multiple of `align`, after `gap` others that
+    /// stay unused. Returns the first.
+    pub(super) fn take(&self, units: usize, align: usize, gap: usize) -> Result<usize, Error> {
+        let next = &self.frontier().next;
+        let mut seen = next.load(Relaxed);
+        loop {
+            let address = self.address(self.first + seen + gap);
+            let start = address.checked_next_multiple_of(align).ok_or(Error::NoMemory)?;
+            let unit = units_in(start - self.base);
+            let end = unit.checked_add(units).filter(|&end| end <= self.count);
+            let end = end.ok_or(Error::NoMemory)?;
+            match next.compare_exchange_weak(seen, end - self.first, AcqRel, Acquire) {
+                Ok(_) => return Ok(unit),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Returns units that `take` gave; false if a thread has taken more since.
+    pub(super) fn put_back(&self, unit: usize, units: usize) -> bool {
+        let (end, begin) = (unit + units - self.first, unit - self.first);
+        self.frontier().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Takes the units up to the next chunk, if a chunk does not end at `end`, the unit after the
+    /// extent that begins at `unit`. Returns false if there are none left.
+    pub(super) fn skip_chunk(&self, unit: usize, end: usize) -> bool {
+        self.take(next_chunk(unit).saturating_sub(end), 1, 0).is_ok()
+    }
+
+    /// Whether the system would map `bytes` more now: tried where nothing is in use yet. A thread
+    /// that takes that place in the meantime finds it occupied, and takes another.
+    pub fn could_map(&self, os: &impl Memory, bytes: usize) -> bool {
+        let unit = self.first + self.frontier().next.load(Relaxed);
+        let room = self.count.saturating_sub(unit) << UNIT_SHIFT;
+        let Some(bytes) = bytes.checked_next_multiple_of(os.page_size()) else { return false };
+        if bytes > room {
+            return false;
+        }
+        let start = self.address(unit);
+        match os.map(start, bytes) {
+            // SAFETY: (1) mapped by the line above; no pointer to it was given out.
+            Ok(()) => unsafe { os.unmap(start, bytes) }.is_ok(),
+            // Nothing is known: what is given back may be of use.
+            Err(error) => error == Error::Occupied,
+        }
+    }
+}
+
+/// The number of whole units in `bytes`.
+pub(super) fn units_in(bytes: usize) -> usize {
+    bytes >> UNIT_SHIFT
+}
+
+/// The first unit of the chunk after a unit's.
+fn next_chunk(unit: usize) -> usize {
+    ((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
+}
