@@ -209,7 +209,7 @@ impl World {
         self.collect();
         self.collect();
         self.slab.check().unwrap();
-        assert_eq!(self.slab.remote_slots(), 0, "a remote free was lost");
+        assert_eq!(self.slab.remote.count(), 0, "a remote free was lost");
         assert_eq!(self.slab.live_slots(), live, "a slot was lost");
         assert_eq!(self.reported.load(Relaxed), 0, "a correct free was taken for a bad one");
         assert!(

@@ -56,17 +56,17 @@ impl Slab {
         ensure(self.uncounted() == 0 || !self.is_awake(), "I9: awake but not counted")?;
         let fresh = self.fresh.load(Relaxed) as usize;
         for group in 0..GROUPS {
-            let lent = self.lent_bits(group);
-            let live = !self.free_bits(group) & valid_bits(slots, group) & !lent;
+            let lent = self.states.lent_bits(group);
+            let live = !self.states.free_bits(group) & valid_bits(slots, group) & !lent;
             ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
             ensure(lent == 0 || self.is_shared() || SECURE, "I8: lent, but not shared")?;
-            let remote = self.remote_bits(group);
+            let remote = self.remote.of_group(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
-            let dirty = self.dirty_bits(group);
+            let dirty = self.states.dirty_bits(group);
             let in_use = live | claimed | dirty;
             // Never handed-out slots on prefaulted pages count as not zero.
             let prefaulted = dirty & !claimed & self.fresh_bits(group);
-            let free = self.free_bits(group) | remote;
+            let free = self.states.free_bits(group) | remote;
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             let both = claimed & (live | remote);
             let lowest = claimed & claimed.wrapping_neg();
@@ -113,7 +113,7 @@ impl Slab {
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
         for slot in SlotIndex::range(0..SLOTS_MAX) {
-            let remote = self.is_remote(slot);
+            let remote = self.remote.has(slot);
             let state = self.state_of(slot).load(Acquire);
             if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
@@ -122,15 +122,15 @@ impl Slab {
             ensure(is_state(state), "I10: no state")?;
             // The thread that collects takes the bit before it changes the state.
             let freed = state == LEFT || state == LIVE || state == REMOTE_CLEAN;
-            ensure(!remote || freed || !self.is_remote(slot), "I3: remote but not live")?;
+            ensure(!remote || freed || !self.remote.has(slot), "I3: remote but not live")?;
         }
-        let states = self.states.0.as_ptr().expose_provenance();
+        let states = self.states.address();
         let (claim, at) = (self.claimed(), self.claim_states.load(Relaxed).wrapping_sub(states));
         if claim != 0 && claim == self.claimed() {
             let group = at / GROUP_SLOTS;
             ensure(at % GROUP_SLOTS == 0 && group < GROUPS, "I5: claimed group")?;
             ensure(claim & !valid_bits(slots, group) == 0, "I1: claimed beyond the end")?;
-            let remote = self.remote_bits(group);
+            let remote = self.remote.of_group(group);
             // A claimed slot is handed out before any thread can free it.
             let both = claim & remote & self.claimed();
             ensure(both == 0 || group != self.claimed_group(), "I2: claimed and remote")?;
@@ -203,7 +203,7 @@ mod tests {
             ("I10: no state", |slab| {
                 slab.state_of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
             }),
-            ("I3: remote but not live", |slab| assert!(slab.set_remote(SlotIndex::new(9)))),
+            ("I3: remote but not live", |slab| assert!(slab.remote.set(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
         ];
         for (what, harm) in damage {

@@ -3,9 +3,11 @@
 
 use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
 use super::slots::SlotIndex;
-use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{
+    ARMED, DIRTY, DIRTY_FRESH, LEFT, REMOTE_CLEAN, RESERVED, ZERO_CLEAN, ZERO_FRESH,
+};
 use crate::policy::SECURE;
-use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The minimum credit of a listed slab that was found not empty, as a multiple of its slots. A slab
 /// with few blocks then does not ask at every free.
@@ -108,7 +110,7 @@ impl Slab {
         let slots = self.slots();
         let groups = slots.div_ceil(GROUP_SLOTS).clamp(1, GROUPS);
         let beyond = (groups * GROUP_SLOTS).min(SLOTS_MAX) - slots;
-        self.in_use(groups).saturating_sub(beyond as u32)
+        self.states.in_use(groups).saturating_sub(beyond as u32)
     }
 
     /// Returns what to do with a slab whose credit is spent. If `exact`, emptiness is reported as
@@ -140,10 +142,10 @@ impl Slab {
         self.unclaim();
         self.awake.store(DORMANT, Relaxed);
         // The pages will be zero when they are mapped again.
-        self.change_states(DIRTY, ZERO_CLEAN);
-        self.change_states(DIRTY_FRESH, ZERO_FRESH);
+        self.states.change(self.slots(), DIRTY, ZERO_CLEAN);
+        self.states.change(self.slots(), DIRTY_FRESH, ZERO_FRESH);
         if SECURE {
-            self.change_states(ARMED, RESERVED);
+            self.states.change(self.slots(), ARMED, RESERVED);
         }
         self.fresh.store(0, Relaxed);
     }
@@ -152,8 +154,8 @@ impl Slab {
     /// mapped and may not be.
     pub fn wake(&self, zero: bool) {
         if !zero {
-            self.change_states(ZERO_CLEAN, DIRTY);
-            self.change_states(ZERO_FRESH, DIRTY_FRESH);
+            self.states.change(self.slots(), ZERO_CLEAN, DIRTY);
+            self.states.change(self.slots(), ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
         // In one order with the changes of `uncounted` (`suspended.rs`).
@@ -223,13 +225,41 @@ impl Slab {
 
     /// Returns true if a slab without live slots has given its pages back, or has tried to.
     pub fn is_clean(&self) -> bool {
-        let dirty = (0..GROUPS).any(|group| self.dirty_bits(group) != 0);
+        let dirty = (0..GROUPS).any(|group| self.states.dirty_bits(group) != 0);
         !dirty || self.fresh.load(Relaxed) as usize == self.slots()
     }
 
     /// Returns true if the slab is on its bin's list.
     pub fn is_listed(&self) -> bool {
         self.listed.load(Relaxed) != 0
+    }
+
+    /// Collects what other threads have freed. Calls `bad` for each slot that was not live. Returns
+    /// what to do about the slab's credit. Holder of the owning heap only.
+    pub fn collect(&self, mut bad: impl FnMut(SlotIndex)) -> Spent {
+        let mut frees = 0;
+        for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
+            let mut freed = self.remote.take_group(group);
+            while freed != 0 {
+                let slot = SlotIndex::in_group(group, freed.trailing_zeros());
+                freed &= freed - 1;
+                let state = self.state_of(slot).load(Relaxed);
+                if state == REMOTE_CLEAN {
+                    self.state_of(slot).store(ZERO_CLEAN, Release);
+                } else if state == LEFT {
+                    self.state_of(slot).store(DIRTY, Release);
+                } else {
+                    bad(slot);
+                    continue;
+                }
+                frees += 1;
+            }
+        }
+        if self.disturbed.load(Relaxed) != 0 {
+            self.frees.store(self.frees.load(Relaxed) + u64::from(frees), Relaxed);
+            return self.recount();
+        }
+        self.spend_credit(frees)
     }
 
     /// Counts the free slots again, because some became free without a counted free. Returns what

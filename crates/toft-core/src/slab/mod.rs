@@ -16,6 +16,7 @@ mod page_sharing;
 mod pages;
 mod permanent;
 mod pinning;
+mod quarantined;
 mod remote;
 mod requested_sizes;
 mod reserved;
@@ -43,9 +44,8 @@ pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
 pub use pages::SlabActivity;
 pub use permanent::Rest;
-pub use requested_sizes::SlotCare;
 pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,
 };
-pub use slots::{SlotIndex, SlotState};
+pub use slots::{SlotCare, SlotIndex, SlotState};

@@ -103,13 +103,16 @@ impl Slab {
     pub fn occupied(&self, (first, end): (usize, usize)) -> SlotSet {
         core::array::from_fn(|group| {
             let within = valid_bits(end, group) & !valid_bits(first, group);
-            within & !self.held_bits(group) & !self.lent_bits(group) & !self.remote_held_bits(group)
+            within
+                & !self.states.held_bits(group)
+                & !self.states.lent_bits(group)
+                & !self.states.remote_held_bits(group)
         })
     }
 
     /// Returns the number of lent slots.
     pub fn lent(&self) -> u32 {
-        (0..GROUPS).map(|group| self.lent_bits(group).count_ones()).sum()
+        (0..GROUPS).map(|group| self.states.lent_bits(group).count_ones()).sum()
     }
 
     /// Returns the number of lent slots, and of those that were ever handed out. For statistics.
@@ -207,7 +210,7 @@ impl Slab {
 
     /// Returns true if nothing has happened here since the last call.
     pub fn is_calm(&self) -> bool {
-        let now = self.activity().wrapping_add(self.remote_slots() as u32).max(1);
+        let now = self.activity().wrapping_add(self.remote.count() as u32).max(1);
         let before = self.calm.load(Relaxed);
         self.calm.store(now, Relaxed);
         now == before
@@ -215,7 +218,7 @@ impl Slab {
 
     /// Returns true if the program has some slots, but at most one in `share`.
     pub fn is_sparse(&self, share: u32) -> bool {
-        let held = self.held().saturating_sub(self.remote_slots() as u32);
+        let held = self.held().saturating_sub(self.remote.count() as u32);
         held != 0 && held.saturating_mul(share) <= self.slots() as u32
     }
 

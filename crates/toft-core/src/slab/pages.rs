@@ -55,14 +55,14 @@ impl Slab {
             return 0;
         }
         let groups = self.slots().div_ceil(GROUP_SLOTS).min(GROUPS);
-        let dirty: u32 = (0..groups).map(|group| self.dirty_bits(group).count_ones()).sum();
-        frees.min(dirty as usize + self.remote_slots()) * self.size()
+        let dirty: u32 = (0..groups).map(|group| self.states.dirty_bits(group).count_ones()).sum();
+        frees.min(dirty as usize + self.remote.count()) * self.size()
     }
 
     /// Returns `frees_so_far`, plus the slots that other threads have freed and the owner has not
     /// counted.
     pub(super) fn freed_so_far(&self) -> u32 {
-        self.frees_so_far().wrapping_add(self.remote_slots() as u32)
+        self.frees_so_far().wrapping_add(self.remote.count() as u32)
     }
 
     fn frees_so_far(&self) -> u32 {

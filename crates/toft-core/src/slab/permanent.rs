@@ -25,7 +25,7 @@ impl Slab {
         let state = self.state_of(slot);
         // If the owner frees the slot at the same moment, the owner may win. That double free is
         // reported when the slot leaves the quarantine.
-        !self.is_remote(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
+        !self.remote.has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
     }
 
     /// Returns true if a slot was freed permanently.
@@ -38,7 +38,7 @@ impl Slab {
         let state = self.state_of(slot).load(Acquire);
         // A slot that another thread has freed has its mark, which is set after all changes to the
         // block.
-        let left = state == DIRTY || state == LEFT && self.is_remote(slot);
+        let left = state == DIRTY || state == LEFT && self.remote.has(slot);
         if left { Rest::Left } else { Rest::Other }
     }
 
@@ -87,8 +87,11 @@ mod tests {
         assert_eq!(slab.state(slot), SlotState::Free);
         assert_eq!(slab.live_slots(), slab.slots() - 1);
         assert_eq!(slab.held() as usize, slab.slots(), "its slab is as full as before");
-        assert_eq!(slab.free_bits(0) | slab.dirty_bits(0) | slab.remote_held_bits(0), 0);
-        assert!(!slab.set_remote(slot) || !slab.is_in_use(slot));
+        assert_eq!(
+            slab.states.free_bits(0) | slab.states.dirty_bits(0) | slab.states.remote_held_bits(0),
+            0
+        );
+        assert!(!slab.remote.set(slot) || !slab.is_in_use(slot));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Slab {
         self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
         // that writes nothing.
-        let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
+        let free = self.slots() as u32 - self.held() + self.remote.count() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
             let claim = if claimed { (0, 0) } else { self.claim_and_group() };
@@ -120,7 +120,7 @@ impl Slab {
     /// true if the slot may not be zero.
     pub(super) fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
-            LEFT => self.is_remote(slot).then_some(true),
+            LEFT => self.remote.has(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
             GUARD_PAGE | RESERVED if SECURE => Some(false),
@@ -157,7 +157,7 @@ impl Slab {
         if !seen.has(TAKEN) || SECURE && (seen == RESERVED || seen == ARMED) {
             return state.exchange(seen, seen.with(HELD), AcqRel, Relaxed);
         }
-        if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
+        if seen != LEFT && seen != REMOTE_CLEAN || !self.remote.take(slot) {
             return false;
         }
         // Now only this thread has the slot, unless the program frees it a second time. Then its
@@ -166,7 +166,7 @@ impl Slab {
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
             && state.exchange(seen, REMOTE_HELD, AcqRel, Relaxed);
         if !held {
-            self.set_remote(slot);
+            self.remote.set(slot);
         }
         true
     }
@@ -267,7 +267,7 @@ impl Slab {
         }
         // No other thread writes this state, because all others treat the slot as not live.
         state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
-        Some(self.set_remote(slot))
+        Some(self.remote.set(slot))
     }
 
     /// Returns true if the owner must be notified to collect. Called after another barrier. There
@@ -284,7 +284,7 @@ impl Slab {
             return true;
         }
         self.owner.load(SeqCst) & PENDING == 0
-            && (self.disturbed.load(Relaxed) != 0 || self.remote_slots() != 0)
+            && (self.disturbed.load(Relaxed) != 0 || self.remote.count() != 0)
     }
 
     /// Lets the slab change owner again.
@@ -303,12 +303,6 @@ impl Slab {
         self.discarded_at.store(0, Relaxed);
         self.is_not_counted();
         self.leave();
-    }
-
-    fn take_remote(&self, slot: SlotIndex) -> bool {
-        let bit = slot.bit();
-        // pairs: remote bit.
-        self.remote_word(slot.group()).fetch_and(!bit, SeqCst) & bit != 0
     }
 }
 
@@ -352,7 +346,7 @@ mod tests {
         assert!(slab.hold(PAGE, true));
         let all = named(&slab);
         assert_eq!(all, 255 / 2 * PAGE);
-        let states = slab.states.0.as_ptr().expose_provenance();
+        let states = slab.states.address();
         slab.claim_states.store(states + GROUP_SLOTS, Relaxed);
         slab.claim.store(0xFF, Relaxed);
         slab.settle(true);
@@ -373,7 +367,7 @@ mod tests {
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
         let (slab, slot) = (slab(), SlotIndex::new(7));
-        slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
+        slab.claim_states.store(slab.states.address(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
         assert!(slab.hold(PAGE, true));
         for held in [true, false] {

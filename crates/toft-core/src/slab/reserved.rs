@@ -76,7 +76,7 @@ impl Slab {
     #[inline(always)]
     pub fn is_armed(&self, slot: SlotIndex) -> bool {
         // pairs: armed.
-        self.states.0.get(slot.number()).is_some_and(|state| state.load(Acquire) == ARMED)
+        self.states.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
     }
 
     /// Returns the reserved slots that carry their pattern at this moment.

@@ -47,12 +47,16 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
-use super::states::{NO_SLOT, StateCell};
+use super::canary_seeds::CanarySeeds;
+use super::remote::RemoteBits;
+use super::requested_sizes::Slacks;
+use super::slots::SlotIndex;
+use super::states::{NO_SLOT, States};
 use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
 use crate::region::{Descriptor, Partition};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
-use Ordering::{Acquire, Relaxed, Release};
+use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// The maximum number of slots in a slab: 256 slots of the smallest size fill a page.
 #[cfg(not(loom))]
@@ -72,7 +76,7 @@ pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
 pub(super) const SUSPENDED: u8 = 2;
 /// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
-const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
+pub(super) const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
 
@@ -120,7 +124,7 @@ pub struct Slab {
     pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
     /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
     /// opened.
-    pub(super) canary_seeds: [AtomicU64; 2 * SECURE_LEN],
+    pub canary_seeds: CanarySeeds,
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
@@ -170,7 +174,7 @@ pub struct Slab {
 
     /// A bit for each slot that another thread has freed. Other threads set a bit by one atomic
     /// operation, and the owner takes a whole word.
-    pub(super) remote: [AtomicU64; GROUPS],
+    pub remote: RemoteBits,
     /// The next slab on the pending stack. Written by the thread that pushed this one.
     pub(crate) link: AtomicUsize,
     /// The number of frees by other threads that compaction has completed, so that they spent no
@@ -181,7 +185,7 @@ pub struct Slab {
     /// writes zero.
     pub(super) counted_at: AtomicU32,
     /// The place of the sampled byte in the slot that is claimed next, counted from 1, or zero. The
-    /// claim was shortened for that slot (`sampling.rs`). Written by the owner, on a slow path
+    /// claim was shortened for that slot (`claim_at_most`). Written by the owner, on a slow path
     /// only, so it can be in the line that other threads write.
     pub(super) due: AtomicU32,
     _line_2: Rest,
@@ -189,7 +193,7 @@ pub struct Slab {
     /// The states of the slots. The owner writes them. Other threads read those of the slots that
     /// they free, and change some by compare and exchange. The reclaimer changes those of free
     /// slots, by compare and exchange, and of remote slots.
-    pub(super) states: States,
+    pub states: States,
     /// The number of scans in which the huge page that begins with this slab was dense. Written by
     /// the scanning thread. A byte, because `reserved.rs` may read it as the state after the last
     /// one.
@@ -228,19 +232,13 @@ pub struct Slab {
     _line_7: [AtomicU32; 5 * SECURE_LEN],
 
     /// Secure build: the slack of each slot (`requested_sizes.rs`).
-    pub(super) slacks: super::requested_sizes::Slacks,
+    pub slacks: Slacks,
 }
 
 #[cfg(not(loom))]
 type Rest = [AtomicU8; 8];
 #[cfg(loom)]
 type Rest = ();
-
-/// The state of each slot.
-#[derive(Debug)]
-#[cfg_attr(loom, derive(Default))]
-#[repr(C, align(64))]
-pub(super) struct States(pub(super) [StateCell; SLOTS_MAX]);
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]
@@ -289,8 +287,8 @@ impl Slab {
         self.site_first.iter().chain(&self.site_last).for_each(|word| word.store(site, Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        for state in self.states.0.iter().skip(slots) {
-            state.store(NO_SLOT, Relaxed);
+        for slot in SlotIndex::range(slots..SLOTS_MAX) {
+            self.state_of(slot).store(NO_SLOT, Relaxed);
         }
         self.awake.store(AWAKE, Relaxed);
         slots
@@ -392,11 +390,33 @@ impl Slab {
         self.owner.load(Relaxed) & !FLAGS != 0
     }
 
+    /// Returns true if the heap at an address owns the slab, and no flag is set.
+    #[inline(always)]
+    pub fn is_owned_plainly(&self, heap: usize) -> bool {
+        self.owner.load(Relaxed) == heap
+    }
+
     /// Makes the heap at `owner` the owner of a slab from the pool. Nothing is pending in the slab.
     /// If a late freeing thread has set PENDING meanwhile, it announced nothing, and the flag is
     /// cleared here.
     pub fn adopt(&self, owner: usize) {
         self.owner.store(owner, Release);
+    }
+
+    /// Sets flags in `owner`. Returns the previous value.
+    pub fn set_owner_flag(&self, flag: usize) -> usize {
+        self.owner.fetch_or(flag, SeqCst)
+    }
+
+    /// Clears flags in `owner`. Returns the previous value.
+    pub fn clear_owner_flag(&self, flag: usize) -> usize {
+        self.owner.fetch_and(!flag, SeqCst)
+    }
+
+    /// Hands the slab to another heap. Returns false if the owner word has a flag: for example, a
+    /// remote free has put the slab on a pending stack meanwhile.
+    pub fn change_owner(&self, from: usize, to: usize) -> bool {
+        self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
     /// Returns the number of allocations ever made from this slab. It is the sum of all frees, with

@@ -1,13 +1,15 @@
 //! The slots of a slab: the slot that begins at an address, the state of each slot, and their
 //! counts.
 
-use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
+use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    DIRTY_FRESH, HELD, LIVE, SAMPLED, StateByte, StateCell, ZERO_FRESH, free_state,
+    ARMED, DIRTY, DIRTY_FRESH, HELD, LIVE, QUARANTINED, SAMPLED, SAMPLED_BIT, StateCell,
+    ZERO_CLEAN, ZERO_FRESH, free_state,
 };
 use super::{Tier, TierNumber};
+use crate::policy::{SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
-use Ordering::{Acquire, Relaxed};
+use Ordering::Acquire;
 use core::ops::Range;
 
 /// The state of a slot, as far as callers may see it.
@@ -23,8 +25,21 @@ pub enum SlotState {
     Remote,
 }
 
+/// What the bytes of a slot must be, as far as is known at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotCare {
+    /// The program has this number of bytes. A canary is after them, or will be in a moment.
+    Canary(usize),
+    /// All bytes are zero: the program had the slot, and has freed it.
+    Zero,
+    /// The slot is reserved, and carries its pattern.
+    Pattern,
+    /// Nothing is known.
+    Any,
+}
+
 /// The number of a slot in its slab, counted from the slab's base. Below the slab's number of
-/// slots, and so below [`SLOTS_MAX`], if there is such a slot.
+/// slots, and so below [`SLOTS_MAX`](super::SLOTS_MAX), if there is such a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub struct SlotIndex(usize);
@@ -131,7 +146,7 @@ impl Slab {
 
     /// Returns the state of a slot, as far as the caller may see it.
     pub fn state(&self, slot: SlotIndex) -> SlotState {
-        if self.is_remote(slot) {
+        if self.remote.has(slot) {
             return SlotState::Remote;
         }
         let state = free_state(self.state_of(slot).load(Acquire));
@@ -146,9 +161,7 @@ impl Slab {
     /// or from a loop over the slots that exist.
     #[inline(always)]
     pub(super) fn state_of(&self, slot: SlotIndex) -> &StateCell {
-        debug_assert!(slot.0 < SLOTS_MAX);
-        // SAFETY: no slab has more than SLOTS_MAX slots.
-        unsafe { self.states.0.get_unchecked(slot.0) }
+        self.states.of(slot)
     }
 
     /// Returns the slab's slots.
@@ -162,14 +175,67 @@ impl Slab {
         self.base() + slot.begin(self.size())
     }
 
+    /// Returns the number of bytes that the program may use of a slot that it has, or had last.
+    #[inline(always)]
+    pub fn block_bytes(&self, slot: SlotIndex) -> usize {
+        self.slacks.block_bytes(slot, self.size())
+    }
+
+    /// Returns the number of bytes of a slot after a block of `bytes` bytes. A small block at a
+    /// very large alignment gets the largest number that can be kept, so the program may use more
+    /// bytes.
+    #[inline(always)]
+    pub fn slack_for(&self, bytes: usize) -> usize {
+        self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
+    }
+
+    /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
+    pub fn care(&self, slot: SlotIndex) -> SlotCare {
+        match self.state_of(slot).load(Acquire) {
+            LIVE if !self.remote.has(slot) && self.slacks.was_handed_out(slot) => {
+                SlotCare::Canary(self.block_bytes(slot))
+            }
+            ARMED => SlotCare::Pattern,
+            _ if !WIPE => SlotCare::Any,
+            // A slot that another thread has freed, and that has left its quarantine. A slot that
+            // enters a quarantine may not be clear yet.
+            QUARANTINED if self.remote.has(slot) => SlotCare::Zero,
+            DIRTY | ZERO_CLEAN if self.slacks.was_handed_out(slot) => SlotCare::Zero,
+            _ => SlotCare::Any,
+        }
+    }
+
     /// Returns the number of slots that the program has, without those that other threads have
     /// freed.
     #[inline(never)]
     pub fn live_slots(&self) -> usize {
         let live = |group| {
-            self.live_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
+            self.states.live_bits(group)
+                & !self.remote.of_group(group)
+                & valid_bits(self.slots(), group)
         };
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
+    }
+
+    /// Returns true if a thread that is not the owner may free the slot.
+    ///
+    /// The slot of a correct program stays live here. It was handed out before the program passed
+    /// the pointer on, and no thread changes its state until it is freed.
+    #[inline]
+    pub fn is_live(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
+    }
+
+    /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.
+    #[inline]
+    pub fn is_plainly_live(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Acquire) == LIVE
+    }
+
+    /// Returns true if the program has the slot: it is live, and no thread has freed it.
+    #[inline]
+    pub fn is_in_use(&self, slot: SlotIndex) -> bool {
+        self.is_live(slot) && !self.remote.has(slot)
     }
 
     /// Returns the number of slots that were ever handed out.
@@ -181,19 +247,6 @@ impl Slab {
     /// Returns true if no slot is live.
     pub fn is_empty(&self) -> bool {
         self.held() == 0
-    }
-
-    /// Changes every state that is `from` to `to`. Holder of the owning heap only, with no slot
-    /// live.
-    #[inline(never)]
-    pub(super) fn change_states(&self, from: StateByte, to: StateByte) {
-        debug_assert!(from != LIVE && to != LIVE);
-        for slot in self.all_slots() {
-            let state = self.state_of(slot);
-            if state.load(Relaxed) == from {
-                state.store(to, Relaxed);
-            }
-        }
     }
 }
 

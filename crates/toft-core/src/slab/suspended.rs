@@ -101,7 +101,7 @@ impl Slab {
 
     /// Returns true if a slot is free. A hint, unless the caller is the owner.
     pub fn has_free(&self) -> bool {
-        (0..GROUPS).any(|group| self.free_bits(group) != 0)
+        (0..GROUPS).any(|group| self.states.free_bits(group) != 0)
     }
 
     /// Returns the number of bytes of the slots, without the guard pages among them.

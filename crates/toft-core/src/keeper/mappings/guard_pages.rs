@@ -20,7 +20,7 @@ impl<O: Os> Mapper<'_, O> {
     #[inline]
     pub(crate) fn choose_guard_pages(self, slab: &Slab, slots: usize) {
         if SECURE {
-            slab.set_canary_seeds(self.secret.canary_seeds(slab.base()));
+            slab.canary_seeds.set(self.secret.canary_seeds(slab.base()));
             slab.choose_guard_pages(self.os.page_size(), slots, |limit| below(self.draw(), limit));
             slab.choose_reserved(slots, |limit| below(self.draw(), limit));
         }
