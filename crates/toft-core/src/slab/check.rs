@@ -53,7 +53,10 @@ impl Slab {
         ensure(slots <= SLOTS_MAX && slots > 0, "I1: slots")?;
         let claim = self.claimed();
         ensure(claim == 0 || self.claimed_group() < GROUPS, "I5: claimed group")?;
-        ensure(self.uncounted() == 0 || !self.is_awake(), "I9: awake but not counted")?;
+        ensure(
+            self.limit_count().uncounted() == 0 || !self.is_awake(),
+            "I9: awake but not counted",
+        )?;
         let fresh = self.fresh.load(Relaxed) as usize;
         for group in 0..GROUPS {
             let lent = self.states.lent_bits(group);
@@ -78,7 +81,7 @@ impl Slab {
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
-        ensure(!SECURE || self.has_its_reserved(), "I11: reserved slots")?;
+        ensure(!SECURE || self.reserved().are_as_chosen(), "I11: reserved slots")?;
         if !self.has_owner() {
             return self.check_unowned();
         }

@@ -10,9 +10,9 @@ use super::states::{DIRTY, LEFT, LIVE, StateCell};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::{RANDOM_ORDER, SECURE};
-use crate::sync::Ordering::{Relaxed, Release, SeqCst};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 #[cfg(not(any(loom, miri)))]
-use crate::sync::{Ordering::Acquire, Settled};
+use crate::sync::Settled;
 
 /// The number of bytes that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
@@ -152,6 +152,23 @@ impl Slab {
     pub(super) fn claimed_group(&self) -> usize {
         let first = self.states.address();
         self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
+    }
+
+    pub(super) fn claim_and_group(&self) -> (usize, u64) {
+        // In this order. A claim that changes in between is not relied on, because its owner is
+        // busy or will be seen to have claimed.
+        let group = self.claimed_group();
+        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
+        // live.
+        (group, self.claim.load(Acquire))
+    }
+
+    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
+    /// if any slot is claimed.
+    pub(super) fn claim_mark(&self) -> u16 {
+        let (group, claim) = self.claim_and_group();
+        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
+        (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
     /// Returns true if the memory of a slot that was just handed out from the claim is zero.
@@ -454,7 +471,7 @@ impl Slab {
         }
         // The last scan skipped those slots.
         self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.limit_count().is_not_counted();
         self.claim.store(0, Relaxed);
         crate::sync::compiler_fence(SeqCst);
         self.claim.store(claim & !rest, Release);
@@ -481,7 +498,7 @@ impl Slab {
         if self.claimed() != 0 {
             // The last scan skipped those slots.
             self.discarded_at.store(0, Relaxed);
-            self.is_not_counted();
+            self.limit_count().is_not_counted();
             self.claim.store(0, Relaxed);
         }
     }

@@ -130,6 +130,11 @@ impl Slab {
         self.set_credit(1);
     }
 
+    /// Returns true if slots may be claimed.
+    pub fn is_awake(&self) -> bool {
+        self.awake.load(Relaxed) == AWAKE
+    }
+
     /// Returns true if the slab has no pages, or none that malloc knows of.
     pub fn is_dormant(&self) -> bool {
         self.awake.load(Relaxed) == DORMANT
@@ -189,7 +194,7 @@ impl Slab {
         self.received.store(1, Relaxed);
         // There are pages to give back, although no slot was freed.
         self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.limit_count().is_not_counted();
     }
 
     /// Returns the number of slabs that a bin has filled in a row after it has filled this one, its
@@ -215,7 +220,7 @@ impl Slab {
         // There are pages to give back, although no slot was freed. A sweep may have searched the
         // slab already.
         self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.limit_count().is_not_counted();
     }
 
     /// Returns true if the slab has ever received pages of another slab.
@@ -260,6 +265,13 @@ impl Slab {
             return self.recount();
         }
         self.spend_credit(frees)
+    }
+
+    /// Records that slots may have become free without a free. The owner then counts again at its
+    /// next collection. The caller announces the slab, or calls
+    /// `Pinning::is_overlooked`, which returns true if the slab is not announced yet.
+    pub fn disturb(&self) {
+        self.disturbed.store(1, Release);
     }
 
     /// Counts the free slots again, because some became free without a counted free. Returns what

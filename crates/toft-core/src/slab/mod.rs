@@ -1,6 +1,7 @@
 //! L3: slabs, which are runs of slots: size classes, the descriptor with the slot states, and
 //! `check()`.
 
+mod activity;
 mod canary_seeds;
 mod check;
 mod claim;
@@ -32,6 +33,7 @@ mod unused;
 mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use activity::SlabActivity;
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
@@ -42,10 +44,9 @@ pub use credit::Spent;
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
-pub use pages::SlabActivity;
-pub use permanent::Rest;
+
 pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,
 };
-pub use slots::{SlotCare, SlotIndex, SlotState};
+pub use slots::{Rest, SlotCare, SlotIndex, SlotState};

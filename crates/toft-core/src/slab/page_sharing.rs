@@ -11,7 +11,7 @@
 //! threads can disagree about a lent slot. A slab that shares pages has SHARED set in its owner
 //! word. Such a slab never changes owner, and no sweep gives its pages back.
 
-use super::slab::{GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slab::{GROUPS, SHARED, Slab, UNITS, view};
 use super::slots::{SlotIndex, SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
@@ -21,30 +21,30 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// A bit for each slot of a slab.
 pub type SlotSet = [u64; GROUPS];
 
-impl Slab {
-    /// Returns true if the slab shares pages with others.
-    pub fn is_shared(&self) -> bool {
-        self.owner.load(Relaxed) & SHARED != 0
-    }
+view! {
+    /// The units of a slab, and its slots that are lent. For the compacting thread.
+    Units, units
+}
 
-    /// Returns true if the reclaimer holds slots here, or the slab shares pages.
-    pub fn is_engaged(&self) -> bool {
-        self.owner.load(Relaxed) & (SHARED | HOLDING) != 0
-    }
-
+impl Units<'_> {
     /// Returns the number of bytes in a unit.
     pub fn unit_bytes(&self, page: usize) -> usize {
         (self.tier().slab_bytes() / UNITS).max(page)
     }
 
     /// Returns the number of units in the slab.
-    pub fn units(&self, page: usize) -> usize {
+    pub fn count(&self, page: usize) -> usize {
         self.tier().slab_bytes() / self.unit_bytes(page).max(1)
     }
 
     /// Returns the group that a unit is in, or zero.
     pub fn share(&self, unit: usize) -> u32 {
         self.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
+    }
+
+    /// Returns the units that share pages.
+    pub fn sharing(self, page: usize) -> impl Iterator<Item = usize> {
+        (0..self.count(page)).filter(move |&unit| self.share(unit) != 0)
     }
 
     /// Puts a unit into a group, or into none if `group` is zero. Returns true if a unit of the
@@ -60,7 +60,7 @@ impl Slab {
             self.clear_owner_flag(SHARED);
             // No sweep has scanned the slab's pages while it shared some.
             self.discarded_at.store(0, Relaxed);
-            self.is_not_counted();
+            self.limit_count().is_not_counted();
         }
         any
     }
@@ -70,32 +70,6 @@ impl Slab {
     pub fn slots_within(&self, start: usize, stop: usize) -> (usize, usize) {
         let size = self.size();
         ((start / size).min(self.slots()), stop.div_ceil(size).min(self.slots()))
-    }
-
-    /// Takes all free slots out of malloc's reach, including those that other threads have freed.
-    /// Returns false if the slab cannot be held.
-    pub fn hold_all(&self) -> bool {
-        if self.is_dormant() || !self.set_holding() {
-            return false;
-        }
-        let claim = self.claim_and_group();
-        for slot in self.all_slots().filter(|&slot| self.is_spare(slot, claim).is_some()) {
-            self.hold_slot(slot);
-        }
-        true
-    }
-
-    /// Releases all slots that are still held after `settle`. Returns a slot that other threads
-    /// have freed twice, if there is one.
-    pub fn let_go_all(&self) -> Option<SlotIndex> {
-        let mut twice = None;
-        for slot in self.all_slots() {
-            self.unhold_free(slot, false);
-            if self.unhold_remote(slot, false) == Some(false) {
-                twice = Some(slot);
-            }
-        }
-        twice
     }
 
     /// Returns the slots of `first..end` whose memory this slab uses, or may begin to use: all that
@@ -108,11 +82,6 @@ impl Slab {
                 & !self.states.lent_bits(group)
                 & !self.states.remote_held_bits(group)
         })
-    }
-
-    /// Returns the number of lent slots.
-    pub fn lent(&self) -> u32 {
-        (0..GROUPS).map(|group| self.states.lent_bits(group).count_ones()).sum()
     }
 
     /// Returns the number of lent slots, and of those that were ever handed out. For statistics.
@@ -199,13 +168,6 @@ impl Slab {
                 let _ = self.state_of(slot).exchange(from, to, AcqRel, Relaxed);
             }
         }
-    }
-
-    /// Records that slots may have become free without a free. The owner then counts again at its
-    /// next collection. The caller announces the slab, or calls
-    /// [`is_overlooked`](Slab::is_overlooked), which returns true if the slab is not announced yet.
-    pub fn disturb(&self) {
-        self.disturbed.store(1, Release);
     }
 
     /// Returns true if nothing has happened here since the last call.

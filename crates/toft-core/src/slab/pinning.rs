@@ -24,16 +24,21 @@
 //! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
 //! the bit has the slot alone.
 
-use super::slab::{FLAGS, HOLDING, PENDING, SHARED, Slab};
+use super::slab::{HOLDING, PENDING, SHARED, Slab, view};
 use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
     REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
-use crate::policy::SECURE;
+use crate::policy::{CHECK_PAGES, SECURE};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-impl Slab {
+view! {
+    /// The steps of a thread that holds slots of a slab: the reclaimer, or the compacting thread.
+    Pinning, pinning
+}
+
+impl Pinning<'_> {
     /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
     /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
     /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread
@@ -89,16 +94,6 @@ impl Slab {
         self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()
     }
 
-    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
-    pub(super) fn set_holding(&self) -> bool {
-        let owner = self.owner.load(Relaxed);
-        let held = owner | HOLDING;
-        owner & !FLAGS != 0
-            && owner & HOLDING == 0
-            // pairs: tail.
-            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
-    }
-
     /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.
     fn spare_runs(
         &self,
@@ -106,14 +101,7 @@ impl Slab {
         claim: (usize, u64),
         each: impl FnMut((usize, usize), (usize, usize)),
     ) {
-        self.runs(page, |slot| self.is_spare(slot, claim), each);
-    }
-
-    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
-    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
-    /// busy, or finds what the holder has done.
-    pub fn is_being_held(&self) -> bool {
-        self.owner.load(Relaxed) & HOLDING != 0
+        self.pages().runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
     /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
@@ -132,23 +120,6 @@ impl Slab {
             }
             _ => None,
         }
-    }
-
-    pub(super) fn claim_and_group(&self) -> (usize, u64) {
-        // In this order. A claim that changes in between is not relied on, because its owner is
-        // busy or will be seen to have claimed.
-        let group = self.claimed_group();
-        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
-        // live.
-        (group, self.claim.load(Acquire))
-    }
-
-    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
-    /// if any slot is claimed.
-    pub(super) fn claim_mark(&self) -> u16 {
-        let (group, claim) = self.claim_and_group();
-        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
-        (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
     pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
@@ -189,7 +160,7 @@ impl Slab {
 
     /// Calls `each` with the address and length of each range of pages to discard.
     pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
-        self.runs(
+        self.pages().runs(
             page,
             |slot| self.is_held(slot),
             |_, (start, stop)| {
@@ -219,7 +190,7 @@ impl Slab {
             }
         };
         if gone {
-            self.runs(
+            self.pages().runs(
                 page,
                 |slot| self.is_held(slot),
                 |(first, end), (start, stop)| {
@@ -233,7 +204,7 @@ impl Slab {
             );
         }
         self.all_slots().for_each(|slot| let_go(slot, false));
-        self.is_not_counted();
+        self.limit_count().is_not_counted();
         twice
     }
 
@@ -292,6 +263,57 @@ impl Slab {
         self.clear_owner_flag(HOLDING);
     }
 
+    /// Releases the held slots on pages where something was written. These pages stay, so that
+    /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
+    ///
+    /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
+    pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
+        let (mut twice, size) = (None, self.size());
+        if CHECK_PAGES {
+            let held = |slot| self.is_held(slot);
+            self.pages().runs(page, held, |(first, end), (start, stop)| {
+                if !self.pages().is_written((start, stop)) {
+                    return;
+                }
+                for slot in SlotIndex::range(first..end)
+                    .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
+                {
+                    self.unhold_free(slot, false);
+                    if self.unhold_remote(slot, false) == Some(false) {
+                        twice = Some(slot);
+                    }
+                }
+            });
+        }
+        twice
+    }
+
+    /// Takes all free slots out of malloc's reach, including those that other threads have freed.
+    /// Returns false if the slab cannot be held.
+    pub fn hold_all(&self) -> bool {
+        if self.is_dormant() || !self.set_holding() {
+            return false;
+        }
+        let claim = self.claim_and_group();
+        for slot in self.all_slots().filter(|&slot| self.is_spare(slot, claim).is_some()) {
+            self.hold_slot(slot);
+        }
+        true
+    }
+
+    /// Releases all slots that are still held after `settle`. Returns a slot that other threads
+    /// have freed twice, if there is one.
+    pub fn let_go_all(&self) -> Option<SlotIndex> {
+        let mut twice = None;
+        for slot in self.all_slots() {
+            self.unhold_free(slot, false);
+            if self.unhold_remote(slot, false) == Some(false) {
+                twice = Some(slot);
+            }
+        }
+        twice
+    }
+
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
     pub fn unhold_after_fork(&self) {
@@ -301,7 +323,7 @@ impl Slab {
         }
         self.disturbed.store(1, Relaxed);
         self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.limit_count().is_not_counted();
         self.leave();
     }
 }
@@ -334,7 +356,7 @@ mod tests {
 
     fn named(slab: &Slab) -> usize {
         let mut bytes = 0;
-        slab.held_pages(PAGE, |_, length| bytes += length);
+        slab.pinning().held_pages(PAGE, |_, length| bytes += length);
         bytes
     }
 
@@ -343,18 +365,18 @@ mod tests {
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
-        assert!(slab.hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE, true));
         let all = named(&slab);
         assert_eq!(all, 255 / 2 * PAGE);
         let states = slab.states.address();
         slab.claim_states.store(states + GROUP_SLOTS, Relaxed);
         slab.claim.store(0xFF, Relaxed);
-        slab.settle(true);
+        slab.pinning().settle(true);
         assert_eq!(named(&slab), all - 4 * PAGE);
         // The owner hands one out meanwhile.
         slab.hand_out(slab.claimed());
-        assert_eq!(slab.finish(PAGE, true), None);
-        slab.leave();
+        assert_eq!(slab.pinning().finish(PAGE, true), None);
+        slab.pinning().leave();
         for slot in SlotIndex::range(GROUP_SLOTS..GROUP_SLOTS + 8) {
             let expected = if slot.number() == GROUP_SLOTS { LIVE } else { DIRTY };
             assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot:?}");
@@ -369,14 +391,14 @@ mod tests {
         let (slab, slot) = (slab(), SlotIndex::new(7));
         slab.claim_states.store(slab.states.address(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
-        assert!(slab.hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE, true));
         for held in [true, false] {
             slab.state_of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
             slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);
-        slab.finish(PAGE, false);
-        slab.leave();
+        slab.pinning().finish(PAGE, false);
+        slab.pinning().leave();
         // A signal handler has allocated the slot since it was freed.
         slab.state_of(slot).store(LIVE, Relaxed);
         slab.claim_freed(slot, || panic!("a live slot is claimed"));
@@ -397,12 +419,12 @@ mod tests {
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.hold(PAGE, true) && !slab.refill(0, |_| {}));
+        assert!(slab.pinning().hold(PAGE, true) && !slab.refill(0, |_| {}));
         slab.unlist();
-        slab.settle(true);
-        slab.finish(PAGE, true);
-        assert!(slab.is_overlooked(false));
-        slab.leave();
+        slab.pinning().settle(true);
+        slab.pinning().finish(PAGE, true);
+        assert!(slab.pinning().is_overlooked(false));
+        slab.pinning().leave();
         assert!(matches!(slab.collect(|_| {}), crate::slab::Spent::List(_)));
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
@@ -417,32 +439,38 @@ mod tests {
     fn a_slab_that_loses_its_claim_is_scanned_again() {
         use crate::slab::SlabActivity;
         let slab = slab();
-        slab.discard_pages(PAGE, |_, _| true);
+        slab.pages().discard(PAGE, |_, _| true);
         slab.scan_activity(|| false);
-        slab.note_count();
-        assert!(slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted());
+        slab.limit_count().note_count();
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Discarded
+                && slab.limit_count().is_counted()
+        );
         slab.unclaim();
         assert!(
-            slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted(),
+            slab.scan_activity(|| false) == SlabActivity::Discarded
+                && slab.limit_count().is_counted(),
             "it had none"
         );
         slab.claim.store(1 << 40, Relaxed);
         slab.unclaim();
-        assert!(slab.scan_activity(|| false) == SlabActivity::Idle && !slab.is_counted());
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Idle && !slab.limit_count().is_counted()
+        );
     }
 
     /// A slab that holds slots cannot change owner. A slab that holds none can.
     #[test]
     fn what_is_held_stays_with_its_owner() {
         let slab = slab();
-        assert!(slab.hold(PAGE, true) && slab.is_being_held());
-        assert!(!slab.hold(PAGE, true), "one at a time");
+        assert!(slab.pinning().hold(PAGE, true) && slab.is_being_held());
+        assert!(!slab.pinning().hold(PAGE, true), "one at a time");
         assert!(!slab.change_owner(OWNER, 2 * OWNER));
-        slab.settle(false);
+        slab.pinning().settle(false);
         assert_eq!(named(&slab), 0);
-        slab.finish(PAGE, false);
-        slab.leave();
+        slab.pinning().finish(PAGE, false);
+        slab.pinning().leave();
         assert!(slab.change_owner(OWNER, 0));
-        assert!(!slab.hold(PAGE, true), "nobody's");
+        assert!(!slab.pinning().hold(PAGE, true), "nobody's");
     }
 }

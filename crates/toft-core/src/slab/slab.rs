@@ -104,6 +104,34 @@ pub const UNITS: usize = 1;
 /// The `link` of a slab whose pushing thread has not yet written the next slab.
 pub const LINK_OPEN: usize = usize::MAX;
 
+/// Defines a view of a slab: a type with the methods of one concern, and a method of `Slab` that
+/// returns it.
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident, $method:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'a>(&'a Slab);
+
+        impl Slab {
+            $(#[$doc])*
+            #[inline(always)]
+            pub fn $method(&self) -> $name<'_> {
+                $name(self)
+            }
+        }
+
+        impl core::ops::Deref for $name<'_> {
+            type Target = Slab;
+
+            #[inline(always)]
+            fn deref(&self) -> &Slab {
+                self.0
+            }
+        }
+    };
+}
+pub(super) use view;
+
 /// The descriptor of one slab.
 #[derive(Debug)]
 // An atomic of loom is not zero bytes, so the empty descriptor there is made by `Default`.
@@ -219,10 +247,9 @@ pub struct Slab {
     /// The group of units that each unit shares pages with, or zero. Written by the compacting
     /// thread.
     pub(super) shares: [AtomicU16; if SECURE { 0 } else { UNITS }],
-    /// Secure build: the number of 4 KiB pages among the slots that are guard pages
-    /// (`guard_pages.rs`). Set when the slab is opened.
-    #[cfg_attr(loom, allow(dead_code))]
-    pub(super) guard_pages: [AtomicU32; SECURE_LEN],
+    /// Secure build: the number of bytes of the guard pages among the slots (`guard_pages.rs`). Set
+    /// when the slab is opened.
+    pub(super) guard_bytes: [AtomicU32; SECURE_LEN],
     /// The slab's activity at the last scan for compaction. Written by the compacting thread.
     pub(super) calm: AtomicU32,
     /// The page idleness at the last scan for cold pages. Written by the scanning threads, in turn.
@@ -411,6 +438,33 @@ impl Slab {
     /// Clears flags in `owner`. Returns the previous value.
     pub fn clear_owner_flag(&self, flag: usize) -> usize {
         self.owner.fetch_and(!flag, SeqCst)
+    }
+
+    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
+    pub(super) fn set_holding(&self) -> bool {
+        let owner = self.owner.load(Relaxed);
+        let held = owner | HOLDING;
+        owner & !FLAGS != 0
+            && owner & HOLDING == 0
+            // pairs: tail.
+            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
+    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
+    /// busy, or finds what the holder has done.
+    pub fn is_being_held(&self) -> bool {
+        self.owner.load(Relaxed) & HOLDING != 0
+    }
+
+    /// Returns true if the slab shares pages with others.
+    pub fn is_shared(&self) -> bool {
+        self.owner.load(Relaxed) & SHARED != 0
+    }
+
+    /// Returns true if the reclaimer holds slots here, or the slab shares pages.
+    pub fn is_engaged(&self) -> bool {
+        self.owner.load(Relaxed) & (SHARED | HOLDING) != 0
     }
 
     /// Hands the slab to another heap. Returns false if the owner word has a flag: for example, a

@@ -3,13 +3,13 @@
 
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    ARMED, DIRTY, DIRTY_FRESH, HELD, LIVE, QUARANTINED, SAMPLED, SAMPLED_BIT, StateCell,
-    ZERO_CLEAN, ZERO_FRESH, free_state,
+    ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED, SAMPLED,
+    SAMPLED_BIT, StateCell, ZERO_CLEAN, ZERO_FRESH, free_state,
 };
 use super::{Tier, TierNumber};
 use crate::policy::{SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
-use Ordering::Acquire;
+use Ordering::{AcqRel, Acquire};
 use core::ops::Range;
 
 /// The state of a slot, as far as callers may see it.
@@ -36,6 +36,15 @@ pub enum SlotCare {
     Pattern,
     /// Nothing is known.
     Any,
+}
+
+/// The contents of a slot, for a check of what a free left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// What the free left there, unchanged; or zeros, if the pages were given back.
+    Left,
+    /// Something else: contents of the program, or unknown contents.
+    Other,
 }
 
 /// The number of a slot in its slab, counted from the slab's base. Below the slab's number of
@@ -205,6 +214,29 @@ impl Slab {
         }
     }
 
+    /// Frees a live slot permanently. Returns false if the slot is not live. Any thread. If several
+    /// threads free the slot at the same moment, one succeeds, or the owner finds the double free.
+    pub fn free_permanently(&self, slot: SlotIndex) -> bool {
+        let state = self.state_of(slot);
+        // If the owner frees the slot at the same moment, the owner may win. That double free is
+        // reported when the slot leaves the quarantine.
+        !self.remote.has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
+    }
+
+    /// Returns what a slot contains at this moment. Any thread.
+    pub fn rest(&self, slot: SlotIndex) -> Rest {
+        let state = self.state_of(slot).load(Acquire);
+        // A slot that another thread has freed has its mark, which is set after all changes to the
+        // block.
+        let left = state == DIRTY || state == LEFT && self.remote.has(slot);
+        if left { Rest::Left } else { Rest::Other }
+    }
+
+    /// Returns true if a slot was freed permanently.
+    pub fn is_permanently_freed(&self, slot: SlotIndex) -> bool {
+        self.state_of(slot).load(Acquire) == PERMANENTLY_FREED
+    }
+
     /// Returns the number of slots that the program has, without those that other threads have
     /// freed.
     #[inline(never)]
@@ -242,6 +274,16 @@ impl Slab {
     #[inline(never)]
     pub fn touched_slots(&self) -> usize {
         self.all_slots().filter(|&slot| self.state(slot) != SlotState::Fresh).count()
+    }
+
+    /// Returns the number of lent slots.
+    pub fn lent(&self) -> u32 {
+        (0..GROUPS).map(|group| self.states.lent_bits(group).count_ones()).sum()
+    }
+
+    /// Returns true if a slot is free. A hint, unless the caller is the owner.
+    pub fn has_free(&self) -> bool {
+        (0..GROUPS).any(|group| self.states.free_bits(group) != 0)
     }
 
     /// Returns true if no slot is live.

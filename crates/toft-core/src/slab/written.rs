@@ -6,7 +6,7 @@
 //! keeps those on which anything was written. Malloc then finds the write there. A block therefore
 //! need not be checked when it leaves the quarantine.
 
-use super::slab::Slab;
+use super::pages::SlabPages;
 use super::slots::SlotIndex;
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
@@ -20,7 +20,7 @@ use crate::sync::Ordering::Acquire;
 #[cfg(not(loom))]
 const UNIT: usize = 16;
 
-impl Slab {
+impl SlabPages<'_> {
     /// Returns true if a free slot has a byte other than zero among the bytes `start..stop` from
     /// the slab's start. The bytes are of slots of which some may not be zero. Always false in the
     /// default build.
@@ -38,31 +38,6 @@ impl Slab {
             let (first, last) = (begin.max(start), (begin + size).min(stop));
             self.must_be_zero(slot) && !self.is_all_zero(first, last)
         })
-    }
-
-    /// Releases the held slots on pages where something was written. These pages stay, so that
-    /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
-    ///
-    /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
-    pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
-        let (mut twice, size) = (None, self.size());
-        if CHECK_PAGES {
-            let held = |slot| self.is_held(slot);
-            self.runs(page, held, |(first, end), (start, stop)| {
-                if !self.is_written((start, stop)) {
-                    return;
-                }
-                for slot in SlotIndex::range(first..end)
-                    .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
-                {
-                    self.unhold_free(slot, false);
-                    if self.unhold_remote(slot, false) == Some(false) {
-                        twice = Some(slot);
-                    }
-                }
-            });
-        }
-        twice
     }
 
     /// Returns true if a slot that may not be zero was written to. The slab has no live slots.

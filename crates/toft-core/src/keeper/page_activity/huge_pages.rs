@@ -83,7 +83,8 @@ impl<O: Os> PageActivity<'_, O> {
             }
             window.live += slab.live_slots() * slab.size();
             // Addresses of a slab that were unmapped may have another mapping by now.
-            window.broken |= slab.is_shared() || slab.is_dormant() || slab.is_without_tail();
+            window.broken |=
+                slab.is_shared() || slab.is_dormant() || slab.pages().is_without_tail();
         });
         self.at_window(pages, &window, scan);
         self.make_blocks_huge(pages, scan);

@@ -188,7 +188,7 @@ impl<O: Os> SecureSlots<'_, O> {
             // that slab are mapped but for guard pages, and for slots never handed out.
             let before =
                 unsafe { Canary::last_byte_differs(slab.canary_seeds.word_before(word), address) };
-            if before | slab.may_be_beside_armed(slot) != 0 {
+            if before | slab.reserved().may_be_beside_armed(slot) != 0 {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             let (end, slack) = (address + slab.bytes(), slab.slacks.of_own(slot));
