@@ -321,13 +321,12 @@ impl Entry<'_> {
     /// Returns true if a slab may get the use of a slot's memory. No other member of a group that
     /// covers a part of that memory has the use of the slot then (G3).
     pub fn may_have(&self, slab: &Slab, slot: SlotIndex, page: usize) -> bool {
-        let unit = slab.units().unit_bytes(page).max(1);
+        let units = slab.units();
+        let unit = units.unit_bytes(page).max(1);
         let (first, last) = (slot.begin(slab.size()) / unit, (slot.end(slab.size()) - 1) / unit);
-        (first..=last).filter(|&unit| slab.units().share(unit) != 0).all(|unit| {
-            let mut others = self
-                .0
-                .members(slab.units().share(unit))
-                .filter(|other| !core::ptr::eq(*other, slab));
+        (first..=last).filter(|&unit| units.share(unit) != 0).all(|unit| {
+            let mut others =
+                self.0.members(units.share(unit)).filter(|other| !core::ptr::eq(*other, slab));
             others.all(|other| other.units().is_lent(slot))
         })
     }

@@ -85,7 +85,7 @@ impl Slab {
         if !self.has_owner() {
             return self.check_unowned();
         }
-        let shares = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        let shares = self.scans.shares.iter().any(|share| share.load(Relaxed) != 0);
         ensure(shares == self.is_shared(), "I8: shares and the flag")?;
         let pending = self.owner.load(Relaxed) & PENDING != 0;
         ensure(self.disturbed.load(Relaxed) == 0 || pending, "I6: disturbed and not announced")?;
@@ -117,7 +117,7 @@ impl Slab {
         ensure(slots == most, "I1: slots")?;
         for slot in SlotIndex::range(0..SLOTS_MAX) {
             let remote = self.remote.has(slot);
-            let state = self.state_of(slot).load(Acquire);
+            let state = self.states.of(slot).load(Acquire);
             if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
                 continue;
@@ -152,7 +152,7 @@ impl Slab {
     /// Returns a bit for each slot of a group that was never handed out, but may not be zero.
     fn fresh_bits(&self, group: usize) -> u64 {
         (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
-            let state = self.state_of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
+            let state = self.states.of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
             bits | u64::from(state == DIRTY_FRESH) << bit
         })
     }
@@ -202,9 +202,9 @@ mod tests {
             ("I1: multiplier", |slab| slab.multiplier.store(1, Relaxed)),
             ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
             ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
-            ("I1: beyond the end", |slab| slab.state_of(SlotIndex::new(200)).store(LIVE, Relaxed)),
+            ("I1: beyond the end", |slab| slab.states.of(SlotIndex::new(200)).store(LIVE, Relaxed)),
             ("I10: no state", |slab| {
-                slab.state_of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
+                slab.states.of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
             }),
             ("I3: remote but not live", |slab| assert!(slab.remote.set(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
@@ -228,11 +228,11 @@ mod tests {
         slab.check().unwrap();
         let claim = slab.claimed();
         let first = SlotIndex::in_group(0, claim.trailing_zeros());
-        slab.state_of(first).store(LIVE, Relaxed);
+        slab.states.of(first).store(LIVE, Relaxed);
         assert_eq!(slab.check(), Err(Violation("I2: claimed and in use")));
         slab.check_cut_off().unwrap();
         let second = SlotIndex::in_group(0, (claim & (claim - 1)).trailing_zeros());
-        slab.state_of(second).store(LIVE, Relaxed);
+        slab.states.of(second).store(LIVE, Relaxed);
         assert_eq!(slab.check_cut_off(), Err(Violation("I2: claimed and in use")));
         slab.take_back_cut_off();
         slab.check().unwrap();
@@ -240,12 +240,12 @@ mod tests {
 
         slab.unclaim();
         slab.fresh.store(slots as u16, Relaxed);
-        let is_reserved = |slot: &SlotIndex| slab.state_of(*slot).load(Relaxed) == RESERVED;
+        let is_reserved = |slot: &SlotIndex| slab.states.of(*slot).load(Relaxed) == RESERVED;
         let mut every = slab.all_slots().filter(|slot| !is_reserved(slot));
-        every.clone().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        every.clone().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.unlist();
         slab.check().unwrap();
-        let mut free = || slab.state_of(every.next().unwrap()).store(DIRTY, Relaxed);
+        let mut free = || slab.states.of(every.next().unwrap()).store(DIRTY, Relaxed);
         free();
         assert_eq!(slab.check(), Err(Violation("I6: credit")));
         slab.check_cut_off().unwrap();

@@ -107,7 +107,7 @@ impl Slab {
         debug_assert!(self.claimed() == rest | slot.bit());
         debug_assert!(slot.group() == self.claimed_group());
         // In this order, as in `hand_out`.
-        self.state_of(slot).store_beside_exchanges(LIVE);
+        self.states.of(slot).store_beside_exchanges(LIVE);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
@@ -138,7 +138,7 @@ impl Slab {
     /// group.
     #[cfg(loom)]
     fn state_in_group(&self, _states: usize, bit: usize) -> &StateCell {
-        self.state_of(SlotIndex::new(bit))
+        self.states.of(SlotIndex::new(bit))
     }
 
     /// Returns the address of the lowest claimed slot, if there is one.
@@ -195,7 +195,7 @@ impl Slab {
     /// It has 1 load and 1 store, and decrements the credit in place.
     #[inline(always)]
     pub fn put(&self, slot: SlotIndex) -> Put {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         // SAFETY: (1) only the owner writes states, and the caller is the owner.
         if unsafe { state.settled() } != LEFT {
             return Put::NotLive;
@@ -288,7 +288,7 @@ impl Slab {
         crate::sync::compiler_fence(Release);
         self.claim.store(rest, Relaxed);
         crate::sync::compiler_fence(Release);
-        self.state_of(slot).store_beside_exchanges(LIVE);
+        self.states.of(slot).store_beside_exchanges(LIVE);
         Some(address)
     }
 
@@ -434,7 +434,7 @@ impl Slab {
         if slot.group() != self.claimed_group()
             || claim & (bit - 1) != 0
             || self.is_being_held()
-            || self.state_of(slot).load(Relaxed) != DIRTY
+            || self.states.of(slot).load(Relaxed) != DIRTY
             || wants_allocations()
         {
             return;
@@ -470,8 +470,7 @@ impl Slab {
             return rest == 0;
         }
         // The last scan skipped those slots.
-        self.discarded_at.store(0, Relaxed);
-        self.limit_count().is_not_counted();
+        self.scan_again();
         self.claim.store(0, Relaxed);
         crate::sync::compiler_fence(SeqCst);
         self.claim.store(claim & !rest, Release);
@@ -485,7 +484,7 @@ impl Slab {
         let group = self.claimed_group();
         let mut claim = self.claimed();
         while claim != 0 {
-            let state = self.state_of(SlotIndex::in_group(group, claim.trailing_zeros()));
+            let state = self.states.of(SlotIndex::in_group(group, claim.trailing_zeros()));
             if state.load(Relaxed) == LIVE {
                 state.store(DIRTY, Relaxed);
             }
@@ -497,8 +496,7 @@ impl Slab {
     pub fn unclaim(&self) {
         if self.claimed() != 0 {
             // The last scan skipped those slots.
-            self.discarded_at.store(0, Relaxed);
-            self.limit_count().is_not_counted();
+            self.scan_again();
             self.claim.store(0, Relaxed);
         }
     }

@@ -175,7 +175,7 @@ impl Slab {
             return self.tier().slab_bytes();
         }
         // After the slots that were handed out there may be prefaulted pages.
-        let soiled = |&slot: &SlotIndex| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
+        let soiled = |&slot: &SlotIndex| self.states.of(slot).load(Relaxed) == DIRTY_FRESH;
         let end = SlotIndex::range(fresh..self.slots()).rev().find(soiled);
         let end = end.map_or(fresh, |slot| slot.number() + 1);
         end * self.size()
@@ -186,15 +186,14 @@ impl Slab {
     pub fn receive(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in SlotIndex::range(0..slots) {
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             let dirty = if state.load(Relaxed) == ZERO_FRESH { DIRTY_FRESH } else { DIRTY };
             state.store(dirty, Relaxed);
         }
         self.fresh.store(slots as u16, Relaxed);
         self.received.store(1, Relaxed);
         // There are pages to give back, although no slot was freed.
-        self.discarded_at.store(0, Relaxed);
-        self.limit_count().is_not_counted();
+        self.scan_again();
     }
 
     /// Returns the number of slabs that a bin has filled in a row after it has filled this one, its
@@ -212,15 +211,14 @@ impl Slab {
             // A slot that the reclaimer holds stays held. If the reclaimer holds the slot between
             // the load and the store, the store releases it. The reclaimer then does not discard
             // it, because it discards only slots that it finds held.
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             if state.load(Relaxed) == ZERO_FRESH {
                 state.store(DIRTY_FRESH, Relaxed);
             }
         }
         // There are pages to give back, although no slot was freed. A sweep may have searched the
         // slab already.
-        self.discarded_at.store(0, Relaxed);
-        self.limit_count().is_not_counted();
+        self.scan_again();
     }
 
     /// Returns true if the slab has ever received pages of another slab.
@@ -248,11 +246,11 @@ impl Slab {
             while freed != 0 {
                 let slot = SlotIndex::in_group(group, freed.trailing_zeros());
                 freed &= freed - 1;
-                let state = self.state_of(slot).load(Relaxed);
+                let state = self.states.of(slot).load(Relaxed);
                 if state == REMOTE_CLEAN {
-                    self.state_of(slot).store(ZERO_CLEAN, Release);
+                    self.states.of(slot).store(ZERO_CLEAN, Release);
                 } else if state == LEFT {
-                    self.state_of(slot).store(DIRTY, Release);
+                    self.states.of(slot).store(DIRTY, Release);
                 } else {
                     bad(slot);
                     continue;

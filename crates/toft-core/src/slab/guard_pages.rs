@@ -31,7 +31,7 @@ impl GuardPages<'_> {
     /// Returns true if a guard page takes the place of the slot. Secure build only: it does not
     /// compact, so no other slot has this state.
     fn is_guard_page(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed) == GUARD_PAGE
+        self.states.of(slot).load(Relaxed) == GUARD_PAGE
     }
 
     /// Chooses the slots whose place guard pages take, while the slab is being opened. `below`
@@ -71,7 +71,7 @@ impl GuardPages<'_> {
 
     fn set_guard_pages(&self, first: usize, end: usize) {
         for slot in SlotIndex::range(first..end) {
-            self.state_of(slot).store(GUARD_PAGE, Relaxed);
+            self.states.of(slot).store(GUARD_PAGE, Relaxed);
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
                 assert!(ends.len() == 1 && ends[0].0 + ends[0].1 == all, "{class:?} {guards:?}");
                 let mut left = 0;
                 for slot in slab.all_slots() {
-                    if slab.state_of(slot).load(Relaxed) == GUARD_PAGE {
+                    if slab.states.of(slot).load(Relaxed) == GUARD_PAGE {
                         continue;
                     }
                     left += 1;

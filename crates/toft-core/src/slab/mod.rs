@@ -1,5 +1,18 @@
 //! L3: slabs, which are runs of slots: size classes, the descriptor with the slot states, and
 //! `check()`.
+//!
+//! `Slab` has what malloc, free and the lists of bins need. Other concerns have types:
+//!
+//! | type | is | about |
+//! |---|---|---|
+//! | `States`, `RemoteBits` | a field | the state of each slot; frees by other threads |
+//! | `Slacks`, `CanarySeeds` | a field | the secure build's knowledge of blocks |
+//! | `ScanRecord` | a field | what scanning threads remember of the slab |
+//! | `SlabPages` | a view | pages: which are needed, written to, or unmapped |
+//! | `Pinning` | a view | free slots that are held while their pages go |
+//! | `Units` | a view | pages that several slabs share |
+//! | `LimitCount` | a view | bytes that count against the limit |
+//! | `GuardPages`, `ReservedSlots` | a view | slots that are never handed out |
 
 mod activity;
 mod canary_seeds;

@@ -39,7 +39,7 @@ impl Units<'_> {
 
     /// Returns the group that a unit is in, or zero.
     pub fn share(&self, unit: usize) -> u32 {
-        self.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
+        self.scans.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
     }
 
     /// Returns the units that share pages.
@@ -50,17 +50,16 @@ impl Units<'_> {
     /// Puts a unit into a group, or into none if `group` is zero. Returns true if a unit of the
     /// slab then shares pages, and sets or clears SHARED accordingly.
     pub fn set_share(&self, unit: usize, group: u32) -> bool {
-        if let Some(share) = self.shares.get(unit) {
+        if let Some(share) = self.scans.shares.get(unit) {
             share.store(group as u16, Relaxed);
         }
-        let any = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        let any = self.scans.shares.iter().any(|share| share.load(Relaxed) != 0);
         if any {
             self.set_owner_flag(SHARED);
         } else {
             self.clear_owner_flag(SHARED);
             // No sweep has scanned the slab's pages while it shared some.
-            self.discarded_at.store(0, Relaxed);
-            self.limit_count().is_not_counted();
+            self.scan_again();
         }
         any
     }
@@ -95,18 +94,18 @@ impl Units<'_> {
 
     /// Returns true if another slab has the memory of the slot.
     pub fn is_lent(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire).has(LENT)
+        self.states.of(slot).load(Acquire).has(LENT)
     }
 
     /// Returns true if the slot is held and may not be zero.
     pub fn is_held_soiled(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         state.has(HELD) && state.has(SOILED)
     }
 
     /// Lends a held slot. Does nothing if the slot is not held.
     pub fn lend(&self, slot: SlotIndex) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let held = state.load(Acquire);
         if held.has(HELD) {
             state.store(held.without(HELD).with(LENT), Release);
@@ -121,7 +120,7 @@ impl Units<'_> {
     /// Gives a lent slot its memory again, which may not be zero. The slot is then held if `held`,
     /// else free.
     pub fn redeem(&self, slot: SlotIndex, held: bool) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let lent = state.load(Acquire);
         if !lent.has(LENT) {
             return;
@@ -135,7 +134,7 @@ impl Units<'_> {
 
     /// Records that the memory of a held slot is zero again.
     pub fn is_zero_again(&self, slot: SlotIndex) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         match state.load(Acquire) {
             held if held == DIRTY.with(HELD) => state.store(ZERO_CLEAN.with(HELD), Release),
             held if held == DIRTY_FRESH.with(HELD) => state.store(ZERO_FRESH.with(HELD), Release),
@@ -147,7 +146,7 @@ impl Units<'_> {
     /// copied.
     pub fn redeem_all(&self) {
         for slot in self.all_slots() {
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             let lent = state.load(Acquire);
             if lent.has(LENT) {
                 // A slot that was zero when it was lent is zero again. A part of it may be in a
@@ -165,17 +164,9 @@ impl Units<'_> {
             for flag in [ZERO_FRESH, HELD] {
                 let (from, to) = (DIRTY_FRESH.with(flag), ZERO_FRESH.with(flag));
                 // The exchange fails if malloc is handing the slot out.
-                let _ = self.state_of(slot).exchange(from, to, AcqRel, Relaxed);
+                let _ = self.states.of(slot).exchange(from, to, AcqRel, Relaxed);
             }
         }
-    }
-
-    /// Returns true if nothing has happened here since the last call.
-    pub fn is_calm(&self) -> bool {
-        let now = self.activity().wrapping_add(self.remote.count() as u32).max(1);
-        let before = self.calm.load(Relaxed);
-        self.calm.store(now, Relaxed);
-        now == before
     }
 
     /// Returns true if the program has some slots, but at most one in `share`.
@@ -188,7 +179,7 @@ impl Units<'_> {
     /// writers were stopped before, malloc may hand out a slot after the result false. No thread
     /// has written to that slot yet.
     pub fn needs(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         state.has(TAKEN) && !state.has(LENT)
     }
 }

@@ -22,7 +22,7 @@ impl SlabPages<'_> {
         self.unclaim();
         // Without the slots that other threads have freed. They count as live here, and their pages
         // may be given back after the owner collects them.
-        self.discarded_at.store(self.frees_so_far(), Relaxed);
+        self.note_discard(self.frees_so_far());
         let mut given = 0;
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
@@ -64,7 +64,7 @@ impl SlabPages<'_> {
     fn untouched_beside(&self, claim: u64, page: usize) -> usize {
         let group = self.claimed_group();
         let untouched = |slot| {
-            let state = self.state_of(slot).load(Acquire);
+            let state = self.states.of(slot).load(Acquire);
             let zero = !state.has(TAKEN) && !state.has(SOILED) || state == REMOTE_CLEAN;
             let claimed = slot.group() == group && claim & slot.bit() != 0;
             // `Some(true)`, so that `runs` names the page.
@@ -139,7 +139,7 @@ impl SlabPages<'_> {
             if begin < start || begin + self.size() > stop {
                 continue;
             }
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             match state.load(Relaxed) {
                 DIRTY => state.store(ZERO_CLEAN, Relaxed),
                 DIRTY_FRESH => state.store(ZERO_FRESH, Relaxed),
@@ -149,11 +149,11 @@ impl SlabPages<'_> {
     }
 
     fn is_free(&self, slot: SlotIndex) -> bool {
-        !self.state_of(slot).load(Relaxed).has(TAKEN)
+        !self.states.of(slot).load(Relaxed).has(TAKEN)
     }
 
     fn is_dirty(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed).has(SOILED)
+        self.states.of(slot).load(Relaxed).has(SOILED)
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let slab = Box::new(Slab::zeroed());
         let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.unlist();
         slab
@@ -183,7 +183,7 @@ mod tests {
 
     fn free(slab: &Slab, slot: usize) {
         let slot = SlotIndex::new(slot);
-        slab.state_of(slot).store(LEFT, Relaxed);
+        slab.states.of(slot).store(LEFT, Relaxed);
         assert_eq!(slab.put(slot), Put::Done);
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(slab.freed_since_discard(), 0);
         for _ in 0..3 {
             free(&slab, 4);
-            slab.state_of(SlotIndex::new(4)).store(LIVE, Relaxed);
+            slab.states.of(SlotIndex::new(4)).store(LIVE, Relaxed);
         }
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 4);

@@ -24,7 +24,7 @@
 //! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
 //! the bit has the slot alone.
 
-use super::slab::{HOLDING, PENDING, SHARED, Slab, view};
+use super::slab::{HOLDING, PENDING, Slab, view};
 use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
@@ -44,9 +44,9 @@ impl Pinning<'_> {
     /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread
     /// at a time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
-        self.discarded_at.store(self.freed_so_far(), Relaxed);
+        self.note_discard(self.freed_so_far());
         // Zero, because the pages of claimed slots are not given back this time.
-        self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
+        self.set_unused(if claimed { self.claim_mark() } else { 0 });
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
         // that writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote.count() as u32;
@@ -55,14 +55,11 @@ impl Pinning<'_> {
             let claim = if claimed { (0, 0) } else { self.claim_and_group() };
             self.spare_runs(page, claim, |_, _| any = true);
         }
-        if !any {
-            return false;
-        }
-        if self.owner.load(Relaxed) & SHARED != 0 {
+        if !any || self.is_shared() {
             return false;
         }
         if !self.set_holding() {
-            self.discarded_at.store(0, Relaxed);
+            self.search_again();
             return false;
         }
         any = false;
@@ -79,10 +76,10 @@ impl Pinning<'_> {
         if claimed && self.claimed() != 0 {
             any = true;
             // Zero until the pages of the claimed slots are given back.
-            self.unused_at.store(0, Relaxed);
+            self.set_unused(0);
         }
         if !any {
-            self.clear_owner_flag(HOLDING);
+            self.leave();
         }
         any
     }
@@ -91,7 +88,7 @@ impl Pinning<'_> {
     /// the slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
     /// cannot be held.
     pub fn engage(&self) -> bool {
-        self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()
+        !self.is_shared() && self.set_holding()
     }
 
     /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.
@@ -106,8 +103,8 @@ impl Pinning<'_> {
 
     /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
     /// true if the slot may not be zero.
-    pub(super) fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
-        match self.state_of(slot).load(Acquire) {
+    fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
+        match self.states.of(slot).load(Acquire) {
             LEFT => self.remote.has(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
@@ -123,7 +120,7 @@ impl Pinning<'_> {
     }
 
     pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let seen = state.load(Acquire);
         if !seen.has(TAKEN) || SECURE && (seen == RESERVED || seen == ARMED) {
             return state.exchange(seen, seen.with(HELD), AcqRel, Relaxed);
@@ -147,7 +144,7 @@ impl Pinning<'_> {
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
         if !keep {
-            self.discarded_at.store(0, Relaxed);
+            self.search_again();
         }
         let (group, claim) = self.claim_and_group();
         for slot in self.all_slots() {
@@ -160,17 +157,15 @@ impl Pinning<'_> {
 
     /// Calls `each` with the address and length of each range of pages to discard.
     pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
-        self.pages().runs(
-            page,
-            |slot| self.is_held(slot),
-            |_, (start, stop)| {
-                each(self.base() + start, stop - start);
-            },
-        );
+        self.held_runs(page, |_, (start, stop)| each(self.base() + start, stop - start));
     }
 
-    pub(super) fn is_held(&self, slot: SlotIndex) -> Option<bool> {
-        match self.state_of(slot).load(Acquire) {
+    fn held_runs(&self, page: usize, each: impl FnMut((usize, usize), (usize, usize))) {
+        self.pages().runs(page, |slot| self.is_held(slot), each);
+    }
+
+    fn is_held(&self, slot: SlotIndex) -> Option<bool> {
+        match self.states.of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
             PERMANENTLY_FREED => Some(false),
@@ -183,33 +178,29 @@ impl Pinning<'_> {
     /// Returns a slot that other threads have freed twice, if there is one.
     pub fn finish(&self, page: usize, gone: bool) -> Option<SlotIndex> {
         let mut twice = None;
-        let mut let_go = |slot, zero| {
-            self.unhold_free(slot, zero);
-            if self.unhold_remote(slot, zero) == Some(false) {
-                twice = Some(slot);
-            }
-        };
         if gone {
-            self.pages().runs(
-                page,
-                |slot| self.is_held(slot),
-                |(first, end), (start, stop)| {
-                    for slot in SlotIndex::range(first..end) {
-                        let begin = slot.begin(self.size());
-                        if begin >= start && begin + self.size() <= stop {
-                            let_go(slot, true);
-                        }
+            self.held_runs(page, |(first, end), (start, stop)| {
+                for slot in SlotIndex::range(first..end) {
+                    let begin = slot.begin(self.size());
+                    if begin >= start && begin + self.size() <= stop {
+                        twice = self.let_go(slot, true).or(twice);
                     }
-                },
-            );
+                }
+            });
         }
-        self.all_slots().for_each(|slot| let_go(slot, false));
+        let twice = self.let_go_all().or(twice);
         self.limit_count().is_not_counted();
         twice
     }
 
+    /// Releases a held slot. Returns it if other threads have freed it twice.
+    fn let_go(&self, slot: SlotIndex, zero: bool) -> Option<SlotIndex> {
+        self.unhold_free(slot, zero);
+        (self.unhold_remote(slot, zero) == Some(false)).then_some(slot)
+    }
+
     pub(super) fn unhold_free(&self, slot: SlotIndex, zero: bool) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let held = state.load(Acquire);
         if !held.has(HELD) {
             return;
@@ -231,8 +222,8 @@ impl Pinning<'_> {
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
     /// freed it again meanwhile, and `None` if it was not held.
-    pub(super) fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
-        let state = self.state_of(slot);
+    fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
+        let state = self.states.of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
         }
@@ -270,18 +261,14 @@ impl Pinning<'_> {
     pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
         let (mut twice, size) = (None, self.size());
         if CHECK_PAGES {
-            let held = |slot| self.is_held(slot);
-            self.pages().runs(page, held, |(first, end), (start, stop)| {
+            self.held_runs(page, |(first, end), (start, stop)| {
                 if !self.pages().is_written((start, stop)) {
                     return;
                 }
                 for slot in SlotIndex::range(first..end)
                     .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
                 {
-                    self.unhold_free(slot, false);
-                    if self.unhold_remote(slot, false) == Some(false) {
-                        twice = Some(slot);
-                    }
+                    twice = self.let_go(slot, false).or(twice);
                 }
             });
         }
@@ -304,26 +291,15 @@ impl Pinning<'_> {
     /// Releases all slots that are still held after `settle`. Returns a slot that other threads
     /// have freed twice, if there is one.
     pub fn let_go_all(&self) -> Option<SlotIndex> {
-        let mut twice = None;
-        for slot in self.all_slots() {
-            self.unhold_free(slot, false);
-            if self.unhold_remote(slot, false) == Some(false) {
-                twice = Some(slot);
-            }
-        }
-        twice
+        self.all_slots().fold(None, |twice, slot| self.let_go(slot, false).or(twice))
     }
 
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
     pub fn unhold_after_fork(&self) {
-        for slot in self.all_slots() {
-            self.unhold_free(slot, false);
-            self.unhold_remote(slot, false);
-        }
+        self.let_go_all();
         self.disturbed.store(1, Relaxed);
-        self.discarded_at.store(0, Relaxed);
-        self.limit_count().is_not_counted();
+        self.scan_again();
         self.leave();
     }
 }
@@ -348,7 +324,7 @@ mod tests {
         let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
         for slot in slab.all_slots() {
-            slab.state_of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
+            slab.states.of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
         }
         slab.fresh.store(slots as u16, Relaxed);
         slab
@@ -379,9 +355,9 @@ mod tests {
         slab.pinning().leave();
         for slot in SlotIndex::range(GROUP_SLOTS..GROUP_SLOTS + 8) {
             let expected = if slot.number() == GROUP_SLOTS { LIVE } else { DIRTY };
-            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot:?}");
+            assert_eq!(slab.states.of(slot).load(Relaxed), expected, "{slot:?}");
         }
-        assert_eq!(slab.state_of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
+        assert_eq!(slab.states.of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
     }
 
     /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
@@ -393,16 +369,16 @@ mod tests {
         slab.claim.store(1 << 40, Relaxed);
         assert!(slab.pinning().hold(PAGE, true));
         for held in [true, false] {
-            slab.state_of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
+            slab.states.of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
             slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);
         slab.pinning().finish(PAGE, false);
         slab.pinning().leave();
         // A signal handler has allocated the slot since it was freed.
-        slab.state_of(slot).store(LIVE, Relaxed);
+        slab.states.of(slot).store(LIVE, Relaxed);
         slab.claim_freed(slot, || panic!("a live slot is claimed"));
-        slab.state_of(slot).store(DIRTY, Relaxed);
+        slab.states.of(slot).store(DIRTY, Relaxed);
         slab.claim_freed(slot, || {});
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
@@ -415,7 +391,7 @@ mod tests {
         let class = SizeClass::of(128 << 10).unwrap();
         let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
@@ -429,7 +405,7 @@ mod tests {
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.unlist();
         assert!(!slab.is_behind());
     }

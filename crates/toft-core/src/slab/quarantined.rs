@@ -69,7 +69,7 @@ mod tests {
                 && !slab.states.take_from_any_thread(first)
                 && !slab.free_permanently(first)
         );
-        slab.state_of(first).store(QUARANTINED, Relaxed);
+        slab.states.of(first).store(QUARANTINED, Relaxed);
         assert!(!slab.states.has_taken(first));
         // No other thread frees this one.
         assert!(

@@ -114,7 +114,7 @@ mod tests {
         let slab = Box::new(Slab::zeroed());
         let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
         slab.publish(1 << 20, slots);
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let slots = slab.slots();
         for slot in slab.all_slots() {
             let state = if slot.number() % 3 == 0 { DIRTY } else { ZERO_CLEAN };
-            slab.state_of(slot).store(state, Relaxed);
+            slab.states.of(slot).store(state, Relaxed);
             // Every fifth slot was never handed out.
             slab.slacks.set(slot, if slot.number() % 5 == 0 { 0 } else { 14 });
         }

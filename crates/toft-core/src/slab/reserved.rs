@@ -36,7 +36,7 @@ impl ReservedSlots<'_> {
     /// Chooses the reserved slots of a slab that is being opened, among those that are not guard
     /// pages. `below` returns a random number below its argument.
     pub fn choose(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
-        let is_left = |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
+        let is_left = |slot: &SlotIndex| self.states.of(*slot).load(Relaxed) == ZERO_FRESH;
         let left = SlotIndex::range(0..slots).filter(is_left).count();
         if left < RESERVED_LEAST || self.size() > RESERVED_SIZE_MOST {
             return;
@@ -47,7 +47,7 @@ impl ReservedSlots<'_> {
             // The n-th of the slots that are left, each with the same chance.
             let n = below(left - number);
             let Some(slot) = SlotIndex::range(0..slots).filter(is_left).nth(n) else { return };
-            self.state_of(slot).store(RESERVED, Relaxed);
+            self.states.of(slot).store(RESERVED, Relaxed);
             word |= (slot.number() as u32) << (8 * (number + 1));
         }
         if let Some(reserved) = self.reserved.first() {
@@ -66,7 +66,7 @@ impl ReservedSlots<'_> {
     /// Returns the reserved slots that must be armed, because malloc has passed them. Owner only.
     pub fn unarmed(self) -> impl Iterator<Item = SlotIndex> {
         let fresh = self.fresh.load(Relaxed) as usize;
-        let bare = move |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == RESERVED;
+        let bare = move |slot: &SlotIndex| self.states.of(*slot).load(Relaxed) == RESERVED;
         self.all().filter(move |slot| slot.number() < fresh).filter(bare)
     }
 
@@ -74,7 +74,7 @@ impl ReservedSlots<'_> {
     /// given back.
     pub fn arm(&self, slot: SlotIndex) {
         // armed: a thread that reads ARMED sees the pattern that was written.
-        let _ = self.state_of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
+        let _ = self.states.of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
     }
 
     /// Returns true if a reserved slot carries its pattern.
@@ -97,7 +97,7 @@ impl ReservedSlots<'_> {
     /// Returns the reserved slots that were armed until they were held. Called by the holding
     /// thread.
     pub fn held_armed(self) -> impl Iterator<Item = SlotIndex> {
-        let held = move |slot: &SlotIndex| self.state_of(*slot).load(Acquire) == ARMED.with(HELD);
+        let held = move |slot: &SlotIndex| self.states.of(*slot).load(Acquire) == ARMED.with(HELD);
         self.all().filter(held)
     }
 
@@ -129,14 +129,8 @@ impl ReservedSlots<'_> {
         SECURE && self.all().any(damaged)
     }
 
-    /// Returns true if a slot beside this one may be armed. A few results are true although none
-    /// is.
-    #[inline(always)]
-    pub fn is_beside_armed(&self, slot: SlotIndex) -> bool {
-        self.may_be_beside_armed(slot) != 0
-    }
-
-    /// Returns a number that is not zero if a slot beside this one may be armed.
+    /// Returns a number that is not zero if a slot beside this one may be armed. A few results are
+    /// not zero although none is.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
     pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
@@ -160,7 +154,7 @@ impl ReservedSlots<'_> {
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
     /// takes its place.
     pub fn is_never_handed_out(&self, slot: SlotIndex) -> bool {
-        matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
+        matches!(self.states.of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
     }
 
     /// Disarms the reserved slots on the pages between two offsets, which are about to be given
@@ -174,7 +168,7 @@ impl ReservedSlots<'_> {
         for slot in self.all().filter(within) {
             // The slot is held at most once meanwhile, and the thread that releases it disarms it.
             for (armed, bare) in [(ARMED, RESERVED), (ARMED.with(HELD), RESERVED.with(HELD))] {
-                let _ = self.state_of(slot).exchange(armed, bare, AcqRel, Relaxed);
+                let _ = self.states.of(slot).exchange(armed, bare, AcqRel, Relaxed);
             }
         }
     }
@@ -182,7 +176,7 @@ impl ReservedSlots<'_> {
     /// Returns true if the reserved slots are exactly those that were chosen (I11).
     pub(super) fn are_as_chosen(&self) -> bool {
         let is_reserved = |slot: SlotIndex| {
-            let state = self.state_of(slot).load(Relaxed);
+            let state = self.states.of(slot).load(Relaxed);
             matches!(state.without(HELD.without(TAKEN)), RESERVED | ARMED)
         };
         let all = self.all_slots().filter(|&slot| is_reserved(slot)).count();
@@ -219,10 +213,10 @@ mod tests {
     fn the_slots_beside_an_armed_one_are_known() {
         for armed in 0..SLOTS_MAX {
             let slab = Slab::zeroed();
-            slab.state_of(SlotIndex::new(armed)).store(ARMED, Relaxed);
+            slab.states.of(SlotIndex::new(armed)).store(ARMED, Relaxed);
             for slot in 0..SLOTS_MAX {
                 assert_eq!(
-                    slab.reserved().is_beside_armed(SlotIndex::new(slot)),
+                    slab.reserved().may_be_beside_armed(SlotIndex::new(slot)) != 0,
                     slot.abs_diff(armed) == 1,
                     "{slot}, {armed}"
                 );

@@ -32,7 +32,7 @@ mod tests {
     #[cfg_attr(feature = "secure-light", ignore = "the secure build has no probes")]
     fn what_was_sampled_is_live_and_taken_once() {
         let (slab, slot) = (Box::new(Slab::zeroed()), SlotIndex::new(3));
-        slab.state_of(slot).store(LIVE, Relaxed);
+        slab.states.of(slot).store(LIVE, Relaxed);
         assert!(!slab.states.take_sampled(slot));
         slab.states.mark_sampled(slot);
         assert_eq!(slab.state(slot), SlotState::Live);

@@ -7,8 +7,8 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  discarded_at  row  (secure: site)
-//!            reclaimer writes shares  calm  idleness  stamp  dense
+//! line 7     reclaimer writes scans  (`activity.rs`)
+//!            owner writes     previous  (secure: site)
 //! (secure: lines 8-15, the number of bytes after the end of each block: `requested_sizes.rs`)
 //! ```
 //!
@@ -47,6 +47,7 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
+use super::activity::ScanRecord;
 use super::canary_seeds::CanarySeeds;
 use super::remote::RemoteBits;
 use super::requested_sizes::Slacks;
@@ -150,8 +151,7 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// Default build: the first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
-    /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
-    /// opened.
+    /// Secure build: set when the slab is opened.
     pub canary_seeds: CanarySeeds,
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
@@ -200,8 +200,7 @@ pub struct Slab {
     /// The number of bytes of slots that do not count against the limit. Written by any thread.
     pub(super) uncounted: AtomicU32,
 
-    /// A bit for each slot that another thread has freed. Other threads set a bit by one atomic
-    /// operation, and the owner takes a whole word.
+    /// What other threads have freed.
     pub remote: RemoteBits,
     /// The next slab on the pending stack. Written by the thread that pushed this one.
     pub(crate) link: AtomicUsize,
@@ -216,54 +215,33 @@ pub struct Slab {
     /// claim was shortened for that slot (`claim_at_most`). Written by the owner, on a slow path
     /// only, so it can be in the line that other threads write.
     pub(super) due: AtomicU32,
+    /// The number of slabs that the bin had filled in a row when it took this one. Written by the
+    /// owner, on a slow path.
+    pub(crate) row: AtomicU8,
     _line_2: Rest,
 
     /// The states of the slots. The owner writes them. Other threads read those of the slots that
     /// they free, and change some by compare and exchange. The reclaimer changes those of free
     /// slots, by compare and exchange, and of remote slots.
     pub states: States,
-    /// The number of scans in which the huge page that begins with this slab was dense. Written by
-    /// the scanning thread. A byte, because `reserved.rs` may read it as the state after the last
-    /// one.
-    pub(crate) dense: AtomicU8,
-    /// The number of slabs that the bin had filled in a row when it took this one. Written by the
-    /// owner.
-    pub(crate) row: AtomicU8,
-    /// The `claim_mark` of a claim whose pages were given back, or zero while they may be there. A
-    /// hint, written by the sweeping thread.
-    pub(super) unused_at: AtomicU16,
-    /// The slab's activity at the last scan (`scan_activity`). Written by the scanning thread,
-    /// which is the owner or the reclaimer. Only the time at which pages are given back depends on
-    /// it.
-    pub(super) seen: AtomicU32,
+    /// What scanning threads remember of the slab.
+    pub(crate) scans: ScanRecord,
     /// The slab before this one on its bin's list. Written by the owner.
     previous: AtomicUsize,
     /// Secure build: the first call site that drew from this slab. It is aligned at this place in
     /// both builds, so the empty array of the default build adds no padding.
     pub(super) site_last: [AtomicUsize; SECURE_LEN],
-    /// The slab's number of frees when its pages were last given back, or zero. Written like
-    /// `seen`.
-    pub(super) discarded_at: AtomicU32,
-    /// The group of units that each unit shares pages with, or zero. Written by the compacting
-    /// thread.
-    pub(super) shares: [AtomicU16; if SECURE { 0 } else { UNITS }],
     /// Secure build: the number of bytes of the guard pages among the slots (`guard_pages.rs`). Set
     /// when the slab is opened.
     pub(super) guard_bytes: [AtomicU32; SECURE_LEN],
-    /// The slab's activity at the last scan for compaction. Written by the compacting thread.
-    pub(super) calm: AtomicU32,
-    /// The page idleness at the last scan for cold pages. Written by the scanning threads, in turn.
-    pub(crate) idleness: AtomicU32,
-    /// The value of `activity_ever` at the last scan for cold pages. Written like `idleness`.
-    pub(crate) stamp: AtomicU32,
     _line_7: [AtomicU32; 5 * SECURE_LEN],
 
-    /// Secure build: the slack of each slot (`requested_sizes.rs`).
+    /// Secure build: the slack of each slot.
     pub slacks: Slacks,
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU8; 8];
+type Rest = [AtomicU8; 7];
 #[cfg(loom)]
 type Rest = ();
 
@@ -276,7 +254,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Slab, states) == 192);
     // The byte before the states is unused, and the one after them is a single byte.
     assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
-    assert!(core::mem::offset_of!(Slab, dense) == 192 + SLOTS_MAX);
+    assert!(core::mem::offset_of!(Slab, scans.dense) == 192 + SLOTS_MAX);
     assert!(core::mem::offset_of!(Slab, slacks) == 512);
 };
 
@@ -315,7 +293,7 @@ impl Slab {
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
         for slot in SlotIndex::range(slots..SLOTS_MAX) {
-            self.state_of(slot).store(NO_SLOT, Relaxed);
+            self.states.of(slot).store(NO_SLOT, Relaxed);
         }
         self.awake.store(AWAKE, Relaxed);
         slots

@@ -4,7 +4,7 @@
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED, SAMPLED,
-    SAMPLED_BIT, StateCell, ZERO_CLEAN, ZERO_FRESH, free_state,
+    SAMPLED_BIT, ZERO_CLEAN, ZERO_FRESH, free_state,
 };
 use super::{Tier, TierNumber};
 use crate::policy::{SLACK_MIN, WIPE};
@@ -158,19 +158,12 @@ impl Slab {
         if self.remote.has(slot) {
             return SlotState::Remote;
         }
-        let state = free_state(self.state_of(slot).load(Acquire));
+        let state = free_state(self.states.of(slot).load(Acquire));
         match if state.has(HELD) { state.without(HELD) } else { state } {
             LIVE | SAMPLED => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }
-    }
-
-    /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
-    /// or from a loop over the slots that exist.
-    #[inline(always)]
-    pub(super) fn state_of(&self, slot: SlotIndex) -> &StateCell {
-        self.states.of(slot)
     }
 
     /// Returns the slab's slots.
@@ -200,7 +193,7 @@ impl Slab {
 
     /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
     pub fn care(&self, slot: SlotIndex) -> SlotCare {
-        match self.state_of(slot).load(Acquire) {
+        match self.states.of(slot).load(Acquire) {
             LIVE if !self.remote.has(slot) && self.slacks.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
             }
@@ -217,7 +210,7 @@ impl Slab {
     /// Frees a live slot permanently. Returns false if the slot is not live. Any thread. If several
     /// threads free the slot at the same moment, one succeeds, or the owner finds the double free.
     pub fn free_permanently(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         // If the owner frees the slot at the same moment, the owner may win. That double free is
         // reported when the slot leaves the quarantine.
         !self.remote.has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
@@ -225,7 +218,7 @@ impl Slab {
 
     /// Returns what a slot contains at this moment. Any thread.
     pub fn rest(&self, slot: SlotIndex) -> Rest {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         // A slot that another thread has freed has its mark, which is set after all changes to the
         // block.
         let left = state == DIRTY || state == LEFT && self.remote.has(slot);
@@ -234,7 +227,7 @@ impl Slab {
 
     /// Returns true if a slot was freed permanently.
     pub fn is_permanently_freed(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire) == PERMANENTLY_FREED
+        self.states.of(slot).load(Acquire) == PERMANENTLY_FREED
     }
 
     /// Returns the number of slots that the program has, without those that other threads have
@@ -255,13 +248,13 @@ impl Slab {
     /// the pointer on, and no thread changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
+        self.states.of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
     }
 
     /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.
     #[inline]
     pub fn is_plainly_live(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire) == LIVE
+        self.states.of(slot).load(Acquire) == LIVE
     }
 
     /// Returns true if the program has the slot: it is live, and no thread has freed it.

@@ -455,11 +455,11 @@ mod tests {
         let slab = Slab::zeroed();
         for slot in 0..SLOTS_MAX {
             let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
-            slab.state_of(SlotIndex::new(slot)).store(state, Relaxed);
+            slab.states.of(SlotIndex::new(slot)).store(state, Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
-            let state = slab.state_of(SlotIndex::new(slot)).load(Relaxed);
+            let state = slab.states.of(SlotIndex::new(slot)).load(Relaxed);
             let taken = state == LIVE || state == NO_SLOT;
             assert_eq!(slab.states.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
             assert_eq!(slab.states.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
@@ -479,7 +479,7 @@ mod tests {
         let slab = Slab::zeroed();
         for shift in 0..16 {
             for slot in 0..SLOTS_MAX {
-                slab.state_of(SlotIndex::new(slot)).store(all(slot * 7 + shift).0, Relaxed);
+                slab.states.of(SlotIndex::new(slot)).store(all(slot * 7 + shift).0, Relaxed);
             }
             for slot in 0..SLOTS_MAX {
                 let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
@@ -495,7 +495,7 @@ mod tests {
         let slab = Slab::zeroed();
         let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
         for slot in 0..SLOTS_MAX {
-            slab.state_of(SlotIndex::new(slot)).store(free[slot % free.len()].with(HELD), Relaxed);
+            slab.states.of(SlotIndex::new(slot)).store(free[slot % free.len()].with(HELD), Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);

@@ -65,7 +65,7 @@ impl LimitCount<'_> {
     pub fn note_count(&self) {
         // pairs: counted no more. A thread that overwrites that zero sees in the states what was
         // given back.
-        self.counted_at.swap(self.discarded_at.load(Relaxed), AcqRel);
+        self.counted_at.swap(self.discarded_at(), AcqRel);
     }
 
     /// Records that counting the slab again may find fewer bytes.

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Other code may then map the addresses of the tail. No request to the system may include them:
-//! each ends at [`SlabPages::mapped_bytes`]. In the secure build a page of the tail stays, as the guard
-//! page at the slab's end.
+//! each ends at [`SlabPages::mapped_bytes`]. In the secure build a page of the tail stays, as the
+//! guard page at the slab's end.
 
 use super::pages::SlabPages;
 use super::slab::{HOLDING, SHARED};

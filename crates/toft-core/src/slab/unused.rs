@@ -45,7 +45,7 @@ impl SlabPages<'_> {
     /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
     /// zero.
     fn is_unused_slot(&self, slot: SlotIndex) -> Option<bool> {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         (!state.has(TAKEN)).then_some(state.has(SOILED))
     }
 }

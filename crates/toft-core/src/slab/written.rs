@@ -45,14 +45,14 @@ impl SlabPages<'_> {
         CHECK_PAGES
             && self.all_slots().any(|slot| {
                 let begin = slot.begin(self.size());
-                self.state_of(slot).load(Acquire) == DIRTY
+                self.states.of(slot).load(Acquire) == DIRTY
                     && !self.is_all_zero(begin, begin + self.size())
             })
     }
 
     /// Returns true if a slot is free and may have readable pages. Guard pages cannot be read.
     fn must_be_zero(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         match state {
             LEFT | REMOTE_CLEAN | REMOTE_HELD => true,
             _ if state.has(HELD) => is_free(state.without(HELD)),

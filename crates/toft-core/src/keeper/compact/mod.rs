@@ -200,7 +200,7 @@ impl<O: Os> Compactor<'_, O> {
         if !wanted {
             return false;
         }
-        if which == Which::Idle && !slab.units().is_calm() {
+        if which == Which::Idle && !slab.is_calm() {
             *more = true;
             return false;
         }

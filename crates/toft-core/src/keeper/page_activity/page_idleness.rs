@@ -177,15 +177,14 @@ impl<O: Os> ColdScan<'_, O> {
         if !slab.has_owner() || slab.is_dormant() || slab.is_shared() {
             return;
         }
-        let stamp = slab.activity_ever();
-        let quiet = slab.stamp.swap(stamp, Relaxed) == stamp;
-        let mut idleness = Idleness::from_slab_bits(slab.idleness.load(Relaxed));
+        let quiet = slab.is_quiet();
+        let mut idleness = Idleness::from_slab_bits(slab.scans.idleness.load(Relaxed));
         let bytes = slab.pages().mapped_bytes(self.all.os.page_size());
         self.at_run(
             &mut idleness,
             &Run { start: slab.base(), bytes, quiet, noted: self.noted.slabs },
         );
-        slab.idleness.store(idleness.slab_bits(), Relaxed);
+        slab.scans.idleness.store(idleness.slab_bits(), Relaxed);
     }
 
     fn at_block(&mut self, block: &Block, address: usize) {
