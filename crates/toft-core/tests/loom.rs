@@ -92,7 +92,7 @@ impl World {
             assert!(self.heaps[heap].is_empty(), "something is left on the stack");
         }
         for slab in &self.slabs {
-            assert_eq!(slab.remote_slots(), 0, "a bit was lost");
+            assert_eq!(slab.remote.count(), 0, "a bit was lost");
         }
         assert_eq!(self.slabs.iter().map(Slab::live_slots).sum::<usize>(), live, "a bit was lost");
     }

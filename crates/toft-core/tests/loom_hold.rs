@@ -178,29 +178,29 @@ impl World {
     /// A sweep, of this slab: `Sweeper::sweep` and `Allocator::give_back`.
     fn sweep(&self, planted: Planted) {
         let slab = &self.slab;
-        if !slab.hold(PAGE, true) {
+        if !slab.pinning().hold(PAGE, true) {
             return;
         }
         self.barrier(planted);
         let quiet = !self.busy.is_taken() || planted == Planted::SeatNotAsked;
         if planted != Planted::NotSettled {
-            slab.settle(quiet);
+            slab.pinning().settle(quiet);
         }
-        slab.held_pages(PAGE, |start, bytes| {
+        slab.pinning().held_pages(PAGE, |start, bytes| {
             let first = (start - BASE) / PAGE;
             for memory in self.memory.iter().skip(first).take(bytes / PAGE) {
                 memory.write(0);
             }
         });
-        if slab.finish(PAGE, true).is_some() {
+        if slab.pinning().finish(PAGE, true).is_some() {
             self.report_misuse();
         }
         self.barrier(planted);
         let busy = self.busy.is_taken();
-        if slab.is_overlooked(busy) && planted != Planted::NotNotified {
+        if slab.pinning().is_overlooked(busy) && planted != Planted::NotNotified {
             announce(slab);
         }
-        slab.leave();
+        slab.pinning().leave();
     }
 
     /// All threads are done: the owner collects what it was notified of, and then it must have
@@ -209,7 +209,7 @@ impl World {
         self.collect();
         self.collect();
         self.slab.check().unwrap();
-        assert_eq!(self.slab.remote_slots(), 0, "a remote free was lost");
+        assert_eq!(self.slab.remote.count(), 0, "a remote free was lost");
         assert_eq!(self.slab.live_slots(), live, "a slot was lost");
         assert_eq!(self.reported.load(Relaxed), 0, "a correct free was taken for a bad one");
         assert!(

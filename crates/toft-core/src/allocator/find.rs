@@ -82,7 +82,7 @@ fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found
     match slab {
         Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
             Some(slot) => Found::Slot(slab, slot),
-            None if slab.is_without_tail() && offset >= slab.slots() * slab.size() => {
+            None if slab.pages().is_without_tail() && offset >= slab.slots() * slab.size() => {
                 Found::Foreign
             }
             None => Found::InSlab(slab, offset),

@@ -292,8 +292,8 @@ impl<O: Os> Allocator<O> {
     fn bytes_with_pages(&self) -> usize {
         let mut bytes = self.pool.kept_bytes();
         self.for_each_slab(|slab| {
-            bytes += if slab.has_owner() { slab.slot_bytes() } else { 0 };
-            bytes = bytes.wrapping_sub(slab.uncounted());
+            bytes += if slab.has_owner() { slab.pages().slot_bytes() } else { 0 };
+            bytes = bytes.wrapping_sub(slab.limit_count().uncounted());
         });
         bytes
     }
@@ -369,7 +369,7 @@ impl<O: Os> Allocator<O> {
         });
         if self.limit.is_set() {
             // Some thread may have been between a count and what follows of it.
-            self.for_each_slab(Slab::is_not_counted);
+            self.for_each_slab(|slab| slab.limit_count().is_not_counted());
             self.pool.set_bytes(self.bytes_with_pages());
         }
     }

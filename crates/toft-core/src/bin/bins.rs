@@ -333,7 +333,7 @@ impl Bins {
     ) -> bool {
         let mut before = current;
         while let Some(slab) = slab_at(before.next()) {
-            if !(slab.is_awake() || slab.is_suspended() && wake(slab)) {
+            if !(slab.is_awake() || slab.limit_count().is_suspended() && wake(slab)) {
                 before = slab;
                 continue;
             }

@@ -248,7 +248,7 @@ impl<O: Os> Requests<'_, O> {
         address: usize,
         call: Call,
     ) {
-        if slab.is_remote(slot) {
+        if slab.remote.has(slot) {
             return self.reports().freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
@@ -300,7 +300,10 @@ impl<O: Os> Requests<'_, O> {
             return false;
         }
         let Found::Slot(slab, slot) = self.find(address) else { return false };
-        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_sampled(slot) {
+        if !slab.has_slot_at(slot, address)
+            || slab.remote.has(slot)
+            || !slab.states.take_sampled(slot)
+        {
             return false;
         }
         self.profiler().record_sampled_free(address);
@@ -332,9 +335,9 @@ impl<O: Os> Requests<'_, O> {
         // owner is just opening. Then the slot was found from incomplete numbers.
         let own = heap.owns(slab);
         let taken = if own {
-            slab.take_own(slot)
+            slab.states.take_own(slot)
         } else {
-            slab.has_slot_at(slot, address) && slab.take_from_any_thread(slot)
+            slab.has_slot_at(slot, address) && slab.states.take_from_any_thread(slot)
         };
         if !taken {
             return self.misused_unless_sampled(call, address);
@@ -342,7 +345,7 @@ impl<O: Os> Requests<'_, O> {
         self.slot_checks().verify_at_free(slab, slot, address, call);
         // SAFETY: (1) the slot of a live block, which the program has given back.
         unsafe { self.secure_slots().erase_canary(slab, slot, address) };
-        if !own && !slab.has_taken(slot) {
+        if !own && !slab.states.has_taken(slot) {
             // Its owner has freed it at the same moment, and has put it into a quarantine.
             return self.misused_unless_sampled(call, address);
         }

@@ -63,7 +63,7 @@ impl<O: Os> Requests<'_, O> {
         if self.options.compact {
             return;
         }
-        let (start, len) = slab.permanently_freed_pages(slot, self.os.page_size());
+        let (start, len) = slab.pages().permanently_freed(slot, self.os.page_size());
         if len != 0 {
             // SAFETY: (1) every slot with bytes there was freed permanently. A page that the OS
             // does not take back is zero.

@@ -269,7 +269,7 @@ impl Reclaimer {
         let torn = self.is_sweeping() || state.count.load(Acquire) != 0;
         for slab in state.slabs.iter().take(state.count.load(Acquire) as usize) {
             if let Some(slab) = slab_at(slab.load(Relaxed)) {
-                slab.unhold_after_fork();
+                slab.pinning().unhold_after_fork();
                 announce(slab);
             }
         }

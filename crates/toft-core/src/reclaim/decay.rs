@@ -55,7 +55,7 @@ impl Pool {
         for place in &mut batch {
             if let Some(slab) = place
                 && !slab.is_dormant()
-                && slab.has_been_written()
+                && slab.pages().has_been_written()
             {
                 // Treated as if the system had refused to take the pages.
                 slab.make_dormant();
@@ -67,7 +67,7 @@ impl Pool {
         let awake = || batch.iter().flatten().filter(|slab| !slab.is_dormant());
         for (slab, piece) in awake().zip(&mut pieces) {
             slab.make_dormant();
-            *piece = Piece::new(slab.base(), slab.mapped_bytes(os.page_size()));
+            *piece = Piece::new(slab.base(), slab.pages().mapped_bytes(os.page_size()));
             count += 1;
         }
         let Some(pieces) = pieces.get_mut(..count) else { return };
@@ -114,7 +114,7 @@ impl Pool {
             while given < most
                 && let Some(slab) = self.pop(&stacks.aging)
             {
-                given += slab.slot_bytes();
+                given += slab.pages().slot_bytes();
                 clean(slab);
             }
             if given < most {

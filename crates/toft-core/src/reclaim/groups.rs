@@ -292,13 +292,13 @@ impl Entry<'_> {
             entry.count.store(count + 1, Release);
             self.0.state().units.fetch_add(1, Relaxed);
             self.0.state().groups.fetch_add(u32::from(count == 0), Relaxed);
-            slab.set_share(unit, group);
+            slab.units().set_share(unit, group);
         }
     }
 
     /// Removes a slab's unit from its group. Returns true if the slab has units in other groups.
     pub fn remove(&self, slab: &Slab, unit: usize) -> bool {
-        let entry = self.0.group(slab.share(unit));
+        let entry = self.0.group(slab.units().share(unit));
         let number = self.0.number(slab);
         let count = entry.count.load(Relaxed) as usize;
         let place = entry.members.iter().take(count).position(|m| m.load(Relaxed) == number);
@@ -315,18 +315,19 @@ impl Entry<'_> {
             self.0.state().units.fetch_sub(1, Relaxed);
             self.0.state().groups.fetch_sub(u32::from(count == 1), Relaxed);
         }
-        slab.set_share(unit, 0)
+        slab.units().set_share(unit, 0)
     }
 
     /// Returns true if a slab may get the use of a slot's memory. No other member of a group that
     /// covers a part of that memory has the use of the slot then (G3).
     pub fn may_have(&self, slab: &Slab, slot: SlotIndex, page: usize) -> bool {
-        let unit = slab.unit_bytes(page).max(1);
+        let units = slab.units();
+        let unit = units.unit_bytes(page).max(1);
         let (first, last) = (slot.begin(slab.size()) / unit, (slot.end(slab.size()) - 1) / unit);
-        (first..=last).filter(|&unit| slab.share(unit) != 0).all(|unit| {
+        (first..=last).filter(|&unit| units.share(unit) != 0).all(|unit| {
             let mut others =
-                self.0.members(slab.share(unit)).filter(|other| !core::ptr::eq(*other, slab));
-            others.all(|other| other.is_lent(slot))
+                self.0.members(units.share(unit)).filter(|other| !core::ptr::eq(*other, slab));
+            others.all(|other| other.units().is_lent(slot))
         })
     }
 
@@ -355,16 +356,19 @@ impl Groups {
             let unit = self.group(number).unit.load(Relaxed) as usize;
             let Some(first) = self.members(number).next() else { continue };
             groups += 1;
-            let bytes = first.unit_bytes(page);
-            let (begin, end) = first.slots_within(unit * bytes, (unit + 1) * bytes);
+            let bytes = first.units().unit_bytes(page);
+            let (begin, end) = first.units().slots_within(unit * bytes, (unit + 1) * bytes);
             let mut used = [0u8; crate::slab::SLOTS_MAX];
             for slab in self.members(number) {
                 units += 1;
-                ensure(unit < UNITS && slab.share(unit) == number, "G1: not named by the slab")?;
+                ensure(
+                    unit < UNITS && slab.units().share(unit) == number,
+                    "G1: not named by the slab",
+                )?;
                 let same = slab.partition() == first.partition() && slab.class() == first.class();
                 ensure(same, "G2: of another partition or class")?;
                 for (slot, used) in used.iter_mut().enumerate().take(end).skip(begin) {
-                    *used += u8::from(!slab.is_lent(SlotIndex::new(slot)));
+                    *used += u8::from(!slab.units().is_lent(SlotIndex::new(slot)));
                 }
             }
             ensure(used.iter().all(|&users| users <= 1), "G3: a slot's memory used twice")?;

@@ -139,10 +139,10 @@ impl Pool {
 
     /// Puts an empty slab into the pool. Its owner has given it up.
     pub fn put(&self, slab: &Slab) {
-        if slab.may_be_uncounted() {
+        if slab.limit_count().may_be_uncounted() {
             self.resume(slab);
         }
-        self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
+        self.state().kept.fetch_add(slab.pages().slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
         // kept slab: pairs with `take_kept`, which clears the bit and then reads the stacks. Both
         // sides write first and then read, all SeqCst, so at least one sees the other.
@@ -156,7 +156,7 @@ impl Pool {
     pub fn put_clean(&self, os: &impl Os, slab: &Slab) {
         self.release(os, slab, false);
         self.resume(slab);
-        self.state().total.fetch_sub(slab.slot_bytes(), Relaxed);
+        self.state().total.fetch_sub(slab.pages().slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
     }
 
@@ -164,7 +164,7 @@ impl Pool {
     pub fn take(&self, partition: Partition, class: usize) -> Option<&'static Slab> {
         let stacks = self.stacks(partition.number() * CLASSES + class);
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
-            self.state().kept.fetch_sub(slab.slot_bytes(), Relaxed);
+            self.state().kept.fetch_sub(slab.pages().slot_bytes(), Relaxed);
             self.note_peak();
             return Some(slab);
         }
@@ -186,20 +186,20 @@ impl Pool {
 
     /// Counts all bytes of a slab again, and allows its use. The caller holds the slab.
     pub fn resume(&self, slab: &Slab) {
-        self.add(slab.take_uncounted());
-        slab.resume();
+        self.add(slab.limit_count().take_uncounted());
+        slab.limit_count().resume();
         // A thread may have left bytes uncounted meanwhile, because it did not see this call.
-        self.add(slab.take_uncounted());
+        self.add(slab.limit_count().take_uncounted());
     }
 
     /// Leaves `bytes` bytes of an owned slab uncounted until it is resumed. The slab is suspended
     /// or dormant. One thread at a time.
     pub fn set_uncounted(&self, slab: &Slab, bytes: usize) {
-        let before = slab.set_uncounted(bytes);
+        let before = slab.limit_count().set_uncounted(bytes);
         self.add(before);
         self.state().total.fetch_sub(bytes, Relaxed);
-        if !slab.may_be_uncounted() {
-            self.add(slab.take_uncounted());
+        if !slab.limit_count().may_be_uncounted() {
+            self.add(slab.limit_count().take_uncounted());
         }
     }
 
@@ -246,8 +246,8 @@ impl Pool {
     /// Puts a slab that was kept on its clean stack. Its pages have been returned to the OS.
     pub(super) fn push_clean(&self, slab: &Slab) -> usize {
         // A limit's count may have left bytes of the slab uncounted in its owner's last moment.
-        self.add(slab.take_uncounted());
-        let bytes = slab.slot_bytes();
+        self.add(slab.limit_count().take_uncounted());
+        let bytes = slab.pages().slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
         self.state().total.fetch_sub(bytes, Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
@@ -263,11 +263,11 @@ impl Pool {
             return;
         }
         // A slab that stays is treated as if the system had refused to take the pages.
-        let damaged = slab.has_reserved_damage(|address| self.secret.reserved_word(address));
-        let stays = damaged || slab.has_been_written();
-        let armed = slab.armed_slots();
+        let damaged = slab.reserved().has_damage(|address| self.secret.reserved_word(address));
+        let stays = damaged || slab.pages().has_been_written();
+        let armed = slab.reserved().armed();
         slab.make_dormant();
-        let (base, bytes) = (slab.base(), slab.mapped_bytes(os.page_size()));
+        let (base, bytes) = (slab.base(), slab.pages().mapped_bytes(os.page_size()));
         // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
         if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
             return;
@@ -278,7 +278,7 @@ impl Pool {
         slab.wake(zero);
         if stays {
             // The thread that takes the slab checks the reserved slots.
-            armed.for_each(|slot| slab.arm(slot));
+            armed.for_each(|slot| slab.reserved().arm(slot));
         }
     }
 

@@ -28,7 +28,7 @@ impl Pool {
     /// of kept slabs if the process would otherwise grow too much beyond its peak.
     pub fn grow(&self, os: &impl Os, slab: &Slab) {
         let state = self.state();
-        state.total.fetch_add(slab.slot_bytes(), Relaxed);
+        state.total.fetch_add(slab.pages().slot_bytes(), Relaxed);
         let used = self.note_peak();
         let kept = state.kept.load(Relaxed);
         if kept == 0 {
@@ -55,7 +55,7 @@ impl Pool {
         let state = self.state();
         // In the secure build guard pages do not move, and no call site may get the data of
         // another.
-        let whole = !to.is_dormant() && !to.is_without_tail();
+        let whole = !to.is_dormant() && !to.pages().is_without_tail();
         if SECURE || !whole || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
@@ -65,8 +65,8 @@ impl Pool {
         };
         let touched = from.touched_bytes();
         // The new slab cannot use pages after its last slot.
-        let useful = touched.min(to.slot_bytes());
-        if useful < MOVED_BYTES_MIN || from.is_without_tail() {
+        let useful = touched.min(to.pages().slot_bytes());
+        if useful < MOVED_BYTES_MIN || from.pages().is_without_tail() {
             return self.clean_out(os, from, false);
         }
         // SAFETY: (1) a slab is part of one mapping. It is that of its plot, or a separate one if
@@ -82,10 +82,10 @@ impl Pool {
                 // `from` may have touched more pages than the slots of `to` cover. No counter would
                 // include the others, so they are returned to the OS.
                 let pages = |bytes: usize| bytes.next_multiple_of(os.page_size().max(1));
-                if let Some(rest) = pages(touched).checked_sub(pages(to.slot_bytes()))
+                if let Some(rest) = pages(touched).checked_sub(pages(to.pages().slot_bytes()))
                     && rest != 0
                 {
-                    let unused = to.base() + pages(to.slot_bytes());
+                    let unused = to.base() + pages(to.pages().slot_bytes());
                     // SAFETY: (1) no other thread has the slab, and these pages have no slot.
                     let _ = unsafe { os.discard(unused, rest) };
                 }

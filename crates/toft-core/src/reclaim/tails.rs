@@ -13,7 +13,7 @@ impl Pool {
     /// Unmaps the pages after the slab's last slot, because address space has run out. Returns the
     /// number of bytes, or `None` if no further slab can lose its tail. For the slab's holder.
     pub fn unmap_tail(&self, os: &impl Os, slab: &Slab) -> Option<usize> {
-        if slab.is_dormant() || slab.is_without_tail() {
+        if slab.is_dormant() || slab.pages().is_without_tail() {
             return Some(0);
         }
         let tails = &self.state().tails;
@@ -21,7 +21,7 @@ impl Pool {
             return None;
         }
         // The system refuses only at the limit of mappings.
-        let bytes = slab.give_up_tail(os.page_size(), |start, len| {
+        let bytes = slab.pages().give_up_tail(os.page_size(), |start, len| {
             // SAFETY: (1) mapped with the slab. The caller holds the slab, the tail has no slots,
             // and the reclaimer does not use its pages.
             unsafe { os.unmap(start, len) }.is_ok()

@@ -9,21 +9,27 @@
 //! has read two canaries of a slab knows all of this slab, and none of another. The two words are
 //! made from the secret by permutations that cannot be undone without the secret.
 
-use super::slab::Slab;
+use super::slab::SECURE_LEN;
 use super::slots::SlotIndex;
 use crate::sync::Ordering::Relaxed;
-use crate::sync::Settled;
+use crate::sync::{AtomicU64, Settled};
 
-impl Slab {
-    /// Sets the seeds of the slab's canaries. Called once, before the slab is published.
-    pub fn set_canary_seeds(&self, seeds: [u64; 2]) {
-        self.canary_seeds.iter().zip(seeds).for_each(|(to, word)| to.store(word, Relaxed));
+/// The two words of a slab. The default build has none.
+#[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
+#[repr(transparent)]
+pub struct CanarySeeds([AtomicU64; 2 * SECURE_LEN]);
+
+impl CanarySeeds {
+    /// Sets the words. Called once, before the slab is published.
+    pub fn set(&self, seeds: [u64; 2]) {
+        self.0.iter().zip(seeds).for_each(|(to, word)| to.store(word, Relaxed));
     }
 
     /// Returns the random word of the slot before the one whose word is `word`.
     #[inline(always)]
     pub fn word_before(&self, word: u64) -> u64 {
-        let [_, times] = &self.canary_seeds[..] else { return 0 };
+        let [_, times] = &self.0[..] else { return 0 };
         // SAFETY: (1) as in `word`.
         word.wrapping_sub(unsafe { times.settled() })
     }
@@ -31,7 +37,7 @@ impl Slab {
     /// Returns the random word of a slot. The slab is open.
     #[inline(always)]
     pub fn word(&self, slot: SlotIndex) -> u64 {
-        let [first, times] = &self.canary_seeds[..] else { return 0 };
+        let [first, times] = &self.0[..] else { return 0 };
         // SAFETY: (1) written once, before the program gets any pointer into the slab.
         let (first, times) = unsafe { (first.settled(), times.settled()) };
         first.wrapping_add(times.wrapping_mul(slot.number() as u64))
@@ -41,6 +47,7 @@ impl Slab {
 #[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
+    use crate::slab::Slab;
 
     /// The word of one slot says nothing about the word of another. Over random seeds, the
     /// difference of two slots' words takes each value of each byte that a canary uses equally
@@ -57,8 +64,8 @@ mod tests {
                         random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     (random >> 33) ^ random.rotate_left(17) ^ random << 31
                 };
-                slab.set_canary_seeds([draw(), draw()]);
-                let word = |slot| slab.word(SlotIndex::new(slot));
+                slab.canary_seeds.set([draw(), draw()]);
+                let word = |slot| slab.canary_seeds.word(SlotIndex::new(slot));
                 let difference = word(one).wrapping_sub(word(other)).to_le_bytes();
                 for (count, byte) in counts.iter_mut().zip(difference) {
                     count[byte as usize] += 1;

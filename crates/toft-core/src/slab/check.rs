@@ -53,20 +53,23 @@ impl Slab {
         ensure(slots <= SLOTS_MAX && slots > 0, "I1: slots")?;
         let claim = self.claimed();
         ensure(claim == 0 || self.claimed_group() < GROUPS, "I5: claimed group")?;
-        ensure(self.uncounted() == 0 || !self.is_awake(), "I9: awake but not counted")?;
+        ensure(
+            self.limit_count().uncounted() == 0 || !self.is_awake(),
+            "I9: awake but not counted",
+        )?;
         let fresh = self.fresh.load(Relaxed) as usize;
         for group in 0..GROUPS {
-            let lent = self.lent_bits(group);
-            let live = !self.free_bits(group) & valid_bits(slots, group) & !lent;
+            let lent = self.states.lent_bits(group);
+            let live = !self.states.free_bits(group) & valid_bits(slots, group) & !lent;
             ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
             ensure(lent == 0 || self.is_shared() || SECURE, "I8: lent, but not shared")?;
-            let remote = self.remote_bits(group);
+            let remote = self.remote.of_group(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
-            let dirty = self.dirty_bits(group);
+            let dirty = self.states.dirty_bits(group);
             let in_use = live | claimed | dirty;
             // Never handed-out slots on prefaulted pages count as not zero.
             let prefaulted = dirty & !claimed & self.fresh_bits(group);
-            let free = self.free_bits(group) | remote;
+            let free = self.states.free_bits(group) | remote;
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             let both = claimed & (live | remote);
             let lowest = claimed & claimed.wrapping_neg();
@@ -78,11 +81,11 @@ impl Slab {
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
-        ensure(!SECURE || self.has_its_reserved(), "I11: reserved slots")?;
+        ensure(!SECURE || self.reserved().are_as_chosen(), "I11: reserved slots")?;
         if !self.has_owner() {
             return self.check_unowned();
         }
-        let shares = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        let shares = self.scans.shares.iter().any(|share| share.load(Relaxed) != 0);
         ensure(shares == self.is_shared(), "I8: shares and the flag")?;
         let pending = self.owner.load(Relaxed) & PENDING != 0;
         ensure(self.disturbed.load(Relaxed) == 0 || pending, "I6: disturbed and not announced")?;
@@ -113,8 +116,8 @@ impl Slab {
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
         for slot in SlotIndex::range(0..SLOTS_MAX) {
-            let remote = self.is_remote(slot);
-            let state = self.state_of(slot).load(Acquire);
+            let remote = self.remote.has(slot);
+            let state = self.states.of(slot).load(Acquire);
             if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
                 continue;
@@ -122,15 +125,15 @@ impl Slab {
             ensure(is_state(state), "I10: no state")?;
             // The thread that collects takes the bit before it changes the state.
             let freed = state == LEFT || state == LIVE || state == REMOTE_CLEAN;
-            ensure(!remote || freed || !self.is_remote(slot), "I3: remote but not live")?;
+            ensure(!remote || freed || !self.remote.has(slot), "I3: remote but not live")?;
         }
-        let states = self.states.0.as_ptr().expose_provenance();
+        let states = self.states.address();
         let (claim, at) = (self.claimed(), self.claim_states.load(Relaxed).wrapping_sub(states));
         if claim != 0 && claim == self.claimed() {
             let group = at / GROUP_SLOTS;
             ensure(at % GROUP_SLOTS == 0 && group < GROUPS, "I5: claimed group")?;
             ensure(claim & !valid_bits(slots, group) == 0, "I1: claimed beyond the end")?;
-            let remote = self.remote_bits(group);
+            let remote = self.remote.of_group(group);
             // A claimed slot is handed out before any thread can free it.
             let both = claim & remote & self.claimed();
             ensure(both == 0 || group != self.claimed_group(), "I2: claimed and remote")?;
@@ -149,7 +152,7 @@ impl Slab {
     /// Returns a bit for each slot of a group that was never handed out, but may not be zero.
     fn fresh_bits(&self, group: usize) -> u64 {
         (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
-            let state = self.state_of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
+            let state = self.states.of(SlotIndex::in_group(group, bit as u32)).load(Relaxed);
             bits | u64::from(state == DIRTY_FRESH) << bit
         })
     }
@@ -199,11 +202,11 @@ mod tests {
             ("I1: multiplier", |slab| slab.multiplier.store(1, Relaxed)),
             ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
             ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
-            ("I1: beyond the end", |slab| slab.state_of(SlotIndex::new(200)).store(LIVE, Relaxed)),
+            ("I1: beyond the end", |slab| slab.states.of(SlotIndex::new(200)).store(LIVE, Relaxed)),
             ("I10: no state", |slab| {
-                slab.state_of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
+                slab.states.of(SlotIndex::new(7)).store(StateByte::new(0x42), Relaxed)
             }),
-            ("I3: remote but not live", |slab| assert!(slab.set_remote(SlotIndex::new(9)))),
+            ("I3: remote but not live", |slab| assert!(slab.remote.set(SlotIndex::new(9)))),
             ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
         ];
         for (what, harm) in damage {
@@ -225,11 +228,11 @@ mod tests {
         slab.check().unwrap();
         let claim = slab.claimed();
         let first = SlotIndex::in_group(0, claim.trailing_zeros());
-        slab.state_of(first).store(LIVE, Relaxed);
+        slab.states.of(first).store(LIVE, Relaxed);
         assert_eq!(slab.check(), Err(Violation("I2: claimed and in use")));
         slab.check_cut_off().unwrap();
         let second = SlotIndex::in_group(0, (claim & (claim - 1)).trailing_zeros());
-        slab.state_of(second).store(LIVE, Relaxed);
+        slab.states.of(second).store(LIVE, Relaxed);
         assert_eq!(slab.check_cut_off(), Err(Violation("I2: claimed and in use")));
         slab.take_back_cut_off();
         slab.check().unwrap();
@@ -237,12 +240,12 @@ mod tests {
 
         slab.unclaim();
         slab.fresh.store(slots as u16, Relaxed);
-        let is_reserved = |slot: &SlotIndex| slab.state_of(*slot).load(Relaxed) == RESERVED;
+        let is_reserved = |slot: &SlotIndex| slab.states.of(*slot).load(Relaxed) == RESERVED;
         let mut every = slab.all_slots().filter(|slot| !is_reserved(slot));
-        every.clone().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        every.clone().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.unlist();
         slab.check().unwrap();
-        let mut free = || slab.state_of(every.next().unwrap()).store(DIRTY, Relaxed);
+        let mut free = || slab.states.of(every.next().unwrap()).store(DIRTY, Relaxed);
         free();
         assert_eq!(slab.check(), Err(Violation("I6: credit")));
         slab.check_cut_off().unwrap();

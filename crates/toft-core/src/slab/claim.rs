@@ -4,11 +4,15 @@
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
+#[cfg(not(any(loom, miri)))]
+use super::states::{ARMED_BIT, QUARANTINED};
 use super::states::{DIRTY, LEFT, LIVE, StateCell};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
-use crate::policy::RANDOM_ORDER;
-use crate::sync::Ordering::{Relaxed, Release, SeqCst};
+use crate::policy::{RANDOM_ORDER, SECURE};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+#[cfg(not(any(loom, miri)))]
+use crate::sync::Settled;
 
 /// The number of bytes that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
@@ -103,7 +107,7 @@ impl Slab {
         debug_assert!(self.claimed() == rest | slot.bit());
         debug_assert!(slot.group() == self.claimed_group());
         // In this order, as in `hand_out`.
-        self.state_of(slot).store_beside_exchanges(LIVE);
+        self.states.of(slot).store_beside_exchanges(LIVE);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
@@ -134,7 +138,7 @@ impl Slab {
     /// group.
     #[cfg(loom)]
     fn state_in_group(&self, _states: usize, bit: usize) -> &StateCell {
-        self.state_of(SlotIndex::new(bit))
+        self.states.of(SlotIndex::new(bit))
     }
 
     /// Returns the address of the lowest claimed slot, if there is one.
@@ -146,8 +150,25 @@ impl Slab {
 
     /// Returns the number of the claimed group.
     pub(super) fn claimed_group(&self) -> usize {
-        let first = self.states.0.as_ptr().expose_provenance();
+        let first = self.states.address();
         self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
+    }
+
+    pub(super) fn claim_and_group(&self) -> (usize, u64) {
+        // In this order. A claim that changes in between is not relied on, because its owner is
+        // busy or will be seen to have claimed.
+        let group = self.claimed_group();
+        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
+        // live.
+        (group, self.claim.load(Acquire))
+    }
+
+    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
+    /// if any slot is claimed.
+    pub(super) fn claim_mark(&self) -> u16 {
+        let (group, claim) = self.claim_and_group();
+        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
+        (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
     /// Returns true if the memory of a slot that was just handed out from the claim is zero.
@@ -174,7 +195,7 @@ impl Slab {
     /// It has 1 load and 1 store, and decrements the credit in place.
     #[inline(always)]
     pub fn put(&self, slot: SlotIndex) -> Put {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         // SAFETY: (1) only the owner writes states, and the caller is the owner.
         if unsafe { state.settled() } != LEFT {
             return Put::NotLive;
@@ -183,6 +204,48 @@ impl Slab {
         // SAFETY: (1) only the owner touches the credit, and the caller is the owner.
         let credit = unsafe { crate::sync::decrement(&self.credit) };
         if credit == 0 { Put::Spent } else { Put::Done }
+    }
+
+    /// Takes a slot back like `put`, if nothing else must be done and no slot beside it may be
+    /// armed. Otherwise it does nothing, and returns false. Owner only. The slot is named by the
+    /// sum of its number and the descriptor's address, because its state is at a fixed distance
+    /// from there.
+    ///
+    /// # Safety
+    /// 1. `entry` is the sum of this descriptor's address and of the number of a slot.
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    pub unsafe fn put_plainly(&self, entry: usize) -> bool {
+        let states = entry + core::mem::offset_of!(Slab, states);
+        // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `may_be_beside_armed`.
+        let state = |at: usize| unsafe {
+            &*core::ptr::with_exposed_provenance::<crate::sync::AtomicU8>(at)
+        };
+        // pairs: armed.
+        let beside = state(states + 1).load(Acquire) | state(states - 1).load(Acquire);
+        // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the
+        // owner.
+        unsafe {
+            if beside & ARMED_BIT != 0
+                || state(states).settled() != QUARANTINED.bits()
+                || self.credit.settled() <= 1
+            {
+                return false;
+            }
+            state(states).store(DIRTY.bits(), Relaxed);
+            // A signal handler may have spent credit since. Then the next free finds the credit
+            // spent.
+            if crate::sync::decrement(&self.credit) == 0 {
+                self.postpone();
+            }
+        }
+        true
+    }
+
+    /// Returns false: states are not bytes of the descriptor here, or that is not checked.
+    #[cfg(any(loom, miri))]
+    pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
+        false
     }
 
     /// Claims the free slots of the next group that has any, after the group claimed last. Returns
@@ -225,7 +288,7 @@ impl Slab {
         crate::sync::compiler_fence(Release);
         self.claim.store(rest, Relaxed);
         crate::sync::compiler_fence(Release);
-        self.state_of(slot).store_beside_exchanges(LIVE);
+        self.states.of(slot).store_beside_exchanges(LIVE);
         Some(address)
     }
 
@@ -244,11 +307,14 @@ impl Slab {
             (group, claim) = self.claim_beside_fresh(group, claim, size);
         }
         if size > SMALL_MAX {
-            self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
-        } else {
-            self.note_non_resident(group, claim);
+            self.claim_zero.store(claim & !self.states.soiled_bits(group), Relaxed);
+        } else if SECURE {
+            let clean = claim & !self.states.soiled_bits(group);
+            if clean != 0 {
+                self.slacks.note_non_resident(group, clean);
+            }
         }
-        let states = self.states.0.as_ptr().expose_provenance();
+        let states = self.states.address();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);
         Some((group, claim))
     }
@@ -265,10 +331,10 @@ impl Slab {
     #[inline(never)]
     fn is_half_remote(&self) -> bool {
         let fresh = self.fresh.load(Relaxed) as usize;
-        let is_used_up = |group| self.free_bits(group) & valid_bits(fresh, group) == 0;
+        let is_used_up = |group| self.states.free_bits(group) & valid_bits(fresh, group) == 0;
         fresh < self.slots()
             && (0..fresh.div_ceil(GROUP_SLOTS)).all(is_used_up)
-            && self.remote_slots() >= (fresh / 2).max(COLLECT_LEAST)
+            && self.remote.count() >= (fresh / 2).max(COLLECT_LEAST)
     }
 
     #[inline(always)]
@@ -297,7 +363,7 @@ impl Slab {
     #[inline(always)]
     fn first_free(&self, mut group: usize, end: usize) -> Option<(usize, u64)> {
         while group < end {
-            let free = self.free_bits(group);
+            let free = self.states.free_bits(group);
             if free != 0 {
                 return Some((group, free));
             }
@@ -315,7 +381,7 @@ impl Slab {
         let (after, used) = self.groups_to_search(random);
         let found = (after..used).chain(0..GROUPS).find_map(|group| {
             // Read once: a slot that is free now may be held a moment later.
-            let free = self.free_bits(group) & !self.remote_bits(group);
+            let free = self.states.free_bits(group) & !self.remote.of_group(group);
             (free != 0).then_some((group, free))
         })?;
         self.is_awake().then_some(found)
@@ -340,7 +406,7 @@ impl Slab {
         let mut found = (group, if used == 0 || heat == HOT { used | near(free) } else { used });
         if heat == HOT && found.1.count_ones() < FEW.min(span as u32 / 2) {
             let next = fresh as usize / GROUP_SLOTS;
-            let unused = self.free_bits(next) & !valid_bits(fresh as usize, next);
+            let unused = self.states.free_bits(next) & !valid_bits(fresh as usize, next);
             if unused != 0 {
                 found = (next, near(unused));
             }
@@ -368,7 +434,7 @@ impl Slab {
         if slot.group() != self.claimed_group()
             || claim & (bit - 1) != 0
             || self.is_being_held()
-            || self.state_of(slot).load(Relaxed) != DIRTY
+            || self.states.of(slot).load(Relaxed) != DIRTY
             || wants_allocations()
         {
             return;
@@ -381,6 +447,36 @@ impl Slab {
         self.claim.store(claim | bit, Relaxed);
     }
 
+    /// Records that the slot that is claimed next has a sampled byte at `place`. Owner only.
+    pub fn set_due(&self, place: u64) {
+        self.due.store(place as u32, Relaxed);
+    }
+
+    /// Returns the place of the sampled byte in the slot that was just claimed, if the claim before
+    /// was shortened for it. Clears the record. Owner only.
+    pub fn take_due(&self) -> Option<usize> {
+        let place = self.due.load(Relaxed);
+        self.due.store(0, Relaxed);
+        (place != 0).then_some(place as usize)
+    }
+
+    /// Leaves only the lowest `count` slots in the claim; the others are free as before. Owner
+    /// only, with the heap's seat, as in `claim_freed`. Returns false if slots must be left out
+    /// while the reclaimer holds slots of the slab, and then does nothing.
+    pub fn claim_at_most(&self, count: usize) -> bool {
+        let claim = self.claimed();
+        let rest = (0..count.min(GROUP_SLOTS)).fold(claim, |rest, _| rest & rest.wrapping_sub(1));
+        if rest == 0 || self.is_being_held() {
+            return rest == 0;
+        }
+        // The last scan skipped those slots.
+        self.scan_again();
+        self.claim.store(0, Relaxed);
+        crate::sync::compiler_fence(SeqCst);
+        self.claim.store(claim & !rest, Release);
+        true
+    }
+
     /// Frees the slot that is both claimed and live, if there is one. A fork has stopped its thread
     /// between the two steps of handing it out, so the program never got it. The slot stays
     /// claimed. Holder of the owning heap only, in the child.
@@ -388,7 +484,7 @@ impl Slab {
         let group = self.claimed_group();
         let mut claim = self.claimed();
         while claim != 0 {
-            let state = self.state_of(SlotIndex::in_group(group, claim.trailing_zeros()));
+            let state = self.states.of(SlotIndex::in_group(group, claim.trailing_zeros()));
             if state.load(Relaxed) == LIVE {
                 state.store(DIRTY, Relaxed);
             }
@@ -400,9 +496,22 @@ impl Slab {
     pub fn unclaim(&self) {
         if self.claimed() != 0 {
             // The last scan skipped those slots.
-            self.discarded_at.store(0, Relaxed);
-            self.is_not_counted();
+            self.scan_again();
             self.claim.store(0, Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_keeps_its_lowest_slots() {
+        let slab = Slab::zeroed();
+        slab.claim.store(0b1011_0100, Relaxed);
+        assert!(slab.claim_at_most(9) && slab.claimed() == 0b1011_0100);
+        assert!(slab.claim_at_most(2) && slab.claimed() == 0b0001_0100);
+        assert!(slab.claim_at_most(0) && slab.claimed() == 0);
     }
 }

@@ -3,9 +3,11 @@
 
 use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
 use super::slots::SlotIndex;
-use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{
+    ARMED, DIRTY, DIRTY_FRESH, LEFT, REMOTE_CLEAN, RESERVED, ZERO_CLEAN, ZERO_FRESH,
+};
 use crate::policy::SECURE;
-use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The minimum credit of a listed slab that was found not empty, as a multiple of its slots. A slab
 /// with few blocks then does not ask at every free.
@@ -108,7 +110,7 @@ impl Slab {
         let slots = self.slots();
         let groups = slots.div_ceil(GROUP_SLOTS).clamp(1, GROUPS);
         let beyond = (groups * GROUP_SLOTS).min(SLOTS_MAX) - slots;
-        self.in_use(groups).saturating_sub(beyond as u32)
+        self.states.in_use(groups).saturating_sub(beyond as u32)
     }
 
     /// Returns what to do with a slab whose credit is spent. If `exact`, emptiness is reported as
@@ -128,6 +130,11 @@ impl Slab {
         self.set_credit(1);
     }
 
+    /// Returns true if slots may be claimed.
+    pub fn is_awake(&self) -> bool {
+        self.awake.load(Relaxed) == AWAKE
+    }
+
     /// Returns true if the slab has no pages, or none that malloc knows of.
     pub fn is_dormant(&self) -> bool {
         self.awake.load(Relaxed) == DORMANT
@@ -140,10 +147,10 @@ impl Slab {
         self.unclaim();
         self.awake.store(DORMANT, Relaxed);
         // The pages will be zero when they are mapped again.
-        self.change_states(DIRTY, ZERO_CLEAN);
-        self.change_states(DIRTY_FRESH, ZERO_FRESH);
+        self.states.change(self.slots(), DIRTY, ZERO_CLEAN);
+        self.states.change(self.slots(), DIRTY_FRESH, ZERO_FRESH);
         if SECURE {
-            self.change_states(ARMED, RESERVED);
+            self.states.change(self.slots(), ARMED, RESERVED);
         }
         self.fresh.store(0, Relaxed);
     }
@@ -152,8 +159,8 @@ impl Slab {
     /// mapped and may not be.
     pub fn wake(&self, zero: bool) {
         if !zero {
-            self.change_states(ZERO_CLEAN, DIRTY);
-            self.change_states(ZERO_FRESH, DIRTY_FRESH);
+            self.states.change(self.slots(), ZERO_CLEAN, DIRTY);
+            self.states.change(self.slots(), ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
         // In one order with the changes of `uncounted` (`suspended.rs`).
@@ -168,7 +175,7 @@ impl Slab {
             return self.tier().slab_bytes();
         }
         // After the slots that were handed out there may be prefaulted pages.
-        let soiled = |&slot: &SlotIndex| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
+        let soiled = |&slot: &SlotIndex| self.states.of(slot).load(Relaxed) == DIRTY_FRESH;
         let end = SlotIndex::range(fresh..self.slots()).rev().find(soiled);
         let end = end.map_or(fresh, |slot| slot.number() + 1);
         end * self.size()
@@ -179,15 +186,14 @@ impl Slab {
     pub fn receive(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in SlotIndex::range(0..slots) {
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             let dirty = if state.load(Relaxed) == ZERO_FRESH { DIRTY_FRESH } else { DIRTY };
             state.store(dirty, Relaxed);
         }
         self.fresh.store(slots as u16, Relaxed);
         self.received.store(1, Relaxed);
         // There are pages to give back, although no slot was freed.
-        self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.scan_again();
     }
 
     /// Returns the number of slabs that a bin has filled in a row after it has filled this one, its
@@ -205,15 +211,14 @@ impl Slab {
             // A slot that the reclaimer holds stays held. If the reclaimer holds the slot between
             // the load and the store, the store releases it. The reclaimer then does not discard
             // it, because it discards only slots that it finds held.
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             if state.load(Relaxed) == ZERO_FRESH {
                 state.store(DIRTY_FRESH, Relaxed);
             }
         }
         // There are pages to give back, although no slot was freed. A sweep may have searched the
         // slab already.
-        self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.scan_again();
     }
 
     /// Returns true if the slab has ever received pages of another slab.
@@ -223,13 +228,48 @@ impl Slab {
 
     /// Returns true if a slab without live slots has given its pages back, or has tried to.
     pub fn is_clean(&self) -> bool {
-        let dirty = (0..GROUPS).any(|group| self.dirty_bits(group) != 0);
+        let dirty = (0..GROUPS).any(|group| self.states.dirty_bits(group) != 0);
         !dirty || self.fresh.load(Relaxed) as usize == self.slots()
     }
 
     /// Returns true if the slab is on its bin's list.
     pub fn is_listed(&self) -> bool {
         self.listed.load(Relaxed) != 0
+    }
+
+    /// Collects what other threads have freed. Calls `bad` for each slot that was not live. Returns
+    /// what to do about the slab's credit. Holder of the owning heap only.
+    pub fn collect(&self, mut bad: impl FnMut(SlotIndex)) -> Spent {
+        let mut frees = 0;
+        for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
+            let mut freed = self.remote.take_group(group);
+            while freed != 0 {
+                let slot = SlotIndex::in_group(group, freed.trailing_zeros());
+                freed &= freed - 1;
+                let state = self.states.of(slot).load(Relaxed);
+                if state == REMOTE_CLEAN {
+                    self.states.of(slot).store(ZERO_CLEAN, Release);
+                } else if state == LEFT {
+                    self.states.of(slot).store(DIRTY, Release);
+                } else {
+                    bad(slot);
+                    continue;
+                }
+                frees += 1;
+            }
+        }
+        if self.disturbed.load(Relaxed) != 0 {
+            self.frees.store(self.frees.load(Relaxed) + u64::from(frees), Relaxed);
+            return self.recount();
+        }
+        self.spend_credit(frees)
+    }
+
+    /// Records that slots may have become free without a free. The owner then counts again at its
+    /// next collection. The caller announces the slab, or calls
+    /// `Pinning::is_overlooked`, which returns true if the slab is not announced yet.
+    pub fn disturb(&self) {
+        self.disturbed.store(1, Release);
     }
 
     /// Counts the free slots again, because some became free without a counted free. Returns what

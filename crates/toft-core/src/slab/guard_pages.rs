@@ -10,7 +10,7 @@
 //! pages are guard pages, so these can be set up again after the slab was unmapped. The last byte
 //! of such slots is not on the guard page.
 
-use super::slab::Slab;
+use super::slab::{Slab, view};
 use super::slots::SlotIndex;
 use super::states::GUARD_PAGE;
 use super::{MEDIUM, SMALL};
@@ -19,24 +19,24 @@ use crate::sync::Ordering::Relaxed;
 
 /// The minimum number of pages of a slab that gets guard pages.
 const PAGES_LEAST: usize = 8;
-/// log2 of the number of bytes that `guard_pages` counts in.
-const GUARD_PAGE_SHIFT: u32 = 12;
+/// `guard_bytes` counts in units of this number of bytes.
+const COUNTED: usize = 4096;
 
-impl Slab {
+view! {
+    /// The guard pages of a slab.
+    GuardPages, guard_pages
+}
+
+impl GuardPages<'_> {
     /// Returns true if a guard page takes the place of the slot. Secure build only: it does not
     /// compact, so no other slot has this state.
     fn is_guard_page(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed) == GUARD_PAGE
+        self.states.of(slot).load(Relaxed) == GUARD_PAGE
     }
 
     /// Chooses the slots whose place guard pages take, while the slab is being opened. `below`
     /// returns a random number below its argument.
-    pub fn choose_guard_pages(
-        &self,
-        page: usize,
-        slots: usize,
-        mut below: impl FnMut(usize) -> usize,
-    ) {
+    pub fn choose(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
         let (size, all, page) = (self.size().max(1), self.tier().slab_bytes(), page.max(1));
         if all < PAGES_LEAST * page {
             return;
@@ -61,39 +61,33 @@ impl Slab {
             first = stop;
         }
         let (mut bytes, end) = (0, self.base() + slots * size);
-        self.for_each_guard_run_of(page, slots, &mut |start, len, _| {
+        self.for_each_run_of(page, slots, &mut |start, len, _| {
             bytes += len.min(end.saturating_sub(start))
         });
-        if let Some(pages) = self.guard_pages.first() {
-            pages.store((bytes >> GUARD_PAGE_SHIFT) as u32, Relaxed);
+        if let Some(counted) = self.guard_bytes.first() {
+            counted.store((bytes / COUNTED * COUNTED) as u32, Relaxed);
         }
-    }
-
-    /// Returns the number of bytes of the guard pages among the slots.
-    pub(super) fn guard_page_bytes(&self) -> usize {
-        let pages = self.guard_pages.first().map_or(0, |pages| pages.load(Relaxed));
-        (pages as usize) << GUARD_PAGE_SHIFT
     }
 
     fn set_guard_pages(&self, first: usize, end: usize) {
         for slot in SlotIndex::range(first..end) {
-            self.state_of(slot).store(GUARD_PAGE, Relaxed);
+            self.states.of(slot).store(GUARD_PAGE, Relaxed);
         }
     }
 
     /// Calls `each` with the address and length of each run of guard pages, and with true if it is
     /// the run at the slab's end.
-    pub fn for_each_guard_run(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
-        self.for_each_guard_run_of(page.max(1), self.slots(), &mut each);
+    pub fn for_each_run(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
+        self.for_each_run_of(page.max(1), self.slots(), &mut each);
     }
 
-    fn for_each_guard_run_of(
+    fn for_each_run_of(
         &self,
         page: usize,
         slots: usize,
         each: &mut impl FnMut(usize, usize, bool),
     ) {
-        let (size, all) = (self.size(), self.mapped_bytes(page));
+        let (size, all) = (self.size(), self.pages().mapped_bytes(page));
         if self.tier().slab_bytes() < PAGES_LEAST * page {
             return;
         }
@@ -121,9 +115,9 @@ impl Slab {
     }
 
     /// Returns the number of bytes from the slab's start to the first guard page.
-    pub fn bytes_before_guard_page(&self, page: usize) -> usize {
-        let mut bytes = self.mapped_bytes(page);
-        self.for_each_guard_run(page, |start, _, _| bytes = bytes.min(start - self.base()));
+    pub fn bytes_before_first(&self, page: usize) -> usize {
+        let mut bytes = self.pages().mapped_bytes(page);
+        self.for_each_run(page, |start, _, _| bytes = bytes.min(start - self.base()));
         bytes
     }
 }
@@ -148,7 +142,7 @@ mod tests {
         let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
         let slots = slab.open_for_test(1 << 30, tier.slab_bytes(), class.size());
         let mut state = seed;
-        slab.choose_guard_pages(PAGE, slots, |limit| {
+        slab.guard_pages().choose(PAGE, slots, |limit| {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
             (state >> 33) as usize % limit
         });
@@ -165,7 +159,7 @@ mod tests {
                 let slab = guarded(class, seed);
                 let (size, all) = (slab.size(), slab.tier().slab_bytes());
                 let mut guards = Vec::new();
-                slab.for_each_guard_run(PAGE, |start, len, end| {
+                slab.guard_pages().for_each_run(PAGE, |start, len, end| {
                     guards.push((start - slab.base(), len, end))
                 });
                 assert!(guards.iter().all(|&(start, len, _)| {
@@ -175,7 +169,7 @@ mod tests {
                 assert!(ends.len() == 1 && ends[0].0 + ends[0].1 == all, "{class:?} {guards:?}");
                 let mut left = 0;
                 for slot in slab.all_slots() {
-                    if slab.state_of(slot).load(Relaxed) == GUARD_PAGE {
+                    if slab.states.of(slot).load(Relaxed) == GUARD_PAGE {
                         continue;
                     }
                     left += 1;
@@ -206,7 +200,8 @@ mod tests {
     fn guard_pages_are_at_random_places() {
         let mut places: Vec<_> = (0..100)
             .map(|seed| {
-                guarded(SizeClass::of(240).unwrap(), seed).bytes_before_guard_page(PAGE) / PAGE
+                guarded(SizeClass::of(240).unwrap(), seed).guard_pages().bytes_before_first(PAGE)
+                    / PAGE
             })
             .collect();
         places.sort_unstable();
@@ -219,7 +214,7 @@ mod tests {
     fn systems_with_large_pages_have_none() {
         let slab = Slab::zeroed();
         let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
-        slab.choose_guard_pages(64 << 10, slots, |_| 0);
-        slab.for_each_guard_run(64 << 10, |_, _, _| panic!("a guard page"));
+        slab.guard_pages().choose(64 << 10, slots, |_| 0);
+        slab.guard_pages().for_each_run(64 << 10, |_, _, _| panic!("a guard page"));
     }
 }

@@ -1,6 +1,20 @@
 //! L3: slabs, which are runs of slots: size classes, the descriptor with the slot states, and
 //! `check()`.
+//!
+//! `Slab` has what malloc, free and the lists of bins need. Other concerns have types:
+//!
+//! | type | is | about |
+//! |---|---|---|
+//! | `States`, `RemoteBits` | a field | the state of each slot; frees by other threads |
+//! | `Slacks`, `CanarySeeds` | a field | the secure build's knowledge of blocks |
+//! | `ScanRecord` | a field | what scanning threads remember of the slab |
+//! | `SlabPages` | a view | pages: which are needed, written to, or unmapped |
+//! | `Pinning` | a view | free slots that are held while their pages go |
+//! | `Units` | a view | pages that several slabs share |
+//! | `LimitCount` | a view | bytes that count against the limit |
+//! | `GuardPages`, `ReservedSlots` | a view | slots that are never handed out |
 
+mod activity;
 mod canary_seeds;
 mod check;
 mod claim;
@@ -16,6 +30,7 @@ mod page_sharing;
 mod pages;
 mod permanent;
 mod pinning;
+mod quarantined;
 mod remote;
 mod requested_sizes;
 mod reserved;
@@ -31,6 +46,7 @@ mod unused;
 mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use activity::SlabActivity;
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
@@ -41,11 +57,9 @@ pub use credit::Spent;
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
-pub use pages::SlabActivity;
-pub use permanent::Rest;
-pub use requested_sizes::SlotCare;
+
 pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,
 };
-pub use slots::{SlotIndex, SlotState};
+pub use slots::{Rest, SlotCare, SlotIndex, SlotState};

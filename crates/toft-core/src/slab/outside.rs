@@ -45,9 +45,9 @@ pub struct SlabFields {
     pub quarantined: u8,
 }
 
-impl Slab {
-    /// The offsets and values for readers outside the process.
-    pub const FIELDS: SlabFields = SlabFields {
+impl SlabFields {
+    /// The offsets and values of this build.
+    pub const NOW: SlabFields = SlabFields {
         bytes: SLAB_BYTES,
         owner: offset_of!(Slab, owner),
         slots: offset_of!(Slab, slots),

@@ -11,7 +11,7 @@
 //! threads can disagree about a lent slot. A slab that shares pages has SHARED set in its owner
 //! word. Such a slab never changes owner, and no sweep gives its pages back.
 
-use super::slab::{GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slab::{GROUPS, SHARED, Slab, UNITS, view};
 use super::slots::{SlotIndex, SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
@@ -21,46 +21,45 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// A bit for each slot of a slab.
 pub type SlotSet = [u64; GROUPS];
 
-impl Slab {
-    /// Returns true if the slab shares pages with others.
-    pub fn is_shared(&self) -> bool {
-        self.owner.load(Relaxed) & SHARED != 0
-    }
+view! {
+    /// The units of a slab, and its slots that are lent. For the compacting thread.
+    Units, units
+}
 
-    /// Returns true if the reclaimer holds slots here, or the slab shares pages.
-    pub fn is_engaged(&self) -> bool {
-        self.owner.load(Relaxed) & (SHARED | HOLDING) != 0
-    }
-
+impl Units<'_> {
     /// Returns the number of bytes in a unit.
     pub fn unit_bytes(&self, page: usize) -> usize {
         (self.tier().slab_bytes() / UNITS).max(page)
     }
 
     /// Returns the number of units in the slab.
-    pub fn units(&self, page: usize) -> usize {
+    pub fn count(&self, page: usize) -> usize {
         self.tier().slab_bytes() / self.unit_bytes(page).max(1)
     }
 
     /// Returns the group that a unit is in, or zero.
     pub fn share(&self, unit: usize) -> u32 {
-        self.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
+        self.scans.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
+    }
+
+    /// Returns the units that share pages.
+    pub fn sharing(self, page: usize) -> impl Iterator<Item = usize> {
+        (0..self.count(page)).filter(move |&unit| self.share(unit) != 0)
     }
 
     /// Puts a unit into a group, or into none if `group` is zero. Returns true if a unit of the
     /// slab then shares pages, and sets or clears SHARED accordingly.
     pub fn set_share(&self, unit: usize, group: u32) -> bool {
-        if let Some(share) = self.shares.get(unit) {
+        if let Some(share) = self.scans.shares.get(unit) {
             share.store(group as u16, Relaxed);
         }
-        let any = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        let any = self.scans.shares.iter().any(|share| share.load(Relaxed) != 0);
         if any {
             self.set_owner_flag(SHARED);
         } else {
             self.clear_owner_flag(SHARED);
             // No sweep has scanned the slab's pages while it shared some.
-            self.discarded_at.store(0, Relaxed);
-            self.is_not_counted();
+            self.scan_again();
         }
         any
     }
@@ -72,44 +71,16 @@ impl Slab {
         ((start / size).min(self.slots()), stop.div_ceil(size).min(self.slots()))
     }
 
-    /// Takes all free slots out of malloc's reach, including those that other threads have freed.
-    /// Returns false if the slab cannot be held.
-    pub fn hold_all(&self) -> bool {
-        if self.is_dormant() || !self.set_holding() {
-            return false;
-        }
-        let claim = self.claim_and_group();
-        for slot in self.all_slots().filter(|&slot| self.is_spare(slot, claim).is_some()) {
-            self.hold_slot(slot);
-        }
-        true
-    }
-
-    /// Releases all slots that are still held after `settle`. Returns a slot that other threads
-    /// have freed twice, if there is one.
-    pub fn let_go_all(&self) -> Option<SlotIndex> {
-        let mut twice = None;
-        for slot in self.all_slots() {
-            self.unhold_free(slot, false);
-            if self.unhold_remote(slot, false) == Some(false) {
-                twice = Some(slot);
-            }
-        }
-        twice
-    }
-
     /// Returns the slots of `first..end` whose memory this slab uses, or may begin to use: all that
     /// are neither held nor lent.
     pub fn occupied(&self, (first, end): (usize, usize)) -> SlotSet {
         core::array::from_fn(|group| {
             let within = valid_bits(end, group) & !valid_bits(first, group);
-            within & !self.held_bits(group) & !self.lent_bits(group) & !self.remote_held_bits(group)
+            within
+                & !self.states.held_bits(group)
+                & !self.states.lent_bits(group)
+                & !self.states.remote_held_bits(group)
         })
-    }
-
-    /// Returns the number of lent slots.
-    pub fn lent(&self) -> u32 {
-        (0..GROUPS).map(|group| self.lent_bits(group).count_ones()).sum()
     }
 
     /// Returns the number of lent slots, and of those that were ever handed out. For statistics.
@@ -123,18 +94,18 @@ impl Slab {
 
     /// Returns true if another slab has the memory of the slot.
     pub fn is_lent(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Acquire).has(LENT)
+        self.states.of(slot).load(Acquire).has(LENT)
     }
 
     /// Returns true if the slot is held and may not be zero.
     pub fn is_held_soiled(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         state.has(HELD) && state.has(SOILED)
     }
 
     /// Lends a held slot. Does nothing if the slot is not held.
     pub fn lend(&self, slot: SlotIndex) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let held = state.load(Acquire);
         if held.has(HELD) {
             state.store(held.without(HELD).with(LENT), Release);
@@ -149,7 +120,7 @@ impl Slab {
     /// Gives a lent slot its memory again, which may not be zero. The slot is then held if `held`,
     /// else free.
     pub fn redeem(&self, slot: SlotIndex, held: bool) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let lent = state.load(Acquire);
         if !lent.has(LENT) {
             return;
@@ -163,7 +134,7 @@ impl Slab {
 
     /// Records that the memory of a held slot is zero again.
     pub fn is_zero_again(&self, slot: SlotIndex) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         match state.load(Acquire) {
             held if held == DIRTY.with(HELD) => state.store(ZERO_CLEAN.with(HELD), Release),
             held if held == DIRTY_FRESH.with(HELD) => state.store(ZERO_FRESH.with(HELD), Release),
@@ -175,7 +146,7 @@ impl Slab {
     /// copied.
     pub fn redeem_all(&self) {
         for slot in self.all_slots() {
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             let lent = state.load(Acquire);
             if lent.has(LENT) {
                 // A slot that was zero when it was lent is zero again. A part of it may be in a
@@ -193,29 +164,14 @@ impl Slab {
             for flag in [ZERO_FRESH, HELD] {
                 let (from, to) = (DIRTY_FRESH.with(flag), ZERO_FRESH.with(flag));
                 // The exchange fails if malloc is handing the slot out.
-                let _ = self.state_of(slot).exchange(from, to, AcqRel, Relaxed);
+                let _ = self.states.of(slot).exchange(from, to, AcqRel, Relaxed);
             }
         }
     }
 
-    /// Records that slots may have become free without a free. The owner then counts again at its
-    /// next collection. The caller announces the slab, or calls
-    /// [`is_overlooked`](Slab::is_overlooked), which returns true if the slab is not announced yet.
-    pub fn disturb(&self) {
-        self.disturbed.store(1, Release);
-    }
-
-    /// Returns true if nothing has happened here since the last call.
-    pub fn is_calm(&self) -> bool {
-        let now = self.activity().wrapping_add(self.remote_slots() as u32).max(1);
-        let before = self.calm.load(Relaxed);
-        self.calm.store(now, Relaxed);
-        now == before
-    }
-
     /// Returns true if the program has some slots, but at most one in `share`.
     pub fn is_sparse(&self, share: u32) -> bool {
-        let held = self.held().saturating_sub(self.remote_slots() as u32);
+        let held = self.held().saturating_sub(self.remote.count() as u32);
         held != 0 && held.saturating_mul(share) <= self.slots() as u32
     }
 
@@ -223,7 +179,7 @@ impl Slab {
     /// writers were stopped before, malloc may hand out a slot after the result false. No thread
     /// has written to that slot yet.
     pub fn needs(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         state.has(TAKEN) && !state.has(LENT)
     }
 }

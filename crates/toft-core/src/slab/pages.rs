@@ -1,97 +1,32 @@
 //! Gives back the pages of free slots, while other slots of the slab are live.
 
-use super::slab::{GROUP_SLOTS, GROUPS, Slab};
+use super::slab::{Slab, view};
 use super::slots::SlotIndex;
-use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{DIRTY, DIRTY_FRESH, REMOTE_CLEAN, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::SECURE;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed};
 
-/// Set in `seen` if the slab is not its bin's current one.
-const NOT_CURRENT: u32 = 1 << 31;
+view! {
+    /// The pages of a slab, and what is on them.
+    SlabPages, pages
+}
 
-impl Slab {
-    /// Checks if anything has happened here since the last call: the slab has become or ceased to
-    /// be current, or a current slab had a claim or a free. `is_current` is called if that must be
-    /// known exactly. Owner or reclaimer only.
-    ///
-    /// Frees do not count if malloc does not draw from the slab, because its free slots stay free.
-    pub fn scan_activity(&self, is_current: impl FnOnce() -> bool) -> SlabActivity {
-        let has_claim = self.claimed() != 0;
-        let freed = self.freed_so_far();
-        let now = if has_claim { self.activity() & !NOT_CURRENT } else { freed | NOT_CURRENT };
-        let before = self.seen.load(Relaxed);
-        if before != now {
-            self.seen.store(now, Relaxed);
-            if has_claim || before & NOT_CURRENT == 0 {
-                return SlabActivity::Busy;
-            }
-        }
-        // Pages that were given back since the last free need not be searched again.
-        if self.discarded_at.load(Relaxed) == freed {
-            return SlabActivity::Discarded;
-        }
-        // A current slab has no claim at times, because its claim is used up.
-        if before != now && is_current() { SlabActivity::Busy } else { SlabActivity::Idle }
-    }
-
-    /// Returns a number that changes, except for rare accidents, with a claim, a malloc or a free.
-    pub(super) fn activity(&self) -> u32 {
-        let claim = self.claimed();
-        self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32
-    }
-
-    /// Returns a number that changes, except for rare accidents, with a malloc or a free of any
-    /// thread. Any thread may call this.
-    pub fn activity_ever(&self) -> u32 {
-        // Without the rotation, equal changes of the two counts could cancel.
-        self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
-    }
-
-    /// Returns the number of bytes of free slots that may not be zero. Counts at most as many slots
-    /// as were freed since the slab's pages were last given back. A hint; any thread may call this.
-    pub fn freed_since_discard(&self) -> usize {
-        let frees = self.freed_so_far().wrapping_sub(self.discarded_at.load(Relaxed)) as usize;
-        if frees == 0 {
-            return 0;
-        }
-        let groups = self.slots().div_ceil(GROUP_SLOTS).min(GROUPS);
-        let dirty: u32 = (0..groups).map(|group| self.dirty_bits(group).count_ones()).sum();
-        frees.min(dirty as usize + self.remote_slots()) * self.size()
-    }
-
-    /// Returns `frees_so_far`, plus the slots that other threads have freed and the owner has not
-    /// counted.
-    pub(super) fn freed_so_far(&self) -> u32 {
-        self.frees_so_far().wrapping_add(self.remote_slots() as u32)
-    }
-
-    fn frees_so_far(&self) -> u32 {
-        let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        // An absorbed free was a remote slot before. The result is off by one, so that zero stands
-        // for "never".
-        let frees = self.frees.load(Relaxed).wrapping_add(self.absorbed.load(Relaxed)) as u32;
-        frees.wrapping_add(spent).wrapping_add(1)
-    }
-
+impl SlabPages<'_> {
     /// Gives back each page that has no byte of a live slot, and returns the number of bytes. Drops
     /// the claim first. `discard` gives a range back, or returns false. Holder of the owning heap
     /// only, with its seat.
-    pub fn discard_pages(
-        &self,
-        page: usize,
-        mut discard: impl FnMut(usize, usize) -> bool,
-    ) -> usize {
+    pub fn discard(&self, page: usize, mut discard: impl FnMut(usize, usize) -> bool) -> usize {
         if self.is_shared() {
             return 0;
         }
         self.unclaim();
         // Without the slots that other threads have freed. They count as live here, and their pages
         // may be given back after the owner collects them.
-        self.discarded_at.store(self.frees_so_far(), Relaxed);
+        self.note_discard(self.frees_so_far());
         let mut given = 0;
         let free = |slot| {
             // A reserved slot is soiled if it is armed. A guard page is not soiled.
-            let lent = SECURE && self.is_never_handed_out(slot);
+            let lent = SECURE && self.reserved().is_never_handed_out(slot);
             let permanent = self.is_permanently_freed(slot);
             (lent || permanent || self.is_free(slot)).then(|| !permanent && self.is_dirty(slot))
         };
@@ -100,7 +35,7 @@ impl Slab {
                 return;
             }
             if SECURE {
-                self.disarm_within(start, stop);
+                self.reserved().disarm_within(start, stop);
             }
             if discard(self.base() + start, stop - start) {
                 self.mark_zero(first, end, (start, stop));
@@ -108,6 +43,36 @@ impl Slab {
             }
         });
         given
+    }
+
+    /// Returns the number of bytes of the slots, without the guard pages among them.
+    pub fn slot_bytes(&self) -> usize {
+        let guards = self.guard_bytes.first().map_or(0, |bytes| bytes.load(Relaxed) as usize);
+        self.slots() * self.size() - guards
+    }
+
+    /// Returns the number of bytes of whole pages within the slots that were not written since they
+    /// were zero. Pages of claimed slots are left out.
+    pub fn untouched_bytes(&self, page: usize) -> usize {
+        let claim = self.claimed();
+        let bytes = self.untouched_beside(claim, page);
+        // A free empties the claim for a moment.
+        let now = self.claimed();
+        if now & !claim == 0 { bytes } else { self.untouched_beside(now | claim, page) }
+    }
+
+    fn untouched_beside(&self, claim: u64, page: usize) -> usize {
+        let group = self.claimed_group();
+        let untouched = |slot| {
+            let state = self.states.of(slot).load(Acquire);
+            let zero = !state.has(TAKEN) && !state.has(SOILED) || state == REMOTE_CLEAN;
+            let claimed = slot.group() == group && claim & slot.bit() != 0;
+            // `Some(true)`, so that `runs` names the page.
+            (zero && !claimed).then_some(true)
+        };
+        let (mut bytes, all) = (0, self.slots() * self.size());
+        self.runs(page, untouched, |_, (start, stop)| bytes += stop.min(all).saturating_sub(start));
+        bytes
     }
 
     /// Calls `each` for each run of slots for which `wanted` returns `Some`, and which has whole
@@ -174,7 +139,7 @@ impl Slab {
             if begin < start || begin + self.size() > stop {
                 continue;
             }
-            let state = self.state_of(slot);
+            let state = self.states.of(slot);
             match state.load(Relaxed) {
                 DIRTY => state.store(ZERO_CLEAN, Relaxed),
                 DIRTY_FRESH => state.store(ZERO_FRESH, Relaxed),
@@ -184,29 +149,19 @@ impl Slab {
     }
 
     fn is_free(&self, slot: SlotIndex) -> bool {
-        !self.state_of(slot).load(Relaxed).has(TAKEN)
+        !self.states.of(slot).load(Relaxed).has(TAKEN)
     }
 
     fn is_dirty(&self, slot: SlotIndex) -> bool {
-        self.state_of(slot).load(Relaxed).has(SOILED)
+        self.states.of(slot).load(Relaxed).has(SOILED)
     }
-}
-
-/// The result of a scan of a slab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlabActivity {
-    /// Something has happened since the last scan.
-    Busy,
-    /// Nothing has happened, and free slots may have pages.
-    Idle,
-    /// Nothing has happened, and all that could be given back was.
-    Discarded,
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::slab::Put;
+    use crate::slab::SlabActivity;
     use crate::slab::memory::slab_memory;
     use crate::slab::states::{LEFT, LIVE};
     use std::boxed::Box;
@@ -220,7 +175,7 @@ mod tests {
         let slab = Box::new(Slab::zeroed());
         let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.unlist();
         slab
@@ -228,7 +183,7 @@ mod tests {
 
     fn free(slab: &Slab, slot: usize) {
         let slot = SlotIndex::new(slot);
-        slab.state_of(slot).store(LEFT, Relaxed);
+        slab.states.of(slot).store(LEFT, Relaxed);
         assert_eq!(slab.put(slot), Put::Done);
     }
 
@@ -241,7 +196,7 @@ mod tests {
                 free(&slab, slot);
             }
             let mut gone = Vec::new();
-            slab.discard_pages(PAGE, |start, bytes| {
+            slab.pages().discard(PAGE, |start, bytes| {
                 gone.push(((start - slab.base()) / PAGE, bytes / PAGE));
                 true
             });
@@ -258,17 +213,17 @@ mod tests {
     #[test]
     fn what_was_freed_since_the_pages_went_is_counted() {
         let slab = full();
-        slab.discard_pages(PAGE, |_, _| true);
+        slab.pages().discard(PAGE, |_, _| true);
         assert_eq!(slab.freed_since_discard(), 0);
         for _ in 0..3 {
             free(&slab, 4);
-            slab.state_of(SlotIndex::new(4)).store(LIVE, Relaxed);
+            slab.states.of(SlotIndex::new(4)).store(LIVE, Relaxed);
         }
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 4);
         free(&slab, 9);
         assert_eq!(slab.freed_since_discard(), 2 * 2048);
-        slab.discard_pages(PAGE, |_, _| true);
+        slab.pages().discard(PAGE, |_, _| true);
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 5);
         assert_eq!(
@@ -284,14 +239,14 @@ mod tests {
         let slab = Slab::zeroed();
         let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
         slab.publish(64, slots);
-        slab.discard_pages(PAGE, |_, _| panic!("nothing is there"));
+        slab.pages().discard(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);
         assert_eq!(slab.scan_activity(|| false), SlabActivity::Discarded);
         slab.note_prefault(4 * PAGE);
         assert_eq!(slab.touched_bytes(), 4 * PAGE);
         assert_eq!(slab.scan_activity(|| false), SlabActivity::Idle);
         let mut gone = 0;
-        slab.discard_pages(PAGE, |_, bytes| {
+        slab.pages().discard(PAGE, |_, bytes| {
             gone += bytes;
             true
         });

@@ -24,40 +24,42 @@
 //! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
 //! the bit has the slot alone.
 
-use super::slab::{FLAGS, HOLDING, PENDING, SHARED, Slab};
+use super::slab::{HOLDING, PENDING, Slab, view};
 use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, PERMANENTLY_FREED, REMOTE_CLEAN,
     REMOTE_HELD, RESERVED, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
-use crate::policy::SECURE;
+use crate::policy::{CHECK_PAGES, SECURE};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-impl Slab {
+view! {
+    /// The steps of a thread that holds slots of a slab: the reclaimer, or the compacting thread.
+    Pinning, pinning
+}
+
+impl Pinning<'_> {
     /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
     /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
     /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread
     /// at a time, without the owner's help.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
-        self.discarded_at.store(self.freed_so_far(), Relaxed);
+        self.note_discard(self.freed_so_far());
         // Zero, because the pages of claimed slots are not given back this time.
-        self.unused_at.store(if claimed { self.claim_mark() } else { 0 }, Relaxed);
+        self.set_unused(if claimed { self.claim_mark() } else { 0 });
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
         // that writes nothing.
-        let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
+        let free = self.slots() as u32 - self.held() + self.remote.count() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
             let claim = if claimed { (0, 0) } else { self.claim_and_group() };
             self.spare_runs(page, claim, |_, _| any = true);
         }
-        if !any {
-            return false;
-        }
-        if self.owner.load(Relaxed) & SHARED != 0 {
+        if !any || self.is_shared() {
             return false;
         }
         if !self.set_holding() {
-            self.discarded_at.store(0, Relaxed);
+            self.search_again();
             return false;
         }
         any = false;
@@ -74,10 +76,10 @@ impl Slab {
         if claimed && self.claimed() != 0 {
             any = true;
             // Zero until the pages of the claimed slots are given back.
-            self.unused_at.store(0, Relaxed);
+            self.set_unused(0);
         }
         if !any {
-            self.clear_owner_flag(HOLDING);
+            self.leave();
         }
         any
     }
@@ -86,17 +88,7 @@ impl Slab {
     /// the slab is not dormant, its pages then stay mapped until `leave`. Returns false if the slab
     /// cannot be held.
     pub fn engage(&self) -> bool {
-        self.owner.load(Relaxed) & SHARED == 0 && self.set_holding()
-    }
-
-    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
-    pub(super) fn set_holding(&self) -> bool {
-        let owner = self.owner.load(Relaxed);
-        let held = owner | HOLDING;
-        owner & !FLAGS != 0
-            && owner & HOLDING == 0
-            // pairs: tail.
-            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
+        !self.is_shared() && self.set_holding()
     }
 
     /// Calls `each` for the runs of slots that are free and not claimed, or freed by other threads.
@@ -106,21 +98,14 @@ impl Slab {
         claim: (usize, u64),
         each: impl FnMut((usize, usize), (usize, usize)),
     ) {
-        self.runs(page, |slot| self.is_spare(slot, claim), each);
-    }
-
-    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
-    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
-    /// busy, or finds what the holder has done.
-    pub fn is_being_held(&self) -> bool {
-        self.owner.load(Relaxed) & HOLDING != 0
+        self.pages().runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
     /// Returns `Some` if a slot is free and not claimed, or freed by another thread. The value is
     /// true if the slot may not be zero.
-    pub(super) fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
-        match self.state_of(slot).load(Acquire) {
-            LEFT => self.is_remote(slot).then_some(true),
+    fn is_spare(&self, slot: SlotIndex, (group, claim): (usize, u64)) -> Option<bool> {
+        match self.states.of(slot).load(Acquire) {
+            LEFT => self.remote.has(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             // A run may include guard pages, slots that were freed permanently, and reserved slots.
             GUARD_PAGE | RESERVED if SECURE => Some(false),
@@ -134,30 +119,13 @@ impl Slab {
         }
     }
 
-    pub(super) fn claim_and_group(&self) -> (usize, u64) {
-        // In this order. A claim that changes in between is not relied on, because its owner is
-        // busy or will be seen to have claimed.
-        let group = self.claimed_group();
-        // pairs: hand out. A thread that does not see a slot on the claim any more sees that it is
-        // live.
-        (group, self.claim.load(Acquire))
-    }
-
-    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
-    /// if any slot is claimed.
-    pub(super) fn claim_mark(&self) -> u16 {
-        let (group, claim) = self.claim_and_group();
-        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
-        (mixed >> 48) as u16 | u16::from(claim != 0)
-    }
-
     pub(super) fn hold_slot(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let seen = state.load(Acquire);
         if !seen.has(TAKEN) || SECURE && (seen == RESERVED || seen == ARMED) {
             return state.exchange(seen, seen.with(HELD), AcqRel, Relaxed);
         }
-        if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
+        if seen != LEFT && seen != REMOTE_CLEAN || !self.remote.take(slot) {
             return false;
         }
         // Now only this thread has the slot, unless the program frees it a second time. Then its
@@ -166,7 +134,7 @@ impl Slab {
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
             && state.exchange(seen, REMOTE_HELD, AcqRel, Relaxed);
         if !held {
-            self.set_remote(slot);
+            self.remote.set(slot);
         }
         true
     }
@@ -176,7 +144,7 @@ impl Slab {
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
         if !keep {
-            self.discarded_at.store(0, Relaxed);
+            self.search_again();
         }
         let (group, claim) = self.claim_and_group();
         for slot in self.all_slots() {
@@ -189,17 +157,15 @@ impl Slab {
 
     /// Calls `each` with the address and length of each range of pages to discard.
     pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
-        self.runs(
-            page,
-            |slot| self.is_held(slot),
-            |_, (start, stop)| {
-                each(self.base() + start, stop - start);
-            },
-        );
+        self.held_runs(page, |_, (start, stop)| each(self.base() + start, stop - start));
     }
 
-    pub(super) fn is_held(&self, slot: SlotIndex) -> Option<bool> {
-        match self.state_of(slot).load(Acquire) {
+    fn held_runs(&self, page: usize, each: impl FnMut((usize, usize), (usize, usize))) {
+        self.pages().runs(page, |slot| self.is_held(slot), each);
+    }
+
+    fn is_held(&self, slot: SlotIndex) -> Option<bool> {
+        match self.states.of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             GUARD_PAGE if SECURE => Some(false),
             PERMANENTLY_FREED => Some(false),
@@ -212,33 +178,29 @@ impl Slab {
     /// Returns a slot that other threads have freed twice, if there is one.
     pub fn finish(&self, page: usize, gone: bool) -> Option<SlotIndex> {
         let mut twice = None;
-        let mut let_go = |slot, zero| {
-            self.unhold_free(slot, zero);
-            if self.unhold_remote(slot, zero) == Some(false) {
-                twice = Some(slot);
-            }
-        };
         if gone {
-            self.runs(
-                page,
-                |slot| self.is_held(slot),
-                |(first, end), (start, stop)| {
-                    for slot in SlotIndex::range(first..end) {
-                        let begin = slot.begin(self.size());
-                        if begin >= start && begin + self.size() <= stop {
-                            let_go(slot, true);
-                        }
+            self.held_runs(page, |(first, end), (start, stop)| {
+                for slot in SlotIndex::range(first..end) {
+                    let begin = slot.begin(self.size());
+                    if begin >= start && begin + self.size() <= stop {
+                        twice = self.let_go(slot, true).or(twice);
                     }
-                },
-            );
+                }
+            });
         }
-        self.all_slots().for_each(|slot| let_go(slot, false));
-        self.is_not_counted();
+        let twice = self.let_go_all().or(twice);
+        self.limit_count().is_not_counted();
         twice
     }
 
+    /// Releases a held slot. Returns it if other threads have freed it twice.
+    fn let_go(&self, slot: SlotIndex, zero: bool) -> Option<SlotIndex> {
+        self.unhold_free(slot, zero);
+        (self.unhold_remote(slot, zero) == Some(false)).then_some(slot)
+    }
+
     pub(super) fn unhold_free(&self, slot: SlotIndex, zero: bool) {
-        let state = self.state_of(slot);
+        let state = self.states.of(slot);
         let held = state.load(Acquire);
         if !held.has(HELD) {
             return;
@@ -260,14 +222,14 @@ impl Slab {
 
     /// Releases a held slot that another thread has freed. Returns true if no other thread has
     /// freed it again meanwhile, and `None` if it was not held.
-    pub(super) fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
-        let state = self.state_of(slot);
+    fn unhold_remote(&self, slot: SlotIndex, zero: bool) -> Option<bool> {
+        let state = self.states.of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
         }
         // No other thread writes this state, because all others treat the slot as not live.
         state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
-        Some(self.set_remote(slot))
+        Some(self.remote.set(slot))
     }
 
     /// Returns true if the owner must be notified to collect. Called after another barrier. There
@@ -284,7 +246,7 @@ impl Slab {
             return true;
         }
         self.owner.load(SeqCst) & PENDING == 0
-            && (self.disturbed.load(Relaxed) != 0 || self.remote_slots() != 0)
+            && (self.disturbed.load(Relaxed) != 0 || self.remote.count() != 0)
     }
 
     /// Lets the slab change owner again.
@@ -292,23 +254,53 @@ impl Slab {
         self.clear_owner_flag(HOLDING);
     }
 
+    /// Releases the held slots on pages where something was written. These pages stay, so that
+    /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
+    ///
+    /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
+    pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
+        let (mut twice, size) = (None, self.size());
+        if CHECK_PAGES {
+            self.held_runs(page, |(first, end), (start, stop)| {
+                if !self.pages().is_written((start, stop)) {
+                    return;
+                }
+                for slot in SlotIndex::range(first..end)
+                    .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
+                {
+                    twice = self.let_go(slot, false).or(twice);
+                }
+            });
+        }
+        twice
+    }
+
+    /// Takes all free slots out of malloc's reach, including those that other threads have freed.
+    /// Returns false if the slab cannot be held.
+    pub fn hold_all(&self) -> bool {
+        if self.is_dormant() || !self.set_holding() {
+            return false;
+        }
+        let claim = self.claim_and_group();
+        for slot in self.all_slots().filter(|&slot| self.is_spare(slot, claim).is_some()) {
+            self.hold_slot(slot);
+        }
+        true
+    }
+
+    /// Releases all slots that are still held after `settle`. Returns a slot that other threads
+    /// have freed twice, if there is one.
+    pub fn let_go_all(&self) -> Option<SlotIndex> {
+        self.all_slots().fold(None, |twice, slot| self.let_go(slot, false).or(twice))
+    }
+
     /// Releases all held slots in the child of a fork, which does not have the thread that held
     /// them.
     pub fn unhold_after_fork(&self) {
-        for slot in self.all_slots() {
-            self.unhold_free(slot, false);
-            self.unhold_remote(slot, false);
-        }
+        self.let_go_all();
         self.disturbed.store(1, Relaxed);
-        self.discarded_at.store(0, Relaxed);
-        self.is_not_counted();
+        self.scan_again();
         self.leave();
-    }
-
-    fn take_remote(&self, slot: SlotIndex) -> bool {
-        let bit = slot.bit();
-        // pairs: remote bit.
-        self.remote_word(slot.group()).fetch_and(!bit, SeqCst) & bit != 0
     }
 }
 
@@ -332,7 +324,7 @@ mod tests {
         let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
         for slot in slab.all_slots() {
-            slab.state_of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
+            slab.states.of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
         }
         slab.fresh.store(slots as u16, Relaxed);
         slab
@@ -340,7 +332,7 @@ mod tests {
 
     fn named(slab: &Slab) -> usize {
         let mut bytes = 0;
-        slab.held_pages(PAGE, |_, length| bytes += length);
+        slab.pinning().held_pages(PAGE, |_, length| bytes += length);
         bytes
     }
 
@@ -349,23 +341,23 @@ mod tests {
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
-        assert!(slab.hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE, true));
         let all = named(&slab);
         assert_eq!(all, 255 / 2 * PAGE);
-        let states = slab.states.0.as_ptr().expose_provenance();
+        let states = slab.states.address();
         slab.claim_states.store(states + GROUP_SLOTS, Relaxed);
         slab.claim.store(0xFF, Relaxed);
-        slab.settle(true);
+        slab.pinning().settle(true);
         assert_eq!(named(&slab), all - 4 * PAGE);
         // The owner hands one out meanwhile.
         slab.hand_out(slab.claimed());
-        assert_eq!(slab.finish(PAGE, true), None);
-        slab.leave();
+        assert_eq!(slab.pinning().finish(PAGE, true), None);
+        slab.pinning().leave();
         for slot in SlotIndex::range(GROUP_SLOTS..GROUP_SLOTS + 8) {
             let expected = if slot.number() == GROUP_SLOTS { LIVE } else { DIRTY };
-            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot:?}");
+            assert_eq!(slab.states.of(slot).load(Relaxed), expected, "{slot:?}");
         }
-        assert_eq!(slab.state_of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
+        assert_eq!(slab.states.of(SlotIndex::new(100)).load(Relaxed), ZERO_CLEAN);
     }
 
     /// While the reclaimer is at a slab, its claim is never empty, not even for a moment. A slot
@@ -373,20 +365,20 @@ mod tests {
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
         let (slab, slot) = (slab(), SlotIndex::new(7));
-        slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
+        slab.claim_states.store(slab.states.address(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
-        assert!(slab.hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE, true));
         for held in [true, false] {
-            slab.state_of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
+            slab.states.of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
             slab.claim_freed(slot, || panic!("the claim is being changed"));
         }
         assert_eq!(slab.claimed(), 1 << 40);
-        slab.finish(PAGE, false);
-        slab.leave();
+        slab.pinning().finish(PAGE, false);
+        slab.pinning().leave();
         // A signal handler has allocated the slot since it was freed.
-        slab.state_of(slot).store(LIVE, Relaxed);
+        slab.states.of(slot).store(LIVE, Relaxed);
         slab.claim_freed(slot, || panic!("a live slot is claimed"));
-        slab.state_of(slot).store(DIRTY, Relaxed);
+        slab.states.of(slot).store(DIRTY, Relaxed);
         slab.claim_freed(slot, || {});
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
@@ -399,21 +391,21 @@ mod tests {
         let class = SizeClass::of(128 << 10).unwrap();
         let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
         slab.publish(OWNER, slots);
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.hold(PAGE, true) && !slab.refill(0, |_| {}));
+        assert!(slab.pinning().hold(PAGE, true) && !slab.refill(0, |_| {}));
         slab.unlist();
-        slab.settle(true);
-        slab.finish(PAGE, true);
-        assert!(slab.is_overlooked(false));
-        slab.leave();
+        slab.pinning().settle(true);
+        slab.pinning().finish(PAGE, true);
+        assert!(slab.pinning().is_overlooked(false));
+        slab.pinning().leave();
         assert!(matches!(slab.collect(|_| {}), crate::slab::Spent::List(_)));
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());
-        slab.all_slots().for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.unlist();
         assert!(!slab.is_behind());
     }
@@ -423,32 +415,38 @@ mod tests {
     fn a_slab_that_loses_its_claim_is_scanned_again() {
         use crate::slab::SlabActivity;
         let slab = slab();
-        slab.discard_pages(PAGE, |_, _| true);
+        slab.pages().discard(PAGE, |_, _| true);
         slab.scan_activity(|| false);
-        slab.note_count();
-        assert!(slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted());
+        slab.limit_count().note_count();
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Discarded
+                && slab.limit_count().is_counted()
+        );
         slab.unclaim();
         assert!(
-            slab.scan_activity(|| false) == SlabActivity::Discarded && slab.is_counted(),
+            slab.scan_activity(|| false) == SlabActivity::Discarded
+                && slab.limit_count().is_counted(),
             "it had none"
         );
         slab.claim.store(1 << 40, Relaxed);
         slab.unclaim();
-        assert!(slab.scan_activity(|| false) == SlabActivity::Idle && !slab.is_counted());
+        assert!(
+            slab.scan_activity(|| false) == SlabActivity::Idle && !slab.limit_count().is_counted()
+        );
     }
 
     /// A slab that holds slots cannot change owner. A slab that holds none can.
     #[test]
     fn what_is_held_stays_with_its_owner() {
         let slab = slab();
-        assert!(slab.hold(PAGE, true) && slab.is_being_held());
-        assert!(!slab.hold(PAGE, true), "one at a time");
+        assert!(slab.pinning().hold(PAGE, true) && slab.is_being_held());
+        assert!(!slab.pinning().hold(PAGE, true), "one at a time");
         assert!(!slab.change_owner(OWNER, 2 * OWNER));
-        slab.settle(false);
+        slab.pinning().settle(false);
         assert_eq!(named(&slab), 0);
-        slab.finish(PAGE, false);
-        slab.leave();
+        slab.pinning().finish(PAGE, false);
+        slab.pinning().leave();
         assert!(slab.change_owner(OWNER, 0));
-        assert!(!slab.hold(PAGE, true), "nobody's");
+        assert!(!slab.pinning().hold(PAGE, true), "nobody's");
     }
 }

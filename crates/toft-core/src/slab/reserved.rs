@@ -14,7 +14,7 @@
 //! these slots. Only ARMED slots are compared. A thread that compares reads the state again before
 //! it reports damage, because pages may be given back at that moment.
 
-use super::slab::{SLOTS_MAX, Slab};
+use super::slab::{SLOTS_MAX, Slab, view};
 use super::slots::SlotIndex;
 use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, TAKEN, ZERO_FRESH};
 #[cfg(not(loom))]
@@ -27,11 +27,16 @@ pub const RESERVED_MOST: usize = 3;
 
 const _: () = assert!(SLOTS_MAX <= 256 && SLOTS_MAX.div_ceil(RESERVED_SHARE) <= RESERVED_MOST);
 
-impl Slab {
+view! {
+    /// The reserved slots of a slab.
+    ReservedSlots, reserved
+}
+
+impl ReservedSlots<'_> {
     /// Chooses the reserved slots of a slab that is being opened, among those that are not guard
     /// pages. `below` returns a random number below its argument.
-    pub fn choose_reserved(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
-        let is_left = |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
+    pub fn choose(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
+        let is_left = |slot: &SlotIndex| self.states.of(*slot).load(Relaxed) == ZERO_FRESH;
         let left = SlotIndex::range(0..slots).filter(is_left).count();
         if left < RESERVED_LEAST || self.size() > RESERVED_SIZE_MOST {
             return;
@@ -42,7 +47,7 @@ impl Slab {
             // The n-th of the slots that are left, each with the same chance.
             let n = below(left - number);
             let Some(slot) = SlotIndex::range(0..slots).filter(is_left).nth(n) else { return };
-            self.state_of(slot).store(RESERVED, Relaxed);
+            self.states.of(slot).store(RESERVED, Relaxed);
             word |= (slot.number() as u32) << (8 * (number + 1));
         }
         if let Some(reserved) = self.reserved.first() {
@@ -51,7 +56,7 @@ impl Slab {
     }
 
     /// Returns the reserved slots.
-    pub fn reserved_slots(&self) -> impl Iterator<Item = SlotIndex> + use<> {
+    pub fn all(&self) -> impl Iterator<Item = SlotIndex> + use<> {
         let word = self.reserved.first().map_or(0, |word| word.load(Relaxed));
         let count = (word & 0xFF) as usize;
         (1..=count.min(RESERVED_MOST))
@@ -59,29 +64,29 @@ impl Slab {
     }
 
     /// Returns the reserved slots that must be armed, because malloc has passed them. Owner only.
-    pub fn unarmed_slots(&self) -> impl Iterator<Item = SlotIndex> + '_ {
+    pub fn unarmed(self) -> impl Iterator<Item = SlotIndex> {
         let fresh = self.fresh.load(Relaxed) as usize;
-        let bare = |slot: &SlotIndex| self.state_of(*slot).load(Relaxed) == RESERVED;
-        self.reserved_slots().filter(move |slot| slot.number() < fresh).filter(bare)
+        let bare = move |slot: &SlotIndex| self.states.of(*slot).load(Relaxed) == RESERVED;
+        self.all().filter(move |slot| slot.number() < fresh).filter(bare)
     }
 
     /// Marks a reserved slot as armed: it carries its pattern. Has no effect if its pages are being
     /// given back.
     pub fn arm(&self, slot: SlotIndex) {
         // armed: a thread that reads ARMED sees the pattern that was written.
-        let _ = self.state_of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
+        let _ = self.states.of(slot).exchange(RESERVED, ARMED, AcqRel, Relaxed);
     }
 
     /// Returns true if a reserved slot carries its pattern.
     #[inline(always)]
     pub fn is_armed(&self, slot: SlotIndex) -> bool {
         // pairs: armed.
-        self.states.0.get(slot.number()).is_some_and(|state| state.load(Acquire) == ARMED)
+        self.states.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
     }
 
     /// Returns the reserved slots that carry their pattern at this moment.
-    pub fn armed_slots(&self) -> impl Iterator<Item = SlotIndex> + use<> {
-        let armed = self.reserved_slots().map(|slot| (slot, self.is_armed(slot)));
+    pub fn armed(&self) -> impl Iterator<Item = SlotIndex> + use<> {
+        let armed = self.all().map(|slot| (slot, self.is_armed(slot)));
         let mut slots = [None; RESERVED_MOST];
         for (place, (slot, is_armed)) in slots.iter_mut().zip(armed) {
             *place = is_armed.then_some(slot);
@@ -91,9 +96,9 @@ impl Slab {
 
     /// Returns the reserved slots that were armed until they were held. Called by the holding
     /// thread.
-    pub fn held_armed_slots(&self) -> impl Iterator<Item = SlotIndex> + '_ {
-        let held = |slot: &SlotIndex| self.state_of(*slot).load(Acquire) == ARMED.with(HELD);
-        self.reserved_slots().filter(held)
+    pub fn held_armed(self) -> impl Iterator<Item = SlotIndex> {
+        let held = move |slot: &SlotIndex| self.states.of(*slot).load(Acquire) == ARMED.with(HELD);
+        self.all().filter(held)
     }
 
     /// Returns the offset of the first byte of an armed slot that is damaged, if one is. `carried`
@@ -101,7 +106,7 @@ impl Slab {
     ///
     /// The slab is not dormant. If the slot is not armed any more, the result is meaningless.
     #[cfg(not(loom))]
-    pub fn reserved_damage(&self, slot: SlotIndex, carried: u64) -> Option<usize> {
+    pub fn damage(&self, slot: SlotIndex, carried: u64) -> Option<usize> {
         let begin = self.slot_address(slot);
         (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
             let word: *const u64 = core::ptr::with_exposed_provenance(address);
@@ -116,28 +121,22 @@ impl Slab {
     /// Returns true if an armed slot is damaged. `carried` returns the word that the pattern of the
     /// slot at an address repeats.
     #[cfg(not(loom))]
-    pub fn has_reserved_damage(&self, carried: impl Fn(usize) -> u64) -> bool {
+    pub fn has_damage(&self, carried: impl Fn(usize) -> u64) -> bool {
         let damaged = |slot: SlotIndex| {
             let carried = carried(self.slot_address(slot));
-            self.is_armed(slot) && self.reserved_damage(slot, carried).is_some()
+            self.is_armed(slot) && self.damage(slot, carried).is_some()
         };
-        SECURE && self.reserved_slots().any(damaged)
+        SECURE && self.all().any(damaged)
     }
 
-    /// Returns true if a slot beside this one may be armed. A few results are true although none
-    /// is.
-    #[inline(always)]
-    pub fn is_beside_armed(&self, slot: SlotIndex) -> bool {
-        self.may_be_beside_armed(slot) != 0
-    }
-
-    /// Returns a number that is not zero if a slot beside this one may be armed.
+    /// Returns a number that is not zero if a slot beside this one may be armed. A few results are
+    /// not zero although none is.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
     pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
         use core::mem::offset_of;
         debug_assert!(slot.number() < SLOTS_MAX);
-        let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
+        let bytes: *const crate::sync::AtomicU8 = (&raw const *self.0).cast();
         let behind = offset_of!(Slab, states) + slot.number() + 1;
         // SAFETY: bytes of this descriptor: states, the unused byte before the first, or the byte
         // after the last, which is `dense`. All are used as single bytes. pairs: armed.
@@ -155,7 +154,7 @@ impl Slab {
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
     /// takes its place.
     pub fn is_never_handed_out(&self, slot: SlotIndex) -> bool {
-        matches!(self.state_of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
+        matches!(self.states.of(slot).load(Relaxed), GUARD_PAGE | RESERVED | ARMED)
     }
 
     /// Disarms the reserved slots on the pages between two offsets, which are about to be given
@@ -166,22 +165,22 @@ impl Slab {
     pub(super) fn disarm_within(&self, start: usize, stop: usize) {
         let size = self.size();
         let within = |slot: &SlotIndex| slot.begin(size) < stop && slot.end(size) > start;
-        for slot in self.reserved_slots().filter(within) {
+        for slot in self.all().filter(within) {
             // The slot is held at most once meanwhile, and the thread that releases it disarms it.
             for (armed, bare) in [(ARMED, RESERVED), (ARMED.with(HELD), RESERVED.with(HELD))] {
-                let _ = self.state_of(slot).exchange(armed, bare, AcqRel, Relaxed);
+                let _ = self.states.of(slot).exchange(armed, bare, AcqRel, Relaxed);
             }
         }
     }
 
     /// Returns true if the reserved slots are exactly those that were chosen (I11).
-    pub(super) fn has_its_reserved(&self) -> bool {
+    pub(super) fn are_as_chosen(&self) -> bool {
         let is_reserved = |slot: SlotIndex| {
-            let state = self.state_of(slot).load(Relaxed);
+            let state = self.states.of(slot).load(Relaxed);
             matches!(state.without(HELD.without(TAKEN)), RESERVED | ARMED)
         };
         let all = self.all_slots().filter(|&slot| is_reserved(slot)).count();
-        self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()
+        self.all().all(is_reserved) && all == self.all().count()
     }
 }
 
@@ -197,27 +196,27 @@ mod tests {
         let slab = Slab::zeroed();
         slab.open_for_test(1 << 30, 64 << 10, 256);
         slab.publish(1 << 20, 256);
-        slab.choose_reserved(256, |_| 7);
-        let slots: std::vec::Vec<_> = slab.reserved_slots().collect();
-        slots.iter().for_each(|&slot| slab.arm(slot));
-        assert!(slots.len() > 1 && slots.iter().all(|&slot| slab.hold_slot(slot)));
-        assert_eq!(slab.held_armed_slots().count(), slots.len());
+        slab.reserved().choose(256, |_| 7);
+        let slots: std::vec::Vec<_> = slab.reserved().all().collect();
+        slots.iter().for_each(|&slot| slab.reserved().arm(slot));
+        assert!(slots.len() > 1 && slots.iter().all(|&slot| slab.pinning().hold_slot(slot)));
+        assert_eq!(slab.reserved().held_armed().count(), slots.len());
         let begin = slots[0].begin(slab.size());
-        slab.disarm_within(begin, begin + 1);
-        let held: std::vec::Vec<_> = slab.held_armed_slots().collect();
+        slab.reserved().disarm_within(begin, begin + 1);
+        let held: std::vec::Vec<_> = slab.reserved().held_armed().collect();
         assert!(!held.contains(&slots[0]) && held.len() == slots.len() - 1, "{held:?}");
-        slots.iter().for_each(|&slot| slab.unhold_free(slot, false));
-        assert!(slab.has_its_reserved() && slab.armed_slots().count() == 0);
+        slots.iter().for_each(|&slot| slab.pinning().unhold_free(slot, false));
+        assert!(slab.reserved().are_as_chosen() && slab.reserved().armed().count() == 0);
     }
 
     #[test]
     fn the_slots_beside_an_armed_one_are_known() {
         for armed in 0..SLOTS_MAX {
             let slab = Slab::zeroed();
-            slab.state_of(SlotIndex::new(armed)).store(ARMED, Relaxed);
+            slab.states.of(SlotIndex::new(armed)).store(ARMED, Relaxed);
             for slot in 0..SLOTS_MAX {
                 assert_eq!(
-                    slab.is_beside_armed(SlotIndex::new(slot)),
+                    slab.reserved().may_be_beside_armed(SlotIndex::new(slot)) != 0,
                     slot.abs_diff(armed) == 1,
                     "{slot}, {armed}"
                 );

@@ -7,8 +7,8 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  discarded_at  row  (secure: site)
-//!            reclaimer writes shares  calm  idleness  stamp  dense
+//! line 7     reclaimer writes scans  (`activity.rs`)
+//!            owner writes     previous  (secure: site)
 //! (secure: lines 8-15, the number of bytes after the end of each block: `requested_sizes.rs`)
 //! ```
 //!
@@ -47,12 +47,17 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
-use super::states::{NO_SLOT, StateCell};
+use super::activity::ScanRecord;
+use super::canary_seeds::CanarySeeds;
+use super::remote::RemoteBits;
+use super::requested_sizes::Slacks;
+use super::slots::SlotIndex;
+use super::states::{NO_SLOT, States};
 use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
 use crate::region::{Descriptor, Partition, Site};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
-use Ordering::{Acquire, Relaxed, Release};
+use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// The maximum number of slots in a slab: 256 slots of the smallest size fill a page.
 #[cfg(not(loom))]
@@ -72,7 +77,7 @@ pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
 pub(super) const SUSPENDED: u8 = 2;
 /// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
-const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
+pub(super) const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
 
@@ -100,6 +105,34 @@ pub const UNITS: usize = 1;
 /// The `link` of a slab whose pushing thread has not yet written the next slab.
 pub const LINK_OPEN: usize = usize::MAX;
 
+/// Defines a view of a slab: a type with the methods of one concern, and a method of `Slab` that
+/// returns it.
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident, $method:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'a>(&'a Slab);
+
+        impl Slab {
+            $(#[$doc])*
+            #[inline(always)]
+            pub fn $method(&self) -> $name<'_> {
+                $name(self)
+            }
+        }
+
+        impl core::ops::Deref for $name<'_> {
+            type Target = Slab;
+
+            #[inline(always)]
+            fn deref(&self) -> &Slab {
+                self.0
+            }
+        }
+    };
+}
+pub(super) use view;
+
 /// The descriptor of one slab.
 #[derive(Debug)]
 // An atomic of loom is not zero bytes, so the empty descriptor there is made by `Default`.
@@ -118,9 +151,8 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// Default build: the first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
-    /// Secure build: the seeds of the slots' canaries (`canary_seeds.rs`). Set when the slab is
-    /// opened.
-    pub(super) canary_seeds: [AtomicU64; 2 * SECURE_LEN],
+    /// Secure build: set when the slab is opened.
+    pub canary_seeds: CanarySeeds,
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
@@ -168,9 +200,8 @@ pub struct Slab {
     /// The number of bytes of slots that do not count against the limit. Written by any thread.
     pub(super) uncounted: AtomicU32,
 
-    /// A bit for each slot that another thread has freed. Other threads set a bit by one atomic
-    /// operation, and the owner takes a whole word.
-    pub(super) remote: [AtomicU64; GROUPS],
+    /// What other threads have freed.
+    pub remote: RemoteBits,
     /// The next slab on the pending stack. Written by the thread that pushed this one.
     pub(crate) link: AtomicUsize,
     /// The number of frees by other threads that compaction has completed, so that they spent no
@@ -181,66 +212,38 @@ pub struct Slab {
     /// writes zero.
     pub(super) counted_at: AtomicU32,
     /// The place of the sampled byte in the slot that is claimed next, counted from 1, or zero. The
-    /// claim was shortened for that slot (`sampling.rs`). Written by the owner, on a slow path
+    /// claim was shortened for that slot (`claim_at_most`). Written by the owner, on a slow path
     /// only, so it can be in the line that other threads write.
     pub(super) due: AtomicU32,
+    /// The number of slabs that the bin had filled in a row when it took this one. Written by the
+    /// owner, on a slow path.
+    pub(crate) row: AtomicU8,
     _line_2: Rest,
 
     /// The states of the slots. The owner writes them. Other threads read those of the slots that
     /// they free, and change some by compare and exchange. The reclaimer changes those of free
     /// slots, by compare and exchange, and of remote slots.
-    pub(super) states: States,
-    /// The number of scans in which the huge page that begins with this slab was dense. Written by
-    /// the scanning thread. A byte, because `reserved.rs` may read it as the state after the last
-    /// one.
-    pub(crate) dense: AtomicU8,
-    /// The number of slabs that the bin had filled in a row when it took this one. Written by the
-    /// owner.
-    pub(crate) row: AtomicU8,
-    /// The `claim_mark` of a claim whose pages were given back, or zero while they may be there. A
-    /// hint, written by the sweeping thread.
-    pub(super) unused_at: AtomicU16,
-    /// The slab's activity at the last scan (`scan_activity`). Written by the scanning thread,
-    /// which is the owner or the reclaimer. Only the time at which pages are given back depends on
-    /// it.
-    pub(super) seen: AtomicU32,
+    pub states: States,
+    /// What scanning threads remember of the slab.
+    pub(crate) scans: ScanRecord,
     /// The slab before this one on its bin's list. Written by the owner.
     previous: AtomicUsize,
     /// Secure build: the first call site that drew from this slab. It is aligned at this place in
     /// both builds, so the empty array of the default build adds no padding.
     pub(super) site_last: [AtomicUsize; SECURE_LEN],
-    /// The slab's number of frees when its pages were last given back, or zero. Written like
-    /// `seen`.
-    pub(super) discarded_at: AtomicU32,
-    /// The group of units that each unit shares pages with, or zero. Written by the compacting
-    /// thread.
-    pub(super) shares: [AtomicU16; if SECURE { 0 } else { UNITS }],
-    /// Secure build: the number of 4 KiB pages among the slots that are guard pages
-    /// (`guard_pages.rs`). Set when the slab is opened.
-    #[cfg_attr(loom, allow(dead_code))]
-    pub(super) guard_pages: [AtomicU32; SECURE_LEN],
-    /// The slab's activity at the last scan for compaction. Written by the compacting thread.
-    pub(super) calm: AtomicU32,
-    /// The page idleness at the last scan for cold pages. Written by the scanning threads, in turn.
-    pub(crate) idleness: AtomicU32,
-    /// The value of `activity_ever` at the last scan for cold pages. Written like `idleness`.
-    pub(crate) stamp: AtomicU32,
+    /// Secure build: the number of bytes of the guard pages among the slots (`guard_pages.rs`). Set
+    /// when the slab is opened.
+    pub(super) guard_bytes: [AtomicU32; SECURE_LEN],
     _line_7: [AtomicU32; 5 * SECURE_LEN],
 
-    /// Secure build: the slack of each slot (`requested_sizes.rs`).
-    pub(super) slacks: super::requested_sizes::Slacks,
+    /// Secure build: the slack of each slot.
+    pub slacks: Slacks,
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU8; 8];
+type Rest = [AtomicU8; 7];
 #[cfg(loom)]
 type Rest = ();
-
-/// The state of each slot.
-#[derive(Debug)]
-#[cfg_attr(loom, derive(Default))]
-#[repr(C, align(64))]
-pub(super) struct States(pub(super) [StateCell; SLOTS_MAX]);
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]
@@ -251,7 +254,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Slab, states) == 192);
     // The byte before the states is unused, and the one after them is a single byte.
     assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
-    assert!(core::mem::offset_of!(Slab, dense) == 192 + SLOTS_MAX);
+    assert!(core::mem::offset_of!(Slab, scans.dense) == 192 + SLOTS_MAX);
     assert!(core::mem::offset_of!(Slab, slacks) == 512);
 };
 
@@ -290,8 +293,8 @@ impl Slab {
         site_words.for_each(|word| word.store(site.address(), Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        for state in self.states.0.iter().skip(slots) {
-            state.store(NO_SLOT, Relaxed);
+        for slot in SlotIndex::range(slots..SLOTS_MAX) {
+            self.states.of(slot).store(NO_SLOT, Relaxed);
         }
         self.awake.store(AWAKE, Relaxed);
         slots
@@ -394,11 +397,60 @@ impl Slab {
         self.owner.load(Relaxed) & !FLAGS != 0
     }
 
+    /// Returns true if the heap at an address owns the slab, and no flag is set.
+    #[inline(always)]
+    pub fn is_owned_plainly(&self, heap: usize) -> bool {
+        self.owner.load(Relaxed) == heap
+    }
+
     /// Makes the heap at `owner` the owner of a slab from the pool. Nothing is pending in the slab.
     /// If a late freeing thread has set PENDING meanwhile, it announced nothing, and the flag is
     /// cleared here.
     pub fn adopt(&self, owner: usize) {
         self.owner.store(owner, Release);
+    }
+
+    /// Sets flags in `owner`. Returns the previous value.
+    pub fn set_owner_flag(&self, flag: usize) -> usize {
+        self.owner.fetch_or(flag, SeqCst)
+    }
+
+    /// Clears flags in `owner`. Returns the previous value.
+    pub fn clear_owner_flag(&self, flag: usize) -> usize {
+        self.owner.fetch_and(!flag, SeqCst)
+    }
+
+    /// Sets HOLDING. Returns false if the slab has no owner or is being held.
+    pub(super) fn set_holding(&self) -> bool {
+        let owner = self.owner.load(Relaxed);
+        let held = owner | HOLDING;
+        owner & !FLAGS != 0
+            && owner & HOLDING == 0
+            // pairs: tail.
+            && self.owner.compare_exchange(owner, held, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
+    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
+    /// busy, or finds what the holder has done.
+    pub fn is_being_held(&self) -> bool {
+        self.owner.load(Relaxed) & HOLDING != 0
+    }
+
+    /// Returns true if the slab shares pages with others.
+    pub fn is_shared(&self) -> bool {
+        self.owner.load(Relaxed) & SHARED != 0
+    }
+
+    /// Returns true if the reclaimer holds slots here, or the slab shares pages.
+    pub fn is_engaged(&self) -> bool {
+        self.owner.load(Relaxed) & (SHARED | HOLDING) != 0
+    }
+
+    /// Hands the slab to another heap. Returns false if the owner word has a flag: for example, a
+    /// remote free has put the slab on a pending stack meanwhile.
+    pub fn change_owner(&self, from: usize, to: usize) -> bool {
+        self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
     /// Returns the number of allocations ever made from this slab. It is the sum of all frees, with

@@ -1,13 +1,15 @@
 //! The slots of a slab: the slot that begins at an address, the state of each slot, and their
 //! counts.
 
-use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
+use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    DIRTY_FRESH, HELD, LIVE, SAMPLED, StateByte, StateCell, ZERO_FRESH, free_state,
+    ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED, SAMPLED,
+    SAMPLED_BIT, ZERO_CLEAN, ZERO_FRESH, free_state,
 };
 use super::{Tier, TierNumber};
+use crate::policy::{SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
-use Ordering::{Acquire, Relaxed};
+use Ordering::{AcqRel, Acquire};
 use core::ops::Range;
 
 /// The state of a slot, as far as callers may see it.
@@ -23,8 +25,30 @@ pub enum SlotState {
     Remote,
 }
 
+/// What the bytes of a slot must be, as far as is known at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotCare {
+    /// The program has this number of bytes. A canary is after them, or will be in a moment.
+    Canary(usize),
+    /// All bytes are zero: the program had the slot, and has freed it.
+    Zero,
+    /// The slot is reserved, and carries its pattern.
+    Pattern,
+    /// Nothing is known.
+    Any,
+}
+
+/// The contents of a slot, for a check of what a free left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// What the free left there, unchanged; or zeros, if the pages were given back.
+    Left,
+    /// Something else: contents of the program, or unknown contents.
+    Other,
+}
+
 /// The number of a slot in its slab, counted from the slab's base. Below the slab's number of
-/// slots, and so below [`SLOTS_MAX`], if there is such a slot.
+/// slots, and so below [`SLOTS_MAX`](super::SLOTS_MAX), if there is such a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub struct SlotIndex(usize);
@@ -131,24 +155,15 @@ impl Slab {
 
     /// Returns the state of a slot, as far as the caller may see it.
     pub fn state(&self, slot: SlotIndex) -> SlotState {
-        if self.is_remote(slot) {
+        if self.remote.has(slot) {
             return SlotState::Remote;
         }
-        let state = free_state(self.state_of(slot).load(Acquire));
+        let state = free_state(self.states.of(slot).load(Acquire));
         match if state.has(HELD) { state.without(HELD) } else { state } {
             LIVE | SAMPLED => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }
-    }
-
-    /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
-    /// or from a loop over the slots that exist.
-    #[inline(always)]
-    pub(super) fn state_of(&self, slot: SlotIndex) -> &StateCell {
-        debug_assert!(slot.0 < SLOTS_MAX);
-        // SAFETY: no slab has more than SLOTS_MAX slots.
-        unsafe { self.states.0.get_unchecked(slot.0) }
     }
 
     /// Returns the slab's slots.
@@ -162,14 +177,90 @@ impl Slab {
         self.base() + slot.begin(self.size())
     }
 
+    /// Returns the number of bytes that the program may use of a slot that it has, or had last.
+    #[inline(always)]
+    pub fn block_bytes(&self, slot: SlotIndex) -> usize {
+        self.slacks.block_bytes(slot, self.size())
+    }
+
+    /// Returns the number of bytes of a slot after a block of `bytes` bytes. A small block at a
+    /// very large alignment gets the largest number that can be kept, so the program may use more
+    /// bytes.
+    #[inline(always)]
+    pub fn slack_for(&self, bytes: usize) -> usize {
+        self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
+    }
+
+    /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
+    pub fn care(&self, slot: SlotIndex) -> SlotCare {
+        match self.states.of(slot).load(Acquire) {
+            LIVE if !self.remote.has(slot) && self.slacks.was_handed_out(slot) => {
+                SlotCare::Canary(self.block_bytes(slot))
+            }
+            ARMED => SlotCare::Pattern,
+            _ if !WIPE => SlotCare::Any,
+            // A slot that another thread has freed, and that has left its quarantine. A slot that
+            // enters a quarantine may not be clear yet.
+            QUARANTINED if self.remote.has(slot) => SlotCare::Zero,
+            DIRTY | ZERO_CLEAN if self.slacks.was_handed_out(slot) => SlotCare::Zero,
+            _ => SlotCare::Any,
+        }
+    }
+
+    /// Frees a live slot permanently. Returns false if the slot is not live. Any thread. If several
+    /// threads free the slot at the same moment, one succeeds, or the owner finds the double free.
+    pub fn free_permanently(&self, slot: SlotIndex) -> bool {
+        let state = self.states.of(slot);
+        // If the owner frees the slot at the same moment, the owner may win. That double free is
+        // reported when the slot leaves the quarantine.
+        !self.remote.has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
+    }
+
+    /// Returns what a slot contains at this moment. Any thread.
+    pub fn rest(&self, slot: SlotIndex) -> Rest {
+        let state = self.states.of(slot).load(Acquire);
+        // A slot that another thread has freed has its mark, which is set after all changes to the
+        // block.
+        let left = state == DIRTY || state == LEFT && self.remote.has(slot);
+        if left { Rest::Left } else { Rest::Other }
+    }
+
+    /// Returns true if a slot was freed permanently.
+    pub fn is_permanently_freed(&self, slot: SlotIndex) -> bool {
+        self.states.of(slot).load(Acquire) == PERMANENTLY_FREED
+    }
+
     /// Returns the number of slots that the program has, without those that other threads have
     /// freed.
     #[inline(never)]
     pub fn live_slots(&self) -> usize {
         let live = |group| {
-            self.live_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
+            self.states.live_bits(group)
+                & !self.remote.of_group(group)
+                & valid_bits(self.slots(), group)
         };
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
+    }
+
+    /// Returns true if a thread that is not the owner may free the slot.
+    ///
+    /// The slot of a correct program stays live here. It was handed out before the program passed
+    /// the pointer on, and no thread changes its state until it is freed.
+    #[inline]
+    pub fn is_live(&self, slot: SlotIndex) -> bool {
+        self.states.of(slot).load(Acquire).without(SAMPLED_BIT) == LIVE
+    }
+
+    /// Returns true if a slot is live as in `is_live`, and was not reported to a probe.
+    #[inline]
+    pub fn is_plainly_live(&self, slot: SlotIndex) -> bool {
+        self.states.of(slot).load(Acquire) == LIVE
+    }
+
+    /// Returns true if the program has the slot: it is live, and no thread has freed it.
+    #[inline]
+    pub fn is_in_use(&self, slot: SlotIndex) -> bool {
+        self.is_live(slot) && !self.remote.has(slot)
     }
 
     /// Returns the number of slots that were ever handed out.
@@ -178,22 +269,19 @@ impl Slab {
         self.all_slots().filter(|&slot| self.state(slot) != SlotState::Fresh).count()
     }
 
+    /// Returns the number of lent slots.
+    pub fn lent(&self) -> u32 {
+        (0..GROUPS).map(|group| self.states.lent_bits(group).count_ones()).sum()
+    }
+
+    /// Returns true if a slot is free. A hint, unless the caller is the owner.
+    pub fn has_free(&self) -> bool {
+        (0..GROUPS).any(|group| self.states.free_bits(group) != 0)
+    }
+
     /// Returns true if no slot is live.
     pub fn is_empty(&self) -> bool {
         self.held() == 0
-    }
-
-    /// Changes every state that is `from` to `to`. Holder of the owning heap only, with no slot
-    /// live.
-    #[inline(never)]
-    pub(super) fn change_states(&self, from: StateByte, to: StateByte) {
-        debug_assert!(from != LIVE && to != LIVE);
-        for slot in self.all_slots() {
-            let state = self.state_of(slot);
-            if state.load(Relaxed) == from {
-                state.store(to, Relaxed);
-            }
-        }
     }
 }
 

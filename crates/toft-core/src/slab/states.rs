@@ -28,7 +28,8 @@
 //!                          LENT, with TAKEN
 //! ```
 
-use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
+use super::slab::{GROUP_SLOTS, SLOTS_MAX};
+use super::slots::SlotIndex;
 use crate::policy::SECURE;
 use crate::sync::{AtomicU8, Ordering, Settled};
 
@@ -211,7 +212,46 @@ fn sixteen(state: StateByte) -> core::arch::x86_64::__m128i {
 /// The bits of a group that have states: all, except under the model checker.
 const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
 
-impl Slab {
+/// The state of each slot of a slab.
+#[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
+#[repr(C, align(64))]
+pub struct States([StateCell; SLOTS_MAX]);
+
+impl States {
+    /// Returns the state of a slot, without code that may panic. Slot numbers come from `slot_at`,
+    /// or from a loop over the slots that exist.
+    #[inline(always)]
+    pub(super) fn of(&self, slot: SlotIndex) -> &StateCell {
+        debug_assert!(slot.number() < SLOTS_MAX);
+        // SAFETY: no slab has more than SLOTS_MAX slots.
+        unsafe { self.0.get_unchecked(slot.number()) }
+    }
+
+    /// Returns the state of a slot, if there can be such a slot.
+    #[inline(always)]
+    pub(super) fn get(&self, slot: SlotIndex) -> Option<&StateCell> {
+        self.0.get(slot.number())
+    }
+
+    /// Returns the address of the first state.
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    /// Changes every state of the first `slots` slots that is `from` to `to`. Holder of the owning
+    /// heap only, with no slot live.
+    #[inline(never)]
+    pub(super) fn change(&self, slots: usize, from: StateByte, to: StateByte) {
+        debug_assert!(from != LIVE && to != LIVE);
+        for state in self.0.iter().take(slots) {
+            if state.load(Ordering::Relaxed) == from {
+                state.store(to, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Returns a bit for each slot of a group that is free.
     #[inline(always)]
     pub(super) fn free_bits(&self, group: usize) -> u64 {
@@ -266,7 +306,7 @@ impl Slab {
     #[inline(always)]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
         debug_assert!(group * GROUP_SLOTS < SLOTS_MAX);
-        let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
+        let states = self.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
         let (a, b, c, d): (u32, u32, u32, u32);
         // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
         // vector. Each byte read here is a value that its state has had, as by a Relaxed load. A
@@ -304,7 +344,7 @@ impl Slab {
     /// Returns bit `BIT` of each of a group's states, read one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
-        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        let states = self.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
         states.rev().fold(0, |bits, state| {
             let bit = state.load(Ordering::Relaxed).bits() >> BIT & 1;
             bits << 1 | u64::from(bit)
@@ -319,7 +359,7 @@ impl Slab {
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
         let in_use = |first: usize| -> u64 {
             debug_assert!(group * GROUP_SLOTS + first < SLOTS_MAX);
-            let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
+            let states = self.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
             let bits: u32;
             // SAFETY: as in `bits`, of 16 states.
             unsafe {
@@ -347,7 +387,7 @@ impl Slab {
     #[inline]
     pub(super) fn in_use(&self, groups: usize) -> u32 {
         debug_assert!(0 < groups && groups * GROUP_SLOTS <= SLOTS_MAX);
-        let states = self.states.0.as_ptr();
+        let states = self.0.as_ptr();
         let (low, high): (u64, u64);
         // SAFETY: as in `bits`, of `groups` groups. Each byte of the sum is at most 16. `psadbw`
         // adds the bytes of either half.
@@ -395,7 +435,7 @@ impl Slab {
     /// Returns the idle bits, read one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
-        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        let states = self.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
         states.rev().fold(0, |bits, state| {
             let state = state.load(Ordering::Relaxed);
             let idle = !state.has(TAKEN) || state.has(HELD) || state.has(LENT);
@@ -407,7 +447,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::SlotIndex;
+    use crate::slab::Slab;
     use crate::sync::Ordering::Relaxed;
 
     #[test]
@@ -415,14 +455,14 @@ mod tests {
         let slab = Slab::zeroed();
         for slot in 0..SLOTS_MAX {
             let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
-            slab.state_of(SlotIndex::new(slot)).store(state, Relaxed);
+            slab.states.of(SlotIndex::new(slot)).store(state, Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
-            let state = slab.state_of(SlotIndex::new(slot)).load(Relaxed);
+            let state = slab.states.of(SlotIndex::new(slot)).load(Relaxed);
             let taken = state == LIVE || state == NO_SLOT;
-            assert_eq!(slab.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
-            assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
+            assert_eq!(slab.states.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
+            assert_eq!(slab.states.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
         }
     }
 
@@ -439,11 +479,11 @@ mod tests {
         let slab = Slab::zeroed();
         for shift in 0..16 {
             for slot in 0..SLOTS_MAX {
-                slab.state_of(SlotIndex::new(slot)).store(all(slot * 7 + shift).0, Relaxed);
+                slab.states.of(SlotIndex::new(slot)).store(all(slot * 7 + shift).0, Relaxed);
             }
             for slot in 0..SLOTS_MAX {
                 let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
-                let idle = slab.idle_bits(group) >> bit & 1 == 1;
+                let idle = slab.states.idle_bits(group) >> bit & 1 == 1;
                 assert_eq!(idle, all(slot * 7 + shift).1, "{slot}");
             }
         }
@@ -455,13 +495,13 @@ mod tests {
         let slab = Slab::zeroed();
         let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
         for slot in 0..SLOTS_MAX {
-            slab.state_of(SlotIndex::new(slot)).store(free[slot % free.len()].with(HELD), Relaxed);
+            slab.states.of(SlotIndex::new(slot)).store(free[slot % free.len()].with(HELD), Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
-            assert_eq!(slab.free_bits(group) >> bit & 1, 0);
-            assert_eq!(slab.soiled_bits(group) >> bit & 1, slot as u64 % 2, "{slot}");
-            assert_eq!(slab.held_bits(group) >> bit & 1, 1);
+            assert_eq!(slab.states.free_bits(group) >> bit & 1, 0);
+            assert_eq!(slab.states.soiled_bits(group) >> bit & 1, slot as u64 % 2, "{slot}");
+            assert_eq!(slab.states.held_bits(group) >> bit & 1, 1);
         }
     }
 }

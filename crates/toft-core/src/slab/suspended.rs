@@ -19,17 +19,15 @@
 //! again if not. So the count plus all uncounted bytes is the same sum whenever no thread is in the
 //! middle of this.
 
-use super::slab::{AWAKE, GROUPS, SUSPENDED, Slab};
-use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
-use crate::policy::SECURE;
+use super::slab::{AWAKE, SUSPENDED, Slab, view};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-impl Slab {
-    /// Returns true if slots may be claimed.
-    pub fn is_awake(&self) -> bool {
-        self.awake.load(Relaxed) == AWAKE
-    }
+view! {
+    /// The bytes of a slab that count against the limit.
+    LimitCount, limit_count
+}
 
+impl LimitCount<'_> {
     /// Returns true if bytes of the slab may be uncounted: malloc asks before it draws from the
     /// slab.
     pub fn may_be_uncounted(&self) -> bool {
@@ -57,7 +55,7 @@ impl Slab {
     /// slot was freed, no pages were given back, and no thread was allowed to draw from the slab.
     pub fn is_counted(&self) -> bool {
         if self.is_dormant() {
-            return self.uncounted() == self.slot_bytes();
+            return self.uncounted() == self.pages().slot_bytes();
         }
         self.counted_at.load(Relaxed) == self.freed_so_far()
     }
@@ -67,7 +65,7 @@ impl Slab {
     pub fn note_count(&self) {
         // pairs: counted no more. A thread that overwrites that zero sees in the states what was
         // given back.
-        self.counted_at.swap(self.discarded_at.load(Relaxed), AcqRel);
+        self.counted_at.swap(self.discarded_at(), AcqRel);
     }
 
     /// Records that counting the slab again may find fewer bytes.
@@ -97,45 +95,5 @@ impl Slab {
     /// added.
     pub fn add_uncounted(&self, bytes: usize) {
         self.uncounted.fetch_add(bytes as u32, SeqCst);
-    }
-
-    /// Returns true if a slot is free. A hint, unless the caller is the owner.
-    pub fn has_free(&self) -> bool {
-        (0..GROUPS).any(|group| self.free_bits(group) != 0)
-    }
-
-    /// Returns the number of bytes of the slots, without the guard pages among them.
-    pub fn slot_bytes(&self) -> usize {
-        self.slots() * self.size() - if SECURE { self.guard_page_bytes() } else { 0 }
-    }
-
-    /// Returns zero, because the model checker's slabs have no guard pages.
-    #[cfg(loom)]
-    fn guard_page_bytes(&self) -> usize {
-        0
-    }
-
-    /// Returns the number of bytes of whole pages within the slots that were not written since they
-    /// were zero. Pages of claimed slots are left out.
-    pub fn untouched_bytes(&self, page: usize) -> usize {
-        let claim = self.claimed();
-        let bytes = self.untouched_beside(claim, page);
-        // A free empties the claim for a moment.
-        let now = self.claimed();
-        if now & !claim == 0 { bytes } else { self.untouched_beside(now | claim, page) }
-    }
-
-    fn untouched_beside(&self, claim: u64, page: usize) -> usize {
-        let group = self.claimed_group();
-        let untouched = |slot| {
-            let state = self.state_of(slot).load(Acquire);
-            let zero = !state.has(TAKEN) && !state.has(SOILED) || state == REMOTE_CLEAN;
-            let claimed = slot.group() == group && claim & slot.bit() != 0;
-            // `Some(true)`, so that `runs` names the page.
-            (zero && !claimed).then_some(true)
-        };
-        let (mut bytes, all) = (0, self.slots() * self.size());
-        self.runs(page, untouched, |_, (start, stop)| bytes += stop.min(all).saturating_sub(start));
-        bytes
     }
 }

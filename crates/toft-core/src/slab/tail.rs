@@ -11,14 +11,15 @@
 //! ```
 //!
 //! Other code may then map the addresses of the tail. No request to the system may include them:
-//! each ends at [`Slab::mapped_bytes`]. In the secure build a page of the tail stays, as the guard
-//! page at the slab's end.
+//! each ends at [`SlabPages::mapped_bytes`]. In the secure build a page of the tail stays, as the
+//! guard page at the slab's end.
 
-use super::slab::{HOLDING, SHARED, Slab};
+use super::pages::SlabPages;
+use super::slab::{HOLDING, SHARED};
 use crate::policy::SECURE;
 use crate::sync::Ordering::SeqCst;
 
-impl Slab {
+impl SlabPages<'_> {
     /// Returns the number of bytes from the slab's start on that are mapped while the slab is not
     /// dormant.
     pub fn mapped_bytes(&self, page: usize) -> usize {
@@ -87,21 +88,21 @@ mod tests {
             slab.publish(64, slots);
             let used = slots * class.size() + guard;
             let has_tail = used + PAGE <= all;
-            assert_eq!(slab.give_up_tail(PAGE, |_, _| false), (!has_tail).then_some(0));
-            assert_eq!(slab.mapped_bytes(PAGE), all, "a refusal changes nothing");
+            assert_eq!(slab.pages().give_up_tail(PAGE, |_, _| false), (!has_tail).then_some(0));
+            assert_eq!(slab.pages().mapped_bytes(PAGE), all, "a refusal changes nothing");
             let mut tail = None;
-            let gone = slab.give_up_tail(PAGE, |start, len| {
+            let gone = slab.pages().give_up_tail(PAGE, |start, len| {
                 tail = Some((start - slab.base(), len));
                 true
             });
             assert_eq!(gone, Some(tail.map_or(0, |(_, len)| len)));
             let Some((start, len)) = tail else {
-                assert!(!has_tail && !slab.is_without_tail());
+                assert!(!has_tail && !slab.pages().is_without_tail());
                 continue;
             };
             assert!(start >= used && start - used < PAGE && start + len == all, "{class:?}");
-            assert_eq!(slab.mapped_bytes(PAGE), start);
-            assert_eq!(slab.give_up_tail(PAGE, |_, _| panic!("again")), Some(0));
+            assert_eq!(slab.pages().mapped_bytes(PAGE), start);
+            assert_eq!(slab.pages().give_up_tail(PAGE, |_, _| panic!("again")), Some(0));
         }
     }
     /// The reclaimer is at work in the slab, so its pages stay mapped.
@@ -112,10 +113,10 @@ mod tests {
             let slots = slab.open_for_test(slab_memory(), 64 << 10, 16);
             slab.publish(64, slots);
             slab.set_owner_flag(flag);
-            assert_eq!(slab.give_up_tail(PAGE, |_, _| panic!("unmapped")), Some(0));
-            assert_eq!(slab.mapped_bytes(PAGE), 64 << 10);
+            assert_eq!(slab.pages().give_up_tail(PAGE, |_, _| panic!("unmapped")), Some(0));
+            assert_eq!(slab.pages().mapped_bytes(PAGE), 64 << 10);
             slab.clear_owner_flag(flag);
-            assert!(slab.give_up_tail(PAGE, |_, _| true).is_some_and(|len| len != 0));
+            assert!(slab.pages().give_up_tail(PAGE, |_, _| true).is_some_and(|len| len != 0));
         }
     }
 }

@@ -4,15 +4,15 @@
 //! Each result is true at one moment only. `os/pin.rs` describes how such pages are given back all
 //! the same.
 
-use super::slab::Slab;
+use super::pages::SlabPages;
 use super::slots::SlotIndex;
 use super::states::{SOILED, TAKEN};
-use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::Ordering::Acquire;
 
-impl Slab {
+impl SlabPages<'_> {
     /// Calls `each` with the address and length of pages that have no byte of a live slot, and some
     /// byte that may not be zero. For a slab that is being held, without its held slots.
-    pub fn unused_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
+    pub fn unused(&self, page: usize, mut each: impl FnMut(usize, usize)) {
         if self.is_shared() || self.is_dormant() {
             return;
         }
@@ -23,7 +23,7 @@ impl Slab {
         );
     }
 
-    /// Returns true if something was written to free slots on pages that `unused_pages` has named.
+    /// Returns true if something was written to free slots on pages that `unused` has named.
     /// The pages must be in memory, because reading brings other pages there.
     pub fn is_unused_written(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
@@ -42,34 +42,19 @@ impl Slab {
         SlotIndex::range(start / size..end).all(|slot| self.is_unused_slot(slot).is_some())
     }
 
-    /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
-    /// given back.
-    pub fn may_have_unused(&self) -> bool {
-        self.claimed() != 0 && self.unused_at.load(Relaxed) != self.claim_mark()
-    }
-
-    /// Records that the pages of claimed slots were given back if `gone`, or that it must be tried
-    /// again.
-    pub fn note_unused(&self, gone: bool) {
-        if gone {
-            self.unused_at.store(self.claim_mark(), Relaxed);
-        } else {
-            self.discarded_at.store(0, Relaxed);
-        }
-    }
-
     /// Returns `Some` if a slot is free, claimed or not. The value is true if the slot may not be
     /// zero.
     fn is_unused_slot(&self, slot: SlotIndex) -> Option<bool> {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         (!state.has(TAKEN)).then_some(state.has(SOILED))
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::*;
+    use crate::slab::Slab;
     use crate::slab::memory::slab_memory;
+    use crate::sync::Ordering::Relaxed;
 
     const PAGE: usize = 4096;
 
@@ -82,13 +67,13 @@ mod tests {
         // As if all slots had been written to.
         slab.wake(false);
         slab.claim.store(0b1111, Relaxed);
-        assert!(slab.hold(PAGE, true), "it has a claim");
+        assert!(slab.pinning().hold(PAGE, true), "it has a claim");
         slab.note_unused(true);
-        slab.leave();
+        slab.pinning().leave();
         assert!(!slab.may_have_unused());
         // The owner allocates and frees the same slots: the claim is as before.
-        slab.hold(PAGE, false);
-        slab.leave();
+        slab.pinning().hold(PAGE, false);
+        slab.pinning().leave();
         assert!(slab.may_have_unused());
     }
 }

@@ -6,7 +6,7 @@
 //! keeps those on which anything was written. Malloc then finds the write there. A block therefore
 //! need not be checked when it leaves the quarantine.
 
-use super::slab::Slab;
+use super::pages::SlabPages;
 use super::slots::SlotIndex;
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
@@ -20,7 +20,7 @@ use crate::sync::Ordering::Acquire;
 #[cfg(not(loom))]
 const UNIT: usize = 16;
 
-impl Slab {
+impl SlabPages<'_> {
     /// Returns true if a free slot has a byte other than zero among the bytes `start..stop` from
     /// the slab's start. The bytes are of slots of which some may not be zero. Always false in the
     /// default build.
@@ -40,44 +40,19 @@ impl Slab {
         })
     }
 
-    /// Releases the held slots on pages where something was written. These pages stay, so that
-    /// malloc finds the write. Returns a slot that other threads have freed twice, if there is one.
-    ///
-    /// Called after the barrier and `settle`. Before, the owner may be unmapping the slab.
-    pub fn keep_written(&self, page: usize) -> Option<SlotIndex> {
-        let (mut twice, size) = (None, self.size());
-        if CHECK_PAGES {
-            let held = |slot| self.is_held(slot);
-            self.runs(page, held, |(first, end), (start, stop)| {
-                if !self.is_written((start, stop)) {
-                    return;
-                }
-                for slot in SlotIndex::range(first..end)
-                    .filter(|slot| slot.begin(size) < stop && slot.end(size) > start)
-                {
-                    self.unhold_free(slot, false);
-                    if self.unhold_remote(slot, false) == Some(false) {
-                        twice = Some(slot);
-                    }
-                }
-            });
-        }
-        twice
-    }
-
     /// Returns true if a slot that may not be zero was written to. The slab has no live slots.
     pub fn has_been_written(&self) -> bool {
         CHECK_PAGES
             && self.all_slots().any(|slot| {
                 let begin = slot.begin(self.size());
-                self.state_of(slot).load(Acquire) == DIRTY
+                self.states.of(slot).load(Acquire) == DIRTY
                     && !self.is_all_zero(begin, begin + self.size())
             })
     }
 
     /// Returns true if a slot is free and may have readable pages. Guard pages cannot be read.
     fn must_be_zero(&self, slot: SlotIndex) -> bool {
-        let state = self.state_of(slot).load(Acquire);
+        let state = self.states.of(slot).load(Acquire);
         match state {
             LEFT | REMOTE_CLEAN | REMOTE_HELD => true,
             _ if state.has(HELD) => is_free(state.without(HELD)),

@@ -19,7 +19,7 @@ use crate::os::Os;
 use crate::os::filter::Words;
 use crate::reclaim::Control;
 use crate::sample::{NAMED, OBJECT_BITS};
-use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
+use crate::slab::{FLAGS, MEDIUM, SMALL, SlabFields, Tier};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
 
@@ -312,7 +312,7 @@ impl Root {
         let tally = allocator.large().tally().places();
         let filter = Words::OFFSETS;
         let samples = allocator.samples().places();
-        let (slab, block) = (Slab::FIELDS, Block::FIELDS);
+        let (slab, block) = (SlabFields::NOW, Block::FIELDS);
         Root {
             ready: 1,
             page_size: allocator.os().page_size() as u64,

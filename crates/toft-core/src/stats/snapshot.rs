@@ -88,7 +88,7 @@ pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
         for slot in SlotIndex::range(at / size..slots).take_while(|slot| slot.begin(size) < end) {
             match slab.state(slot) {
                 SlotState::Live => live = true,
-                SlotState::Free if slab.is_lent(slot) => {}
+                SlotState::Free if slab.units().is_lent(slot) => {}
                 SlotState::Free => free += slot.end(size).min(end) - slot.begin(size).max(at),
                 SlotState::Fresh | SlotState::Remote => {}
             }
@@ -122,13 +122,13 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.slabs += 1;
         s.allocations += slab.allocations();
         s.peak_bytes += slab.touched_slots() * slab.size();
-        let remote = slab.remote_slots();
+        let remote = slab.remote.count();
         s.remote_pending += remote;
         s.remote_bytes += remote * slab.size();
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
         if slab.has_owner() {
             // Guard pages are not slots.
-            let (lent, touched) = if SECURE { (0, 0) } else { slab.lent_slots() };
+            let (lent, touched) = if SECURE { (0, 0) } else { slab.units().lent_slots() };
             s.lent_slots += lent;
             s.lent_bytes += lent * slab.size();
             let free = slab.touched_slots().saturating_sub(live + remote + touched);

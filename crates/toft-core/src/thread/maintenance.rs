@@ -41,7 +41,7 @@ impl Heap {
             let mut is_current = true;
             for slab in bins.listed(BinIndex::numbered(number)) {
                 if !slab.is_dormant() && slab.scan_activity(|| is_current) == SlabActivity::Idle {
-                    given += slab.discard_pages(page, |start, bytes| {
+                    given += slab.pages().discard(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which no thread can claim
                         // during this call.
                         unsafe { os.discard(start, bytes) }.is_ok()

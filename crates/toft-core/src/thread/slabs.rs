@@ -41,7 +41,7 @@ impl Heap {
     pub fn detach(&self, seat: &Seat, slab: &Slab) -> bool {
         let index = Heap::bin_of(slab);
         let is_current = core::ptr::eq(self.bins().current(index), slab);
-        if is_current || slab.remote_slots() != 0 || !slab.change_owner(self.address(), 0) {
+        if is_current || slab.remote.count() != 0 || !slab.change_owner(self.address(), 0) {
             if !slab.is_listed() {
                 self.relist(seat, slab);
             }
@@ -64,7 +64,7 @@ impl Heap {
     ) {
         let goes = |slab: &Slab| {
             slab.is_empty()
-                && slab.remote_slots() == 0
+                && slab.remote.count() == 0
                 && !slab.is_being_held()
                 && slab.change_owner(self.address(), 0)
         };

@@ -281,7 +281,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
     let mut blocks = Blocks::new(&allocator, &[heap], 256, 6000);
     let gone = blocks.thin(&allocator, heap, 12);
     assert!(compact(&allocator) != 0);
-    let lent = |slab: &toft_core::slab::Slab, slot| slab.is_lent(slot);
+    let lent = |slab: &toft_core::slab::Slab, slot| slab.units().is_lent(slot);
     let address = *gone.iter().find(|&&at| with_slab(&allocator, at, lent)).unwrap();
     let state = with_slab(&allocator, address, |slab, slot| slab.state(slot));
     assert_eq!(state, SlotState::Free);

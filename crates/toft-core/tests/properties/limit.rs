@@ -368,7 +368,9 @@ fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
     let blocks = program.exhaust(1000, 3);
     let uncounted = || {
         let mut slabs = 0;
-        program.allocator.for_each_slab(|slab| slabs += usize::from(!slab.is_counted()));
+        program
+            .allocator
+            .for_each_slab(|slab| slabs += usize::from(!slab.limit_count().is_counted()));
         slabs
     };
     assert_eq!(program.take(60_000, 7), None);

@@ -37,7 +37,7 @@ impl Program {
 
     fn reserved(&self, address: usize) -> Vec<usize> {
         with_slab(&self.allocator, address, |slab, _| {
-            slab.reserved_slots().map(|slot| slab.slot_address(slot)).collect()
+            slab.reserved().all().map(|slot| slab.slot_address(slot)).collect()
         })
     }
 
@@ -49,7 +49,9 @@ impl Program {
         let mut places = places.map(|address| Place { address, before: address - bytes });
         let armed = |place: &Place| {
             live.contains(&place.before)
-                && with_slab(&self.allocator, place.address, |slab, slot| slab.is_armed(slot))
+                && with_slab(&self.allocator, place.address, |slab, slot| {
+                    slab.reserved().is_armed(slot)
+                })
         };
         places.find(armed).expect("some reserved slot has a block before it")
     }
@@ -86,7 +88,7 @@ fn so_many_are_reserved_and_nobody_gets_them() {
             .iter()
             .map(|&block| {
                 with_slab(&program.allocator, block, |slab, _| {
-                    let left = |&slot: &_| !slab.is_never_handed_out(slot);
+                    let left = |&slot: &_| !slab.reserved().is_never_handed_out(slot);
                     (slab.base(), slab.all_slots().filter(left).count())
                 })
             })
@@ -185,7 +187,7 @@ fn a_write_is_seen_when_the_slab_becomes_empty() {
 }
 
 fn armed(program: &Program, place: Place) -> bool {
-    with_slab(&program.allocator, place.address, |slab: &Slab, slot| slab.is_armed(slot))
+    with_slab(&program.allocator, place.address, |slab: &Slab, slot| slab.reserved().is_armed(slot))
 }
 
 impl Program {
@@ -229,7 +231,9 @@ impl Program {
         blocks.iter().for_each(|&block| self.free(block));
         self.allocator.quarantines().release_quarantine(self.heap);
         let pooled = |&&place: &&usize| {
-            with_slab(&self.allocator, place, |slab, slot| !slab.has_owner() && slab.is_armed(slot))
+            with_slab(&self.allocator, place, |slab, slot| {
+                !slab.has_owner() && slab.reserved().is_armed(slot)
+            })
         };
         let address = *places.iter().find(pooled).expect("a slab is nobody's");
         Place { address, before: 0 }

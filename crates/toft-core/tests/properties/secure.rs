@@ -205,7 +205,7 @@ fn no_path_goes_round_the_quarantine() {
                 take(&allocator, mine, size);
             }
             let (held, live) = with_slab(&allocator, address, |slab, slot| {
-                (!slab.take_own(slot) && !slab.is_remote(slot), slab.is_live(slot))
+                (!slab.states.take_own(slot) && !slab.remote.has(slot), slab.is_live(slot))
             });
             assert!(held && !live, "{size} by way {way}");
             allocator.free(mine, address, Call::Free);
@@ -276,7 +276,7 @@ fn what_waits_with_other_threads_is_seen_on_demand() {
             if ended {
                 allocator.heaps.orphan(other);
             }
-            let waits = |slab: &toft_core::slab::Slab, slot| slab.is_quarantined(slot);
+            let waits = |slab: &toft_core::slab::Slab, slot| slab.states.is_quarantined(slot);
             assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
             assert!(allocator.verifier().verify(mine), "{size}");
             silent(&fake);

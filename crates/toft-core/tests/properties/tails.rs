@@ -27,8 +27,8 @@ fn free_all(allocator: &Allocator<Fake>, heap: &Heap, blocks: Vec<usize>) {
 fn slabs_without_tail(allocator: &Allocator<Fake>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     allocator.for_each_slab(|slab: &Slab| {
-        if slab.is_without_tail() {
-            let mapped = slab.mapped_bytes(Machine::LARGE.page_size);
+        if slab.pages().is_without_tail() {
+            let mapped = slab.pages().mapped_bytes(Machine::LARGE.page_size);
             found.push((slab.base() + mapped, slab.tier().slab_bytes() - mapped));
         }
     });

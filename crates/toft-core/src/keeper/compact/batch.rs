@@ -24,7 +24,7 @@ impl<O: Os> Compactor<'_, O> {
         let mut places = batch.slabs.iter_mut();
         for slab in slabs {
             batch.turn.add(slab);
-            if !slab.hold_all() {
+            if !slab.pinning().hold_all() {
                 batch.turn.take_back();
             } else if let Some(place) = places.next() {
                 *place = Some(slab);
@@ -34,9 +34,9 @@ impl<O: Os> Compactor<'_, O> {
         for place in &mut batch.slabs {
             let Some(slab) = *place else { continue };
             let quiet = can && self.heaps.is_quiet(slab);
-            slab.settle(quiet);
+            slab.pinning().settle(quiet);
             // What its owner is just changing is left alone: `turn` remembers to leave it.
-            if !quiet || slab.is_dormant() || slab.is_without_tail() {
+            if !quiet || slab.is_dormant() || slab.pages().is_without_tail() {
                 self.unhold_slab(slab);
                 *place = None;
             }
@@ -47,16 +47,16 @@ impl<O: Os> Compactor<'_, O> {
         batch.slabs.iter().flatten().for_each(|slab| self.unhold_slab(slab));
         let can = self.barrier();
         for slab in batch.turn.slabs() {
-            if slab.is_overlooked(!can || !self.heaps.is_quiet(slab)) {
+            if slab.pinning().is_overlooked(!can || !self.heaps.is_quiet(slab)) {
                 announce(slab);
             }
-            slab.leave();
+            slab.pinning().leave();
         }
         batch.turn.clear();
     }
 
     pub(crate) fn unhold_slab(self, slab: &Slab) {
-        if let Some(slot) = slab.let_go_all() {
+        if let Some(slot) = slab.pinning().let_go_all() {
             self.reports().freed_twice(slab, slot, Call::RemoteFree);
         }
     }
@@ -73,12 +73,12 @@ impl<'a> Batch<'a> {
     }
 
     pub(crate) fn slots(&self, slab: &Slab, unit: usize) -> (usize, usize) {
-        let bytes = slab.unit_bytes(self.page);
-        slab.slots_within(unit * bytes, (unit + 1) * bytes)
+        let bytes = slab.units().unit_bytes(self.page);
+        slab.units().slots_within(unit * bytes, (unit + 1) * bytes)
     }
 
     pub(crate) fn range(&self, slab: &Slab, unit: usize) -> (usize, usize) {
-        let bytes = slab.unit_bytes(self.page);
+        let bytes = slab.units().unit_bytes(self.page);
         (slab.base() + unit * bytes, bytes)
     }
 
@@ -91,10 +91,10 @@ impl<'a> Batch<'a> {
         if !are_disjoint(a, b) {
             return 0;
         }
-        let bytes = slab.unit_bytes(self.page);
+        let bytes = slab.units().unit_bytes(self.page);
         let both = pages(bytes, self.page).filter(|offset| {
             let start = unit * bytes + offset;
-            let (first, end) = slab.slots_within(start, start + self.page);
+            let (first, end) = slab.units().slots_within(start, start + self.page);
             let uses = |set| SlotIndex::range(first..end).any(|slot| has_slot(set, slot));
             uses(a) && uses(b)
         });

@@ -194,9 +194,9 @@ impl<O: Os> Compactor<'_, O> {
         // Pages of slots of a page or more are returned to the OS without compaction.
         let wanted = slab.size() < self.os.page_size()
             && !slab.is_dormant()
-            && !slab.is_without_tail()
+            && !slab.pages().is_without_tail()
             && self.heaps.heap_at(owner).is_some()
-            && (slab.is_shared() || slab.is_sparse(SPARSE));
+            && (slab.is_shared() || slab.units().is_sparse(SPARSE));
         if !wanted {
             return false;
         }

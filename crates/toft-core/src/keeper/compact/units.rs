@@ -15,9 +15,9 @@ impl<O: Os> Compactor<'_, O> {
     /// Gives separate pages to each shared unit in which its slab has no block left.
     pub(crate) fn leave_groups(self, batch: &mut Batch) {
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
-            for unit in 0..slab.units(batch.page) {
+            for unit in slab.units().sharing(batch.page) {
                 let slots = batch.slots(slab, unit);
-                if slab.share(unit) != 0 && is_empty(&slab.occupied(slots)) {
+                if is_empty(&slab.units().occupied(slots)) {
                     self.leave_group(batch, slab, unit, slots);
                 }
             }
@@ -33,7 +33,7 @@ impl<O: Os> Compactor<'_, O> {
         (first, end): (usize, usize),
     ) {
         let (address, len) = batch.range(slab, unit);
-        let group = slab.share(unit);
+        let group = slab.units().share(unit);
         // SAFETY: (1) a view of a store; all slots there are held or lent, and if this is the only
         // view no other slab needs the store.
         unsafe {
@@ -48,19 +48,19 @@ impl<O: Os> Compactor<'_, O> {
         let shares = batch.entry.remove(slab, unit);
         for slot in SlotIndex::range(first..end) {
             if batch.entry.may_have(slab, slot, batch.page) {
-                slab.redeem(slot, true);
+                slab.units().redeem(slot, true);
             }
         }
         if !shares {
-            slab.is_private_again();
+            slab.units().is_private_again();
         }
         // The memory of each slot in the store goes to the first other member that may use it.
         for other in self.groups.members(group) {
             let held = batch.holds(other);
             let mut any = false;
             for slot in SlotIndex::range(first..end) {
-                if other.is_lent(slot) && batch.entry.may_have(other, slot, batch.page) {
-                    other.redeem(slot, held);
+                if other.units().is_lent(slot) && batch.entry.may_have(other, slot, batch.page) {
+                    other.units().redeem(slot, held);
                     any = true;
                 }
             }
@@ -77,19 +77,20 @@ impl<O: Os> Compactor<'_, O> {
     /// Joins each private unit to the first other unit that uses none of the same slots.
     pub(crate) fn join_groups(self, batch: &mut Batch) {
         let mut partners = [BATCH; BATCH];
-        let units = batch.slabs.iter().flatten().next().map_or(0, |slab| slab.units(batch.page));
+        let units =
+            batch.slabs.iter().flatten().next().map_or(0, |slab| slab.units().count(batch.page));
         for unit in 0..units {
             let mut used_sets = self.used_by_groups(batch, unit);
             for number in 0..BATCH {
                 let Some(Some(slab)) = batch.slabs.get(number).copied() else { continue };
                 let Some(Some(used)) = used_sets.get(number).copied() else { continue };
-                if slab.share(unit) != 0 {
+                if slab.units().share(unit) != 0 {
                     continue;
                 }
                 let fits = |other: usize| {
                     let with = batch.slabs.get(other).copied().flatten()?;
                     let other_used = used_sets.get(other).copied().flatten()?;
-                    let group = with.share(unit);
+                    let group = with.units().share(unit);
                     let open = if group == 0 { other < number } else { self.groups.takes(group) };
                     (open && other != number && batch.gain(slab, unit, &used, &other_used) != 0)
                         .then_some((other, with, other_used))
@@ -119,15 +120,16 @@ impl<O: Os> Compactor<'_, O> {
         for (number, slab) in batch.slabs.iter().enumerate() {
             let Some(slab) = *slab else { continue };
             let slots = batch.slots(slab, unit);
-            let group = slab.share(unit);
+            let group = slab.units().share(unit);
+            let is_member = |other: &&Slab| other.units().share(unit) == group;
             let used = if group == 0 {
-                slab.occupied(slots)
-            } else if batch.slabs.iter().take(number).flatten().any(|s| s.share(unit) == group) {
+                slab.units().occupied(slots)
+            } else if batch.slabs.iter().take(number).flatten().any(is_member) {
                 continue;
             } else {
-                self.groups
-                    .members(group)
-                    .fold(SlotSet::default(), |used, member| either(&used, &member.occupied(slots)))
+                self.groups.members(group).fold(SlotSet::default(), |used, member| {
+                    either(&used, &member.units().occupied(slots))
+                })
             };
             if !is_empty(&used) {
                 put(&mut used_sets, number, Some(used));
@@ -147,7 +149,7 @@ impl<O: Os> Compactor<'_, O> {
     ) -> bool {
         let (address, len) = batch.range(slab, unit);
         let (there, _) = batch.range(with, unit);
-        if with.share(unit) == 0 {
+        if with.units().share(unit) == 0 {
             let Some(group) = batch.entry.empty_group() else { return false };
             let copy = |to| copy_slots(with, &with_used, there, len, to);
             let offset = number * with.tier().slab_bytes() + (there - with.base());
@@ -167,12 +169,14 @@ impl<O: Os> Compactor<'_, O> {
         let (first, end) = batch.slots(slab, unit);
         for slot in SlotIndex::range(first..end) {
             if has_slot(&used, slot) {
-                self.groups.members(with.share(unit)).for_each(|member| member.lend(slot));
+                self.groups
+                    .members(with.units().share(unit))
+                    .for_each(|member| member.units().lend(slot));
             } else {
-                slab.lend(slot);
+                slab.units().lend(slot);
             }
         }
-        batch.entry.add(with.share(unit), slab, unit);
+        batch.entry.add(with.units().share(unit), slab, unit);
         true
     }
 
@@ -180,16 +184,16 @@ impl<O: Os> Compactor<'_, O> {
     pub(crate) fn empty_pages(self, batch: &mut Batch) {
         let mut bytes = 0;
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
-            for unit in (0..slab.units(batch.page)).filter(|&unit| slab.share(unit) != 0) {
+            for unit in slab.units().sharing(batch.page) {
                 let (address, len) = batch.range(slab, unit);
                 for offset in pages(len, batch.page) {
                     let start = address - slab.base() + offset;
                     let stop = start + batch.page;
-                    let slots @ (first, end) = slab.slots_within(start, stop);
+                    let slots @ (first, end) = slab.units().slots_within(start, stop);
                     let within = SlotIndex::range(first..end);
-                    let mut members = self.groups.members(slab.share(unit));
-                    if !within.clone().any(|slot| slab.is_held_soiled(slot))
-                        || !members.all(|member| is_empty(&member.occupied(slots)))
+                    let mut members = self.groups.members(slab.units().share(unit));
+                    if !within.clone().any(|slot| slab.units().is_held_soiled(slot))
+                        || !members.all(|member| is_empty(&member.units().occupied(slots)))
                     {
                         continue;
                     }
@@ -200,7 +204,7 @@ impl<O: Os> Compactor<'_, O> {
                         let whole = |slot: &SlotIndex| {
                             slot.begin(slab.size()) >= start && slot.end(slab.size()) <= stop
                         };
-                        within.filter(whole).for_each(|slot| slab.is_zero_again(slot));
+                        within.filter(whole).for_each(|slot| slab.units().is_zero_again(slot));
                     }
                 }
             }
@@ -211,7 +215,7 @@ impl<O: Os> Compactor<'_, O> {
 
 /// Copies the slots of a set to `to`, as far as they are in the `len` bytes from `start` on.
 fn copy_slots(slab: &Slab, set: &SlotSet, start: usize, len: usize, to: usize) {
-    let (first, end) = slab.slots_within(start - slab.base(), start - slab.base() + len);
+    let (first, end) = slab.units().slots_within(start - slab.base(), start - slab.base() + len);
     for slot in SlotIndex::range(first..end).filter(|&slot| has_slot(set, slot)) {
         copy_slot(slab, slot, start, len, to);
     }

@@ -78,12 +78,12 @@ impl<O: Os> Compactor<'_, O> {
     /// Makes the shared pages of one slab private. Returns false if the OS refuses.
     fn make_slab_private(self, entry: &Entry, sharing: &Sharing, slab: &'static Slab) -> bool {
         let page = self.os.page_size();
-        let (units, bytes) = (slab.units(page), slab.unit_bytes(page));
-        for unit in (0..units).filter(|&unit| slab.share(unit) != 0) {
+        let bytes = slab.units().unit_bytes(page);
+        for unit in slab.units().sharing(page) {
             let address = slab.base() + unit * bytes;
             let copy = |to| {
-                let (first, end) = slab.slots_within(unit * bytes, (unit + 1) * bytes);
-                for slot in SlotIndex::range(first..end).filter(|&slot| slab.needs(slot)) {
+                let (first, end) = slab.units().slots_within(unit * bytes, (unit + 1) * bytes);
+                for slot in SlotIndex::range(first..end).filter(|&slot| slab.units().needs(slot)) {
                     copy_slot(slab, slot, address, bytes, to);
                 }
             };
@@ -95,10 +95,10 @@ impl<O: Os> Compactor<'_, O> {
             self.mapper().keep_small(address, bytes);
         }
         // While SHARED is set, the slab keeps its owner and its mapping.
-        slab.redeem_all();
+        slab.units().redeem_all();
         slab.disturb();
         announce(slab);
-        for unit in (0..units).filter(|&unit| slab.share(unit) != 0) {
+        for unit in slab.units().sharing(page) {
             entry.remove(slab, unit);
         }
         true

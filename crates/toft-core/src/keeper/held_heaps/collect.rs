@@ -26,7 +26,7 @@ impl<O: Os> HeldHeaps<'_, O> {
         let pressure = self.pressure().is_on();
         self.slot_checks().verify_reserved(slab, Call::Free);
         if heap.detach(seat, slab) {
-            if slab.is_suspended() {
+            if slab.limit_count().is_suspended() {
                 // With its pages in the pool the slab would count for more bytes than it does now.
                 self.pool.put_clean(&self.os, slab);
             } else {

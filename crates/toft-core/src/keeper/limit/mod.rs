@@ -190,7 +190,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         }
         self.for_each_slab(|slab| {
             // The claim of another thread cannot be taken away.
-            if slab.is_counted() && slab.claimed() == 0 {
+            if slab.limit_count().is_counted() && slab.claimed() == 0 {
                 return;
             }
             let owner = slab.owner.load(Relaxed) & !FLAGS;
@@ -207,8 +207,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                         }
                     });
                 }
-                if !held && !slab.is_counted() {
-                    let more = slab.slot_bytes().saturating_sub(slab.uncounted());
+                if !held && !slab.limit_count().is_counted() {
+                    let more =
+                        slab.pages().slot_bytes().saturating_sub(slab.limit_count().uncounted());
                     counted.others = counted.others.saturating_add(more);
                 }
             }
@@ -221,9 +222,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         if !slab.is_dormant() {
             self.sweeper().discard_own(slab);
         }
-        slab.note_count();
+        slab.limit_count().note_count();
         let bytes = self.least_uncounted(slab);
-        if bytes != 0 && (slab.is_dormant() || slab.suspend()) {
+        if bytes != 0 && (slab.is_dormant() || slab.limit_count().suspend()) {
             self.pool.set_uncounted(slab, bytes);
         }
     }
@@ -231,7 +232,11 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     /// Bytes of a slab that need not count.
     fn least_uncounted(self, slab: &Slab) -> usize {
         let page = self.os.page_size();
-        if slab.is_dormant() { slab.slot_bytes() } else { slab.untouched_bytes(page) }
+        if slab.is_dormant() {
+            slab.pages().slot_bytes()
+        } else {
+            slab.pages().untouched_bytes(page)
+        }
     }
 
     /// Counts what has changed in slabs of running threads, other than `heap`'s. Returns true if no
@@ -241,11 +246,13 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         if !self.barrier() {
             return true;
         }
-        let others = |slab: &Slab| slab.has_owner() && !heap.owns(slab) && !slab.is_counted();
+        let others =
+            |slab: &Slab| slab.has_owner() && !heap.owns(slab) && !slab.limit_count().is_counted();
         let mut any = false;
         self.for_each_slab(|slab| {
             if others(slab) {
-                any |= slab.is_dormant() || self.least_uncounted(slab) != 0 && slab.suspend();
+                any |= slab.is_dormant()
+                    || self.least_uncounted(slab) != 0 && slab.limit_count().suspend();
             }
         });
         // Owners either see that a slab is suspended before they claim from it, or are seen to
@@ -262,13 +269,13 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                 all = false;
                 return;
             }
-            slab.note_count();
+            slab.limit_count().note_count();
             let bytes = self.least_uncounted(slab);
-            if slab.may_be_uncounted() {
+            if slab.limit_count().may_be_uncounted() {
                 self.pool.set_uncounted(slab, bytes);
             } else if bytes != 0 {
                 // Resumed meanwhile, or something was freed.
-                slab.is_not_counted();
+                slab.limit_count().is_not_counted();
                 all = false;
             }
         });
@@ -291,17 +298,17 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     /// it is suspended, maps its pages if it is dormant.
     pub(crate) fn wake(self, slab: &Slab) -> bool {
         // From here on no thread uncounts its bytes; its owner is here, so no thread draws from it.
-        slab.resume();
-        let bytes = slab.take_uncounted();
+        slab.limit_count().resume();
+        let bytes = slab.limit_count().take_uncounted();
         let Ok(_promise) = self.promise(bytes) else {
-            slab.suspend();
-            slab.add_uncounted(bytes);
+            slab.limit_count().suspend();
+            slab.limit_count().add_uncounted(bytes);
             return false;
         };
         self.pool.add(bytes);
         self.pool.resume(slab);
         if slab.is_dormant() {
-            let bytes = slab.mapped_bytes(self.os.page_size());
+            let bytes = slab.pages().mapped_bytes(self.os.page_size());
             if self.os.map(slab.base(), bytes).is_err() {
                 return false;
             }

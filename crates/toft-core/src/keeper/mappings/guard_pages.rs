@@ -20,9 +20,10 @@ impl<O: Os> Mapper<'_, O> {
     #[inline]
     pub(crate) fn choose_guard_pages(self, slab: &Slab, slots: usize) {
         if SECURE {
-            slab.set_canary_seeds(self.secret.canary_seeds(slab.base()));
-            slab.choose_guard_pages(self.os.page_size(), slots, |limit| below(self.draw(), limit));
-            slab.choose_reserved(slots, |limit| below(self.draw(), limit));
+            slab.canary_seeds.set(self.secret.canary_seeds(slab.base()));
+            slab.guard_pages()
+                .choose(self.os.page_size(), slots, |limit| below(self.draw(), limit));
+            slab.reserved().choose(slots, |limit| below(self.draw(), limit));
         }
     }
 
@@ -30,7 +31,7 @@ impl<O: Os> Mapper<'_, O> {
     #[inline]
     pub(crate) fn set_up_guard_pages(self, slab: &Slab) {
         if SECURE {
-            slab.for_each_guard_run(self.os.page_size(), |start, bytes, end| {
+            slab.guard_pages().for_each_run(self.os.page_size(), |start, bytes, end| {
                 self.set_up(start, bytes, end)
             });
         }

@@ -124,7 +124,7 @@ impl<O: Os> Mapper<'_, O> {
     pub(crate) fn keep_all_small(self) {
         if self.small_pages {
             let page = self.os.page_size();
-            let there = |slab: &Slab| slab.present_bytes(page);
+            let there = |slab: &Slab| slab.pages().present_bytes(page);
             self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
             self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
         }

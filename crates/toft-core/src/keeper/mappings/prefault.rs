@@ -37,7 +37,8 @@ impl<O: Os> Mapper<'_, O> {
         slab.row.store(row, Relaxed);
         let page = self.os.page_size();
         let bytes = worth(slab.slots() * slab.size(), row.into(), page);
-        let bytes = if SECURE { bytes.min(slab.bytes_before_guard_page(page)) } else { bytes };
+        let bytes =
+            if SECURE { bytes.min(slab.guard_pages().bytes_before_first(page)) } else { bytes };
         // Of a block that is larger than a page the program may never touch some pages. Pages of an
         // empty slab may have come here, or the attempt has cost the mapping.
         if bytes == 0

@@ -83,7 +83,8 @@ impl<O: Os> PageActivity<'_, O> {
             }
             window.live += slab.live_slots() * slab.size();
             // Addresses of a slab that were unmapped may have another mapping by now.
-            window.broken |= slab.is_shared() || slab.is_dormant() || slab.is_without_tail();
+            window.broken |=
+                slab.is_shared() || slab.is_dormant() || slab.pages().is_without_tail();
         });
         self.at_window(pages, &window, scan);
         self.make_blocks_huge(pages, scan);
@@ -95,23 +96,23 @@ impl<O: Os> PageActivity<'_, O> {
         // Where a limit counts memory, free memory counts as absent.
         let spare = if self.limit.is_set() { 0 } else { HUGE / SPARE };
         if window.live < HUGE - spare || window.broken {
-            first.dense.store(0, Relaxed);
+            first.scans.dense.store(0, Relaxed);
             return;
         }
-        let scans = first.dense.load(Relaxed);
+        let scans = first.scans.dense.load(Relaxed);
         scan.pending |= scans != DONE;
         if scans < SCANS {
-            first.dense.store(scans + 1, Relaxed);
+            first.scans.dense.store(scans + 1, Relaxed);
         } else if scans != DONE && scan.tried < TRIED_MOST {
             // Live, but never touched, or out in swap.
             let all = (window.start, HUGE);
             if self.find_pages(pages, Pages::Resident, all, |_, _| {}) < HUGE - HUGE / SPARE {
-                first.dense.store(0, Relaxed);
+                first.scans.dense.store(0, Relaxed);
                 return;
             }
             // In vain where there is no memory for it; it is not tried again.
             self.make_huge(window.start, self.small_pages, scan);
-            first.dense.store(DONE, Relaxed);
+            first.scans.dense.store(DONE, Relaxed);
         }
     }
 

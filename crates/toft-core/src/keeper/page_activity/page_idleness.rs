@@ -126,7 +126,7 @@ impl<O: Os> PageActivity<'_, O> {
         if !self.options.compact {
             // Addresses of a slab that were unmapped may have another mapping by now.
             let page = self.os.page_size();
-            let there = |slab: &Slab| slab.present_bytes(page);
+            let there = |slab: &Slab| slab.pages().present_bytes(page);
             self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
             self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
         }
@@ -179,15 +179,14 @@ impl<O: Os> ColdScan<'_, O> {
         if !slab.has_owner() || slab.is_dormant() || slab.is_shared() {
             return;
         }
-        let stamp = slab.activity_ever();
-        let quiet = slab.stamp.swap(stamp, Relaxed) == stamp;
-        let mut idleness = Idleness::from_slab_bits(slab.idleness.load(Relaxed));
-        let bytes = slab.mapped_bytes(self.all.os.page_size());
+        let quiet = slab.is_quiet();
+        let mut idleness = Idleness::from_slab_bits(slab.scans.idleness.load(Relaxed));
+        let bytes = slab.pages().mapped_bytes(self.all.os.page_size());
         self.at_run(
             &mut idleness,
             &Run { start: slab.base(), bytes, quiet, noted: self.noted.slabs },
         );
-        slab.idleness.store(idleness.slab_bits(), Relaxed);
+        slab.scans.idleness.store(idleness.slab_bits(), Relaxed);
     }
 
     fn at_block(&mut self, block: &Block, address: usize) {

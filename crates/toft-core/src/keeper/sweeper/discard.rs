@@ -25,7 +25,7 @@ impl<O: Os> Sweeper<'_, O> {
         // A bit for each slab that has pages to go.
         let mut named = 0u64;
         for (number, slab) in quiet_ones() {
-            slab.unused_pages(page, |start, len| {
+            slab.pages().unused(page, |start, len| {
                 named |= 1 << number;
                 for at in (start..start + len).step_by(PIECE_BYTES) {
                     let len = (start + len - at).min(PIECE_BYTES);
@@ -52,7 +52,10 @@ impl<O: Os> Sweeper<'_, O> {
         let mut done = true;
         let known = self.permit(Calls::RESIDENT).is_some_and(|_permit| {
             self.os.resident_pieces(start, len, |at, bytes| {
-                if done && !slab.is_unused_written(at, bytes) && !turn.pinned().add(at, bytes) {
+                if done
+                    && !slab.pages().is_unused_written(at, bytes)
+                    && !turn.pinned().add(at, bytes)
+                {
                     done = self.discard_pinned(turn, swept) && turn.pinned().add(at, bytes);
                 }
             })
@@ -66,7 +69,8 @@ impl<O: Os> Sweeper<'_, O> {
         if pinned.is_empty() {
             return true;
         }
-        let is_unused = |address, len| turn.slabs().any(|slab: &Slab| slab.is_unused(address, len));
+        let is_unused =
+            |address, len| turn.slabs().any(|slab: &Slab| slab.pages().is_unused(address, len));
         // In the child of a handler that forks here, freed pages would be kept by no thread.
         let gone = match self.block_signals() {
             // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps

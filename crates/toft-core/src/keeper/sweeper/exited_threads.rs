@@ -44,7 +44,7 @@ impl<O: Os> Sweeper<'_, O> {
         self.quarantines().move_quarantine(orphan, seat);
         orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
             self.slot_checks().verify_reserved(slab, Call::Free);
-            if slab.may_be_uncounted() || slab.is_dormant() {
+            if slab.limit_count().may_be_uncounted() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);
             } else {
                 self.pool.put(slab);

@@ -56,7 +56,7 @@ impl<O: Os> Sweeper<'_, O> {
                 return;
             }
             let full = turn.add(slab);
-            if !slab.hold(page, which != Which::Counted) {
+            if !slab.pinning().hold(page, which != Which::Counted) {
                 turn.take_back();
             } else if full {
                 self.sweep_pages(&turn, which, &mut swept);
@@ -109,7 +109,7 @@ impl<O: Os> Sweeper<'_, O> {
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
     pub(crate) fn discard_own(self, slab: &Slab) -> usize {
         self.slot_checks().verify_reserved(slab, Call::Verify);
-        slab.discard_pages(self.os.page_size(), |start, bytes| {
+        slab.pages().discard(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which no thread can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()
         })
@@ -125,9 +125,9 @@ impl<O: Os> Sweeper<'_, O> {
         let mut all_quiet = 0u64;
         for (number, slab) in turn.slabs().enumerate() {
             let quiet = can && self.heaps.is_quiet(slab);
-            slab.settle(quiet);
+            slab.pinning().settle(quiet);
             self.slot_checks().verify_held(slab);
-            if let Some(slot) = slab.keep_written(self.os.page_size()) {
+            if let Some(slot) = slab.pinning().keep_written(self.os.page_size()) {
                 self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
             swept.more |= !quiet;
@@ -141,10 +141,10 @@ impl<O: Os> Sweeper<'_, O> {
         let can = can && self.barrier();
         for slab in turn.slabs() {
             let busy = !can || !self.heaps.is_quiet(slab);
-            if slab.is_overlooked(busy) {
+            if slab.pinning().is_overlooked(busy) {
                 announce(slab);
             }
-            slab.leave();
+            slab.pinning().leave();
         }
         turn.clear();
     }
@@ -159,13 +159,13 @@ impl<O: Os> Sweeper<'_, O> {
         for (number, slab) in turn.slabs().enumerate() {
             // A slab has fewer pages than there are pieces.
             let mut more = 0;
-            slab.held_pages(page, |_, _| more += 1);
+            slab.pinning().held_pages(page, |_, _| more += 1);
             if count + more > PIECES {
                 self.discard(&mut release, pieces.get_mut(..count), swept);
                 self.finish(turn, first..number, &pieces);
                 (count, first) = (0, number);
             }
-            slab.held_pages(page, |start, bytes| {
+            slab.pinning().held_pages(page, |start, bytes| {
                 if let Some(piece) = pieces.get_mut(count) {
                     *piece = Piece::new(start, bytes);
                     count += 1;
@@ -191,8 +191,9 @@ impl<O: Os> Sweeper<'_, O> {
         let mut pieces = pieces.iter();
         for slab in turn.slabs().skip(numbers.start).take(numbers.len()) {
             let mut gone = true;
-            slab.held_pages(page, |_, _| gone &= pieces.next().is_some_and(|piece| piece.done));
-            if let Some(slot) = slab.finish(page, gone) {
+            slab.pinning()
+                .held_pages(page, |_, _| gone &= pieces.next().is_some_and(|piece| piece.done));
+            if let Some(slot) = slab.pinning().finish(page, gone) {
                 self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
         }

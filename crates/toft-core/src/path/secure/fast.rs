@@ -85,7 +85,7 @@ impl<O: Os> SecureSlots<'_, O> {
             };
             // A slot that was never handed out may have no page yet, and a discarded one has none:
             // such slots are checked in another way.
-            let zero = slab.is_there(slot)
+            let zero = slab.slacks.is_there(slot)
                 && if bytes <= FETCHED_BY_LINES {
                     look()
                 } else {
@@ -118,11 +118,11 @@ impl<O: Os> SecureSlots<'_, O> {
         address: usize,
         (bytes, slack): (usize, usize),
     ) {
-        slab.set_slack(slot, slack);
+        slab.slacks.set(slot, slack);
         if CANARY {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet. Where blocks
             // are cleared it is zero, and elsewhere its bytes do not matter.
-            unsafe { Canary::arm_zeroed(slab.word(slot), address + bytes, slack) };
+            unsafe { Canary::arm_zeroed(slab.canary_seeds.word(slot), address + bytes, slack) };
         }
     }
 
@@ -167,11 +167,11 @@ impl<O: Os> SecureSlots<'_, O> {
         let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
             return false;
         };
-        let (bytes, slack) = (slab.bytes(), slab.slack(slot));
+        let (bytes, slack) = (slab.bytes(), slab.slacks.of(slot));
         // A slab that has a flag set takes the other way.
         if !slab.is_owned_plainly(heap.address())
             || !fits(bytes.wrapping_sub(slack))
-            || !slab.take_own(slot)
+            || !slab.states.take_own(slot)
         {
             return false;
         }
@@ -179,18 +179,19 @@ impl<O: Os> SecureSlots<'_, O> {
             // The byte before a page is checked only where it is known to be of a slot that was
             // handed out.
             let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
-            if at_page && slot.before().is_none_or(|before| !slab.was_handed_out(before)) {
+            if at_page && slot.before().is_none_or(|before| !slab.slacks.was_handed_out(before)) {
                 return self.free_closely(heap, slab, slot, address, call);
             }
-            let word = slab.word(slot);
+            let word = slab.canary_seeds.word(slot);
             // SAFETY: (1) the byte before the slot of a live block that the program has given back.
             // It is on the same page, or in a slot of a slab that has a live block. The pages of
             // that slab are mapped but for guard pages, and for slots never handed out.
-            let before = unsafe { Canary::last_byte_differs(slab.word_before(word), address) };
-            if before | slab.may_be_beside_armed(slot) != 0 {
+            let before =
+                unsafe { Canary::last_byte_differs(slab.canary_seeds.word_before(word), address) };
+            if before | slab.reserved().may_be_beside_armed(slot) != 0 {
                 return self.free_closely(heap, slab, slot, address, call);
             }
-            let (end, slack) = (address + slab.bytes(), slab.own_slack(slot));
+            let (end, slack) = (address + slab.bytes(), slab.slacks.of_own(slot));
             // SAFETY: (1) that slot.
             if !unsafe { Canary::is_surely_whole(word, end, slack) } {
                 return self.free_closely(heap, slab, slot, address, call);

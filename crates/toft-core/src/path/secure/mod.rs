@@ -106,7 +106,7 @@ impl<O: Os> SecureSlots<'_, O> {
             unsafe { rest.write_bytes(0, before - size) };
         }
         let slack = slab.slack_for(size);
-        slab.set_slack(slot, slack);
+        slab.slacks.set(slot, slack);
         if CANARY {
             // SAFETY: (1) as above.
             unsafe { canary.arm(address, bytes - slack, bytes) };
@@ -119,7 +119,7 @@ impl<O: Os> SecureSlots<'_, O> {
 #[inline(always)]
 fn is_untouched(heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize) -> bool {
     !slab.class().is_small()
-        && !slab.was_handed_out(slot)
+        && !slab.slacks.was_handed_out(slot)
         && heap.owns(slab)
         && slab.handed_out_zero(address)
 }

@@ -55,7 +55,7 @@ impl<O: Os> Profiler<'_, O> {
             && let Found::Slot(slab, slot) = self.find(address)
         {
             if self.samples.is_on() || probes::wants_frees() {
-                slab.mark_sampled(slot);
+                slab.states.mark_sampled(slot);
             }
             self.record_sample(heap, address, size, chosen, site);
         }
@@ -145,7 +145,7 @@ impl<O: Os> Profiler<'_, O> {
         let sampled = probes::THERE
             && match self.find(address) {
                 Found::Slot(slab, slot) => {
-                    slab.has_slot_at(slot, address) && slab.take_sampled(slot)
+                    slab.has_slot_at(slot, address) && slab.states.take_sampled(slot)
                 }
                 Found::Large(block) => block.take_sampled(),
                 _ => false,

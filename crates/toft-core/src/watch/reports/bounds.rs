@@ -58,7 +58,7 @@ impl<O: Os> Reports<'_, O> {
             _ => return false,
         };
         let rest = slab.size().saturating_sub(inside);
-        slot.is_some_and(|slot| slab.is_quarantined(slot))
+        slot.is_some_and(|slot| slab.states.is_quarantined(slot))
             && inside.is_multiple_of(CLEARED_AT_ONCE)
             && bytes == rest.min(CLEARED_AT_ONCE)
     }

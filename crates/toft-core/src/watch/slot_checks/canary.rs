@@ -11,7 +11,7 @@ use crate::watch::slot_checks::SlotChecks;
 impl<O: Os> SlotChecks<'_, O> {
     #[inline(always)]
     pub(crate) fn canary(self, slab: &Slab, slot: SlotIndex) -> Canary {
-        Canary::new(slab.word(slot))
+        Canary::new(slab.canary_seeds.word(slot))
     }
 
     /// Checks the canary of a live block.
@@ -40,7 +40,8 @@ impl<O: Os> SlotChecks<'_, O> {
     /// Checks the last byte of the slot before a live block's: it belongs to no block.
     #[inline(always)]
     pub(crate) fn verify_before(self, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
-        let Some(before) = slot.before().filter(|&before| slab.was_handed_out(before)) else {
+        let Some(before) = slot.before().filter(|&before| slab.slacks.was_handed_out(before))
+        else {
             return;
         };
         // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live

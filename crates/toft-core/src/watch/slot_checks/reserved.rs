@@ -28,9 +28,9 @@ impl<O: Os> SlotChecks<'_, O> {
     #[inline]
     pub(crate) fn arm_reserved(self, slab: &Slab) {
         if RESERVE {
-            for slot in slab.unarmed_slots() {
+            for slot in slab.reserved().unarmed() {
                 self.write_pattern(slab, slot);
-                slab.arm(slot);
+                slab.reserved().arm(slot);
             }
         }
     }
@@ -57,13 +57,13 @@ impl<O: Os> SlotChecks<'_, O> {
         if unsafe { is_filled(begin, bytes, value, self.long_vectors) } {
             return None;
         }
-        slab.reserved_damage(slot, value)
+        slab.reserved().damage(slot, value)
     }
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
     #[inline(always)]
     pub(crate) fn check_neighbours(self, slab: &Slab, slot: SlotIndex, call: Call) {
-        if RESERVE && slab.is_beside_armed(slot) {
+        if RESERVE && slab.reserved().may_be_beside_armed(slot) != 0 {
             self.verify_beside(slab, slot, call);
         }
     }
@@ -83,13 +83,13 @@ impl<O: Os> SlotChecks<'_, O> {
         if !RESERVE || slab.is_dormant() {
             return true;
         }
-        slab.reserved_slots().all(|slot| self.verify_reserved_slot(slab, slot, call))
+        slab.reserved().all().all(|slot| self.verify_reserved_slot(slab, slot, call))
     }
 
     /// Checks what is reserved in a slab that is being held, before its pages go.
     pub(crate) fn verify_held(self, slab: &Slab) {
         if RESERVE {
-            for slot in slab.held_armed_slots() {
+            for slot in slab.reserved().held_armed() {
                 if let Some(place) = self.reserved_damage(slab, slot) {
                     self.reports().damaged(Call::Verify, slab, slot, Damage::Reserved(place));
                     self.write_pattern(slab, slot);
@@ -100,11 +100,12 @@ impl<O: Os> SlotChecks<'_, O> {
 
     fn verify_reserved_slot(self, slab: &Slab, slot: SlotIndex, call: Call) -> bool {
         // Its pages may be going at this moment, which the state will say.
-        let holds = || !slab.is_armed(slot) || self.reserved_damage(slab, slot).is_none();
+        let holds =
+            || !slab.reserved().is_armed(slot) || self.reserved_damage(slab, slot).is_none();
         if holds() || wait_for(&self.os, holds) {
             return true;
         }
-        let damage = self.reserved_damage(slab, slot).filter(|_| slab.is_armed(slot));
+        let damage = self.reserved_damage(slab, slot).filter(|_| slab.reserved().is_armed(slot));
         let Some(place) = damage else { return true };
         self.reports().damaged(call, slab, slot, Damage::Reserved(place));
         // Where misuse is only named, it is named once.

@@ -158,8 +158,8 @@ impl<O: Os> Verifier<'_, O> {
             let (slab, slot) = crate::thread::entry_slot(entry);
             let waits = || {
                 quarantine.entry_at(place) == entry
-                    && slab.is_quarantined(slot)
-                    && !slab.is_remote(slot)
+                    && slab.states.is_quarantined(slot)
+                    && !slab.remote.has(slot)
             };
             // A filter may be installed at any moment, so the permit is for one reading.
             let look = || {

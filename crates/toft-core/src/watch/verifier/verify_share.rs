@@ -129,7 +129,7 @@ impl<O: Os> Verifier<'_, O> {
                     return read < most;
                 }
                 let full = turn.add(slab);
-                if !slab.engage() {
+                if !slab.pinning().engage() {
                     turn.take_back();
                 }
                 !full && read < most
@@ -156,7 +156,7 @@ impl<O: Os> Verifier<'_, O> {
                 }
             }
         }
-        turn.slabs().for_each(Slab::leave);
+        turn.slabs().for_each(|slab| slab.pinning().leave());
         turn.clear();
         read
     }
@@ -188,7 +188,7 @@ impl<O: Os> Verifier<'_, O> {
         let page = self.os.page_size();
         let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
         let _permit = self.permit(Calls::RESIDENT)?;
-        let all = slab.mapped_bytes(page);
+        let all = slab.pages().mapped_bytes(page);
         let mut at = 0;
         while at < all {
             let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));

@@ -107,8 +107,10 @@ fn a_slab_that_looks_full_while_it_is_held_comes_back() {
             let listed = |address: usize| {
                 with_slab(&program.allocator, address, |slab, _| {
                     let live = slab.live_slots();
-                    let reserved =
-                        slab.all_slots().filter(|&slot| slab.is_never_handed_out(slot)).count();
+                    let reserved = slab
+                        .all_slots()
+                        .filter(|&slot| slab.reserved().is_never_handed_out(slot))
+                        .count();
                     (slab.is_listed(), (slab.slots() - live - reserved) * 4 >= slab.slots())
                 })
             };

@@ -183,7 +183,7 @@ pub const ONE_EACH: usize = 0;
 /// Slots of a block's slab that a program may have.
 pub fn slots_beside(program: &Program, address: usize) -> usize {
     with_slab(&program.allocator, address, |slab, _| {
-        slab.all_slots().filter(|&slot| !slab.is_never_handed_out(slot)).count()
+        slab.all_slots().filter(|&slot| !slab.reserved().is_never_handed_out(slot)).count()
     })
 }
 
