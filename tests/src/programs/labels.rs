@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! # language: C
-//! # symbols: all             or exported, or none: which functions have a name in the file
+//! # symbols: all             or exported, or none: which functions have a name in the file; varies
 //! # own: redis- librd        how the names of the files begin that are the program
 //! ```
 

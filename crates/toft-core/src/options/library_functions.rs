@@ -47,15 +47,18 @@ const ALLOCATOR: &[u8] = b"GlobalAlloc";
 /// A closure of the program that a library calls may be all that such a function contains.
 const CLOSURE: &[u8] = b"9call_once";
 
-/// How names of namespace `std`, of its members that are `const`, of GNU's extensions, and of both
-/// forms of `operator new` begin. A program that has the library linked in, or replaces `operator
-/// new`, has the last two.
-const CXX: [&[u8]; 9] = [
+/// How names of namespace `std`, of its members that are `const`, of its abbreviated classes (`So` is
+/// `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that has the
+/// library linked in, or replaces `operator new`, has the last two.
+const CXX: [&[u8]; 12] = [
     b"_ZNSt",
     b"_ZNKSt",
     b"_ZSt",
     b"_ZNSs",
     b"_ZNKSs",
+    b"_ZNSi",
+    b"_ZNSo",
+    b"_ZNSd",
     b"_ZN9__gnu_cxx",
     b"_ZNK9__gnu_cxx",
     b"_Znw",
@@ -69,15 +72,18 @@ const CXX_CLOSURES: [&[u8]; 5] =
 
 /// How the names of functions of C++ begin that stand for malloc, or are of containers, in large
 /// programs: gcc, V8 and node.
-const CXX_PROGRAMS: [&[u8]; 13] = [
+const CXX_PROGRAMS: [&[u8]; 16] = [
     b"_Z11ggc_realloc",
     b"_Z18ggc_internal_alloc",
     b"_Z26ggc_internal_cleared_alloc",
     b"_ZN10hash_tableI",
     b"_ZN2v88internal12BackingStore8Allocate",
     b"_ZN2v88internal14AllocWithRetry",
+    b"_ZN2v88internal19AccountingAllocator15AllocateSegment",
     b"_ZN2v88internal21AlignedAllocWithRetry",
     b"_ZN2v88internal21AllocAtLeastWithRetry",
+    b"_ZN2v88internal4Heap28AllocateExternalBackingStore",
+    b"_ZN2v88internal4Zone6Expand",
     b"_ZN2v88internal8Mallocednw",
     b"_ZN3vecI",
     b"_ZN4node16MaybeStackBufferI",
@@ -86,7 +92,7 @@ const CXX_PROGRAMS: [&[u8]; 13] = [
 ];
 
 /// Functions of C that stand for malloc in large programs and libraries, in the order of their bytes.
-const C: [&[u8]; 240] = [
+const C: [&[u8]; 241] = [
     b"AllocSetAlloc",
     b"AllocSetAllocFromNewBlock",
     b"AllocSetAllocLarge",
@@ -236,6 +242,7 @@ const C: [&[u8]; 240] = [
     b"palloc",
     b"palloc0",
     b"pcache1Alloc",
+    b"pcache1AllocPage",
     b"pg_malloc",
     b"pg_malloc0",
     b"pstrdup",
@@ -470,6 +477,7 @@ mod tests {
             "_ZN9__gnu_cxx13new_allocatorIiE8allocateEmPKv",
             "_Znwm",
             "_ZnamSt11align_val_t",
+            "_ZNSo3putEc",
             "_ZN2v88internal14AllocWithRetryEmPFPvmE",
             "_ZN3vecIP9tree_node7va_heap6vl_ptrE7reserveEjb",
         ] {
