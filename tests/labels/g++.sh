@@ -2,6 +2,7 @@
 # needs: g++ g++
 # language: C++
 # symbols: exported
+# below: most of its functions have no symbol
 # own: cc1plus
 . "$LABELS/lib/labelled.sh"
 cat >large.cc <<'C'

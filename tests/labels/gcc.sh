@@ -2,6 +2,7 @@
 # needs: gcc gcc
 # language: C++
 # symbols: exported
+# below: most of its functions have no symbol, and many that have one are *alloc* by name
 # own: cc1
 . "$LABELS/lib/labelled.sh"
 awk 'BEGIN {

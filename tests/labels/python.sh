@@ -3,6 +3,7 @@
 # needs: python3 python3
 # language: Python
 # symbols: varies
+# below: some live bytes are those of the loader, and of functions that are *alloc* by name
 # own: python3 libpython3
 . "$LABELS/lib/labelled.sh"
 OPTIONS="$OPTIONS --python"

@@ -8,9 +8,10 @@
 //! # language: C
 //! # symbols: all             or exported, or none: which functions have a name in the file; varies
 //! # own: redis- librd        how the names of the files begin that are the program
+//! # below: WHY               why it is below the bar, if it is
 //! ```
 
-use super::page::{section, with_section};
+use super::page::{self, section, with_section};
 use super::run::toft;
 use super::{Script, files_in};
 use crate::directives::Ending;
@@ -63,6 +64,7 @@ pub struct Program {
     language: String,
     symbols: String,
     own: Vec<String>,
+    below: Option<String>,
 }
 
 /// Returns the programs, in the order of their names.
@@ -72,14 +74,15 @@ pub fn programs() -> Result<Vec<Program>, String> {
         .into_iter()
         .map(|path| {
             let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
-            let said = |key: &str| {
+            let stated = |key: &str| {
                 let begin = format!("# {key}: ");
-                let line = text.lines().find_map(|line| line.strip_prefix(&begin));
-                line.map(str::to_owned).ok_or(format!("{}: no {key}", path.display()))
+                text.lines().find_map(|line| line.strip_prefix(&begin)).map(str::to_owned)
             };
+            let said = |key: &str| stated(key).ok_or(format!("{}: no {key}", path.display()));
             Ok(Program {
                 language: said("language")?,
                 symbols: said("symbols")?,
+                below: stated("below"),
                 own: said("own")?.split(' ').map(str::to_owned).collect(),
                 script: Script::read(path.clone())?,
             })
@@ -249,6 +252,13 @@ pub fn write(path: &Path, rows: &BTreeMap<String, (&Program, Row)>) -> Result<()
     std::fs::write(path, new).map_err(said)
 }
 
+/// An item of a list.
+fn item(line: &str) -> String {
+    let mut text = String::new();
+    page::item(&mut text, line);
+    text
+}
+
 /// The section.
 fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     let machine = Machine::here();
@@ -290,19 +300,23 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     }
     text.push_str("\n*Functions* are the labels with `auto`, which finds the most.\n\n");
     let below = |is_below: &dyn Fn(&Row) -> bool| {
-        let names = rows.iter().filter(|(_, (_, row))| is_below(row));
-        let names: Vec<_> = names.map(|(name, _)| format!("`{name}`")).collect();
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        let rows = rows.iter().filter(|(_, (_, row))| is_below(row));
+        let lines = rows.map(|(name, (program, _))| match &program.below {
+            Some(why) => item(&format!("{name}: {why}")),
+            None => item(name),
+        });
+        let lines: String = lines.collect();
+        if lines.is_empty() { "- none\n".to_owned() } else { lines }
     };
     let (functions, partitions) = PARTITIONS;
     let _ = writeln!(
         text,
-        "- Below {BAR} % by `toft run`, of live bytes or of all:\n  {}",
+        "Below {BAR} % by `toft run`, of live bytes or of all:\n\n{}",
         below(&|row| row[DEFAULT].named.iter().any(|&share| share < BAR))
     );
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "- More than {functions} functions and fewer than {partitions} partitions: {}",
+        "More than {functions} functions and fewer than {partitions} partitions:\n\n{}",
         below(&|row| row[MOST].functions > functions && row[DEFAULT].partitions < partitions)
     );
     text

@@ -50,7 +50,7 @@ const MIB: f64 = 1048576.0;
 const WIDTH: usize = 100;
 
 /// An item of a list, in as many lines as it needs.
-fn item(text: &mut String, line: &str) {
+pub(super) fn item(text: &mut String, line: &str) {
     let mut column = 0;
     for word in line.split(' ') {
         let begins = if column == 0 { "- " } else { " " };
