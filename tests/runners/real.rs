@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use toft_bench::peers::{Peer, choose};
 use toft_tests::library::{Library, library};
 use toft_tests::need::is_optional;
-use toft_tests::programs::page::{Row, page};
+use toft_tests::programs::labels;
+use toft_tests::programs::page::{Row, page, section, with_section};
 use toft_tests::programs::run::{is_toft, run};
 use toft_tests::programs::{Script, scripts};
 use toft_tests::trials::{self, trial};
@@ -128,7 +129,14 @@ fn main() {
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(path) = &plan.page {
         let rows = rows.lock().expect("no trial panics with it");
-        let text = page(&rows, &plan.peers, &left_out, plan.rounds);
+        let mut text = page(&rows, &plan.peers, &left_out, plan.rounds);
+        // `cargo xtask labels` writes this section.
+        if let Some(labels) = std::fs::read_to_string(path)
+            .ok()
+            .and_then(|old| section(&old, labels::TITLE).map(str::to_owned))
+        {
+            text = with_section(&text, labels::TITLE, &labels);
+        }
         if let Err(why) = std::fs::write(path, text) {
             eprintln!("{}: {why}", path.display());
             std::process::exit(2);

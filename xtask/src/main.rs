@@ -115,6 +115,12 @@ enum Task {
         #[arg(long)]
         bless: bool,
     },
+    /// Write the section of docs/real.md about labels: which share of a program's bytes has the name
+    /// of one of its functions. Builds two programs in Rust and sqlite from crates
+    Labels {
+        /// Programs to run, without writing the page; all of them if none is named
+        programs: Vec<String>,
+    },
     /// Write the pages that are generated from the sources
     Docs,
     /// Build the book of the pages, target/book/index.html, by mdBook, which is built first if it
@@ -186,6 +192,7 @@ fn main() -> ExitCode {
         }),
         Task::Prose { paths } => prose::main(&paths),
         Task::Golden { bless } => golden::main(bless),
+        Task::Labels { programs } => real::labels(&programs),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Book => pages::book::main(),
         Task::Pictures => pages::pictures::main(),

@@ -1,11 +1,12 @@
 //! `cargo xtask test real`: real programs under load, on libc, on both builds of Toft and on its
 //! peers. The tests' own runner does the work; here is which allocators, how often, and the page.
+//! `cargo xtask labels`: the functions that profiles of programs name.
 
 use crate::place;
 use crate::tally::Suite;
 use crate::{packages, step};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use toft_bench::peers;
 
@@ -66,4 +67,16 @@ pub fn run(install: bool) -> Result<Vec<Suite>, String> {
     tally.extend(step::run("real", &mut command, Duration::from_secs(6 * 3600)));
     println!("{PAGE}");
     Ok(tally)
+}
+
+/// Runs the programs whose labels are counted, and writes that section of the page. If some are
+/// named, they are run alone, and only shown.
+pub fn labels(programs: &[String]) -> Result<ExitCode, String> {
+    packages::prepare(packages::TESTS, true)?;
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--quiet", "--package", "toft-tests", "--test", "labels", "--"]);
+    if programs.is_empty() {
+        cargo.env("TOFT_REAL_PAGE", place::root().join(PAGE));
+    }
+    step::passed_on(cargo.args(programs))
 }

@@ -56,7 +56,7 @@ Exit status:
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
 
-With --stats, --profile, --sample or --leaks, TOFT_WRAPPERS=c++ or rust is set for a program in that language.
+TOFT_WRAPPERS=c, c++ or rust is set for a program with functions of that language that allocate for others.
 
 Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
 
@@ -245,16 +245,21 @@ pub fn run(run: &Run) -> End {
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
     }
-    // Programs in Rust and C++ allocate by functions of their libraries. Without this, all callers
-    // of such a function are one call site.
+    // Programs in Rust and C++ allocate by functions of their libraries, and many in C by one of
+    // their own. Without this, all callers of such a function are one call site.
     let chosen = ["TOFT_WRAPPERS", "TOFT_PARTITIONS", "TOFT_HINTS"];
-    if !vetted.languages.is_empty()
+    let mut languages = vetted.languages.clone();
+    if run.python && !languages.contains(&"c") {
+        // CPython's functions may be in its shared library.
+        languages.push("c");
+    }
+    if !languages.is_empty()
         && scope == Scope::Program
         && run.secure.is_none()
         && run.hints.is_none()
         && chosen.iter().all(|name| variable(name).is_none())
     {
-        environment.push(("TOFT_WRAPPERS".into(), vetted.languages.join(",").into()));
+        environment.push(("TOFT_WRAPPERS".into(), languages.join(",").into()));
     }
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {

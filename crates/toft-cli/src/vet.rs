@@ -56,7 +56,7 @@ pub struct Vetted {
     pub findings: Vec<Finding>,
     /// Whether it may load a second C library, with a separate malloc, by `dlmopen`.
     pub second_libc: bool,
-    /// The languages whose libraries allocate for it, as `TOFT_WRAPPERS` has them.
+    /// The languages whose functions allocate for their callers in it, as `TOFT_WRAPPERS` has them.
     pub languages: Vec<&'static str>,
 }
 
@@ -94,6 +94,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
             second_libc = facts.calls_dlmopen;
             languages.extend(facts.rust.then_some("rust"));
             languages.extend(facts.cxx.then_some("c++"));
+            languages.extend(facts.c.then_some("c"));
         }
         Err(elf::Unreadable::Denied) => findings.push(Finding {
             kind: "unreadable",

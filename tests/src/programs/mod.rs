@@ -18,7 +18,9 @@
 //! | `measure.rs` | the events of a script, and its figures |
 //! | `tree.rs` | memory and processor time of a process and its descendants |
 //! | `page.rs` | the figures as a page |
+//! | `labels.rs` | the functions that profiles of programs name, as a section of that page |
 
+pub mod labels;
 pub mod measure;
 pub mod page;
 pub mod run;
@@ -50,7 +52,8 @@ pub fn folder() -> PathBuf {
 }
 
 impl Script {
-    fn read(path: PathBuf) -> Result<Script, String> {
+    /// Reads a script. Other directives than these are another reader's.
+    pub(crate) fn read(path: PathBuf) -> Result<Script, String> {
         let text =
             std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -101,15 +104,19 @@ impl Script {
 
 /// All scripts, in the order of their names.
 pub fn scripts() -> Result<Vec<Script>, String> {
-    let dir = folder();
-    let entries = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    files_in(&folder())?.into_iter().map(Script::read).collect()
+}
+
+/// The scripts of a folder, in the order of their names.
+pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut files: Vec<_> = entries
         .flatten()
         .map(|e| e.path())
         .filter(|p| p.extension().is_some_and(|e| e == "sh"))
         .collect();
     files.sort();
-    files.into_iter().map(Script::read).collect()
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -124,7 +131,9 @@ mod tests {
         });
         let lines = list.iter().flat_map(|list| list.lines());
         let listed: Vec<_> = lines.filter(|line| !line.starts_with('#')).collect();
-        for script in scripts().expect("scripts can be read") {
+        let labelled = labels::programs().expect("scripts can be read");
+        let scripts = scripts().expect("scripts can be read").into_iter();
+        for script in scripts.chain(labelled.into_iter().map(|program| program.script)) {
             for (_, package) in script.needs.iter().chain(&script.probes) {
                 assert!(listed.contains(&package.as_str()), "{}: {package}", script.name);
             }

@@ -50,7 +50,7 @@ const MIB: f64 = 1048576.0;
 const WIDTH: usize = 100;
 
 /// An item of a list, in as many lines as it needs.
-fn item(text: &mut String, line: &str) {
+pub(super) fn item(text: &mut String, line: &str) {
     let mut column = 0;
     for word in line.split(' ') {
         let begins = if column == 0 { "- " } else { " " };
@@ -105,6 +105,24 @@ pub fn page(
         }
     }
     text
+}
+
+/// Returns a section of a page, from its heading to the next one.
+#[must_use]
+pub fn section<'a>(page: &'a str, title: &str) -> Option<&'a str> {
+    let from = page.find(&format!("\n## {title}\n"))? + 1;
+    let rest = &page[from..];
+    Some(rest.find("\n## ").map_or(rest, |end| &rest[..=end]))
+}
+
+/// Returns a page with this section in place of the one with its title, or at the end.
+#[must_use]
+pub fn with_section(page: &str, title: &str, text: &str) -> String {
+    match section(page, title) {
+        Some(old) if page.ends_with(old) => page.replacen(old, text, 1),
+        Some(old) => page.replacen(old, &format!("{text}\n"), 1),
+        None => format!("{page}\n{text}"),
+    }
 }
 
 fn table(kind: &Kind, rows: &BTreeMap<String, Row>, peers: &[Peer]) -> String {
@@ -189,5 +207,18 @@ mod tests {
         // A program without a server has no row for idle memory.
         let idle = page.split("## Memory of the idle").nth(1).unwrap();
         assert!(!idle.contains("| prog |"), "{idle}");
+    }
+
+    #[test]
+    fn a_section_is_replaced_and_the_others_stay() {
+        let page = "# Page\n\n## One\n\n1\n\n## Two\n\n2\n";
+        assert_eq!(section(page, "One"), Some("## One\n\n1\n\n"));
+        assert_eq!(section(page, "Two"), Some("## Two\n\n2\n"));
+        assert_eq!(section(page, "Three"), None);
+        let new = with_section(page, "One", "## One\n\nnew\n");
+        assert_eq!(new, "# Page\n\n## One\n\nnew\n\n## Two\n\n2\n");
+        let new = with_section(page, "Two", "## Two\n\nnew\n");
+        assert_eq!(new, "# Page\n\n## One\n\n1\n\n## Two\n\nnew\n");
+        assert_eq!(with_section(page, "Three", "## Three\n"), format!("{page}\n## Three\n"));
     }
 }

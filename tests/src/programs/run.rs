@@ -33,7 +33,7 @@ pub fn is_toft(peer: &Peer) -> bool {
 }
 
 /// The command `toft`: the one of `TOFT_TEST_COMMAND`, or built once.
-fn toft() -> Result<&'static Path, String> {
+pub(super) fn toft() -> Result<&'static Path, String> {
     static TOFT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if let Some(path) = std::env::var_os("TOFT_TEST_COMMAND") {

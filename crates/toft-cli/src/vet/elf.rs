@@ -13,6 +13,7 @@ use object::read::elf::{ElfFile, ProgramHeader};
 use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
 
 use super::allocator::Symbols;
+use toft_core::options::of_c;
 
 /// The shape of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,8 +45,10 @@ pub struct Facts {
     pub own_malloc: Option<String>,
     /// It has Rust code with symbols, which allocates by malloc.
     pub rust: bool,
-    /// It has a shared library of C++.
+    /// It has a library of C++, shared or linked in.
     pub cxx: bool,
+    /// It has or calls a known function of C that allocates for its caller.
+    pub c: bool,
     pub needed: Vec<String>,
     /// It calls `dlmopen`, by which it may have a second C library.
     pub calls_dlmopen: bool,
@@ -142,12 +145,14 @@ fn parse(file: File) -> object::Result<Facts> {
             if facts.sanitizer.is_none() && SANITIZER_SYMBOLS.contains(&name) {
                 facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
             }
+            facts.c |= of_c(name);
             if !symbol.is_definition() {
                 symbols.imported(name, symbol.is_weak());
                 facts.calls_dlmopen |= name == b"dlmopen";
                 continue;
             }
             symbols.defined(name);
+            facts.cxx |= name == b"_Znwm";
             if name == b"malloc" {
                 facts.exports_malloc |= exported;
             }

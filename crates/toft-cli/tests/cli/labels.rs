@@ -181,6 +181,48 @@ fn a_cxx_program_that_is_run_shows_its_own_functions() {
     shows_its_own_functions(&program, &names, &lines, "::allocate");
 }
 
+/// Allocates by a function that is known by name, or by the same under another name. Prints what
+/// `toft run` has set.
+const WRAPPED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) void *xmalloc(size_t size) { void *p = malloc(size); if (!p) abort(); return p; }
+static void *kept[2][1000];
+__attribute__((noinline)) void read_names(void) { for (int i = 0; i < 1000; i++) kept[0][i] = xmalloc(300); }
+__attribute__((noinline)) void read_lines(void) { for (int i = 0; i < 1000; i++) kept[1][i] = xmalloc(300); }
+int main(void) {
+    read_names(); read_lines();
+    // Toft takes its variables from the environment.
+    static char all[1 << 16];
+    FILE *start = fopen("/proc/self/environ", "r");
+    size_t length = fread(all, 1, sizeof all - 1, start);
+    for (char *at = all; at < all + length; at += strlen(at) + 1)
+        if (!strncmp(at, "TOFT_WRAPPERS=", 14)) return puts(at + 14), 0;
+    puts("none");
+}
+"#;
+
+#[test]
+fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
+    let directory = directory();
+    let program = built(directory.path(), WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
+    let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.c:"));
+    shows_its_own_functions(&program, &names, &lines, "xmalloc");
+    let set = |program: &Path, options: &[&str]| {
+        stdout(&ends_with(0, run(options, &[text(program)]))).trim().to_owned()
+    };
+    assert_eq!(set(&program, &[]), "c");
+    assert_eq!(set(&program, &["--env", "TOFT_PARTITIONS=64"]), "none");
+    assert_eq!(set(&program, &["--secure"]), "none");
+    // A program without such a name keeps its 64 partitions, unless the interpreter in a library
+    // has one.
+    let source = WRAPPED.replace("xmalloc", "get_memory");
+    let program = built(directory.path(), &source, "program.c", &["gcc", "-g", "-O1"]);
+    assert_eq!(set(&program, &[]), "none");
+    assert_eq!(set(&program, &["--python"]), "c");
+}
+
 /// Calls malloc from a page of machine code, which it has written, and names it as a language
 /// runtime does.
 const GENERATED: &str = include_str!("programs/labels-generated.c");

@@ -1,5 +1,5 @@
-//! Which functions `rust` and `c++` in `TOFT_WRAPPERS` stand for: those of the language's libraries
-//! that allocate for their caller.
+//! Which functions `rust`, `c++` and `c` in `TOFT_WRAPPERS` stand for: those that allocate for their
+//! caller. `rust` and `c++` are the libraries of the language, `c` is a list of names.
 //!
 //! A mangled name begins with the path of its function, so the beginning decides. The rest may have
 //! any type of the program in it and does not count.
@@ -47,18 +47,314 @@ const ALLOCATOR: &[u8] = b"GlobalAlloc";
 /// A closure of the program that a library calls may be all that such a function contains.
 const CLOSURE: &[u8] = b"9call_once";
 
-/// How names of namespace `std`, of its members that are `const`, and of GNU's extensions begin.
-const CXX: [&[u8]; 7] =
-    [b"_ZNSt", b"_ZNKSt", b"_ZSt", b"_ZNSs", b"_ZNKSs", b"_ZN9__gnu_cxx", b"_ZNK9__gnu_cxx"];
+/// How names of namespace `std`, of its members that are `const`, of its abbreviated classes (`So` is
+/// `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that has the
+/// library linked in, or replaces `operator new`, has the last two.
+const CXX: [&[u8]; 12] = [
+    b"_ZNSt",
+    b"_ZNKSt",
+    b"_ZSt",
+    b"_ZNSs",
+    b"_ZNKSs",
+    b"_ZNSi",
+    b"_ZNSo",
+    b"_ZNSd",
+    b"_ZN9__gnu_cxx",
+    b"_ZNK9__gnu_cxx",
+    b"_Znw",
+    b"_Zna",
+];
 
 /// What no function of the program calls, and what may have a function of the program inlined: the
 /// beginning of a thread, `std::function`, `std::async`, in both libraries.
 const CXX_CLOSURES: [&[u8]; 5] =
     [b"St6thread", b"__thread_proxy", b"_Function_handler", b"__function", b"__invoke"];
 
+/// How the names of functions of C++ begin that stand for malloc, or are of containers, in large
+/// programs: gcc, V8 and node.
+const CXX_PROGRAMS: [&[u8]; 16] = [
+    b"_Z11ggc_realloc",
+    b"_Z18ggc_internal_alloc",
+    b"_Z26ggc_internal_cleared_alloc",
+    b"_ZN10hash_tableI",
+    b"_ZN2v88internal12BackingStore8Allocate",
+    b"_ZN2v88internal14AllocWithRetry",
+    b"_ZN2v88internal19AccountingAllocator15AllocateSegment",
+    b"_ZN2v88internal21AlignedAllocWithRetry",
+    b"_ZN2v88internal21AllocAtLeastWithRetry",
+    b"_ZN2v88internal4Heap28AllocateExternalBackingStore",
+    b"_ZN2v88internal4Zone6Expand",
+    b"_ZN2v88internal8Mallocednw",
+    b"_ZN3vecI",
+    b"_ZN4node16MaybeStackBufferI",
+    b"_ZN4node24NodeArrayBufferAllocator",
+    b"_ZN7va_heap",
+];
+
+/// Functions of C that stand for malloc in large programs and libraries, in the order of their bytes.
+const C: [&[u8]; 241] = [
+    b"AllocSetAlloc",
+    b"AllocSetAllocFromNewBlock",
+    b"AllocSetAllocLarge",
+    b"AllocSetContextCreateInternal",
+    b"CRYPTO_clear_realloc",
+    b"CRYPTO_malloc",
+    b"CRYPTO_memdup",
+    b"CRYPTO_realloc",
+    b"CRYPTO_secure_malloc",
+    b"CRYPTO_secure_zalloc",
+    b"CRYPTO_strdup",
+    b"CRYPTO_strndup",
+    b"CRYPTO_zalloc",
+    b"MemoryContextAlloc",
+    b"MemoryContextAllocZero",
+    b"MemoryContextStrdup",
+    b"Perl_safesyscalloc",
+    b"Perl_safesysmalloc",
+    b"Perl_safesysrealloc",
+    b"PyMem_Calloc",
+    b"PyMem_Malloc",
+    b"PyMem_RawCalloc",
+    b"PyMem_RawMalloc",
+    b"PyMem_RawRealloc",
+    b"PyMem_Realloc",
+    b"PyObject_Calloc",
+    b"PyObject_Malloc",
+    b"PyObject_Realloc",
+    b"PyType_GenericAlloc",
+    b"_PyMem_DebugCalloc",
+    b"_PyMem_DebugMalloc",
+    b"_PyMem_DebugRawAlloc",
+    b"_PyMem_DebugRawCalloc",
+    b"_PyMem_DebugRawMalloc",
+    b"_PyMem_DebugRawRealloc",
+    b"_PyMem_DebugRealloc",
+    b"_PyMem_RawCalloc",
+    b"_PyMem_RawMalloc",
+    b"_PyMem_RawRealloc",
+    b"_PyMem_RawStrdup",
+    b"_PyMem_Strdup",
+    b"_PyObject_Calloc",
+    b"_PyObject_GC_Malloc",
+    b"_PyObject_GC_New",
+    b"_PyObject_GC_NewVar",
+    b"_PyObject_Malloc",
+    b"_PyObject_New",
+    b"_PyObject_NewVar",
+    b"_PyObject_Realloc",
+    b"_PyType_AllocNoTrack",
+    b"__gmp_default_allocate",
+    b"__gmp_default_reallocate",
+    b"__zend_calloc",
+    b"__zend_malloc",
+    b"__zend_realloc",
+    b"_ecalloc",
+    b"_emalloc",
+    b"_erealloc",
+    b"_erealloc2",
+    b"_estrdup",
+    b"_estrndup",
+    b"_objalloc_alloc",
+    b"_obstack_begin",
+    b"_obstack_begin_1",
+    b"_obstack_newchunk",
+    b"_safe_emalloc",
+    b"_safe_malloc",
+    b"_sdsMakeRoomFor",
+    b"_sdsnewlen",
+    b"alloc_root",
+    b"apr_allocator_alloc",
+    b"apr_palloc",
+    b"apr_pool_create_ex",
+    b"apr_pstrdup",
+    b"av_calloc",
+    b"av_malloc",
+    b"av_malloc_array",
+    b"av_mallocz",
+    b"av_memdup",
+    b"av_realloc",
+    b"av_realloc_array",
+    b"av_realloc_f",
+    b"av_reallocp",
+    b"av_strdup",
+    b"dbMallocRawFinish",
+    b"dbReallocFinish",
+    b"do_malloc",
+    b"do_xmalloc",
+    b"do_xmallocz",
+    b"ecalloc",
+    b"emalloc",
+    b"erealloc",
+    b"estrdup",
+    b"g_aligned_alloc",
+    b"g_malloc",
+    b"g_malloc0",
+    b"g_malloc0_n",
+    b"g_malloc_n",
+    b"g_memdup",
+    b"g_memdup2",
+    b"g_realloc",
+    b"g_realloc_n",
+    b"g_slice_alloc",
+    b"g_slice_alloc0",
+    b"g_slice_copy",
+    b"g_strdup",
+    b"g_strndup",
+    b"g_try_malloc",
+    b"g_try_malloc0",
+    b"g_try_malloc_n",
+    b"g_try_realloc",
+    b"gc_alloc",
+    b"hi_calloc",
+    b"hi_malloc",
+    b"hi_realloc",
+    b"hi_strdup",
+    b"init_alloc_root",
+    b"l_alloc",
+    b"luaM_growaux_",
+    b"luaM_malloc_",
+    b"luaM_realloc_",
+    b"luaM_saferealloc_",
+    b"mallocWithAlarm",
+    b"memdup_root",
+    b"multi_alloc_root",
+    b"my_large_malloc",
+    b"my_malloc",
+    b"my_memdup",
+    b"my_multi_malloc",
+    b"my_multi_malloc_large",
+    b"my_once_alloc",
+    b"my_once_memdup",
+    b"my_once_strdup",
+    b"my_realloc",
+    b"my_strdup",
+    b"my_strndup",
+    b"ngx_alloc",
+    b"ngx_calloc",
+    b"ngx_create_pool",
+    b"ngx_palloc",
+    b"ngx_pcalloc",
+    b"ngx_pnalloc",
+    b"objalloc_create",
+    b"objspace_xcalloc",
+    b"objspace_xmalloc0",
+    b"objspace_xrealloc",
+    b"palloc",
+    b"palloc0",
+    b"pcache1Alloc",
+    b"pcache1AllocPage",
+    b"pg_malloc",
+    b"pg_malloc0",
+    b"pstrdup",
+    b"rb_alloc_tmp_buffer",
+    b"repalloc",
+    b"root_alloc",
+    b"ruby_strdup",
+    b"ruby_xcalloc",
+    b"ruby_xmalloc",
+    b"ruby_xmalloc2",
+    b"ruby_xrealloc",
+    b"ruby_xrealloc2",
+    b"safe_calloc",
+    b"safe_malloc",
+    b"safe_realloc",
+    b"safe_strdup",
+    b"sdsMakeRoomFor",
+    b"sdsMakeRoomForNonGreedy",
+    b"sdsResize",
+    b"sdsdup",
+    b"sdsempty",
+    b"sdsgrowzero",
+    b"sdsnew",
+    b"sdsnewlen",
+    b"sdstrynewlen",
+    b"sqlite3DbMallocRaw",
+    b"sqlite3DbMallocRawNN",
+    b"sqlite3DbMallocZero",
+    b"sqlite3DbRealloc",
+    b"sqlite3DbReallocOrFree",
+    b"sqlite3DbStrDup",
+    b"sqlite3DbStrNDup",
+    b"sqlite3Malloc",
+    b"sqlite3MallocZero",
+    b"sqlite3MemMalloc",
+    b"sqlite3MemRealloc",
+    b"sqlite3PageMalloc",
+    b"sqlite3Realloc",
+    b"sqlite3_malloc",
+    b"sqlite3_malloc64",
+    b"sqlite3_realloc",
+    b"sqlite3_realloc64",
+    b"strdup_root",
+    b"strmake_root",
+    b"uv__calloc",
+    b"uv__malloc",
+    b"uv__realloc",
+    b"uv__reallocf",
+    b"uv__strdup",
+    b"uv__strndup",
+    b"x2nrealloc",
+    b"x2realloc",
+    b"xcalloc",
+    b"xcharalloc",
+    b"xicalloc",
+    b"ximalloc",
+    b"ximemdup",
+    b"xirealloc",
+    b"xireallocarray",
+    b"xizalloc",
+    b"xmalloc",
+    b"xmalloc0",
+    b"xmallocz",
+    b"xmemdup",
+    b"xmemdupz",
+    b"xnmalloc",
+    b"xnrealloc",
+    b"xpalloc",
+    b"xrealloc",
+    b"xreallocarray",
+    b"xstrdup",
+    b"xstrndup",
+    b"xzalloc",
+    b"zcalloc",
+    b"zcalloc_num",
+    b"zcalloc_usable",
+    b"zmalloc",
+    b"zmalloc_no_tcache",
+    b"zmalloc_usable",
+    b"zrealloc",
+    b"zrealloc_usable",
+    b"zstrdup",
+    b"ztrycalloc",
+    b"ztrycalloc_usable",
+    b"ztrycalloc_usable_internal",
+    b"ztrymalloc",
+    b"ztrymalloc_usable",
+    b"ztrymalloc_usable_internal",
+    b"ztryrealloc",
+    b"ztryrealloc_usable",
+    b"ztryrealloc_usable_internal",
+];
+
+/// Functions of the C library. Every program may call them, so that they tell nothing of a program.
+const LIBC: [&[u8]; 4] = [b"strdup", b"__strdup", b"strndup", b"__strndup"];
+
+/// Returns true if a function that stands for malloc in programs or libraries in C has this name.
+/// What a compiler appends to the name of a copy (`.part.0`) does not count.
+pub fn of_c(name: &[u8]) -> bool {
+    let end = name.iter().position(|&byte| byte == b'.').unwrap_or(name.len());
+    name.get(..end).is_some_and(|name| C.binary_search(&name).is_ok())
+}
+
+/// Returns true if a function of the C library has this name and allocates for its caller.
+pub fn of_libc(name: &[u8]) -> bool {
+    LIBC.contains(&name)
+}
+
 /// Returns true if a function of C++'s libraries has this name and allocates for its caller.
 pub(super) fn of_cxx(name: &[u8]) -> bool {
     begins(name, &CXX) && CXX_CLOSURES.iter().all(|part| after(name, part).is_none())
+        || begins(name, &CXX_PROGRAMS)
 }
 
 /// Returns true if a function of Rust's libraries has this name and allocates for its caller.
@@ -179,12 +475,18 @@ mod tests {
             "_ZNSt3__16vectorIiNS_9allocatorIiEEE9push_backEOi",
             "_ZSt16__do_uninit_copyIPKiPiET0_T_S4_S3_",
             "_ZN9__gnu_cxx13new_allocatorIiE8allocateEmPKv",
+            "_Znwm",
+            "_ZnamSt11align_val_t",
+            "_ZNSo3putEc",
+            "_ZN2v88internal14AllocWithRetryEmPFPvmE",
+            "_ZN3vecIP9tree_node7va_heap6vl_ptrE7reserveEjb",
         ] {
             assert!(of_cxx(name.as_bytes()), "{name}");
         }
         for name in [
             "main",
             "_Z10read_namesv",
+            "_ZN2v88internal12BackingStore4GrowEv",
             "_Z4growRSt6vectorIiSaIiEE",
             "_ZN3app4growERSt6vectorIiSaIiEE",
             "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJZ4mainEUlvE_EEEEE6_M_runEv",
@@ -195,5 +497,25 @@ mod tests {
         ] {
             assert!(!of_cxx(name.as_bytes()), "{name}");
         }
+    }
+
+    #[test]
+    fn functions_of_c_are_known_by_name() {
+        assert!(C.is_sorted(), "the search halves the list");
+        for name in [
+            "xmalloc",
+            "my_malloc",
+            "zmalloc",
+            "_PyObject_Malloc",
+            "xmalloc.part.0",
+            "zmalloc.cold",
+        ] {
+            assert!(of_c(name.as_bytes()), "{name}");
+        }
+        for name in ["", ".", "malloc", "main", "xmallocs", "xmallo", "zzz", "strdup", "rtx_alloc"]
+        {
+            assert!(!of_c(name.as_bytes()), "{name}");
+        }
+        assert!(of_libc(b"strdup") && !of_libc(b"xstrdup"));
     }
 }

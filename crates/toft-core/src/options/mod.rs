@@ -2,7 +2,7 @@
 //!
 //! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
 //! `parse.rs` how they are read, `removed.rs` the names that were removed, `library_functions.rs`
-//! what `rust` and `c++` stand for.
+//! what `rust`, `c++` and `c` stand for.
 
 mod in_force;
 mod library_functions;
@@ -14,6 +14,7 @@ mod tests;
 mod values;
 
 pub use in_force::Options;
+pub use library_functions::{of_c, of_libc};
 pub use parse::{
     FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_guarded, parse_list,
     parse_moments, parse_names, parse_number, parse_partitions, parse_report, parse_share,

@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::library_functions::{of_cxx, of_rust};
+use super::library_functions::{of_c, of_cxx, of_libc, of_rust};
 use super::table::REPORT;
 use super::{
     Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Removed, Report, SIGNAL_MAX, SiteMode, TABLE,
@@ -165,7 +165,7 @@ impl FileName {
 }
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
-/// for anything, `rust` and `c++` for the functions of a language's libraries
+/// for anything, `rust`, `c++` and `c` for the functions of a language that allocate for their caller
 /// (`library_functions.rs`). `auto` is none of a function: it says that more are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
@@ -192,6 +192,7 @@ impl Names {
         self.patterns().any(|pattern| match pattern {
             b"rust" => of_rust(name),
             b"c++" => of_cxx(name),
+            b"c" => of_c(name) || of_libc(name),
             b"auto" => false,
             pattern => fits(pattern, name),
         })
@@ -260,6 +261,8 @@ mod tests {
         assert!(fit("*ab*ab", "abxabab") && !fit("*ab*ab", "ab") && !fit("x*d", "xmalloc"));
         assert!(fit("rust", "__rust_alloc") && fit("a,rust", "_ZN5alloc7raw_vec11finish_grow17hE"));
         assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
+        assert!(fit("c", "xmalloc") && fit("c++,c", "strdup") && fit("c++,c", "_Znwm"));
+        assert!(!fit("c", "c") && !fit("c", "malloc") && !fit("c++", "xmalloc"));
         assert!(!fit("auto", "auto") && fit("auto,auto*", "auto"));
         let of = |list: &str| {
             let names = parse_names(list.as_bytes()).unwrap();

@@ -13,6 +13,7 @@ mod name;
 use std::sync::LazyLock;
 
 use crate::Frame;
+use toft_core::options::{of_c, of_libc};
 
 pub use name::short;
 
@@ -48,6 +49,8 @@ impl Libraries {
         let subject = name::subject(&frame.function);
         frame.file.as_ref().is_some_and(is_path)
             || self.names.contains(&subject)
+            || of_c(subject.as_bytes())
+            || of_libc(subject.as_bytes())
             || self.prefixes.iter().any(|prefix| subject.starts_with(*prefix))
     }
 }
@@ -126,6 +129,7 @@ mod tests {
             "<T as alloc::slice::hack::ConvertVec>::to_vec",
             "<&mut core::iter::Map<I,F> as core::iter::Iterator>::next",
             "g_malloc",
+            "strdup",
             "__rust_alloc",
         ] {
             assert_eq!(first_own(&[frame(library, "a.cc")]), None, "{library}");
