@@ -22,7 +22,7 @@ handle!(Maintenance, maintenance);
 /// Bytes of slots and large blocks from which on a program is large enough for a thread, if a
 /// quarter of them was handed out.
 const LARGE_PROGRAM: usize = 16 << 20;
-/// A program with so many bytes of them is large in any case.
+/// Bytes of both from which on a program is large in any case.
 const CERTAINLY_LARGE: usize = 8 * LARGE_PROGRAM;
 /// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
 const SETTLED: u32 = 8;
@@ -88,12 +88,12 @@ impl<'a, O: Os> Maintenance<'a, O> {
     }
 
     /// Whether the program is large. Of a slab that counts which was handed out: a program with
-    /// many call sites has slabs of 16 MiB long before it uses much of them. Looks at all slabs
-    /// once in a tick, and again where there is a MiB more.
+    /// many call sites has slabs of 16 MiB long before it uses much of them. Scans all slabs once
+    /// in a tick, and again when there is a MiB more.
     fn is_large(self) -> bool {
         let large = self.large.figures().live_bytes();
         let most = self.pool.bytes() + large;
-        if most < LARGE_PROGRAM || most >= CERTAINLY_LARGE {
+        if !(LARGE_PROGRAM..CERTAINLY_LARGE).contains(&most) {
             return most >= CERTAINLY_LARGE;
         }
         let now = u64::from(self.os.ticks()) << 32 | (most >> 20) as u64;
