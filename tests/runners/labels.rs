@@ -1,7 +1,7 @@
 //! The scripts of `labels/`: which functions do profiles of real programs name?
 //!
-//! The arguments name the programs to run; all are run if none is named. `TOFT_REAL_PAGE` is the page
-//! whose section is written.
+//! The arguments name the programs to run; all are run if none is named. `TOFT_REAL_PAGE` is the
+//! page whose section is written.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -115,8 +115,8 @@ enum Task {
         #[arg(long)]
         bless: bool,
     },
-    /// Write the section of docs/real.md about labels: which share of a program's bytes has the name
-    /// of one of its functions. Builds two programs in Rust and sqlite from crates
+    /// Write the section of docs/real.md about labels: which share of a program's bytes has the
+    /// name of one of its functions. Builds two programs in Rust and sqlite from crates
     Labels {
         /// Programs to run, without writing the page; all of them if none is named
         programs: Vec<String>,

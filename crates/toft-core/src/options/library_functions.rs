@@ -1,5 +1,5 @@
-//! Which functions `rust`, `c++` and `c` in `TOFT_WRAPPERS` stand for: those that allocate for their
-//! caller. `rust` and `c++` are the libraries of the language, `c` is a list of names.
+//! Which functions `rust`, `c++` and `c` in `TOFT_WRAPPERS` stand for: those that allocate for
+//! their caller. `rust` and `c++` are the libraries of the language, `c` is a list of names.
 //!
 //! A mangled name begins with the path of its function, so the beginning decides. The rest may have
 //! any type of the program in it and does not count.
@@ -47,9 +47,9 @@ const ALLOCATOR: &[u8] = b"GlobalAlloc";
 /// A closure of the program that a library calls may be all that such a function contains.
 const CLOSURE: &[u8] = b"9call_once";
 
-/// How names of namespace `std`, of its members that are `const`, of its abbreviated classes (`So` is
-/// `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that has the
-/// library linked in, or replaces `operator new`, has the last two.
+/// How names of namespace `std`, of its members that are `const`, of its abbreviated classes (`So`
+/// is `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that
+/// has the library linked in, or replaces `operator new`, has the last two.
 const CXX: [&[u8]; 12] = [
     b"_ZNSt",
     b"_ZNKSt",
@@ -91,7 +91,7 @@ const CXX_PROGRAMS: [&[u8]; 16] = [
     b"_ZN7va_heap",
 ];
 
-/// Functions of C that stand for malloc in large programs and libraries, in the order of their bytes.
+/// Functions of C that stand for malloc in large programs and libraries, in the order of bytes.
 const C: [&[u8]; 241] = [
     b"AllocSetAlloc",
     b"AllocSetAllocFromNewBlock",
