@@ -166,7 +166,8 @@ impl FileName {
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
 /// for anything, `rust`, `c++` and `c` for the functions of a language that allocate for their
-/// caller (`library_functions.rs`). `auto` is none of a function: it says that more are to be found.
+/// caller (`library_functions.rs`). `auto` is none of a function: it says that more are to be
+/// found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,
