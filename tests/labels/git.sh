@@ -2,7 +2,7 @@
 # needs: git git
 # language: C
 # symbols: none
-# below: it has no symbols, and half of all bytes are those of zlib
+# below: it has no symbols, and two fifths of all bytes are those of zlib
 # own: git
 . "$LABELS/lib/labelled.sh"
 export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=T

@@ -48,8 +48,8 @@ const ALLOCATOR: &[u8] = b"GlobalAlloc";
 const CLOSURE: &[u8] = b"9call_once";
 
 /// How names of namespace `std`, of its members that are `const`, of its abbreviated classes (`So`
-/// is `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that has
-/// the library linked in, or replaces `operator new`, has the last two.
+/// is `ostream`), of GNU's extensions, and of both forms of `operator new` begin. A program that
+/// has the library linked in, or replaces `operator new`, has the last two.
 const CXX: [&[u8]; 12] = [
     b"_ZNSt",
     b"_ZNKSt",
@@ -91,8 +91,7 @@ const CXX_PROGRAMS: [&[u8]; 16] = [
     b"_ZN7va_heap",
 ];
 
-/// Functions of C that stand for malloc in large programs and libraries, in the order of their
-/// bytes.
+/// Functions of C that stand for malloc in large programs and libraries, in the order of bytes.
 const C: [&[u8]; 241] = [
     b"AllocSetAlloc",
     b"AllocSetAllocFromNewBlock",
