@@ -1,5 +1,5 @@
 //! What has happened in a slab since a thread last scanned it. Only the time at which pages are
-//! given back or shared depends on it.
+//! given back or shared depends on the results.
 
 use super::slab::{GROUP_SLOTS, GROUPS, SECURE_LEN, Slab, UNITS};
 use crate::sync::Ordering::Relaxed;
@@ -30,7 +30,7 @@ pub struct ScanRecord {
     pub(crate) idleness: AtomicU32,
     /// The slab's activity at the last scan for cold pages.
     stamp: AtomicU32,
-    /// The group of units that each unit shares pages with, or zero.
+    /// The group of units that each unit shares pages with, or zero (I8, `page_sharing.rs`).
     pub(super) shares: [AtomicU16; UNITS * (1 - SECURE_LEN)],
 }
 

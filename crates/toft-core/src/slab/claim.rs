@@ -93,7 +93,7 @@ impl Slab {
         let slot = claim.trailing_zeros() as usize;
         // In this order, so that the slot never looks free and unclaimed (`pinning.rs`).
         self.claimed_state(slot).store_beside_exchanges(LIVE);
-        // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
+        // hand out: pairs with `claim_and_group`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
         // The caller does not use the result if there is no other slot.
         let following = lowest_bit(rest);

@@ -1,4 +1,4 @@
-//! Gives back the pages of free slots, while other slots of the slab are live.
+//! The pages of a slab. Those of free slots are given back while other slots are live.
 
 use super::slab::{Slab, view};
 use super::slots::SlotIndex;

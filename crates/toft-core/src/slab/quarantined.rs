@@ -61,8 +61,10 @@ mod tests {
     #[test]
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
         let slab = Slab::zeroed();
-        slab.open_for_test(1 << 30, 64 << 10, 64);
         let [first, second, third] = [3, 4, 5].map(SlotIndex::new);
+        for slot in [first, second, third] {
+            slab.states.of(slot).store(LIVE, Relaxed);
+        }
         assert!(slab.states.take_from_any_thread(first));
         assert!(
             !slab.states.take_own(first)

@@ -114,7 +114,7 @@ macro_rules! view {
         pub struct $name<'a>(&'a Slab);
 
         impl Slab {
-            $(#[$doc])*
+            #[doc = concat!("Returns the methods of `", stringify!($name), "`.")]
             #[inline(always)]
             pub fn $method(&self) -> $name<'_> {
                 $name(self)
