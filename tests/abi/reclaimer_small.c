@@ -1,5 +1,5 @@
-// A program has a reclaimer once 16 MiB of its slots were handed out. Slabs count only as far as
-// that: with many call sites there are many slabs of which little is used.
+// A program with slabs of 16 MiB has a reclaimer once 4 MiB of their slots were handed out. With
+// many call sites there are many slabs of which little is used.
 // libc: skip has no reclaimer
 #include "reclaimer.h"
 

@@ -365,10 +365,8 @@ mod tests {
             ("low".to_owned(), (&all[0], [figures(89.9, 300, 49); 3])),
         ]);
         let text = text(&rows);
-        assert!(
-            text.contains("of all:\n  `low`\n") && text.contains("partitions: `low`\n"),
-            "{text}"
-        );
+        assert!(text.contains("or of all:\n\n- low\n\nMore"), "{text}");
+        assert!(text.contains("than 50 partitions:\n\n- low\n"), "{text}");
         assert!(text.contains("| 95.0 / 95.0 |"), "{text}");
     }
 }
