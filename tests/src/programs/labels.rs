@@ -167,7 +167,7 @@ impl Figures {
     }
 }
 
-/// The figures of a program, one for each of [`WAYS`].
+/// The figures of a program, one for each of `WAYS`.
 pub type Row = [Figures; WAYS.len()];
 
 /// Runs a program in each way, and prints the largest labels that are not of its functions.
