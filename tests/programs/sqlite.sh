@@ -1,19 +1,8 @@
 # sqlite3: tables, indexes, joins, full scans, a vacuum, an integrity check.
 # needs: sqlite3 sqlite3
-cat >s.sql <<'S'
-pragma journal_mode = memory;
-create table item (id integer primary key, name text, price real);
-create table sale (item integer, day integer, n integer);
-begin;
-with recursive c(x) as (values (1) union all select x + 1 from c where x < 50000)
-insert into item select x, 'item ' || (x * 7919 % 50021), x * 1.25 from c;
-with recursive c(x) as (values (1) union all select x + 1 from c where x < 100000)
-insert into sale select x * 31 % 50000 + 1, x % 365, x % 9 from c;
-commit;
-create index by_day on sale (day, item);
-create index by_name on item (name);
-select day, sum(n * price) from sale join item on item.id = sale.item where day < 5 group by day;
-select count(*), min(name), max(name) from item where name like 'item 12%';
+{
+    echo 'pragma journal_mode = memory;'
+    cat "$PROGRAMS/sales.sql" - <<'S'
 delete from sale where n = 4;
 update item set price = price * 2 where id % 3 = 0;
 vacuum;
@@ -21,5 +10,6 @@ select group_concat(name, '/') from (select name from item order by price desc l
 select count(*), total(price) from item;
 pragma integrity_check;
 S
+} >s.sql
 sqlite3 test.db <s.sql
 sqlite3 test.db .dump | sha256sum

@@ -29,7 +29,7 @@ impl Stacks {
         Stacks { heads: core::ptr::null(), partitions: 1 }
     }
 
-    /// The stacks of so many partitions.
+    /// Returns the stacks of `partitions` partitions.
     ///
     /// # Safety
     /// 1. `table` is the address of `table_bytes(partitions)` zero bytes that live for ever, are

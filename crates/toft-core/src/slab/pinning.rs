@@ -447,6 +447,6 @@ mod tests {
         slab.pinning().finish(PAGE, false);
         slab.pinning().leave();
         assert!(slab.change_owner(OWNER, 0));
-        assert!(!slab.pinning().hold(PAGE, true), "nobody's");
+        assert!(!slab.pinning().hold(PAGE, true), "it has no owner");
     }
 }
