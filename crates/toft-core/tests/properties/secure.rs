@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::Options;
+use toft_core::os::Error;
 use toft_core::os::fake::{Fake, Fault, Request};
 use toft_core::report::Call;
 use toft_core::slab::{MEDIUM_MAX, SizeClass};
@@ -341,4 +342,22 @@ fn without_random_numbers_there_is_no_allocator() {
     let fake = Fake::new(toft_core::os::fake::Machine::LARGE);
     fake.set_fault(Some(Fault::from(0).only(Request::Random)));
     assert!(Allocator::new(fake.clone(), options(), false).is_err());
+}
+
+/// The bits of zero-size blocks cannot be mapped, because another thread was stopped while it maps
+/// them. Requests for no bytes are served all the same, and use the bits once they are there.
+#[test]
+fn requests_for_no_bytes_do_not_depend_on_another_thread() {
+    let (fake, allocator, heap) = one_heap(options());
+    fake.set_fault(Some(Fault::at(0).only(Request::Map).with(Error::Occupied)));
+    let first = take(&allocator, heap, 0);
+    fake.set_fault(None);
+    let second = take(&allocator, heap, 0);
+    for block in [first, second] {
+        allocator.free(heap, block, Call::Free);
+        silent(&fake);
+        allocator.free(heap, block, Call::Free);
+        assert!(report(&fake).contains("double free"));
+    }
+    allocator.check().unwrap();
 }

@@ -9,14 +9,15 @@ use crate::zero_size::{ALIGN, ZeroSizePlace};
 
 impl<O: Os> SecureSlots<'_, O> {
     /// Allocates a zero-size block at a multiple of `align`. An alignment above the usual one gets
-    /// a large block, which has no pages either.
+    /// a large block, which has no pages either. So does a request that finds no bit: another
+    /// thread may have been stopped while it maps the first bits.
     #[cold]
     #[inline(never)]
     pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: Site) -> Option<usize> {
-        if align > ALIGN {
-            return self.supply().allocate_large(heap, 0, align, site).map(|(address, _)| address);
+        if align <= ALIGN && let Ok(address) = self.zero_size.allocate(&self.os) {
+            return Some(address);
         }
-        self.zero_size.allocate(&self.os).ok()
+        self.supply().allocate_large(heap, 0, align, site).map(|(address, _)| address)
     }
 
     /// Frees a zero-size block, or names what is wrong with it.
