@@ -82,7 +82,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
                 self.wake_thread();
                 true
             }
-            Life::None => self.is_large() && self.is_settled() && self.start_thread(),
+            Life::None => self.is_settled() && self.is_large() && self.start_thread(),
             Life::Refused => false,
         }
     }

@@ -90,6 +90,8 @@ struct State {
     /// pages.
     watch: AtomicU32,
     trims: Trims,
+    /// The number of scans of all slabs that sweeps have begun. Written by the thread that sweeps.
+    scans: AtomicU32,
     /// The number of completed sweeps.
     sweeps: AtomicUsize,
     /// The bytes that sweeps have returned to the OS.
@@ -294,6 +296,12 @@ impl Reclaimer {
 }
 
 impl Turn<'_> {
+    /// Begins a scan of all slabs. Returns its number, which is at least two, and one more than
+    /// that of the scan before.
+    pub fn begin_scan(&self) -> u32 {
+        self.0.scans.fetch_add(1, Relaxed).wrapping_add(2)
+    }
+
     /// Adds a slab to the batch of slabs that may be held from now on. Returns true if the batch is
     /// then full.
     pub fn add(&self, slab: &Slab) -> bool {

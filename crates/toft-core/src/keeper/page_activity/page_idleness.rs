@@ -63,7 +63,7 @@ impl<O: Os> PageActivity<'_, O> {
         let Some(turn) = self.reclaimer.begin_cold_scan() else { return 0 };
         let Some(pages) = self.open_pages() else { return 0 };
         // What is free must not go to swap.
-        self.sweeper().sweep(Which::Idle);
+        self.sweeper().sweep(Which::AllIdle);
         let mut scan = ColdScan {
             all: self,
             pages,

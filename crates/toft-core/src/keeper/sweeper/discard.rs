@@ -11,20 +11,20 @@ use crate::reclaim::{BATCH, Turn};
 use crate::slab::Slab;
 
 impl<O: Os> Sweeper<'_, O> {
-    /// Gives back unused pages of those slabs of the batch whose bit in `quiet` is set: the owner
+    /// Gives back unused pages of those slabs of the batch whose bit in `chosen` is set. The owner
     /// was not in the middle of something when they had been taken hold of. Nothing is held by now,
     /// but such slabs still cannot change hands, nor lose their mapping.
-    pub(crate) fn discard_unused(self, turn: &Turn<'_>, quiet: u64, swept: &mut Swept) {
+    pub(crate) fn discard_unused(self, turn: &Turn<'_>, chosen: u64, swept: &mut Swept) {
         const { assert!(BATCH <= 64) };
         let page = self.os.page_size();
-        let quiet_ones = || {
+        let chosen_ones = || {
             let all = turn.slabs().enumerate();
-            all.filter(|(number, _)| quiet >> number & 1 != 0)
+            all.filter(|(number, _)| chosen >> number & 1 != 0)
         };
         let mut done = true;
         // A bit for each slab that has pages to go.
         let mut named = 0u64;
-        for (number, slab) in quiet_ones() {
+        for (number, slab) in chosen_ones() {
             slab.pages().unused(page, |start, len| {
                 named |= 1 << number;
                 for at in (start..start + len).step_by(PIECE_BYTES) {
@@ -35,7 +35,7 @@ impl<O: Os> Sweeper<'_, O> {
         }
         done = done && self.discard_pinned(turn, swept);
         turn.pinned().clear();
-        for (number, slab) in quiet_ones() {
+        for (number, slab) in chosen_ones() {
             slab.note_unused(done || named >> number & 1 == 0);
         }
     }

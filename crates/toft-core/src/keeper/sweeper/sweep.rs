@@ -19,8 +19,10 @@ use core::ops::Range;
 /// What a sweep gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What has been idle since the sweep before.
+    /// What has been idle since the sweep before. What a thread at work has claimed stays.
     Idle,
+    /// What has been idle since the sweep before.
+    AllIdle,
     /// Whatever is free.
     Free,
     /// Whatever is free and counts against a limit, which what threads have claimed does whether
@@ -51,20 +53,21 @@ impl<O: Os> Sweeper<'_, O> {
         let page = self.os.page_size();
         // Without barriers only slabs of threads that have ended can be reached.
         let reaches = self.barrier();
+        let scan = (which, turn.begin_scan());
         self.for_each_slab(|slab| {
-            if !self.wanted(slab, which, &mut swept) || !reaches {
+            if !self.wanted(slab, scan, &mut swept) || !reaches {
                 return;
             }
             let full = turn.add(slab);
-            if !slab.pinning().hold(page, which != Which::Counted) {
+            if !slab.pinning().hold(page, self.takes_claimed(slab, scan)) {
                 turn.take_back();
             } else if full {
-                self.sweep_pages(&turn, which, &mut swept);
+                self.sweep_pages(&turn, scan, &mut swept);
             }
         });
-        self.sweep_pages(&turn, which, &mut swept);
+        self.sweep_pages(&turn, scan, &mut swept);
         match which {
-            Which::Idle => {
+            Which::Idle | Which::AllIdle => {
                 self.pool.decay_all(&self.os, self.filter());
                 self.large.kept_blocks().decay_all(&self.os, self.maintenance().decay_ticks());
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.figures().kept_bytes() != 0;
@@ -75,25 +78,32 @@ impl<O: Os> Sweeper<'_, O> {
         Some(swept)
     }
 
-    /// Whether pages of the slab are to be given back.
-    fn wanted(self, slab: &Slab, which: Which, swept: &mut Swept) -> bool {
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
-        let Some(heap) = self.heaps.heap_at(owner) else { return false };
+    /// Whether pages of the slab are to be given back by the scan of this number.
+    fn wanted(self, slab: &Slab, (which, number): (Which, u32), swept: &mut Swept) -> bool {
+        let Some(heap) = self.owner_of(slab) else { return false };
         if slab.is_dormant() {
             return false;
         }
         swept.slabs += 1;
         let activity = slab.scan_activity(|| heap.is_current(slab));
+        if activity == SlabActivity::Busy {
+            heap.note_busy(number);
+        }
         let orphan = self.heaps.heap_state(heap.number) == HeapState::Orphan;
         // A thread that has ended hands nothing out: what it had claimed can go, too.
         let left = orphan && slab.claimed() != 0;
+        let discarded = activity == SlabActivity::Discarded;
+        // What is claimed may not have gone the last time.
         let wanted = match which {
-            Which::Idle => {
-                activity == SlabActivity::Idle || (left && activity == SlabActivity::Discarded)
+            Which::Idle if !heap.is_at_rest(number) => {
+                swept.more |= slab.may_have_unused();
+                activity == SlabActivity::Idle || (left && discarded)
             }
-            // What is claimed may not have gone the last time.
-            Which::Free => activity != SlabActivity::Discarded || slab.may_have_unused(),
-            Which::Counted => activity != SlabActivity::Discarded || left,
+            Which::Idle | Which::AllIdle => {
+                activity == SlabActivity::Idle || (discarded && (left || slab.may_have_unused()))
+            }
+            Which::Free => !discarded || slab.may_have_unused(),
+            Which::Counted => !discarded || left,
         };
         swept.more |= activity == SlabActivity::Busy;
         if wanted && orphan {
@@ -106,6 +116,22 @@ impl<O: Os> Sweeper<'_, O> {
         wanted
     }
 
+    /// Whether pages of what the slab's thread has claimed are to be given back as well.
+    ///
+    /// Not while that thread is at work. These pages are few, each range of them takes five system
+    /// calls, two of which interrupt the thread, and it soon uses many of them again.
+    fn takes_claimed(self, slab: &Slab, (which, number): (Which, u32)) -> bool {
+        match which {
+            Which::Idle => self.owner_of(slab).is_some_and(|heap| heap.is_at_rest(number)),
+            Which::AllIdle | Which::Free => true,
+            Which::Counted => false,
+        }
+    }
+
+    fn owner_of(self, slab: &Slab) -> Option<&'static Heap> {
+        self.heaps.heap_at(slab.owner.load(Relaxed) & !FLAGS)
+    }
+
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
     pub(crate) fn discard_own(self, slab: &Slab) -> usize {
         self.slot_checks().verify_reserved(slab, Call::Verify);
@@ -116,13 +142,13 @@ impl<O: Os> Sweeper<'_, O> {
     }
 
     /// Discards the pages of what is held in the slabs of the batch, and lets go of it.
-    fn sweep_pages(self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
+    fn sweep_pages(self, turn: &Turn<'_>, scan: (Which, u32), swept: &mut Swept) {
         if turn.slabs().next().is_none() {
             return;
         }
         let can = self.barrier();
-        // A bit for each slab of the batch.
-        let mut all_quiet = 0u64;
+        // A bit for each slab of the batch whose claimed slots can be looked at.
+        let mut claims = 0u64;
         for (number, slab) in turn.slabs().enumerate() {
             let quiet = can && self.heaps.is_quiet(slab);
             slab.pinning().settle(quiet);
@@ -131,12 +157,10 @@ impl<O: Os> Sweeper<'_, O> {
                 self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
             swept.more |= !quiet;
-            all_quiet |= u64::from(quiet) << number;
+            claims |= u64::from(quiet && self.takes_claimed(slab, scan)) << number;
         }
         self.discard_held(turn, swept);
-        if which != Which::Counted {
-            self.discard_unused(turn, all_quiet, swept);
-        }
+        self.discard_unused(turn, claims, swept);
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {

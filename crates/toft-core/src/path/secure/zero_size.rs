@@ -14,7 +14,9 @@ impl<O: Os> SecureSlots<'_, O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: Site) -> Option<usize> {
-        if align <= ALIGN && let Ok(address) = self.zero_size.allocate(&self.os) {
+        if align <= ALIGN
+            && let Ok(address) = self.zero_size.allocate(&self.os)
+        {
             return Some(address);
         }
         self.supply().allocate_large(heap, 0, align, site).map(|(address, _)| address)

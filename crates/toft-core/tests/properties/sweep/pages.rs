@@ -259,10 +259,49 @@ fn what_is_in_use_keeps_its_pages() {
         }
         assert_eq!(program.fake.calls(Request::Discard), calls, "{size}: in use");
         idle();
+        // What the thread has claimed goes one sweep after that.
+        assert!(idle().more, "{size}: the thread was at work when the sweep before began");
         let before = program.resident();
         let swept = idle();
         assert!(program.resident() < before && swept.bytes != 0, "{size}: idle");
         assert!(!idle().more, "{size}: nothing is left to do");
         program.check(&blocks[..1], size);
     }
+}
+
+/// What a thread has claimed stays while the thread allocates elsewhere, and goes once it rests.
+/// A sweep before pages go to swap does not wait for that.
+#[test]
+fn what_a_thread_at_work_has_claimed_stays() {
+    for size in [1024, 3000] {
+        let program = Program::new(OPTIONS);
+        let live = some_claimed(&program, filling(size));
+        let sweep = |which| program.allocator.sweeper().sweep(which).unwrap();
+        let work = || program.free(program.owner, program.filled(program.owner, 64));
+        let pinned = || program.fake.calls(Request::DiscardUnused);
+        for _ in 0..10 {
+            work();
+            assert!(sweep(Which::Idle).more, "{size}: claimed slots are left");
+        }
+        assert_eq!(pinned(), 0, "{size}");
+        // The thread rests from here on.
+        assert!(sweep(Which::Idle).more);
+        let before = program.resident();
+        sweep(Which::Idle);
+        assert!(pinned() != 0 && program.resident() < before, "{size}");
+        program.check(&live, filling(size));
+    }
+    for which in [Which::AllIdle, Which::Free] {
+        let program = Program::new(OPTIONS);
+        some_claimed(&program, ALMOST);
+        sweep_twice(&program, which);
+        assert!(program.fake.calls(Request::DiscardUnused) != 0, "{which:?}");
+    }
+}
+
+fn sweep_twice(program: &Program, which: Which) {
+    (0..2).for_each(|_| {
+        program.free(program.owner, program.filled(program.owner, 64));
+        program.allocator.sweeper().sweep(which).unwrap();
+    });
 }
