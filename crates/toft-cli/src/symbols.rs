@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::{Value, json};
-use toft_profile::{Frame, Location, Mapping, label, read_file};
+use toft_profile::{Frame, Frames, Location, Mapping, label, read_file};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
 use crate::style;
@@ -52,6 +52,8 @@ pub fn by_place<'a, const N: usize>(
 /// The files of call sites, loaded when first needed.
 pub struct Symbols {
     modules: HashMap<PathBuf, Option<Module>>,
+    /// What was found, by the file of the call site.
+    named: HashMap<String, Named>,
     /// Folders to search for files that are not at their own paths.
     search: Vec<PathBuf>,
 }
@@ -67,6 +69,14 @@ pub enum Found {
     Missing,
 }
 
+/// What was found of one file.
+#[derive(Default)]
+struct Named {
+    build_id: Option<String>,
+    /// By the offset of the call site.
+    places: HashMap<u64, (Found, Frames)>,
+}
+
 struct Module {
     /// File offset, length, address.
     segments: Vec<(u64, u64, u64)>,
@@ -80,7 +90,7 @@ impl Symbols {
     /// Searches these folders first: under the whole path, under its last part, or as
     /// `.build-id/ab/cdef.debug`.
     pub fn new(search: Vec<PathBuf>) -> Symbols {
-        Symbols { modules: HashMap::new(), search }
+        Symbols { modules: HashMap::new(), named: HashMap::new(), search }
     }
 
     /// Returns the named call site of a return address, by the mappings of its process.
@@ -105,8 +115,25 @@ impl Symbols {
         let (Some(module), Some(offset)) = (&location.module, location.offset) else {
             return Found::Missing;
         };
+        let known = self.named.get(module).filter(|named| named.build_id == location.build_id);
+        let known = known.and_then(|named| named.places.get(&offset)).cloned();
+        let (found, frames) = known.unwrap_or_else(|| {
+            let new = self.find(module, location.build_id.as_deref(), offset);
+            let named = self.named.entry(module.clone()).or_default();
+            if named.build_id != location.build_id {
+                // Another file has taken its place.
+                *named = Named { build_id: location.build_id.clone(), ..Named::default() };
+            }
+            named.places.entry(offset).or_insert(new).clone()
+        });
+        if !frames.is_empty() {
+            location.frames = frames;
+        }
+        found
+    }
+
+    fn find(&mut self, module: &str, build_id: Option<&str>, offset: u64) -> (Found, Frames) {
         let path = Path::new(module.strip_suffix(" (deleted)").unwrap_or(module));
-        let build_id = location.build_id.as_deref();
         let mut found = Found::Missing;
         for path in self.candidates(path, build_id) {
             let Some(module) = self.module(&path) else { continue };
@@ -116,13 +143,9 @@ impl Symbols {
             }
             // The return address may already belong to the next line, or to the next function if
             // the callee never returns.
-            let frames = module.frames(offset.wrapping_sub(1));
-            if !frames.is_empty() {
-                location.frames = frames;
-            }
-            return Found::Same;
+            return (Found::Same, module.frames(offset.wrapping_sub(1)).into());
         }
-        found
+        (found, Frames::default())
     }
 
     /// Returns where a file may be. The folders of the user come first: the user knows that the
@@ -276,6 +299,25 @@ mod tests {
         assert!(label.function.contains("a_function_of_this_process_is_found"));
         assert!(label.file.unwrap().ends_with("symbols.rs"));
         assert!(label.line.unwrap() > 1);
+    }
+
+    /// What is known of a file is known of that build only.
+    #[test]
+    fn a_file_that_was_built_again_is_searched_again() {
+        let file = std::env::current_exe().unwrap();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mappings: Vec<Mapping> = maps.lines().filter_map(Mapping::of_line).collect();
+        let here = a_file_that_was_built_again_is_searched_again as fn() as usize as u64;
+        let mut symbols = Symbols::new(Vec::new());
+        let plain = symbols.locate(&mappings, here + 2);
+        assert_eq!(plain.module.as_deref(), file.to_str());
+        for _ in 0..2 {
+            let mut same = Location { frames: Frames::default(), ..plain.clone() };
+            assert_eq!((symbols.name(&mut same), &same.frames), (Found::Same, &plain.frames));
+            let mut other = Location { build_id: Some("0f".into()), ..same };
+            other.frames = Frames::default();
+            assert_eq!((symbols.name(&mut other), other.frames.len()), (Found::Another, 0));
+        }
     }
 
     #[test]

@@ -170,9 +170,20 @@ impl SymbolFolders {
     /// Finds the names of a running process's call sites, also in its container.
     pub fn names_of(&self, pid: i32) -> Names {
         let mut folders = self.symbols.clone();
-        folders.push(format!("/proc/{pid}/root").into());
+        if !sees_same_files(pid) {
+            folders.push(format!("/proc/{pid}/root").into());
+        }
         Names::new(folders).with_generated(pid)
     }
+}
+
+/// Returns true if a path leads a process to the same file as it leads this command to.
+pub fn sees_same_files(pid: i32) -> bool {
+    let same = |name: &str| {
+        let of = |pid: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
+        of("self").is_some_and(|own| of(&pid.to_string()) == Some(own))
+    };
+    same("ns/mnt") && same("root")
 }
 
 /// Parses the number of a process. The number of a `toft run`, or of an `npx` that has started one,

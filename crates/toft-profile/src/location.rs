@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::label;
+use crate::{Frames, label};
 
 /// A function that a call site is in, or is inlined into.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,8 +47,8 @@ pub struct Location {
     #[serde(default, with = "address_or_none", skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// The functions at the site, innermost first. All but the first have it inlined.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub frames: Vec<Frame>,
+    #[serde(default, skip_serializing_if = "Frames::is_none")]
+    pub frames: Frames,
 }
 
 impl Location {
@@ -59,15 +59,14 @@ impl Location {
 
     /// Returns the function that names the site, as [`label`] chooses and shortens it.
     pub fn label(&self) -> Option<Frame> {
-        let frame = label::label(&self.frames)?;
-        Some(Frame { function: label::short(&frame.function), ..frame.clone() })
+        self.frames.label().cloned()
     }
 
     /// Returns true if all functions at the site belong to libraries, or if its file is an
     /// interpreter: several callers may share the site.
     pub fn is_library_code(&self) -> bool {
         self.module.is_some() && label::is_interpreter(self.module_name())
-            || !self.frames.is_empty() && label::first_own(&self.frames).is_none()
+            || !self.frames.is_empty() && self.frames.first_own().is_none()
     }
 
     /// Returns true if a language runtime has named the function: it is interpreted or generated.
@@ -82,9 +81,10 @@ impl Location {
 
     /// Formats the site in one line: `function at file.c:12`, or less where less is known.
     pub fn place(&self) -> String {
-        match self.label() {
-            Some(label) if label.line.is_some() => label.words(),
-            Some(label) => format!("{} in {}", label.words(), self.module_name()),
+        let has_line = self.frames.label().is_some_and(|label| label.line.is_some());
+        match self.frames.label_words() {
+            Some(words) if has_line => words.to_owned(),
+            Some(words) => format!("{words} in {}", self.module_name()),
             None => self.address(),
         }
     }
@@ -175,7 +175,7 @@ mod tests {
             site: 0x5555_0012,
             module: Some("/bin/sample".into()),
             offset: Some(0x12),
-            frames: vec![frame("push", Some(18)), frame("main", None)],
+            frames: vec![frame("push", Some(18)), frame("main", None)].into(),
             ..Location::default()
         };
         assert_eq!(location.place(), "push at sample.c:18");

@@ -2,7 +2,7 @@
 //! so that a file which was replaced or is in another container is not mistaken for what runs.
 
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{Location, Mapping, Memory};
+use crate::{Frames, Location, Mapping, Memory};
 
 /// Bytes at the start of a file that its headers are looked for in.
 const HEADER: usize = 4096;
@@ -215,7 +215,7 @@ impl Modules {
                 module: Some(module.path.clone()),
                 build_id: module.build_id.clone(),
                 offset: Some(site.wrapping_sub(module.bias)),
-                frames: Vec::new(),
+                frames: Frames::default(),
             },
             None => Location { site, ..Location::default() },
         }

@@ -325,14 +325,14 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use toft_profile::Frame;
+    use toft_profile::{Frame, Frames};
 
     fn location(module: &str, function: Option<&str>) -> Location {
         let frame = |function: &str| Frame { function: function.into(), file: None, line: None };
         Location {
             module: Some(module.into()),
             offset: Some(16),
-            frames: function.map(frame).into_iter().collect(),
+            frames: Frames::from(function.map(frame).into_iter().collect::<Vec<_>>()),
             ..Location::default()
         }
     }

@@ -10,7 +10,7 @@
 //! ```
 
 use serde_json::Value;
-use toft_profile::{Location, label};
+use toft_profile::{Frames, Location, label};
 
 use crate::stats::parse_hex;
 
@@ -56,7 +56,7 @@ impl Code {
         let Some(outermost) = frames.len().checked_sub(1) else { return vec![self.clone()] };
         let one = |index: usize| {
             let location =
-                Location { frames: vec![frames[index].clone()], ..self.location.clone() };
+                Location { frames: vec![frames[index].clone()].into(), ..self.location.clone() };
             Code { location, inlined: index != outermost, ..*self }
         };
         (label::first_own(frames).unwrap_or(outermost)..=outermost).map(one).collect()
@@ -190,7 +190,7 @@ fn code_of_json(value: &Value) -> Code {
         module: text("module"),
         offset: hex("offset"),
         build_id: text("build_id"),
-        frames: Vec::new(),
+        frames: Frames::default(),
     };
     Code { location, certain: value["certain"] != Value::Bool(false), inlined: false }
 }

@@ -10,7 +10,7 @@ use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use super::interrupt;
 use crate::profile::{NO_STACKS, Names};
-use crate::verb::SymbolFolders;
+use crate::verb::{SymbolFolders, sees_same_files};
 use crate::watch::Watched;
 
 /// The processes that figures are wanted of, and what was read of their files.
@@ -20,6 +20,8 @@ pub struct Source<'a> {
     known: HashMap<i32, Target>,
     top: usize,
     symbols: &'a SymbolFolders,
+    /// What was read of the files of processes that see the same files as this command.
+    names: Names,
 }
 
 struct Target {
@@ -45,7 +47,8 @@ impl<'a> Source<'a> {
         let mut numbers = pids.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut source = Source { pids: numbers, pattern, known: HashMap::new(), top, symbols };
+        let (known, names) = (HashMap::new(), symbols.names());
+        let mut source = Source { pids: numbers, pattern, known, top, symbols, names };
         pids.iter().for_each(|&pid| source.add(pid));
         source
     }
@@ -60,7 +63,11 @@ impl<'a> Source<'a> {
     }
 
     fn add(&mut self, pid: i32) {
-        let target = || Target { process: Watched::of(pid), names: self.symbols.names_of(pid) };
+        let names = || match sees_same_files(pid) {
+            true => self.names.clone().with_generated(pid),
+            false => self.symbols.names_of(pid),
+        };
+        let target = || Target { process: Watched::of(pid), names: names() };
         self.known.entry(pid).or_insert_with(target);
     }
 

@@ -1,8 +1,9 @@
 //! The functions of a profile's call sites, found by file, place and build-id.
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use toft_profile::format::units::bytes;
 use toft_profile::{Frame, Location, Modules, Profile};
@@ -14,9 +15,10 @@ use crate::symbols::{Found, Symbols};
 /// If libraries have more than one part in this number of the live memory, a note says so.
 const SHARED_LEAST: u64 = 20;
 
-/// Finds names, and keeps the files that it has read.
+/// Finds names, and keeps the files that it has read. Copies share these files.
+#[derive(Clone)]
 pub struct Names {
-    symbols: Symbols,
+    symbols: Rc<RefCell<Symbols>>,
     /// The process that may have generated functions.
     process: Option<i32>,
 }
@@ -30,7 +32,7 @@ fn token(site: u64) -> Option<Frame> {
 impl Names {
     /// Searches these folders first.
     pub fn new(folders: Vec<PathBuf>) -> Names {
-        Names { symbols: Symbols::new(folders), process: None }
+        Names { symbols: Rc::new(RefCell::new(Symbols::new(folders))), process: None }
     }
 
     /// Names functions that this process has generated, as well.
@@ -41,7 +43,7 @@ impl Names {
     /// Returns the named call site of a return address.
     pub fn locate(&mut self, modules: &Modules, site: u64) -> Location {
         let mut location = modules.location(site);
-        self.symbols.name(&mut location);
+        self.symbols.borrow_mut().name(&mut location);
         location
     }
 
@@ -53,6 +55,7 @@ impl Names {
         let mut not_found = BTreeSet::new();
         let mut nameless = BTreeSet::new();
         let process = self.process;
+        let mut symbols = self.symbols.borrow_mut();
         // Generated code moves, so that the map is read for each profile, where there is such code.
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
         for location in profile.locations_mut() {
@@ -63,11 +66,11 @@ impl Names {
             let (Some(module), Some(offset)) = (location.module.clone(), location.offset) else {
                 let frame = token(location.site).or_else(|| generated.frame(location.site));
                 if let Some(frame) = frame {
-                    location.frames = vec![frame];
+                    location.frames = vec![frame].into();
                 }
                 continue;
             };
-            let found = self.symbols.name(location);
+            let found = symbols.name(location);
             if location.frames.is_empty() {
                 match found {
                     // The pages have a line for each place, and only for places with live blocks.

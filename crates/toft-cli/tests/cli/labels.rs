@@ -281,6 +281,43 @@ fn debug_information_is_found_by_the_link_to_it() {
     assert!(!heap(&running, &[]).contains("keep_blocks"));
 }
 
+/// Two processes have the same path for two programs, because one has other mounts.
+#[test]
+fn names_are_from_the_file_that_the_process_sees() {
+    let directory = directory();
+    let folder = |name: &str| {
+        let folder = directory.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    };
+    let (seen, hidden) = (folder("seen"), folder("hidden"));
+    let program = compile(&seen, "keeper", KEEPER, &[]);
+    compile(&hidden, "keeper", &KEEPER.replace("keep_blocks", "hide_blocks"), &[]);
+    let mount = || {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "mount", "--bind"]).args([&hidden, &seen]);
+        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !mount() {
+        eprintln!("left out: no namespace of mounts can be made here");
+        return;
+    }
+    let script =
+        format!("mount --bind {} {} && exec {}", text(&hidden), text(&seen), text(&program));
+    let inside = Target::of(Command::new("unshare").args(["-m", "sh", "-c", &script]));
+    let outside = Target::start(&program);
+    line(&heap(&outside, &[]), "keep_blocks at keeper.c:5");
+    line(&heap(&inside, &[]), "hide_blocks at keeper.c:5");
+    for pids in [[&inside.pid, &outside.pid], [&outside.pid, &inside.pid]] {
+        let page = prints(&[&["metrics"], &pids.map(String::as_str)[..]].concat());
+        for (target, name) in [(&inside, "hide_blocks"), (&outside, "keep_blocks")] {
+            let of_process = format!("pid=\"{}\"", target.pid);
+            let is_there = |line: &str| line.contains(&of_process) && line.contains(name);
+            assert!(page.lines().any(is_there), "{name}: {page}");
+        }
+    }
+}
+
 #[test]
 fn debug_information_that_files_share_is_found() {
     let directory = directory();

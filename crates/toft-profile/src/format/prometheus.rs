@@ -150,7 +150,7 @@ fn sites(page: &mut Text, scrape: &Scrape<'_>) {
         others.blocks += row.objects;
     }
     sites.push(others);
-    one(page, CALL_SITES, scrape.profile.sites_by_place().values().sum());
+    one(page, CALL_SITES, scrape.profile.live_sites() as u64);
     let mut of_each = |family: Family, value: fn(&Site) -> u64| {
         head(page, family);
         for site in &sites {
@@ -225,7 +225,8 @@ mod tests {
         let mut same = profile(vec![row("a", 1, 16, 1), row("a", 2, 16, 2)]);
         for row in &mut same.rows {
             row.location.frames[0].line = Some(7);
-            row.location.frames.push(row.location.frames[0].clone());
+            let same_frame = row.location.frames[0].clone();
+            row.location.frames.push(same_frame);
         }
         same.rows[1].location.frames.truncate(1);
         let figures = Figures::default();

@@ -72,7 +72,12 @@ pub fn first_own(frames: &[Frame]) -> Option<usize> {
 
 /// The frame that names a call site: the first one outside libraries, or the outermost one.
 pub fn label(frames: &[Frame]) -> Option<&Frame> {
-    match first_own(frames) {
+    of_choice(frames, first_own(frames))
+}
+
+/// The label if `first_own` is the index of the first frame outside libraries.
+pub(crate) fn of_choice(frames: &[Frame], first_own: Option<usize>) -> Option<&Frame> {
+    match first_own {
         Some(index) => frames.get(index),
         None => frames.last(),
     }

@@ -27,6 +27,7 @@ mod sampled;
 mod take;
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
@@ -207,9 +208,9 @@ impl Profile {
         let mut places: HashMap<(String, String), usize> = HashMap::new();
         let mut joined: Vec<Row> = Vec::new();
         for row in &self.rows {
-            match places.get(&row.location.key()) {
-                Some(&at) => {
-                    let known = &mut joined[at];
+            match places.entry(row.location.key()) {
+                Entry::Occupied(at) => {
+                    let known = &mut joined[*at.get()];
                     known.size = if known.size == row.size { row.size } else { 0 };
                     known.objects += row.objects;
                     known.bytes += row.bytes;
@@ -221,8 +222,8 @@ impl Profile {
                     }
                     known.share = known.share.max(row.share);
                 }
-                None => {
-                    places.insert(row.location.key(), joined.len());
+                Entry::Vacant(place) => {
+                    place.insert(joined.len());
                     joined.push(row.clone());
                 }
             }
@@ -231,6 +232,12 @@ impl Profile {
             b.bytes.cmp(&a.bytes).then_with(|| a.location.site.cmp(&b.location.site))
         });
         joined
+    }
+
+    /// Returns the number of call sites with live memory.
+    pub fn live_sites(&self) -> usize {
+        let live = self.rows.iter().filter(|row| row.bytes > 0);
+        live.map(|row| row.location.site).collect::<HashSet<_>>().len()
     }
 
     /// Returns the number of call sites with live memory at each place, by [`Location::key`].
@@ -273,8 +280,10 @@ impl Profile {
 
     /// Puts the rows in order, and counts them.
     fn finish(&mut self) {
-        self.rows
-            .sort_by_key(|row| (Reverse(row.bytes), row.location.site, row.size, row.partition));
+        // Rows are large, so each is moved once only.
+        self.rows.sort_by_cached_key(|row| {
+            (Reverse(row.bytes), row.location.site, row.size, row.partition)
+        });
         if let Some(sampled) = &mut self.sampled {
             sampled.finish();
         }
@@ -312,6 +321,7 @@ mod tests {
         other.share = Share::Shared;
         let profile = profile(vec![row("a", 1, 16, 3), other, row("b", 2, 16, 1)]);
         let joined = profile.by_place();
+        assert_eq!(profile.live_sites() as u64, profile.sites_by_place().values().sum::<u64>());
         assert_eq!(joined.len(), 2);
         assert_eq!((joined[0].bytes, joined[0].objects, joined[0].size), (80, 4, 0));
         assert_eq!((joined[0].share, joined[1].share), (Share::Shared, Share::Alone));

@@ -184,10 +184,15 @@ mod tests {
     use super::super::Profile;
     use super::super::samples::*;
     use super::*;
+    use crate::Frames;
 
     fn python(function: &str, file: &str, line: u32) -> Location {
         let frame = Frame { function: function.into(), file: Some(file.into()), line: Some(line) };
-        Location { site: 1 << 62 | u64::from(line), frames: vec![frame], ..Location::default() }
+        Location {
+            site: 1 << 62 | u64::from(line),
+            frames: vec![frame].into(),
+            ..Location::default()
+        }
     }
 
     fn native(function: &str, module: &str) -> Location {
@@ -218,7 +223,7 @@ mod tests {
         // Without functions of Python it is the first of another file.
         assert_eq!(label(vec![new(), numpy()]), named(1, "npy_alloc at native.c:7"));
         assert_eq!(label(vec![new()]), None);
-        let nameless = Location { frames: Vec::new(), ..new() };
+        let nameless = Location { frames: Frames::default(), ..new() };
         assert_eq!(label(vec![nameless, handle()]), named(1, "handle at app.py:42"));
     }
 

@@ -1,7 +1,7 @@
 //! Profiles that are made up, for the tests of all that reads and writes profiles.
 
 use super::*;
-use crate::Frame;
+use crate::{Frame, Frames};
 
 /// A call of that function at that place of `/bin/sample`, in a line of the same number.
 pub fn location(function: &str, file: &str, offset: u64) -> Location {
@@ -10,11 +10,11 @@ pub fn location(function: &str, file: &str, offset: u64) -> Location {
         module: Some("/bin/sample".into()),
         build_id: Some("abcd".into()),
         offset: Some(offset),
-        frames: vec![Frame {
+        frames: Frames::from(vec![Frame {
             function: function.into(),
             file: Some(file.into()),
             line: Some(offset as u32),
-        }],
+        }]),
     }
 }
 

@@ -156,7 +156,9 @@ fn sampled(
     let mut location = |site: u64| {
         let frame = named.entry(site).or_insert_with(|| tables.named_frame(memory, site));
         match frame {
-            Some(frame) => Location { site, frames: vec![frame.clone()], ..Location::default() },
+            Some(frame) => {
+                Location { site, frames: vec![frame.clone()].into(), ..Location::default() }
+            }
             None => modules.location(site),
         }
     };
