@@ -113,7 +113,7 @@ mod tests {
         changed[0].function = "g_malloc".into();
         assert_eq!(changed.label_words(), Some("main"));
         assert_eq!((changed.label(), changed.first_own()), (Some(&frame("main")), Some(1)));
-        assert_eq!((copy.first_own(), &copy == &frames, copy == changed), (Some(0), true, false));
+        assert_eq!((copy.first_own(), copy == frames, copy == changed), (Some(0), true, false));
         assert_eq!((Frames::default().label(), Frames::default().first_own()), (None, None));
     }
 }
