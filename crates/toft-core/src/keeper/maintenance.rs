@@ -13,7 +13,7 @@ use crate::os::filter::FilterState;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, threads_and_filter};
 use crate::reclaim::Life;
-use crate::slab::{FLAGS, Slab};
+use crate::slab::Slab;
 use crate::sync::Ordering::{AcqRel, Relaxed};
 use crate::thread::{Heap, Seat};
 
@@ -114,8 +114,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
         if self.reclaimer.life() != Life::Asleep {
             return;
         }
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
-        if self.heaps.heap_at(owner).is_some_and(|heap| self.heaps.is_shared(heap)) {
+        if self.heaps.owner_of(slab).is_some_and(|heap| self.heaps.is_shared(heap)) {
             let now = self.os.ticks();
             let before = self.woken_for_shared().load(Relaxed);
             if now.wrapping_sub(before) < SECOND {

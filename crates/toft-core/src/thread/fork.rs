@@ -13,7 +13,7 @@
 //! large block in transit is lost to its stack, but not to the address space.
 
 use super::{Heap, Heaps};
-use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
+use crate::slab::{LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap. `torn` is true if
@@ -47,8 +47,7 @@ pub fn repair_after_fork(
         }
     }
     for_each_slab(&mut |slab| {
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
-        if let Some(heap) = heaps.heap_at(owner).filter(|heap| !is_kept(heap)) {
+        if let Some(heap) = heaps.owner_of(slab).filter(|heap| !is_kept(heap)) {
             repair_slab(heap, is_others(heap), slab);
         }
     });

@@ -195,8 +195,12 @@ impl Heaps {
 
     /// Returns true if the slab's owner is not in the middle of a change.
     pub(crate) fn is_quiet(&self, slab: &Slab) -> bool {
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
-        self.heap_at(owner).is_some_and(|heap| !heap.is_torn())
+        self.owner_of(slab).is_some_and(|heap| !heap.is_torn())
+    }
+
+    /// Returns the heap that owns a slab. Another thread may take the slab at any moment.
+    pub(crate) fn owner_of(&self, slab: &Slab) -> Option<&'static Heap> {
+        self.heap_at(slab.owner.load(Relaxed) & !FLAGS)
     }
 
     /// Returns the heap at an address from a slab's owner word.

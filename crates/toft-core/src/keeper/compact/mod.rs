@@ -21,7 +21,7 @@ use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
-use crate::slab::{FLAGS, Slab};
+use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use batch::Batch;
@@ -190,12 +190,11 @@ impl<O: Os> Compactor<'_, O> {
         stack_address: usize,
         more: &mut bool,
     ) -> bool {
-        let owner = slab.owner.load(Relaxed) & !FLAGS;
         // Pages of slots of a page or more are returned to the OS without compaction.
         let wanted = slab.size() < self.os.page_size()
             && !slab.is_dormant()
             && !slab.pages().is_without_tail()
-            && self.heaps.heap_at(owner).is_some()
+            && self.heaps.owner_of(slab).is_some()
             && (slab.is_shared() || slab.units().is_sparse(SPARSE));
         if !wanted {
             return false;

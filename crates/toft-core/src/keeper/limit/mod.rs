@@ -25,7 +25,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::report::Line;
-use crate::slab::{FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
+use crate::slab::{MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
@@ -193,10 +193,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
             if slab.limit_count().is_counted() && slab.claimed() == 0 {
                 return;
             }
-            let owner = slab.owner.load(Relaxed) & !FLAGS;
             if seat.is_some() && heap.owns(slab) {
                 self.count_held(slab);
-            } else if let Some(other) = self.heaps.heap_at(owner) {
+            } else if let Some(other) = self.heaps.owner_of(slab) {
                 let mut held = false;
                 if self.heaps.heap_state(other.number) == HeapState::Orphan {
                     self.held_heaps().with_threadless(other.number, |orphan, seat| {

@@ -11,7 +11,7 @@ use crate::os::{Os, wait_for};
 use crate::reclaim::{BATCH, Turn};
 use crate::remote::announce;
 use crate::report::Call;
-use crate::slab::{FLAGS, PENDING, Slab, SlabActivity};
+use crate::slab::{PENDING, Slab, SlabActivity};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::ops::Range;
@@ -80,7 +80,7 @@ impl<O: Os> Sweeper<'_, O> {
 
     /// Whether pages of the slab are to be given back by the scan of this number.
     fn wanted(self, slab: &Slab, (which, number): (Which, u32), swept: &mut Swept) -> bool {
-        let Some(heap) = self.owner_of(slab) else { return false };
+        let Some(heap) = self.heaps.owner_of(slab) else { return false };
         if slab.is_dormant() {
             return false;
         }
@@ -122,14 +122,10 @@ impl<O: Os> Sweeper<'_, O> {
     /// calls, two of which interrupt the thread, and it soon uses many of them again.
     fn takes_claimed(self, slab: &Slab, (which, number): (Which, u32)) -> bool {
         match which {
-            Which::Idle => self.owner_of(slab).is_some_and(|heap| heap.is_at_rest(number)),
+            Which::Idle => self.heaps.owner_of(slab).is_some_and(|heap| heap.is_at_rest(number)),
             Which::AllIdle | Which::Free => true,
             Which::Counted => false,
         }
-    }
-
-    fn owner_of(self, slab: &Slab) -> Option<&'static Heap> {
-        self.heaps.heap_at(slab.owner.load(Relaxed) & !FLAGS)
     }
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
