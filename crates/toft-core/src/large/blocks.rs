@@ -195,7 +195,7 @@ impl Blocks {
         if SECURE {
             self.canaries().write(block, size);
         }
-        self.tally.made(os, site, partition, size);
+        self.count(os, site, partition, [1, size]);
         self.begin(block, size);
         Ok((self.placement().address(block), dirty))
     }
@@ -279,7 +279,7 @@ impl Blocks {
     }
 
     /// Maps a held, free block for `bytes` from whatever it has now, and gives back what it has far
-    /// too much of.
+    /// too much of, or, while the system is short of memory, everything else.
     fn adapt(
         &self,
         os: &impl Os,
@@ -288,7 +288,9 @@ impl Blocks {
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(), Error> {
         let resident = block.resident.load(Relaxed);
-        if resident > bytes + bytes / SLACK {
+        if self.kept_blocks().is_short() {
+            self.pages().cut_mapping(os, block, bytes);
+        } else if resident > bytes + bytes / SLACK {
             self.pages().cut(os, block, bytes);
         }
         if !admit(block.resident.load(Relaxed).max(bytes)) {
@@ -363,6 +365,19 @@ impl Blocks {
             self.pages().unmap(os, block);
         }
         true
+    }
+
+    /// Counts blocks, and bytes, that a call site was given. Where the system is short of memory,
+    /// the table of these counts does not take what was freed.
+    pub(super) fn count(
+        &self,
+        os: &impl Os,
+        site: Site,
+        partition: Partition,
+        [blocks, bytes]: [usize; 2],
+    ) {
+        let os = (!self.kept_blocks().is_short()).then_some(os);
+        self.tally.add(os, site, partition, [blocks as u64, bytes as u64]);
     }
 
     /// A held block that is mapped for `bytes` becomes the program's.

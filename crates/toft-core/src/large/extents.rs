@@ -57,7 +57,7 @@ impl<'a> Extents<'a> {
             // Addresses that wait have descriptors. New ones would take the memory that the block
             // needs.
             if SECURE
-                && self.0.waiting().is_short()
+                && self.0.kept_blocks().is_short()
                 && !all.is_mapped(unit)
                 && self.0.waiting().stop(need.bytes)
                 && let Some(block) = self.pop(need, all.count())

@@ -82,7 +82,8 @@ impl Pages<'_> {
         if mapped != 0 {
             let ahead = (bytes + bytes / AHEAD) & !(self.0.page_size() - 1);
             // Where a block ends against its guard nothing may lie between.
-            let ahead = if SECURE { bytes } else { ahead.min(self.0.placement().room(block)) };
+            let exact = SECURE || self.0.kept_blocks().is_short();
+            let ahead = if exact { bytes } else { ahead.min(self.0.placement().room(block)) };
             // SAFETY: (1) the block's own mapping, within its extent.
             let more = unsafe { os.extend(address, mapped, ahead) };
             if more.is_ok() {
@@ -125,8 +126,19 @@ impl Pages<'_> {
             }
         }
         // Locked pages cannot be discarded, but unmapped.
-        // SAFETY: (1) as above.
-        if mapped > bytes && unsafe { os.unmap(address + bytes, mapped - bytes) }.is_ok() {
+        self.cut_mapping(os, block, bytes);
+    }
+
+    /// As `cut`, with the address space: another block may need it. Leaves a block alone that
+    /// shares a mapping.
+    pub(super) fn cut_mapping(self, os: &impl Os, block: &Block, bytes: usize) {
+        let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
+        if mapped <= bytes || self.is_shared(block) {
+            return;
+        }
+        let address = self.0.placement().start(block);
+        // SAFETY: (1) what follows `bytes` is not needed.
+        if unsafe { os.unmap(address + bytes, mapped - bytes) }.is_ok() {
             self.set_mapped(block, bytes, bytes.min(resident));
         }
     }

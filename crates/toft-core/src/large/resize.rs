@@ -36,11 +36,11 @@ impl Blocks {
         let done = self.resize_uncounted(os, block, size, admit, damaged);
         match done {
             Resize::InPlace => {
-                self.tally().grown(os, site, partition, block.bytes().saturating_sub(old))
+                self.count(os, site, partition, [0, block.bytes().saturating_sub(old)])
             }
             Resize::Moved(to) => {
                 let bytes = self.units().block_at(to).map_or(size, Block::bytes);
-                self.tally().made(os, site, partition, bytes);
+                self.count(os, site, partition, [1, bytes]);
             }
             Resize::No => {}
         }

@@ -47,6 +47,8 @@ pub(super) struct Limits {
     lean: AtomicU32,
     /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
     reclaimed: AtomicU32,
+    /// Not zero while the system is short of memory.
+    short: AtomicU32,
     /// Frees ever, which is what time is measured in here.
     frees: AtomicU64,
     /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at
@@ -232,6 +234,16 @@ impl<'a> KeptBlocks<'a> {
     /// Keeps as little as can be from now on, or as much as usual.
     pub fn set_lean(self, lean: bool) {
         self.limits().lean.store_changed(u32::from(lean), Relaxed);
+    }
+
+    /// Notes that the system has refused memory, or that it grants memory again.
+    pub fn set_short(self, short: bool) {
+        self.limits().short.store_changed(u32::from(short), Relaxed);
+    }
+
+    /// Returns true while the system is short of memory. No block then gets more than it needs.
+    pub(super) fn is_short(self) -> bool {
+        self.limits().short.load(Relaxed) != 0
     }
 
     /// Notes that the reclaimer's thread returns what is kept, so that more may wait, or that none

@@ -112,20 +112,19 @@ impl Tally {
         unsafe { self.state.as_ref() }
     }
 
-    /// Counts a block that was allocated.
-    pub(super) fn made(&self, os: &impl Memory, site: Site, partition: Partition, bytes: usize) {
-        self.add(os, site, partition, [1, bytes as u64]);
-    }
-
-    /// Counts the `bytes` by which a block has grown, which may be zero.
-    pub(super) fn grown(&self, os: &impl Memory, site: Site, partition: Partition, bytes: usize) {
-        if bytes > 0 {
-            self.add(os, site, partition, [0, bytes as u64]);
+    /// Adds blocks that a call site has allocated, and bytes, which may be those by which a block
+    /// has grown. They are missed if the table has to grow and there is no memory, or `os` is
+    /// `None`.
+    pub(super) fn add(
+        &self,
+        os: Option<&impl Memory>,
+        site: Site,
+        partition: Partition,
+        [blocks, bytes]: [u64; 2],
+    ) {
+        if [blocks, bytes] == [0, 0] {
+            return;
         }
-    }
-
-    /// Adds to the counts of a call site, or to `missed` if there is no memory.
-    fn add(&self, os: &impl Memory, site: Site, partition: Partition, [blocks, bytes]: [u64; 2]) {
         let Some(state) = self.state() else { return };
         let key = (site.address() as u64) << PARTITION_BITS | (partition.number() as u64 + 1);
         match self.entries.find_or_add(os, key) {
@@ -208,8 +207,9 @@ mod tests {
         let sites = [Site::at(0x40_1000), Site::at(0x40_1005), Site::of_token(7)];
         for (number, site) in (1..).zip(sites) {
             for partition in [0, 63].map(Partition::new) {
-                (0..number).for_each(|_| tally.made(&fake, site, partition, 1000 * number));
-                tally.grown(&fake, site, partition, 5);
+                (0..number)
+                    .for_each(|_| tally.add(Some(&fake), site, partition, [1, 1000 * number]));
+                tally.add(Some(&fake), site, partition, [0, 5]);
             }
         }
         let mut seen = std::vec::Vec::new();
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn blocks_without_memory_for_a_count_are_missed() {
         let (fake, tally) = tally(0);
-        tally.made(&fake, Site::at(0x40_1000), Partition::new(3), 1 << 20);
-        tally.made(&fake, Site::at(0x40_1000), Partition::new(3), 1 << 20);
+        tally.add(Some(&fake), Site::at(0x40_1000), Partition::new(3), [1, 1 << 20]);
+        tally.add(Some(&fake), Site::at(0x40_1000), Partition::new(3), [1, 1 << 20]);
         assert_eq!(tally.missed(), [2, 2 << 20]);
         tally.for_each(|made| panic!("{made:?}"));
     }

@@ -18,7 +18,7 @@ use super::blocks::{Blocks, view};
 use super::units::UNIT;
 use crate::keyed::below;
 use crate::policy::{LARGE_WAIT_AT_RANDOM, LARGE_WAIT_IN_ORDER, LARGE_WAIT_SHARE, SECURE};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, StoreChanged};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Relaxed};
 
 // The default build lets nothing wait.
@@ -35,8 +35,6 @@ pub(super) struct WaitingTable {
     next: AtomicUsize,
     /// Bytes of address space of those that wait.
     bytes: AtomicUsize,
-    /// Not zero while the system is short of memory.
-    short: AtomicU32,
 }
 
 impl WaitingTable {
@@ -103,16 +101,6 @@ impl<'a> WaitingBlocks<'a> {
             any |= self.go_on(place.swap(0, AcqRel));
         }
         any
-    }
-
-    /// Notes that the system has refused memory, or that it grants memory again.
-    pub fn set_short(self, short: bool) {
-        self.table().short.store_changed(u32::from(short), Relaxed);
-    }
-
-    /// Returns true while the system is short of memory.
-    pub(super) fn is_short(self) -> bool {
-        self.table().short.load(Relaxed) != 0
     }
 
     fn go_on(self, number: u32) -> bool {

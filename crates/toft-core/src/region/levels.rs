@@ -90,15 +90,15 @@ impl<E: Keyed> Levels<E> {
     }
 
     /// Returns the entry of a key that is not zero. Adds the entry if there is none. Fails if there
-    /// is no memory for it.
-    pub fn find_or_add(&self, os: &impl Memory, key: u64) -> Result<&E, Error> {
+    /// is no memory for it, or if the table would have to grow and `os` is `None`.
+    pub fn find_or_add(&self, os: Option<&impl Memory>, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
         for level in 0..self.levels {
             let count = FIRST << level;
             let bytes = (before + count) * size_of::<E>();
             if carve.mapped() < bytes {
-                carve.reach(os, self.base, self.base + bytes, STEP)?;
+                carve.reach(os.ok_or(Error::NoMemory)?, self.base, self.base + bytes, STEP)?;
             }
             for number in places(key, count) {
                 let entry = self.entry(before + number);
@@ -248,13 +248,13 @@ mod tests {
     fn each_key_has_one_entry_for_ever_and_there_is_no_last_one() {
         let (fake, levels) = table(1 << 28);
         for key in 1..=50_000 {
-            levels.find_or_add(&fake, key).unwrap().value.fetch_add(key, Relaxed);
+            levels.find_or_add(Some(&fake), key).unwrap().value.fetch_add(key, Relaxed);
         }
         for key in (1..=50_000).rev() {
-            let entry = levels.find_or_add(&fake, key).unwrap();
+            let entry = levels.find_or_add(Some(&fake), key).unwrap();
             assert_eq!(entry.value.load(Relaxed), key);
         }
-        let (base, last) = (levels.base, levels.find_or_add(&fake, 50_000).unwrap());
+        let (base, last) = (levels.base, levels.find_or_add(Some(&fake), 50_000).unwrap());
         let at = |address: usize| levels.at(address).map(|entry| entry.key.load(Relaxed));
         assert_eq!(at((&raw const *last).addr()), Some(50_000));
         let end = base + levels.mapped_bytes();
@@ -292,10 +292,10 @@ mod tests {
         // The table has room for level 0 only.
         let (fake, levels) = table(FIRST * size_of::<Pair>());
         let had: std::vec::Vec<u64> =
-            (1..=2000).filter(|&key| levels.find_or_add(&fake, key).is_ok()).collect();
+            (1..=2000).filter(|&key| levels.find_or_add(Some(&fake), key).is_ok()).collect();
         assert!((FIRST / 2..=FIRST).contains(&had.len()), "{}", had.len());
-        assert!(had.iter().all(|&key| levels.find_or_add(&fake, key).is_ok()));
+        assert!(had.iter().all(|&key| levels.find_or_add(Some(&fake), key).is_ok()));
         let none: Levels<Pair> = Levels::none();
-        assert!(none.find_or_add(&fake, 1).is_err() && none.places() == (0, 0));
+        assert!(none.find_or_add(Some(&fake), 1).is_err() && none.places() == (0, 0));
     }
 }

@@ -202,7 +202,7 @@ impl Samples {
     fn add_python(&self, os: &impl Memory, python: &Python, trace: &mut Trace) {
         let (mut frames, mut depth) = ([0; DEPTH], 0);
         let whole = python.walk(|words, code| {
-            let entry = self.named.find_or_add(os, code.key).ok()?;
+            let entry = self.named.find_or_add(Some(os), code.key).ok()?;
             if !entry.is_filled() {
                 entry.fill(&python.names(words, code)?);
             }
@@ -260,7 +260,7 @@ impl Samples {
         if !known {
             trace.verify();
         }
-        let entry = self.stacks.find_or_add(os, key(trace)).ok()?;
+        let entry = self.stacks.find_or_add(Some(os), key(trace)).ok()?;
         if !entry.is_for(trace) {
             return None;
         }

@@ -5,6 +5,7 @@ use crate::cases::cases;
 use crate::common::plain::{AT_ONCE, allocator, birth, one_heap, slot};
 use crate::common::world::code_address;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use toft_core::Allocator;
 use toft_core::keeper::Which;
 use toft_core::options::{Huge, Options};
@@ -189,6 +190,66 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
     prop::collection::vec(round, 1..4)
 }
 
+/// Fills `room` bytes of address space, frees some blocks, and allocates the same again from the
+/// last to the first. Fails if one of these is refused.
+fn allocate_again(rounds: Vec<Round>, room: usize) -> Result<(), TestCaseError> {
+    let (fake, allocator, heap) = one_heap(AT_ONCE);
+    fake.set_limit(fake.mapped_bytes() + room);
+    for Round { kinds, freed } in rounds {
+        let mut blocks = Vec::new();
+        for &(size, site) in kinds.iter().cycle() {
+            match allocator.allocate(heap, size, code_address(site)) {
+                Some(block) => blocks.push((block, size, site)),
+                None => break,
+            }
+        }
+        let mut gone = Vec::new();
+        for (number, &(block, size, site)) in blocks.iter().enumerate() {
+            if freed[number % freed.len()] {
+                allocator.free(heap, block, Call::Free);
+                gone.push((number, size, site));
+            }
+        }
+        for &(number, size, site) in gone.iter().rev() {
+            let again = allocator.allocate(heap, size, code_address(site));
+            prop_assert!(again.is_some(), "{size} bytes, {} blocks freed", gone.len());
+            blocks[number].0 = again.unwrap();
+        }
+        allocator.check().unwrap();
+        free_all(&allocator, heap, blocks.into_iter().map(|(block, ..)| block).collect());
+    }
+    Ok(())
+}
+
+fn round(kinds: &[(usize, usize)], freed: &str) -> Vec<Round> {
+    let freed = freed.chars().map(|char| char == '1').collect();
+    vec![Round { kinds: kinds.to_vec(), freed }]
+}
+
+/// The smaller request finds the larger block first.
+#[test]
+fn a_block_in_the_place_of_a_larger_one_leaves_the_rest() {
+    for (kinds, freed, room) in [
+        (&[(143_361, 0), (135_169, 0)][..], "10110000", 3_497_984),
+        (&[(184_321, 1), (131_073, 1)], "00000011", 2_785_280),
+        (&[(286_721, 0), (131_073, 0), (155_649, 0)], "100101111100011111100", 5_492_736),
+    ] {
+        allocate_again(round(kinds, freed), room).unwrap();
+    }
+}
+
+/// The table of counts finds no memory when the large block is allocated for the first time, and
+/// would find some the second time, in the place of the slab.
+#[test]
+fn counts_do_not_take_what_was_freed_after_a_refusal() {
+    for size in [1793, 98_305] {
+        for room in (4_900_000..5_000_000).step_by(4096) {
+            let kinds = [(size, 0), (208_897, 0), (1, 0)];
+            allocate_again(round(&kinds, "11"), room).unwrap();
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(cases(48))]
 
@@ -199,30 +260,6 @@ proptest! {
         rounds in rounds(),
         room in 256usize << 10..6 << 20,
     ) {
-        let (fake, allocator, heap) = one_heap(AT_ONCE);
-        fake.set_limit(fake.mapped_bytes() + room);
-        for Round { kinds, freed } in rounds {
-            let mut blocks = Vec::new();
-            for &(size, site) in kinds.iter().cycle() {
-                match allocator.allocate(heap, size, code_address(site)) {
-                    Some(block) => blocks.push((block, size, site)),
-                    None => break,
-                }
-            }
-            let mut gone = Vec::new();
-            for (number, &(block, size, site)) in blocks.iter().enumerate() {
-                if freed[number % freed.len()] {
-                    allocator.free(heap, block, Call::Free);
-                    gone.push((number, size, site));
-                }
-            }
-            for &(number, size, site) in gone.iter().rev() {
-                let again = allocator.allocate(heap, size, code_address(site));
-                prop_assert!(again.is_some(), "{size} bytes, {} blocks freed", gone.len());
-                blocks[number].0 = again.unwrap();
-            }
-            allocator.check().unwrap();
-            free_all(&allocator, heap, blocks.into_iter().map(|(block, ..)| block).collect());
-        }
+        allocate_again(rounds, room)?;
     }
 }

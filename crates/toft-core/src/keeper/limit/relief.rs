@@ -15,7 +15,7 @@ impl<O: Os> MemoryLimit<'_, O> {
         if self.pressure().granted() {
             self.small.grow_ahead();
             self.medium.grow_ahead();
-            self.large.waiting().set_short(false);
+            self.large.kept_blocks().set_short(false);
         }
     }
 
@@ -27,7 +27,7 @@ impl<O: Os> MemoryLimit<'_, O> {
     pub(crate) fn relieve(self, heap: &Heap, seat: Option<&Seat>, size: usize) {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
-        self.large.waiting().set_short(true);
+        self.large.kept_blocks().set_short(true);
         self.quarantines().empty_quarantines(Some(heap), seat);
         self.large.kept_blocks().unmap_all(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
