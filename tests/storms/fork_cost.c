@@ -127,8 +127,8 @@ int main(int argc, char **argv)
     void *probe = malloc(1);
     int secure = malloc_usable_size(probe) == 1;
     free(probe);
-    CHECK(toft.tables <= libc.tables + (secure ? 1000 : 720));
-    CHECK(toft.mappings <= libc.mappings + (secure ? 110 : 90));
+    CHECK(toft.tables <= libc.tables + (secure ? 640 : 450));
+    CHECK(toft.mappings <= libc.mappings + (secure ? 70 : 55));
     /* Seven to nine: the handler's code and tables, and the symbols of one library more for the loader. It was
      * 60 in the secure build, and 11 in the default one, before the child wrote only what changes. */
     CHECK(toft.idle <= libc.idle + 14);

@@ -150,6 +150,10 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     let places =
         [root.tables, root.small_slabs, root.medium_slabs, root.large_blocks, root.heaps, root.end];
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
+    let short = root.short_bytes % root.page_size == 0
+        && root.short_bytes <= root.medium_slabs - root.small_slabs
+        && root.short_bytes <= root.large_blocks - root.medium_slabs;
+    ensure(short, "the descriptors of short plots")?;
     ensure(power(root.small_slab, root.page_size, 1 << 30), "the small slabs")?;
     ensure(power(root.medium_slab, root.page_size, 1 << 30), "the medium slabs")?;
     ensure(power(root.unit, root.page_size, 1 << 30), "the units")?;

@@ -21,20 +21,29 @@ pub struct Tables {
     pub root: Root,
 }
 
-/// Where the descriptors of one tier's slabs lie, and the slabs.
+/// Where descriptors of one tier's slabs lie, and the slabs.
 struct SlabTier {
     first: u64,
     end: u64,
     data: u64,
-    /// Bytes in a slab.
-    slab: u64,
     small: bool,
+    /// Whether they are of short plots: only the descriptor says where the slab is.
+    short: bool,
 }
 
 impl SlabTier {
-    /// Where the slab begins whose descriptor is at an address, where each has `step` bytes.
-    fn base_of(&self, descriptor: u64, step: u64) -> u64 {
-        self.data + (descriptor - self.first) / step * self.slab
+    /// Returns the address at which a descriptor says that its slab begins, or `None` if no slab
+    /// of the tier begins there, or another one than that of this descriptor.
+    fn base_of(&self, root: &Root, descriptor: u64, bytes: &[u8]) -> Option<u64> {
+        let base = u64_at(bytes, root.slab_base as usize);
+        let slab = if self.small { root.small_slab } else { root.medium_slab };
+        let offset = base.checked_sub(self.data).filter(|offset| offset % slab == 0)?;
+        let fits = if self.short {
+            offset < root.span
+        } else {
+            offset / slab == (descriptor - self.first) / root.slab_bytes
+        };
+        fits.then_some(base)
     }
 }
 
@@ -77,17 +86,17 @@ pub enum Slot {
 }
 
 impl<'a> Slab<'a> {
-    /// The slab whose descriptor is at `at` and which begins at `base`; `None` where there is none,
-    /// and an error where what there is makes no sense.
+    /// Returns the slab whose descriptor is at `at`, or `None` if there is none there. Returns an
+    /// error if the descriptor makes no sense.
     fn of(
         root: &'a Root,
         bytes: &'a [u8],
         at: u64,
-        base: u64,
-        small: bool,
+        tier: &SlabTier,
     ) -> Option<Result<Slab<'a>, ()>> {
+        let small = tier.small;
         let span = if small { root.small_slab } else { root.medium_slab };
-        let mut slab = Slab { root, bytes, at, base, span, size: 0, slots: 0, small };
+        let mut slab = Slab { root, bytes, at, base: 0, span, size: 0, slots: 0, small };
         let slots = slab.word(root.slab_slots);
         if slots == 0 {
             return None;
@@ -97,9 +106,10 @@ impl<'a> Slab<'a> {
             .min(64 * ((root.slab_bytes - root.slab_remote) / 8));
         let fits =
             size > 0 && slots <= most && slots.checked_mul(size).is_some_and(|bytes| bytes <= span);
-        if !fits || slab.word(root.slab_base) != base {
+        let Some(base) = tier.base_of(root, at, bytes).filter(|_| fits) else {
             return Some(Err(()));
-        }
+        };
+        slab.base = base;
         slab.size = size;
         slab.slots = slots as usize;
         Some(Ok(slab))
@@ -261,14 +271,13 @@ impl Tables {
             for (start, stop) in pieces(memory, mappings, tier.first, tier.end)? {
                 let (before, after) =
                     (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
-                memory.read(start, before);
-                let base_of = |at: u64| tier.base_of(at, step);
-                let pages = memory.pages(base_of(start), base_of(stop))?;
+                let got = memory.read(start, before);
+                let pages = pages_of(memory, self.slabs(&before[..got], start, &tier))?;
                 let got = memory.read(start, after);
                 let slabs = after[..got].chunks_exact(step as usize);
                 for (i, (new, old)) in slabs.zip(before.chunks_exact(step as usize)).enumerate() {
                     let at = start + i as u64 * step;
-                    match Slab::of(root, new, at, base_of(at), tier.small) {
+                    match Slab::of(root, new, at, &tier) {
                         None => continue,
                         Some(Ok(slab)) => each(&slab, &pages),
                         Some(Err(())) => doubts.senseless += 1,
@@ -298,7 +307,7 @@ impl Tables {
                 let got = memory.read(start, &mut buffer[..(stop - start) as usize]);
                 for (i, bytes) in buffer[..got].chunks_exact(step as usize).enumerate() {
                     let at = start + i as u64 * step;
-                    match Slab::of(root, bytes, at, tier.base_of(at, step), tier.small) {
+                    match Slab::of(root, bytes, at, &tier) {
                         None => continue,
                         Some(Ok(slab)) => each(&slab),
                         Some(Err(())) => doubts.senseless += 1,
@@ -310,19 +319,34 @@ impl Tables {
         Ok(doubts)
     }
 
-    fn tiers(&self) -> [SlabTier; 2] {
+    /// The sensible slabs among descriptors that were read from `start` on.
+    fn slabs<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        start: u64,
+        tier: &'a SlabTier,
+    ) -> impl Iterator<Item = Slab<'a>> {
+        let step = self.root.slab_bytes;
+        let at = (0..).map(move |number| start + number * step);
+        let each = at.zip(bytes.chunks_exact(step as usize));
+        each.filter_map(|(at, bytes)| Slab::of(&self.root, bytes, at, tier)?.ok())
+    }
+
+    fn tiers(&self) -> [SlabTier; 4] {
         let root = &self.root;
-        let tier = |first: u64, data, slab: u64, small| SlabTier {
-            first,
-            end: first.saturating_add(root.span / slab * root.slab_bytes),
-            data,
-            slab,
-            small,
+        let tier = |slabs: u64, data, small, short| {
+            let slab = if small { root.small_slab } else { root.medium_slab };
+            let others = slabs.saturating_add(root.short_bytes);
+            let all = others.saturating_add(root.span / slab * root.slab_bytes);
+            let (first, end) = if short { (slabs, others) } else { (others, all) };
+            SlabTier { first, end, data, small, short }
         };
         let medium = root.data + root.span + root.large_span;
         [
-            tier(root.small_slabs, root.data, root.small_slab, true),
-            tier(root.medium_slabs, medium, root.medium_slab, false),
+            tier(root.small_slabs, root.data, true, true),
+            tier(root.small_slabs, root.data, true, false),
+            tier(root.medium_slabs, medium, false, true),
+            tier(root.medium_slabs, medium, false, false),
         ]
     }
 
@@ -417,6 +441,26 @@ impl Tables {
         let number = offset / self.root.heap_stride;
         (owner < self.root.end && offset % self.root.heap_stride == 0).then_some(number as usize)
     }
+}
+
+/// The pages of slabs, in order. Adjacent slabs are asked for at once.
+fn pages_of<'a>(
+    memory: &impl Memory,
+    slabs: impl Iterator<Item = Slab<'a>>,
+) -> Result<Vec<Run>, Error> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for slab in slabs {
+        match ranges.last_mut() {
+            Some((_, end)) if *end == slab.base => *end += slab.span,
+            _ => ranges.push((slab.base, slab.base + slab.span)),
+        }
+    }
+    ranges.sort_unstable();
+    let mut pages = Vec::new();
+    for (start, end) in ranges {
+        pages.extend(memory.pages(start, end)?);
+    }
+    Ok(pages)
 }
 
 /// What has pages between two addresses, in pieces that begin and end with pages.

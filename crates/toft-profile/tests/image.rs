@@ -131,6 +131,10 @@ impl Image {
     /// A slab of the small tier, and where its descriptor lies.
     fn slab(&mut self, index: u64, size: u32, states: &[u8], owner: u64) -> u64 {
         let at = SMALL_SLABS + index * 512;
+        self.slab_at(at, index, size, states, owner)
+    }
+
+    fn slab_at(&mut self, at: u64, index: u64, size: u32, states: &[u8], owner: u64) -> u64 {
         self.word(at, DATA + (index << 16));
         self.word(at + 8, states.len() as u64);
         self.word(at + 16, owner);
@@ -403,6 +407,35 @@ fn call_sites_and_their_partitions_are_read() {
     for mapped in [HEAPS, u64::MAX, 4 * PAGE] {
         image.word(TABLES + 512, mapped);
         assert!(matches!(tables.sites(&image), Err(Error::Nonsense(..))), "{mapped}");
+    }
+}
+
+/// The descriptors of short plots come first. Only they say where their slabs are.
+#[test]
+fn slabs_of_short_plots_are_where_their_descriptors_say() {
+    const SHORT: u64 = 8 * PAGE;
+    let of_short = Root { short_bytes: SHORT, ..root() };
+    let mut image = Image::default();
+    // Two slabs of a short plot, one of another, whose addresses are lower, and one of a plot of
+    // full size.
+    let bad = image.slab_at(SMALL_SLABS, 9, 1024, &[LIVE], HEAPS);
+    image.slab_at(SMALL_SLABS + 512, 10, 1024, &[LIVE, LIVE], HEAPS);
+    image.slab_at(SMALL_SLABS + 2 * PAGE, 3, 1024, &[LIVE, DIRTY, DIRTY], HEAPS);
+    image.slab_at(SMALL_SLABS + SHORT + 512, 1, 1024, &[LIVE], HEAPS);
+    for (slab, pages) in [(9, 1), (10, 2), (3, 1), (1, 1)] {
+        let base = DATA + (slab << 16);
+        image.touch(base, base + pages * PAGE);
+    }
+    let account = explain_by(&image, of_short);
+    assert_eq!((account.live_blocks, account.doubts.senseless), (5, 0));
+    // All pages are counted: four with live blocks, and one with none.
+    assert_eq!(account.slabs.live, 5 * 1024);
+    assert_eq!(account.slabs.free_pinned, 4 * PAGE - 5 * 1024);
+    // Not a slab's first address, and outside the tier.
+    for base in [DATA + PAGE, DATA + SPAN, DATA - (1 << 16)] {
+        image.word(bad, base);
+        let account = explain_by(&image, of_short);
+        assert_eq!((account.live_blocks, account.doubts.senseless), (4, 1), "{base:#x}");
     }
 }
 

@@ -72,6 +72,12 @@ impl Carve {
         }
     }
 
+    /// Acts like a thread that stops for ever while it maps the next `bytes`.
+    #[cfg(test)]
+    pub(super) fn begin(&self, bytes: usize) {
+        self.claimed.fetch_add(bytes, AcqRel);
+    }
+
     /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.
     pub fn repair(&self, os: &impl Memory, start: usize) {
         let claimed = self.claimed.load(Acquire);

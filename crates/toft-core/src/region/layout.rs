@@ -1,6 +1,7 @@
 //! The places of the windows, which are chosen once, at random, and tested.
 
 use super::lookup::Lookup;
+use super::plot::short_bytes;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
 use crate::policy::{SECURE, SLAB_BYTES, ZERO_SIZE_SPAN};
@@ -40,10 +41,12 @@ pub struct Layout {
     pub windows: Windows,
     /// Tables of plots, partitions and stacks.
     pub tables: usize,
-    /// Descriptors of small slabs, by slab index.
+    /// Descriptors of small slabs: those of short plots, then the others by slab index.
     pub small_slabs: usize,
-    /// Descriptors of medium slabs, by slab index.
+    /// Descriptors of medium slabs, in the same order.
     pub medium_slabs: usize,
+    /// The number of bytes of address space for the descriptors of short plots, in each tier.
+    pub short_bytes: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
     /// The bits of zero-size blocks.
@@ -130,8 +133,11 @@ impl Layout {
         // The descriptors of each tier are followed by the space that its lookup needs.
         let (small_lookup, medium_lookup) =
             (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
-        let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
-        let large_blocks = medium_slabs + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
+        let short_bytes = short_bytes(span, SLAB_BYTES);
+        let medium_slabs =
+            small_slabs + short_bytes + (span >> 16) * SLAB_BYTES + small_lookup + gap;
+        let large_blocks =
+            medium_slabs + short_bytes + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
         let zero_size = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let sites = match windows.zero_size_span() / (16 * 8) {
             0 => zero_size,
@@ -153,6 +159,7 @@ impl Layout {
             tables,
             small_slabs,
             medium_slabs,
+            short_bytes,
             large_blocks,
             zero_size,
             sites,

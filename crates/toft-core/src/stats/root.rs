@@ -27,7 +27,7 @@ use core::mem::offset_of;
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
 /// The version of the root's format. It changes when a word changes its meaning, is removed, or is
 /// inserted. Words that are added at the end change only `words`.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The object that a reader searches for.
 #[repr(C, align(64))]
@@ -107,11 +107,13 @@ root! {
     large_span,
     /// The first address of the metadata window, which begins with the tables.
     tables,
-    /// The first address of the small slabs' descriptors, beginning with that of the slab at
-    /// `data`.
+    /// The first address of the small slabs' descriptors: those of short plots, then one for each
+    /// slab from `data` on.
     small_slabs,
-    /// The first address of the medium slabs' descriptors.
+    /// The first address of the medium slabs' descriptors, in the same order.
     medium_slabs,
+    /// The number of bytes of address space for the descriptors of short plots, in each tier.
+    short_bytes,
     /// The first address of the large blocks' descriptors, one for each unit.
     large_blocks,
     /// The first address of the heaps.
@@ -323,6 +325,7 @@ impl Root {
             tables: layout.tables as u64,
             small_slabs: layout.small_slabs as u64,
             medium_slabs: layout.medium_slabs as u64,
+            short_bytes: layout.short_bytes as u64,
             large_blocks: layout.large_blocks as u64,
             heaps: layout.heaps as u64,
             end: layout.end as u64,

@@ -12,11 +12,12 @@
 //! afterwards. A mapping that it finds in its way is therefore foreign. Other threads do not wait
 //! for the thread: they go on in another plot.
 
-use super::{GRANULE_SHIFT, Plots};
+use super::{GRANULE_SHIFT, Plots, SHORT, short_bytes};
 use crate::os::{Error, Memory};
 use crate::region::{Carve, Descriptor, Partition, STEP, Tier, TierNumber};
-use crate::sync::{AtomicU64, Ordering, spin_until};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_until};
 use Ordering::{AcqRel, Acquire, Relaxed};
+use core::ops::Range;
 
 /// Set while a thread maps or unmaps slabs after `next`.
 const GROWING: u64 = 1 << 63;
@@ -33,8 +34,12 @@ const SHARED_TRIES: usize = 8;
 pub(super) struct Growth {
     /// [`Counts`]. Any thread changes it, by compare and exchange.
     counts: AtomicU64,
-    /// The mapped descriptors of this plot. If plots share granules, those of the n-th granule.
+    /// The mapped descriptors of this plot. If plots share granules, those of the n-th granule. The
+    /// first plot has those of all short plots.
     pub(super) descriptors: Carve,
+    /// Where among short plots this one has its descriptors, plus one; zero before it is begun. The
+    /// thread that has set `growing` writes and reads it.
+    place: AtomicU32,
 }
 
 /// The numbers of slabs of a plot that were handed out and that are mapped, and whether a thread is
@@ -100,7 +105,11 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 current as usize - 1
             };
             match self.take_from(os, n, &mapped) {
-                Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
+                Ok(index) => {
+                    let address = index << Self::SHIFT;
+                    let slab = self.slab_at(address).ok_or(Error::NoMemory)?;
+                    return Ok((slab, address));
+                }
                 // The plot is used up, something foreign is in its way, or another thread grows it.
                 Err(Error::Occupied) => {
                     let alone = self.move_on(partition, current, n)?;
@@ -137,10 +146,10 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Returns true if the n-th plot has slabs that were never handed out, and no thread is mapping
     /// them.
     pub(super) fn has_room(&self, n: usize) -> bool {
-        let plot = self.nth_plot(n);
+        let first = self.first_slab(self.nth_plot(n));
         let counts = self.growth(n).counts();
         let begun = counts.growing && counts.next == counts.mapped;
-        !begun && self.first_slab(plot) + (counts.next as usize) < self.end_slab(plot)
+        !begun && first + (counts.next as usize) < self.end_slab(n)
     }
 
     fn take_from(
@@ -176,12 +185,14 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     #[cold]
     fn grow(&self, os: &impl Memory, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
         let tier = Tier::of(TIER);
-        let plot = self.nth_plot(n);
-        let first = self.first_slab(plot);
-        let room = self.end_slab(plot) - (first + mapped);
+        let first = self.first_slab(self.nth_plot(n));
+        let room = self.end_slab(n) - (first + mapped);
         let modest = self.extra()[1].load(Relaxed) != 0;
         let most = if modest { tier.first_step } else { STEP_MAX };
-        let full_step = (mapped << tier.shift).clamp(tier.first_step, most) >> tier.shift;
+        // A partition that goes on after its short plot goes on with its steps.
+        let before = if self.short != 0 && !self.is_short(n) { SHORT } else { 0 };
+        let full_step =
+            ((before + mapped) << tier.shift).clamp(tier.first_step, most) >> tier.shift;
         let mut step = full_step.min(room);
         if step == 0 {
             // This counts as occupied, because the next plot's slabs are there.
@@ -198,32 +209,67 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Ok(((first + mapped) << Self::SHIFT, step << Self::SHIFT))
     }
 
+    /// Maps `step` slabs from `index` on, after their descriptors. The caller has set `growing` of
+    /// the n-th plot.
     fn map_step(&self, os: &impl Memory, n: usize, index: usize, step: usize) -> Result<(), Error> {
-        let address = index << Self::SHIFT;
+        let (found, slabs) = if self.is_short(n) {
+            let slabs = self.short_plot_descriptors(n)?;
+            let end = slabs + SHORT * Self::BYTES;
+            self.growth(0).descriptors.reach(os, self.short, end, STEP)?;
+            (self.first_slab(self.nth_plot(n))..index + step, slabs)
+        } else {
+            self.map_descriptors(os, n, index + step)?
+        };
+        os.map(index << Self::SHIFT, step << Self::SHIFT)?;
+        // Other threads may find the slabs from here on.
+        self.lookup.publish(found.start, found.end, slabs);
+        Ok(())
+    }
+
+    /// Returns the address of the descriptors of the n-th plot, which is short.
+    fn short_plot_descriptors(&self, n: usize) -> Result<usize, Error> {
+        let place = &self.growth(n).place;
+        if place.load(Relaxed) == 0 {
+            place.store(self.extra()[3].fetch_add(1, Relaxed) + 1, Relaxed);
+        }
+        let slabs = self.short + (place.load(Relaxed) as usize - 1) * SHORT * Self::BYTES;
+        // A thread that a fork ends here has taken a place for nothing.
+        let is_there = slabs < self.short + short_bytes(self.plots << GRANULE_SHIFT, Self::BYTES);
+        if is_there { Ok(slabs) } else { Err(Error::Occupied) }
+    }
+
+    /// Maps the descriptors of the n-th plot, which is not short, up to the slab index `end`.
+    /// Returns the indices whose descriptors are mapped, and the address of the first.
+    fn map_descriptors(
+        &self,
+        os: &impl Memory,
+        n: usize,
+        end: usize,
+    ) -> Result<(Range<usize>, usize), Error> {
         // If plots share granules, the descriptors of one granule end where the next granule's
         // begin. They are then mapped by single pages.
-        let unit = if self.plot_shift == GRANULE_SHIFT { STEP } else { self.page_size };
-        let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
-            // The first is rounded down to its page; the other descriptors on that page describe
-            // nothing.
-            let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
-            (first, index + step, &self.growth(n).descriptors)
+        let (found, carve, unit) = if self.plot_shift == GRANULE_SHIFT {
+            (self.first_with_descriptor(n)..end, &self.growth(n).descriptors, STEP)
         } else {
             // Plots that share a granule: all descriptors of the granule that are in the tier.
-            let granule = address >> GRANULE_SHIFT << GRANULE_SHIFT;
+            let granule = (end - 1) << Self::SHIFT >> GRANULE_SHIFT << GRANULE_SHIFT;
             let low = granule.max(self.base);
             let high =
                 (granule + (1 << GRANULE_SHIFT)).min(self.base + (self.plots << self.plot_shift));
-            let nth = (address >> GRANULE_SHIFT) - (self.base >> GRANULE_SHIFT);
-            (low >> Self::SHIFT, high >> Self::SHIFT, &self.growth(nth).descriptors)
+            let nth = (granule >> GRANULE_SHIFT) - (self.base >> GRANULE_SHIFT);
+            let found = low >> Self::SHIFT..high >> Self::SHIFT;
+            (found, &self.growth(nth).descriptors, self.page_size)
         };
-        let start = self.slabs.wrapping_add(first * Self::BYTES);
-        let bytes = (end - first) * Self::BYTES;
-        carve.reach(os, start, start + bytes, unit)?;
-        os.map(address, step << Self::SHIFT)?;
-        // Other threads may find the slabs from here on.
-        self.lookup.publish(first, end, start);
-        Ok(())
+        let slabs = self.slabs.wrapping_add(found.start * Self::BYTES);
+        carve.reach(os, slabs, slabs + found.len() * Self::BYTES, unit)?;
+        Ok((found, slabs))
+    }
+
+    /// Returns the first slab index of the n-th plot that has a descriptor, where plots are
+    /// granules. It is the first slab's, rounded down to a page of descriptors. The other
+    /// descriptors on that page describe nothing.
+    fn first_with_descriptor(&self, n: usize) -> usize {
+        self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1)
     }
 
     /// Lets plots map ahead of need again, as much as each plot already has. Memory is available
@@ -266,13 +312,16 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let begun = self.begun();
         // If all plots are given out, a partition may use the plot of an unused partition.
         let in_use = if begun == self.plots { begun } else { partitions };
+        if self.short != 0 {
+            self.growth(0).descriptors.repair(os, self.short);
+        }
         for n in (0..begun).filter(|&n| n < in_use || n >= self.partitions) {
             let growth = self.growth(n);
             if growth.counts().growing {
                 growth.grown(0);
             }
-            if self.plot_shift == GRANULE_SHIFT {
-                let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
+            if self.plot_shift == GRANULE_SHIFT && !self.is_short(n) {
+                let first = self.first_with_descriptor(n);
                 growth.descriptors.repair(os, self.slabs.wrapping_add(first * Self::BYTES));
             }
         }

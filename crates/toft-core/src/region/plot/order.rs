@@ -1,7 +1,7 @@
 //! The places of plots: the secret order in which they are given out, and where in each its slabs
 //! begin.
 
-use super::{GRANULE_SHIFT, Plots};
+use super::{GRANULE_SHIFT, Plots, SHORT};
 use crate::region::{Descriptor, TierNumber};
 
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
@@ -44,8 +44,17 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         begin + place
     }
 
-    /// Returns the index after a plot's last slab.
-    pub(super) fn end_slab(&self, plot: usize) -> usize {
+    /// Returns true if the n-th plot in the secret order is short.
+    pub(super) fn is_short(&self, n: usize) -> bool {
+        self.short != 0 && n < self.partitions
+    }
+
+    /// Returns the index after the last slab of the n-th plot in the secret order.
+    pub(super) fn end_slab(&self, n: usize) -> usize {
+        let plot = self.nth_plot(n);
+        if self.is_short(n) {
+            return self.first_slab(plot) + SHORT;
+        }
         (self.base + ((plot + 1) << self.plot_shift)) >> Self::SHIFT
     }
 }

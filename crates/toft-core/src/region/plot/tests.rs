@@ -4,6 +4,8 @@ use super::*;
 use crate::os::Memory;
 use crate::os::fake::{Fake, Machine};
 use crate::region::SMALL;
+use crate::sync::Ordering::Relaxed;
+use std::vec::Vec;
 extern crate std;
 
 /// A descriptor of 64 bytes, always open.
@@ -18,6 +20,20 @@ unsafe impl Descriptor for Any {
     }
 }
 
+/// Bytes of address space for everything of one test.
+const ALL: usize = 1 << 40;
+
+/// Returns the plots of a tier of `span` bytes, and the address of its first descriptor.
+fn plots(fake: &Fake, span: usize, partitions: usize) -> (Plots<SMALL, Any>, usize) {
+    let base = fake.address_space().start.next_multiple_of(ALL);
+    let (tables, slabs) = (base + 8 * ALL, base + 4 * ALL);
+    let bytes = Plots::<SMALL, Any>::table_bytes(span, partitions);
+    fake.map(tables, bytes.next_multiple_of(4096)).unwrap();
+    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
+    let plots = unsafe { Plots::new(fake, base, span, partitions, slabs, tables) };
+    (plots.unwrap(), slabs)
+}
+
 /// Slabs that were unmapped are mapped again, and a partition whose plots are full goes on in
 /// others' plots. Every slab is handed out once before memory is refused, even after earlier
 /// refusals.
@@ -26,13 +42,8 @@ fn every_slab_is_had_before_memory_is_refused() {
     for partitions in [1, 8, 64] {
         let fake = Fake::new(Machine::LARGE);
         let os = &fake;
-        let base = fake.address_space().start.next_multiple_of(1 << 40);
-        let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
-        let bytes = Plots::<SMALL, Any>::table_bytes(span, partitions);
-        os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
-        let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, partitions, slabs, tables) };
-        let plots = plots.unwrap();
+        let span = 1 << 26;
+        let (plots, _) = plots(os, span, partitions);
         let mut all = std::collections::BTreeSet::new();
         // One of many partitions gets all slabs.
         while let Ok((_, address)) = plots.take(os, Partition::new(partitions / 2), |_, _| {}) {
@@ -62,12 +73,7 @@ fn every_slab_is_had_before_memory_is_refused() {
 fn a_plot_that_cannot_grow_is_passed_by() {
     let fake = Fake::new(Machine::LARGE);
     let os = &fake;
-    let base = fake.address_space().start.next_multiple_of(1 << 40);
-    let (tables, slabs) = (base + (8 << 40), base + (4 << 40));
-    let bytes = Plots::<SMALL, Any>::table_bytes(1 << 41, 1);
-    os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
-    let plots = unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
+    let (plots, _) = plots(os, 1 << 41, 1);
     let take = || plots.take(os, Partition::new(0), |_, _| {}).unwrap().1;
     let first = take();
     plots.retract(os);
@@ -96,12 +102,7 @@ fn a_plot_that_cannot_grow_is_passed_by() {
 fn a_child_repairs_the_plots_that_may_be_in_use() {
     let fake = Fake::new(Machine::LARGE);
     let os = &fake;
-    let base = fake.address_space().start.next_multiple_of(1 << 40);
-    let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
-    let bytes = Plots::<SMALL, Any>::table_bytes(span, 8);
-    os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
-    let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, 8, slabs, tables) }.unwrap();
+    let (plots, _) = plots(os, 1 << 26, 8);
     let (used, unused, extra) = (4, 7, 8);
     // Partition 4 goes on in the first extra plot.
     plots.growth(used).begin();
@@ -116,4 +117,84 @@ fn a_child_repairs_the_plots_that_may_be_in_use() {
     }
     plots.repair(os, used + 1);
     assert!(plots.has_room(unused));
+}
+
+fn address_of(descriptor: &Any) -> usize {
+    (&raw const *descriptor).addr()
+}
+
+/// The descriptors of the first plots are adjacent, in the order in which these were begun. A
+/// partition goes on in a plot of full size, in steps as large as what it has. Each slab is found.
+#[test]
+fn first_plots_are_short_and_have_adjacent_descriptors() {
+    let fake = Fake::new(Machine::LARGE);
+    let (plots, slabs) = plots(&fake, 1 << 41, 8);
+    let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap();
+    let order = [5, 0, 7, 1, 2];
+    for (number, partition) in order.into_iter().enumerate() {
+        let (descriptor, _) = take(partition);
+        assert_eq!(address_of(descriptor), slabs + number * SHORT * size_of::<Any>());
+    }
+    assert_eq!(plots.mapped_bytes().1, STEP);
+    let all: Vec<_> = (1..SHORT + 9).map(|_| take(7)).collect();
+    let in_short_plot = |address: usize| address >> GRANULE_SHIFT == all[0].1 >> GRANULE_SHIFT;
+    assert_eq!(all.iter().filter(|&&(_, address)| in_short_plot(address)).count(), SHORT - 1);
+    let short_end = slabs + short_bytes(1 << 41, size_of::<Any>());
+    for &(descriptor, address) in &all {
+        let found = plots.slab_at(address + 4095).expect("it was handed out");
+        assert!(core::ptr::eq(found, descriptor));
+        assert_eq!(address_of(descriptor) < short_end, in_short_plot(address));
+    }
+    // The next step after 64 slabs is as long.
+    let mapped = plots.growth(plots.begun() - 1).counts().mapped;
+    assert_eq!((plots.begun(), mapped as usize), (9, SHORT));
+    let mut count = 0;
+    plots.for_each(|_| count += 1);
+    assert_eq!(count, order.len() + SHORT + 8);
+    let mut from = 0;
+    assert!(!plots.for_each_from(&mut from, |_| false));
+    assert!(plots.for_each_from(&mut from, |_| true));
+    assert_eq!(from, count);
+}
+
+/// A tier with too few plots for all partitions to have two has none that are short.
+#[test]
+fn partitions_that_need_all_plots_have_no_short_ones() {
+    let fake = Fake::new(Machine::LARGE);
+    let (plots, _) = plots(&fake, 1 << 41, 1024);
+    assert!(plots.short == 0 && (0..plots.plots).all(|n| !plots.is_short(n)));
+}
+
+/// A thread stopped for ever while it mapped descriptors of short plots. Another partition goes on
+/// in a plot of full size. In the child of a fork short plots are begun again.
+#[test]
+fn short_plots_are_begun_again_in_a_child() {
+    let fake = Fake::new(Machine::LARGE);
+    let (plots, slabs) = plots(&fake, 1 << 41, 64);
+    let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap();
+    let in_a_step = STEP / (SHORT * size_of::<Any>());
+    for partition in 0..in_a_step {
+        take(partition);
+    }
+    plots.growth(0).descriptors.begin(STEP);
+    let is_short = |descriptor| address_of(descriptor) < slabs + 64 * SHORT * size_of::<Any>();
+    assert!(!is_short(take(in_a_step).0));
+    plots.repair(&fake, in_a_step + 1);
+    let (descriptor, address) = take(in_a_step + 1);
+    assert!(is_short(descriptor));
+    assert!(core::ptr::eq(plots.slab_at(address).unwrap(), descriptor));
+}
+
+/// Threads that forks have ended took places for nothing, until there are none left.
+#[test]
+fn a_plot_without_a_place_for_its_descriptors_is_passed_by() {
+    let fake = Fake::new(Machine::LARGE);
+    let (plots, slabs) = plots(&fake, 1 << 41, 8);
+    let places = short_bytes(1 << 41, size_of::<Any>()) / (SHORT * size_of::<Any>());
+    plots.extra()[3].store(places as u32 - 1, Relaxed);
+    let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap();
+    let end = slabs + places * SHORT * size_of::<Any>();
+    let last = take(3).0;
+    assert_eq!(address_of(last), end - SHORT * size_of::<Any>());
+    assert!(address_of(take(4).0) >= end);
 }

@@ -11,23 +11,25 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         self.plots.min(self.partitions + extra)
     }
 
-    /// Returns the indices of the slabs that the n-th plot has handed out.
+    /// Returns the slabs that the n-th plot has handed out.
     #[inline(never)]
-    fn handed_out(&self, n: usize) -> core::ops::Range<usize> {
+    fn handed_out(&self, n: usize) -> &[D] {
         let count = self.growth(n).counts().next as usize;
-        let first = if count == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
-        first..first + count
+        if count == 0 {
+            return &[];
+        }
+        let first = self.first_slab(self.nth_plot(n));
+        let Some(slabs) = self.slab_at(first << Self::SHIFT) else { return &[] };
+        // SAFETY: P3: these were handed out, so that their descriptors are mapped, one after
+        // another (P2); `Descriptor` promises that zero bytes are a descriptor (1), and that shared
+        // references are enough for all threads (2).
+        unsafe { core::slice::from_raw_parts(slabs, count) }
     }
 
     /// Calls `each` with every slab that was handed out.
     pub fn for_each(&self, mut each: impl FnMut(&D)) {
         for n in 0..self.begun() {
-            for index in self.handed_out(n) {
-                let slab = self.slab(index);
-                if slab.is_open() {
-                    each(slab);
-                }
-            }
+            self.handed_out(n).iter().filter(|slab| slab.is_open()).for_each(&mut each);
         }
     }
 
@@ -37,15 +39,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let mut passed = 0;
         for n in 0..self.begun() {
             let slabs = self.handed_out(n);
-            let count = slabs.end - slabs.start;
-            while *from < passed + count {
-                let slab = self.slab(slabs.start + *from - passed);
+            for slab in slabs.iter().skip(*from - passed) {
                 *from += 1;
                 if slab.is_open() && !each(slab) {
                     return false;
                 }
             }
-            passed += count;
+            passed += slabs.len();
         }
         true
     }
@@ -54,6 +54,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     pub fn descriptor_bytes(&self) -> usize {
         let bytes = |n| match self.growth(n).counts().next as usize {
             0 => 0,
+            slabs if self.is_short(n) => (slabs * Self::BYTES).next_multiple_of(self.page_size),
             // The first need not begin a page, and the last need not end one.
             slabs => slabs * Self::BYTES + 2 * self.page_size,
         };
@@ -74,8 +75,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             }
             let mut start = self.first_slab(self.nth_plot(n));
             let end = start + mapped;
-            for index in self.handed_out(n) {
-                let slab = self.slab(index);
+            for (index, slab) in (start..).zip(self.handed_out(n)) {
                 let bytes = if slab.is_open() { mapped_bytes(slab) } else { 0 };
                 if bytes < 1 << Self::SHIFT {
                     each(start << Self::SHIFT, ((index - start) << Self::SHIFT) + bytes);
