@@ -150,7 +150,7 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     let places =
         [root.tables, root.small_slabs, root.medium_slabs, root.large_blocks, root.heaps, root.end];
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
-    let short = root.short_bytes % root.page_size == 0
+    let short = root.short_bytes.is_multiple_of(root.page_size)
         && root.short_bytes <= root.medium_slabs - root.small_slabs
         && root.short_bytes <= root.large_blocks - root.medium_slabs;
     ensure(short, "the descriptors of short plots")?;

@@ -15,7 +15,8 @@
 //! - E2 it is on the stacks of its partition and class.
 //! - E3 no slot of a clean slab is dirty, or all count as dirty because the system refused to take
 //!   the pages.
-//! - E4 a partition with kept slabs has its bit set.
+//! - E4 a partition with kept slabs has its bit set; one that ever had any slab here has its other
+//!   bit set.
 //! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, without the
 //!   bytes that are uncounted.
 
@@ -60,12 +61,16 @@ pub(super) struct State {
     pub(super) tails: AtomicUsize,
 }
 
+/// The number of bytes before the bits of partitions.
+const ROWS: usize = size_of::<State>().next_multiple_of(64);
+
 /// All slabs that are empty and unowned.
 #[derive(Debug)]
 pub struct Pool {
     state: *const State,
     stacks: *const Stacks,
-    /// A bit for each partition that may have kept slabs. Any thread.
+    /// A bit for each partition that may have kept slabs. Then a bit for each that ever had a slab
+    /// here: the stacks of the others are not read, so that their pages stay untouched. Any thread.
     rows: *const AtomicU64,
     pub(super) partitions: usize,
     /// The address of the descriptor with number 0.
@@ -77,9 +82,12 @@ pub struct Pool {
 impl Pool {
     /// Returns the number of bytes of zeroed tables that `new` needs.
     pub const fn table_bytes(partitions: usize) -> usize {
-        size_of::<State>().next_multiple_of(64)
-            + partitions * CLASSES * size_of::<Stacks>()
-            + partitions.div_ceil(64) * size_of::<AtomicU64>()
+        Self::rows_end(partitions) + partitions * CLASSES * size_of::<Stacks>()
+    }
+
+    /// Returns the number of bytes before the stacks: of the state, and of the bits.
+    const fn rows_end(partitions: usize) -> usize {
+        ROWS + (2 * partitions.div_ceil(64) * size_of::<AtomicU64>()).next_multiple_of(64)
     }
 
     /// Returns a pool without state, for the time before the start.
@@ -102,13 +110,10 @@ impl Pool {
     /// 2. The slabs that are put here are of partitions below `partitions`. Their descriptors live
     ///    for ever, at multiples of `SLAB_BYTES` from `slabs` on, less than 2^32 of them.
     pub unsafe fn new(tables: usize, partitions: usize, slabs: usize, secret: Secret) -> Pool {
-        let stacks = tables + size_of::<State>().next_multiple_of(64);
         Pool {
             state: core::ptr::with_exposed_provenance(tables),
-            stacks: core::ptr::with_exposed_provenance(stacks),
-            rows: core::ptr::with_exposed_provenance(
-                stacks + partitions * CLASSES * size_of::<Stacks>(),
-            ),
+            stacks: core::ptr::with_exposed_provenance(tables + Self::rows_end(partitions)),
+            rows: core::ptr::with_exposed_provenance(tables + ROWS),
             partitions,
             slabs,
             secret,
@@ -131,6 +136,22 @@ impl Pool {
         debug_assert!(partition < self.partitions);
         // SAFETY: `new` duty 1: a bit for each partition.
         (unsafe { &*self.rows.add(partition / 64) }, 1 << (partition % 64))
+    }
+
+    /// Returns the word and the bit that are set if a partition ever had a slab here.
+    fn ever(&self, partition: usize) -> (&AtomicU64, u64) {
+        debug_assert!(partition < self.partitions);
+        let words = self.partitions.div_ceil(64);
+        // SAFETY: `new` duty 1: as many words again.
+        (unsafe { &*self.rows.add(words + partition / 64) }, 1 << (partition % 64))
+    }
+
+    /// Returns the stacks of a partition and class, or `None` if the partition never had a slab
+    /// here. A thread that does not see the bit yet uses another slab.
+    fn stacks_in_use(&self, partition: Partition, class: usize) -> Option<&Stacks> {
+        let (word, bit) = self.ever(partition.number());
+        let is_used = word.load(Relaxed) & bit != 0;
+        is_used.then(|| self.stacks(partition.number() * CLASSES + class))
     }
 
     pub(super) fn stacks_of(&self, slab: &Slab) -> &Stacks {
@@ -162,7 +183,7 @@ impl Pool {
 
     /// Takes an empty slab that has its pages, for a new owner. The slab may be dormant.
     pub fn take(&self, partition: Partition, class: usize) -> Option<&'static Slab> {
-        let stacks = self.stacks(partition.number() * CLASSES + class);
+        let stacks = self.stacks_in_use(partition, class)?;
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
             self.state().kept.fetch_sub(slab.pages().slot_bytes(), Relaxed);
             self.note_peak();
@@ -179,7 +200,7 @@ impl Pool {
         partition: Partition,
         class: usize,
     ) -> Option<&'static Slab> {
-        let slab = self.pop(&self.stacks(partition.number() * CLASSES + class).clean)?;
+        let slab = self.pop(&self.stacks_in_use(partition, class)?.clean)?;
         self.grow(os, slab);
         Some(slab)
     }
@@ -283,6 +304,10 @@ impl Pool {
     }
 
     pub(super) fn push(&self, head: &AtomicU64, slab: &Slab) {
+        let (word, bit) = self.ever(slab.partition().number());
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, Relaxed);
+        }
         let number = ((&raw const *slab).addr() - self.slabs) / SLAB_BYTES;
         stack::push(head, number as u32, |below| slab.set_next(below as usize));
     }
@@ -308,8 +333,10 @@ impl Pool {
             for (head, clean) in heads {
                 let mut next = stack::top(head);
                 let (word, bit) = self.row(number / CLASSES);
-                if next != 0 && !clean && word.load(Acquire) & bit == 0 {
-                    return Err(Violation("E4: kept slabs without a bit"));
+                let (ever, ever_bit) = self.ever(number / CLASSES);
+                let seen = ever.load(Acquire) & ever_bit != 0;
+                if next != 0 && (!seen || !clean && word.load(Acquire) & bit == 0) {
+                    return Err(Violation("E4: slabs without a bit"));
                 }
                 while let Some(top) = next.checked_sub(1) {
                     let slab = self.slab(top);

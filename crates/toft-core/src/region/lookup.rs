@@ -120,7 +120,9 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         // mapped different steps may get here in any order. In a shared one all write the same
         // values.
         let bounds = self.bounds_at(first << Self::SHIFT);
-        if bounds.count.load(Acquire) == 0 {
+        // An exchange and not a load: if the first access to a page of the table reads, the kernel
+        // maps the page twice, first a page of zeros.
+        if bounds.count.compare_exchange(0, 0, Acquire, Acquire).is_ok() {
             bounds.first.store(first as u32, Relaxed);
             bounds.slabs.store(slabs, Relaxed);
         }

@@ -65,6 +65,7 @@ mod tests {
     use super::*;
     use crate::allocator::Allocator;
     use crate::options::Options;
+    use crate::os::Pin;
     use crate::os::fake::{Fake, Machine};
 
     const SITE: usize = 0x5000;
@@ -89,7 +90,12 @@ mod tests {
             allocator.for_each_slab(|slab| owned += usize::from(heap.owns(slab)));
             owned
         };
-        let (before, resident) = (owned(), fake.resident_bytes());
+        let end = heap.address() + allocator.heaps.places().stride;
+        let of_heap = || {
+            let pages = (heap.address()..end).step_by(4096);
+            pages.map(|page| fake.resident_prefix(page, 4096)).sum::<usize>()
+        };
+        let (before, resident) = (owned(), of_heap());
         assert!(
             allocator.sweeper().clear_out_exited(),
             "the exit was seen, and there is more to do"
@@ -97,7 +103,7 @@ mod tests {
         assert_eq!(owned(), before, "the next thread may come soon");
         assert!(!allocator.sweeper().clear_out_exited());
         assert!(owned() < before / 4, "{} of {before} slabs are still the heap's", owned());
-        assert!(fake.resident_bytes() < resident, "the heap's pages stayed");
+        assert!(of_heap() < resident, "{} of {resident} bytes: the heap's pages stayed", of_heap());
         assert_eq!(allocator.check(), Ok(()));
         assert!(!heap.is_left());
         // The next thread has it, with the block that is live there.

@@ -25,6 +25,10 @@ const GROWING: u64 = 1 << 63;
 /// The largest step by which a plot grows, in bytes.
 const STEP_MAX: usize = 64 << 20;
 
+/// The number of bytes of descriptors of short plots that are mapped at a time. Few of their pages
+/// are ever touched, and a small program has short plots in all of its partitions.
+pub(super) const SHORT_STEP: usize = 512 << 10;
+
 /// The number of plots to try, one after another, if every plot was used already.
 const SHARED_TRIES: usize = 8;
 
@@ -215,7 +219,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let (found, slabs) = if self.is_short(n) {
             let slabs = self.short_plot_descriptors(n)?;
             let end = slabs + SHORT * Self::BYTES;
-            self.growth(0).descriptors.reach(os, self.short, end, STEP)?;
+            self.growth(0).descriptors.reach(os, self.short, end, SHORT_STEP)?;
             (self.first_slab(self.nth_plot(n))..index + step, slabs)
         } else {
             self.map_descriptors(os, n, index + step)?

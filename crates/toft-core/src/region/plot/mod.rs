@@ -36,11 +36,11 @@ mod order;
 mod walk;
 
 use super::lookup::{GRANULE_SHIFT, Lookup};
-use super::{Descriptor, Partition, STEP, Tier, TierNumber};
+use super::{Descriptor, Partition, Tier, TierNumber};
 use crate::os::{Error, Os};
 use crate::sync::AtomicU32;
 use core::marker::PhantomData;
-use grow::Growth;
+use grow::{Growth, SHORT_STEP};
 
 /// The number of slabs of a short plot.
 pub const SHORT: usize = 64;
@@ -48,7 +48,7 @@ pub const SHORT: usize = 64;
 /// Returns the number of bytes of address space for the descriptors of short plots. The tier has
 /// `span` bytes, and a descriptor `bytes`. Half of all plots may be short, if plots are granules.
 pub const fn short_bytes(span: usize, bytes: usize) -> usize {
-    ((span >> (GRANULE_SHIFT + 1)) * SHORT * bytes).next_multiple_of(STEP)
+    ((span >> (GRANULE_SHIFT + 1)) * SHORT * bytes).next_multiple_of(SHORT_STEP)
 }
 
 /// The number of bytes of `extra`, with padding to align what follows.

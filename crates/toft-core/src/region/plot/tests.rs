@@ -135,7 +135,7 @@ fn first_plots_are_short_and_have_adjacent_descriptors() {
         let (descriptor, _) = take(partition);
         assert_eq!(address_of(descriptor), slabs + number * SHORT * size_of::<Any>());
     }
-    assert_eq!(plots.mapped_bytes().1, STEP);
+    assert_eq!(plots.mapped_bytes().1, SHORT_STEP);
     let all: Vec<_> = (1..SHORT + 9).map(|_| take(7)).collect();
     let in_short_plot = |address: usize| address >> GRANULE_SHIFT == all[0].1 >> GRANULE_SHIFT;
     assert_eq!(all.iter().filter(|&&(_, address)| in_short_plot(address)).count(), SHORT - 1);
@@ -170,14 +170,14 @@ fn partitions_that_need_all_plots_have_no_short_ones() {
 #[test]
 fn short_plots_are_begun_again_in_a_child() {
     let fake = Fake::new(Machine::LARGE);
-    let (plots, slabs) = plots(&fake, 1 << 41, 64);
+    let (plots, slabs) = plots(&fake, 1 << 42, 256);
     let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap();
-    let in_a_step = STEP / (SHORT * size_of::<Any>());
+    let in_a_step = SHORT_STEP / (SHORT * size_of::<Any>());
     for partition in 0..in_a_step {
         take(partition);
     }
-    plots.growth(0).descriptors.begin(STEP);
-    let is_short = |descriptor| address_of(descriptor) < slabs + 64 * SHORT * size_of::<Any>();
+    plots.growth(0).descriptors.begin(SHORT_STEP);
+    let is_short = |descriptor| address_of(descriptor) < slabs + 256 * SHORT * size_of::<Any>();
     assert!(!is_short(take(in_a_step).0));
     plots.repair(&fake, in_a_step + 1);
     let (descriptor, address) = take(in_a_step + 1);
