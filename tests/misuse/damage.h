@@ -3,6 +3,7 @@
 #define TOFT_TESTS_DAMAGE_H
 
 #include "common.h"
+#include <sys/uio.h>
 
 struct anchor {
     char magic[16];
@@ -17,15 +18,23 @@ struct damage {
 };
 
 /* Words of the root, by their number (crates/toft-core/src/stats/root.rs). */
-enum { DATA = 3, SMALL_SLABS = 7, SMALL_SLAB = 12, SLAB_BYTES = 20, SLAB_SLOTS = 22, SLAB_BASE = 23, SLAB_REMOTE = 29 };
+enum { SMALL_SLABS = 7, SHORT_BYTES = 9, SMALL_SLAB = 13, SLAB_BYTES = 21, SLAB_SLOTS = 23, SLAB_BASE = 24, SLAB_REMOTE = 30 };
 
 HELPER struct damage find_slab(void *block)
 {
     const struct anchor *anchor = (const struct anchor *)symbol("toft_root");
-    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 1);
+    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 2);
     const uint64_t *root = anchor->root;
-    uint64_t index = ((uint64_t)block - root[DATA]) / root[SMALL_SLAB];
-    char *descriptor = (char *)root[SMALL_SLABS] + index * root[SLAB_BYTES];
+    /* The first slabs of a call site have their descriptors here, as far as these are mapped. */
+    char *descriptor = (char *)root[SMALL_SLABS], *end = descriptor + root[SHORT_BYTES];
+    uint64_t base = (uint64_t)block & ~(root[SMALL_SLAB] - 1), there = 0;
+    for (; descriptor < end; descriptor += root[SLAB_BYTES]) {
+        struct iovec from = {descriptor + root[SLAB_BASE], sizeof there}, to = {&there, sizeof there};
+        CHECK(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof there);
+        if (there == base)
+            break;
+    }
+    CHECK(there == base);
     struct damage d = {descriptor, *(char **)(descriptor + root[SLAB_BASE]), root[SLAB_REMOTE],
                        *(uint64_t *)(descriptor + root[SLAB_SLOTS])};
     CHECK(d.slots > 64 && d.slots <= 256);

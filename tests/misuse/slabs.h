@@ -17,7 +17,8 @@ NOINLINE void *take(size_t size)
 }
 
 /* Fills `slabs` slabs and a little more with blocks of one size, in slots of `bytes`; returns the
- * number of slabs that were begun. Slabs of one call site and size are one after another. */
+ * number of slabs that were begun. Slabs of one call site and size are one after another, except
+ * that the site's first plot has only a few: those do not count. */
 HELPER size_t fill_slabs(size_t size, size_t bytes, size_t slabs)
 {
     uintptr_t lowest = (uintptr_t)take(size) / SLAB;
@@ -26,6 +27,11 @@ HELPER size_t fill_slabs(size_t size, size_t bytes, size_t slabs)
         uintptr_t p = (uintptr_t)take(size);
         CHECK(p);
         size_t slab = p / SLAB - lowest, slot = p % SLAB / bytes;
+        if (slab >= SLABS_MAX && begun < 100) {
+            lowest = p / SLAB;
+            slab = begun = 0;
+            memset(handed_out, 0, sizeof handed_out);
+        }
         CHECK(slab < SLABS_MAX && slot < SLOTS && p % SLAB % bytes == 0);
         handed_out[slab][slot / 64] |= (uint64_t)1 << (slot % 64);
         begun = slab + 1 > begun ? slab + 1 : begun;

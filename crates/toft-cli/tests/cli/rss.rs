@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use serde_json::Value;
+use toft_core::stats::VERSION;
 
 /// Two functions fill pages with blocks, each of other sizes. Of `pin`'s every sixteenth stays, one
 /// on each page; of `give`'s none. A second thread has blocks that the first one frees. The program
@@ -428,12 +429,13 @@ int main(void) {{ memset(root, {fill}, sizeof root); puts("x"); fflush(stdout); 
         );
         bare(&compile(directory.path(), name, &source, &[]))
     };
+    let next = format!("runs on Toft 9.8.7, whose tables (version {}) this toft", VERSION + 1);
     for (name, version, count, this, fill, expected) in [
-        ("next", 2, words, "&anchor", 0, "runs on Toft 9.8.7, whose tables (version 2) this toft"),
-        ("short", 1, words - 1, "&anchor", 0, "use the toft command of that version"),
-        ("fresh", 1, words, "&anchor", 0, "has Toft in it, but nothing was ever allocated"),
-        ("broken", 1, words, "&anchor", 255, "tables make no sense"),
-        ("copy", 1, words, "&anchor + 1", 0, "does not run on Toft"),
+        ("next", VERSION + 1, words, "&anchor", 0, &next),
+        ("short", VERSION, words - 1, "&anchor", 0, "use the toft command of that version"),
+        ("fresh", VERSION, words, "&anchor", 0, "has Toft in it, but nothing was ever allocated"),
+        ("broken", VERSION, words, "&anchor", 255, "tables make no sense"),
+        ("copy", VERSION, words, "&anchor + 1", 0, "does not run on Toft"),
     ] {
         let child = program(name, version, count, this, fill);
         let why = refused(&["rss", &child.pid()]);

@@ -54,7 +54,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     pub fn descriptor_bytes(&self) -> usize {
         let bytes = |n| match self.growth(n).counts().next as usize {
             0 => 0,
-            slabs if self.is_short(n) => (slabs * Self::BYTES).next_multiple_of(self.page_size),
+            slabs if self.is_short(n) => {
+                (slabs * Self::BYTES + self.page_size - 1) & !(self.page_size - 1)
+            }
             // The first need not begin a page, and the last need not end one.
             slabs => slabs * Self::BYTES + 2 * self.page_size,
         };
