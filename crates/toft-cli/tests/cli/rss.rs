@@ -431,7 +431,7 @@ int main(void) {{ memset(root, {fill}, sizeof root); puts("x"); fflush(stdout); 
     };
     let next = format!("runs on Toft 9.8.7, whose tables (version {}) this toft", VERSION + 1);
     for (name, version, count, this, fill, expected) in [
-        ("next", VERSION + 1, words, "&anchor", 0, &next),
+        ("next", VERSION + 1, words, "&anchor", 0, next.as_str()),
         ("short", VERSION, words - 1, "&anchor", 0, "use the toft command of that version"),
         ("fresh", VERSION, words, "&anchor", 0, "has Toft in it, but nothing was ever allocated"),
         ("broken", VERSION, words, "&anchor", 255, "tables make no sense"),
