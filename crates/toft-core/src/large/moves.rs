@@ -45,9 +45,8 @@ impl<'a> Moves<'a> {
         }
         let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
         // What would be left is taken along, if it is little; but not where a block ends against
-        // its guard, and not where the system is short of memory.
-        let exact = SECURE || kept.is_short();
-        let slack = if exact { 0 } else { need.bytes / SLACK };
+        // its guard.
+        let slack = if SECURE { 0 } else { need.bytes / SLACK };
         let most = (need.bytes + slack).min(block.extent() - self.0.page_size());
         let moved = if resident <= most { resident } else { need.bytes };
         let growth = need.bytes.saturating_sub(moved);

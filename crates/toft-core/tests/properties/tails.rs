@@ -238,6 +238,18 @@ fn a_block_in_the_place_of_a_larger_one_leaves_the_rest() {
     }
 }
 
+/// A block that has become too short for its request is not made longer than it must be.
+#[test]
+fn a_block_that_grows_while_memory_is_short_takes_no_more_than_it_needs() {
+    for kinds in [&[(143_361, 0), (135_169, 0)][..], &[(143_361, 0), (280_000, 1), (135_169, 0)]] {
+        for freed in ["10110000", "110", "0111", "10010111"] {
+            for room in (2_000_000..5_500_000).step_by(40_960) {
+                allocate_again(round(kinds, freed), room).unwrap();
+            }
+        }
+    }
+}
+
 /// The table of counts finds no memory when the large block is allocated for the first time, and
 /// would find some the second time, in the place of the slab.
 #[test]
