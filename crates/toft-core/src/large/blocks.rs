@@ -3,7 +3,7 @@
 use super::class::{CLASS_BASE, large_class};
 use super::figures::Figures;
 use super::kept::Places;
-use super::pages::SLACK;
+use super::pages::most_resident;
 use super::room::Limits;
 use super::stacks::Stacks;
 use super::units::Units;
@@ -290,7 +290,7 @@ impl Blocks {
         let resident = block.resident.load(Relaxed);
         if self.kept_blocks().is_short() {
             self.pages().cut_mapping(os, block, bytes);
-        } else if resident > bytes + bytes / SLACK {
+        } else if resident > most_resident(bytes) {
             self.pages().cut(os, block, bytes);
         }
         if !admit(block.resident.load(Relaxed).max(bytes)) {

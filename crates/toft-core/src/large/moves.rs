@@ -4,7 +4,7 @@ use super::Block;
 use super::blocks::{Blocks, Need, view};
 use super::class::{CLASS_BASE, large_class};
 use super::kept::Kept;
-use super::pages::SLACK;
+use super::pages::most_resident;
 use super::units::UNIT;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
@@ -46,8 +46,8 @@ impl<'a> Moves<'a> {
         let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
         // What would be left is taken along, if it is little; but not where a block ends against
         // its guard.
-        let slack = if SECURE { 0 } else { need.bytes / SLACK };
-        let most = (need.bytes + slack).min(block.extent() - self.0.page_size());
+        let most = if SECURE { need.bytes } else { most_resident(need.bytes) };
+        let most = most.min(block.extent() - self.0.page_size());
         let moved = if resident <= most { resident } else { need.bytes };
         let growth = need.bytes.saturating_sub(moved);
         kept.make_room(os, resident + growth);

@@ -10,18 +10,22 @@ use crate::sync::Ordering::{Relaxed, Release};
 /// share one mapping, and the guards are page-table guards where the kernel has them: the number of
 /// mappings that a process may have is limited (65 530 by default).
 const SEPARATE_MAX: usize = 8192;
-/// A block may have resident bytes after the requested size, up to this share of that, as a
-/// divisor: cutting them off costs a call now, and faults later. With 2 in place of 1, blocks of
-/// 256 KiB to 4 MiB that are touched take 1.3 times as long.
-pub(super) const SLACK: usize = 1;
+/// A block may have resident bytes after the requested size, up to so many times that size: cutting
+/// them off costs a call now, and faults later (decision 0065).
+const SLACK: usize = 2;
 /// A mapping that has become too short is made longer than it must be by this share, as a divisor:
 /// address space, so that the next time costs no call.
 const AHEAD: usize = 4;
 /// Mapped bytes that a block may have for each one that it needs before its address space is cut,
 /// too.
 const CUT_MAPPED: usize = 8;
-/// As `SLACK`, of a block that the program itself has made smaller.
+/// As `SLACK`, of a block that the program itself has made smaller, as a divisor of its size.
 const SHRINK_SLACK: usize = 8;
+
+/// The most bytes that a new block of `bytes` may have resident.
+pub(super) fn most_resident(bytes: usize) -> usize {
+    bytes.saturating_mul(1 + SLACK)
+}
 
 view!(pub Pages, pages, "The pages of blocks.");
 

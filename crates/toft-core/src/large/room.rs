@@ -2,10 +2,13 @@
 //! under which limits.
 //!
 //! ```text
-//! live | slack | kept     <= the most that was ever live, and an eighth
+//! live | slack | kept     <= the most that was ever live, and a quarter
 //!              | kept     <= 32 MiB, and 1 MiB more than is live; or
-//! live         | kept     <= the most that was live in this period and the last, and 1 MiB
+//! live         | kept     <= the most that was live in this period and the last, and a quarter,
+//!                            and 1 MiB
 //! ```
+//!
+//! In the secure build it is an eighth in place of a quarter.
 //!
 //! The last limit holds while the reclaimer's thread runs: it returns what waits longer than two
 //! periods, even if the program sleeps. What was in use a moment ago is usually wanted again.
@@ -14,6 +17,7 @@ use super::Block;
 use super::blocks::{Blocks, Need, view};
 use super::kept::{Kept, PLACES, Places};
 use super::moves::MOVE_LEAST;
+use super::pages::most_resident;
 use super::units::UNIT;
 use crate::os::Os;
 use crate::policy::SECURE;
@@ -25,8 +29,8 @@ use crate::sync::{AtomicU32, AtomicU64, StoreChanged};
 const KEEP_LEAST: usize = 1 << 20;
 const KEEP_USUAL: usize = 32 << 20;
 /// Live and kept bytes together may be larger than the most that were ever live by this share, as a
-/// divisor (decision 0010).
-const ROOM_SLACK: usize = 8;
+/// divisor (decision 0065).
+const ROOM_SLACK: usize = if SECURE { 8 } else { 4 };
 /// What is mapped may be larger than the most that was ever live by this factor: address space, of
 /// which only pages that were written to cost memory.
 const MAPPED_FACTOR: usize = 2;
@@ -39,6 +43,11 @@ const MOVE_SHARE: usize = 64;
 
 /// Bytes that one call of [`KeptBlocks::decay`] gives back at most.
 const DECAY_MOST: usize = 16 << 20;
+
+/// The most that may be live and kept if `bytes` were live.
+fn with_slack(bytes: usize) -> usize {
+    bytes + bytes / ROOM_SLACK
+}
 
 /// What decides how much is kept; in the metadata tables, and zero at first. Any thread writes.
 #[derive(Debug)]
@@ -62,7 +71,8 @@ pub(super) struct Limits {
 pub(super) struct Fit {
     /// The best block of the same partition and class.
     pub(super) own: Option<Kept>,
-    /// A block that has more of the pages that are needed than `own` has, by far.
+    /// A block whose last pages are to be moved to the new one: it has more of those that are needed
+    /// than `own` has, by far, or it is `own` and has far too many.
     pub(super) donor: Option<Kept>,
 }
 
@@ -126,7 +136,9 @@ impl<'a> KeptBlocks<'a> {
         let gain = any.resident().min(need.bytes) >= 2 * own.resident() + MOVE_LEAST;
         let worth_it = need.bytes / MOVE_SHARE <= any.resident();
         let donor = any.kept.filter(|_| !enough && gain && worth_it);
-        Fit { own: own.kept, donor }
+        // What has far too much is split, and keeps its first pages for another request.
+        let split = own.kept.filter(|own| own.resident() > most_resident(need.bytes));
+        Fit { own: own.kept, donor: donor.or(split) }
     }
 
     /// Takes a block out of its place, if it is still there.
@@ -192,7 +204,7 @@ impl<'a> KeptBlocks<'a> {
         let live = self.0.figures().live_bytes();
         let bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
         if limits.reclaimed.load(Relaxed) != 0 {
-            let recent = self.0.figures().recent_bytes();
+            let recent = with_slack(self.0.figures().recent_bytes());
             return bytes.max(KEEP_LEAST + recent.saturating_sub(live));
         }
         bytes
@@ -224,9 +236,8 @@ impl<'a> KeptBlocks<'a> {
         if kept == 0 {
             return;
         }
-        let peak = figures.peak_bytes();
         let wanted = figures.in_use().saturating_add(kept).saturating_add(bytes);
-        if let Some(excess) = wanted.checked_sub(peak + peak / ROOM_SLACK) {
+        if let Some(excess) = wanted.checked_sub(with_slack(figures.peak_bytes())) {
             self.release_bytes(os, excess.min(kept));
         }
     }
