@@ -2,7 +2,6 @@
 # needs: cargo cargo
 # language: Rust
 # symbols: all
-# below: half of all bytes are buffers of libc, which reads folders with them
 # own: rg
 # timeout: 1200
 . "$LABELS/lib/labelled.sh"

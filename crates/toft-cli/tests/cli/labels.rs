@@ -137,6 +137,13 @@ fn samples_distinguish_callers_in_rust() {
 /// partitions turns that off.
 #[track_caller]
 fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &str) {
+    let [own, shared] = tables(program);
+    assert!(own.contains(names) && own.contains(lines) && !own.contains(library), "{own}");
+    assert!(shared.contains(library) && !shared.contains(names), "{shared}");
+}
+
+/// What a program's profiles show as `toft run` starts it, and without wrappers.
+fn tables(program: &Path) -> [String; 2] {
     let directory = directory();
     let profile = directory.path().join("profile.toft");
     let table = |options: &[&str]| {
@@ -146,10 +153,7 @@ fn shows_its_own_functions(program: &Path, names: &str, lines: &str, library: &s
         tool(&mut run);
         stdout(&succeeds(&["report", text(&profile)]))
     };
-    let own = table(&[]);
-    assert!(own.contains(names) && own.contains(lines) && !own.contains(library), "{own}");
-    let shared = table(&["--env", "TOFT_PARTITIONS=exact"]);
-    assert!(shared.contains(library) && !shared.contains(names), "{shared}");
+    [table(&[]), table(&["--env", "TOFT_PARTITIONS=exact"])]
 }
 
 #[test]
@@ -221,6 +225,27 @@ fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
     let program = built(directory.path(), &source, "program.c", &["gcc", "-g", "-O1"]);
     assert_eq!(set(&program, &[]), "none");
     assert_eq!(set(&program, &["--python"]), "c");
+}
+
+/// The C library allocates in a function without a symbol, for two functions of the program.
+const THROUGH_LIBC: &str = r#"
+#include <dirent.h>
+#include <stdlib.h>
+static DIR *kept[2][20];
+__attribute__((noinline)) void *xmalloc(size_t size) { void *p = malloc(size); if (!p) abort(); return p; }
+__attribute__((noinline)) void read_names(void) { for (int i = 0; i < 20; i++) kept[0][i] = opendir("/"); }
+__attribute__((noinline)) void read_lines(void) { for (int i = 0; i < 20; i++) kept[1][i] = opendir("/"); }
+int main(void) { read_names(); read_lines(); return xmalloc(100) == NULL; }
+"#;
+
+#[test]
+fn what_the_c_library_allocates_is_of_the_function_that_called_it() {
+    let directory = directory();
+    let program = built(directory.path(), THROUGH_LIBC, "program.c", &["gcc", "-g", "-O1"]);
+    let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.c:"));
+    let [own, shared] = tables(&program);
+    assert!(own.contains(&names) && own.contains(&lines), "{own}");
+    assert!(!shared.contains(&names) && !shared.contains(&lines), "{shared}");
 }
 
 /// Calls malloc from a page of machine code, which it has written, and names it as a language

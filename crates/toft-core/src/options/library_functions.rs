@@ -14,7 +14,7 @@
 /// The modules: each crate with its length, as both forms have it. Left out is what no function of
 /// the program calls and may contain one inlined, such as `core::ops` and `std::thread`. What is
 /// above it would say nothing.
-const MODULES: [&[u8]; 14] = [
+const MODULES: [&[u8]; 17] = [
     b"5alloc",
     b"9hashbrown",
     b"7___rustc",
@@ -29,6 +29,9 @@ const MODULES: [&[u8]; 14] = [
     b"3std3ffi",
     b"3std4path",
     b"3std11collections",
+    b"3std3sys2fs",
+    b"3std3sys3pal4unix2fs",
+    b"3std3sys4unix2fs",
 ];
 
 /// The types whose trait implementations are meant, as the older form has them.
@@ -429,6 +432,8 @@ mod tests {
             "_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
             "_ZN63_$LT$$RF$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17h0dE",
             "_ZN4core3fmt5write17h0E",
+            "_ZN3std3sys2fs8read_dir17h0E",
+            "_ZN3std3sys3pal4unix2fs7readdir17h0E",
             "_ZN63_$LT$u8$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
             "_ZN62_$LT$T$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
             "_ZN5alloc3vec9from_elem17h07f6E",

@@ -188,6 +188,12 @@ impl Names {
         self.patterns().any(|pattern| pattern != b"auto")
     }
 
+    /// Whether a language is named: its programs call the C library, all of whose functions
+    /// allocate for their caller then.
+    pub fn pass_libc(&self) -> bool {
+        self.patterns().any(|pattern| matches!(pattern, b"rust" | b"c++" | b"c"))
+    }
+
     /// Whether one of them fits a function's name.
     pub fn fit(&self, name: &[u8]) -> bool {
         self.patterns().any(|pattern| match pattern {

@@ -50,6 +50,11 @@ impl Module {
         self.path.get(..self.path_len).unwrap_or(&[])
     }
 
+    /// Returns true if the file is the C library of GNU.
+    pub fn is_libc(&self) -> bool {
+        self.path().rsplit(|&byte| byte == b'/').next() == Some(b"libc.so.6".as_slice())
+    }
+
     /// Returns the file's build-id, or nothing if it has none.
     pub fn build_id(&self) -> &[u8] {
         self.build_id.get(..self.build_id_len).unwrap_or(&[])

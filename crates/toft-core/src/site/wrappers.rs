@@ -278,13 +278,18 @@ impl Wrappers {
     }
 
     fn read_symbols(&self, os: &impl Memory, names: &Names, module: &Module) {
-        for_each_function(module, |name, start, end| {
-            if names.fit(name) {
-                self.add(os, start, (end + 1) & !1, 0);
-            }
-        });
-        // Added even if the symbols could not be read, so that no thread tries again.
         let (start, end) = module.text;
+        if names.pass_libc() && module.is_libc() {
+            // Few of its functions have a symbol.
+            self.add(os, start, (end + 1) & !1, 0);
+        } else {
+            for_each_function(module, |name, start, end| {
+                if names.fit(name) {
+                    self.add(os, start, (end + 1) & !1, 0);
+                }
+            });
+        }
+        // Added even if the symbols could not be read, so that no thread tries again.
         self.add(os, start, end | 1, table_of(module).unwrap_or(0));
     }
 
