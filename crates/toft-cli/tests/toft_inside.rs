@@ -51,3 +51,39 @@ fn a_program_that_uses_the_crate_for_something_else_is_not_taken_for_one() {
         assert_clean(&run(&["--strict"], &[text(program), "--version"]));
     }
 }
+
+#[inline(never)]
+fn read_names() -> Vec<String> {
+    (0..1000).map(|number| format!("{number:300}")).collect()
+}
+
+#[inline(never)]
+fn read_lines() -> Vec<Vec<u8>> {
+    (0..1000).map(|number| vec![number as u8; 300]).collect()
+}
+
+#[test]
+#[ignore = "the test below runs it as a program"]
+fn keeps_names_and_lines() {
+    std::mem::forget((read_names(), read_lines()));
+}
+
+#[test]
+fn a_rust_program_with_toft_inside_shows_its_own_functions() {
+    let folder = directory();
+    let profile = folder.path().join("profile.toft");
+    let table = |partitions: Option<&str>| {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["--ignored", "--exact", "keeps_names_and_lines"]);
+        program.env("TOFT_PROFILE", &profile).env_remove("TOFT_PARTITIONS");
+        program.envs(partitions.map(|partitions| ("TOFT_PARTITIONS", partitions)));
+        assert!(program.output().unwrap().status.success());
+        stdout(&succeeds(&["report", text(&profile)]))
+    };
+    let functions = ["toft_inside::read_names", "toft_inside::read_lines"];
+    let own = table(None);
+    assert!(functions.iter().all(|function| own.contains(function)), "{own}");
+    // A choice of partitions turns it off.
+    let shared = table(Some("exact"));
+    assert!(functions.iter().all(|function| !shared.contains(function)), "{shared}");
+}

@@ -66,7 +66,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
     ("process", 3, "", &["whole_heap"]),
     ("process", 4, "", &["scope"]),
     ("process", 5, "", &["calls"]),
-    ("process", 6, "", &["gate"]),
+    ("process", 6, "", &["gate", "shim"]),
     ("process", 7, ".zones()", &["zones"]),
 ];
 /// Everyone may use these.

@@ -1,7 +1,7 @@
 //! What the tests of reports in Rust programs run: allocates, and ends as its word says.
 //!
 //! ```text
-//! reports nothing | leak | twice | once | exit | abort
+//! reports nothing | leak | twice | once | exit | abort | filter
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -35,6 +35,28 @@ fn lose() {
     std::mem::forget(black_box(vec![1u8; 1000]));
 }
 
+/// Installs a filter that ends the process at calls that no malloc needs, unannounced: an open
+/// file, and a read of this process's memory by the kernel.
+fn forbid() {
+    const NUMBER: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let step = |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let equals = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, NUMBER),
+        step(equals, 2, libc::SYS_openat as u32),
+        step(equals, 1, libc::SYS_process_vm_readv as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_KILL_PROCESS),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the kernel copies the program during the call.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0), 0);
+    }
+}
+
 fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
     let kept: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -44,6 +66,11 @@ fn main() {
             let layout = Layout::new::<[u8; 100]>();
             // SAFETY: of 100 bytes.
             outer(black_box(unsafe { ALLOCATOR.alloc(layout) }), word == "twice");
+        }
+        "filter" => {
+            forbid();
+            let lines: Vec<String> = (0..100).map(|number| format!("{number:1000}")).collect();
+            black_box(lines);
         }
         "exit" => std::process::exit(3),
         "abort" => std::process::abort(),

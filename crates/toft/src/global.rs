@@ -2,6 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::c_void;
+use toft_core::call_site_shim;
 use toft_core::process;
 use toft_core::report::Call;
 use toft_core::site::Site;
@@ -28,45 +29,42 @@ pub struct Toft;
 /// Alignment that every block has.
 const ALIGNMENT: usize = 16;
 
-/// `shim!(name(arguments) -> target, register)`: a function that passes its return address to
-/// `target` as one argument more.
-macro_rules! shim {
-    ($name:ident($($argument:ident),*), $target:ident, $register_x86:literal, $register_arm:literal) => {
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name($($argument: usize),*) -> *mut c_void {
-            #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!(
-                concat!("mov ", $register_x86, ", [rsp]"),
-                "jmp {}",
-                sym $target,
-            );
-            #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!(concat!("mov ", $register_arm, ", x30"), "b {}", sym $target);
-        }
-    };
-}
+// Without optimization malloc does not find its call on the stack.
+#[cfg(any(feature = "secure-light", debug_assertions))]
+use toft_core::call_site_shim as malloc_shim;
+#[cfg(not(any(feature = "secure-light", debug_assertions)))]
+use toft_core::short_call_site_shim as malloc_shim;
 
-shim!(malloc_here(_size), malloc_entry, "rsi", "x1");
-shim!(zeroed_here(_count, _size), calloc_entry, "rdx", "x2");
-shim!(aligned_here(_align, _size), aligned_entry, "rdx", "x2");
-shim!(realloc_here(_address, _size), realloc_entry, "rdx", "x2");
+malloc_shim!(fn malloc_here(_size: usize) -> *mut c_void, malloc_entry, "rsi", "x1");
+call_site_shim!(
+    fn zeroed_here(_count: usize, _size: usize) -> *mut c_void, calloc_entry, "rdx", "x2"
+);
+call_site_shim!(
+    fn aligned_here(_align: usize, _size: usize) -> *mut c_void, aligned_entry, "rdx", "x2"
+);
+call_site_shim!(
+    fn realloc_here(_address: usize, _size: usize) -> *mut c_void, realloc_entry, "rdx", "x2"
+);
 
-extern "C" fn malloc_entry(size: usize, site: Site) -> *mut c_void {
+// Nothing unwinds. With `C`, a program that unwinds would have code here that ends it, and so a
+// frame in each of these: they end in a jump instead, and malloc finds its call on the stack.
+
+extern "C-unwind" fn malloc_entry(size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::malloc_at(size, site) }
 }
 
-extern "C" fn calloc_entry(count: usize, size: usize, site: Site) -> *mut c_void {
+extern "C-unwind" fn calloc_entry(count: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::calloc_at(count, size, site) }
 }
 
-extern "C" fn aligned_entry(align: usize, size: usize, site: Site) -> *mut c_void {
+extern "C-unwind" fn aligned_entry(align: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) no duties.
     unsafe { process::aligned_at(align, size, site) }
 }
 
-unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: Site) -> *mut c_void {
+unsafe extern "C-unwind" fn realloc_entry(address: usize, size: usize, site: Site) -> *mut c_void {
     // SAFETY: (1) the caller's.
     unsafe { process::realloc_at(core::ptr::with_exposed_provenance_mut(address), size, site) }
 }
@@ -76,7 +74,8 @@ unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: Site) -> *
 /// libc runs the functions in these sections: nothing is registered, so nothing is allocated for
 /// it. Each program that allocates here has them once. A program that merely has this crate has
 /// none; nor has `libtoft.so`, which has its own.
-#[unsafe(link_section = ".init_array")]
+/// The first of them runs before those without a number: before the first allocation.
+#[unsafe(link_section = ".init_array.00098")]
 static ON_START: extern "C" fn() = started;
 #[unsafe(link_section = ".fini_array")]
 static ON_END: extern "C" fn() = ended;
@@ -87,7 +86,7 @@ static ON_END: extern "C" fn() = ended;
 static MARK: [u8; 34] = *b"toft::Toft is the global allocator";
 
 extern "C" fn started() {
-    process::linked_at_start();
+    process::linked_at_start(started as extern "C" fn() as usize);
 }
 
 extern "C" fn ended() {

@@ -71,8 +71,8 @@ pub(super) struct Limits {
 pub(super) struct Fit {
     /// The best block of the same partition and class.
     pub(super) own: Option<Kept>,
-    /// A block whose last pages are to be moved to the new one: it has more of those that are needed
-    /// than `own` has, by far, or it is `own` and has far too many.
+    /// A block whose last pages are to be moved to the new one: it has more of those that are
+    /// needed than `own` has, by far, or it is `own` and has far too many.
     pub(super) donor: Option<Kept>,
 }
 

@@ -139,6 +139,15 @@ impl Options {
         stats: false,
     };
 
+    /// Looks through Rust's libraries, unless the user has chosen wrappers or partitions. The
+    /// secure build does not, as with `toft run --secure`.
+    pub fn look_through_rust(&mut self) {
+        let chosen = self.partitions != 0 || self.sites != SiteMode::Auto || self.hints.is_some();
+        if !SECURE && !chosen && self.wrappers.is_none() {
+            self.wrappers = parse_names(b"rust");
+        }
+    }
+
     /// Whether each call site has a separate partition.
     pub fn is_exact(&self) -> bool {
         match self.sites {

@@ -286,6 +286,16 @@ impl Filter {
         self.permit_unless_installed()
     }
 
+    /// As [`Filter::permit`], at the start of a program that has the allocator built in: no
+    /// installation would be reported, and none has been made.
+    pub fn permit_at_start(&self, os: &impl Os, calls: Calls) -> Option<Permit<'_>> {
+        let watched = self.watched.swap(1, Relaxed);
+        self.probe(os);
+        let permit = self.permit(os, calls, false);
+        self.watched.store(watched, Release);
+        permit
+    }
+
     /// Returns a permit for a call that any malloc makes, but with arguments that a strict filter
     /// may not know. Returns `None` if the process has installed a filter itself, as sandboxes do.
     /// Makes no query.

@@ -8,7 +8,7 @@ use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::region::{Partition, Site};
-use crate::report::{describe, is_return, module_of, table_of};
+use crate::report::{Source, describe, is_return, module_of, table_of};
 use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
 use crate::slab::CLASSES;
 use crate::thread::Heap;
@@ -98,7 +98,7 @@ impl<O: Os> CallSites<'_, O> {
             if !self.wrappers.are_there() {
                 return None;
             }
-            let _permit = self.permit(Calls::REPORT)?;
+            let permit = || self.permit(Calls::REPORT);
             let by_frame = || {
                 position.is_some_and(|position| {
                     // SAFETY: (1) the place of the return address; the function there has not
@@ -106,7 +106,7 @@ impl<O: Os> CallSites<'_, O> {
                     unsafe { position.place.has_frame(position.limit) }
                 })
             };
-            self.wrappers.code_of(&self.os, names, site, by_frame)
+            self.wrappers.code_of(&self.os, names, site, permit, by_frame)
         };
         let number = self
             .sites
@@ -238,11 +238,23 @@ impl<O: Os> CallSites<'_, O> {
         });
         // No file contains the site if it is a token of the program or in code made at run time.
         let Some(Code { table, .. }) = code else { return Way::Never };
-        match describe(table, site.address()) {
+        match describe(Source::KERNEL, table, site.address()) {
             Some(function) if function.bytes > CODE_MOST => Way::Never,
             Some(function) => code_of_frame(function.frame).map_or(Way::Guess, Way::Code),
             None if allow_unknown_length => Way::Guess,
             None => Way::Never,
+        }
+    }
+
+    /// Reads the symbols of the program that contains the allocator, if it names wrappers. For the
+    /// start, when the program cannot have installed a filter yet: later there may be no permit.
+    pub(crate) fn read_program(self, code: usize) {
+        let names = self.options.wrappers.as_ref().filter(|names| names.name_any());
+        if let Some(names) = names.filter(|_| self.wrappers.are_there())
+            && let Some(_permit) = self.filter().permit_at_start(&self.os, Calls::REPORT)
+        {
+            // SAFETY: (1) without that file there is no allocator either; a program starts once.
+            unsafe { self.wrappers.read_ahead(&self.os, names, code) };
         }
     }
 

@@ -87,7 +87,7 @@ mod closed {
     }
     gated! { scope:
         fn at_exit();
-        fn linked_at_start();
+        fn linked_at_start(code: usize);
         fn linked_at_exit();
     }
 }

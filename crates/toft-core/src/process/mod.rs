@@ -13,6 +13,7 @@
 //! | `scope.rs` | which processes the variables are for; the end |
 //! | `calls.rs` | malloc, free and the others, for the process |
 //! | `gate.rs` | the same calls where a protection key guards the tables |
+//! | `shim.rs` | what precedes a call: it finds the call site |
 //! | `zones/` | private zones |
 
 mod calls;
@@ -21,6 +22,7 @@ mod gate;
 mod key_fault;
 mod program_delete;
 mod scope;
+mod shim;
 mod start;
 mod thread_exit;
 mod whole_heap;

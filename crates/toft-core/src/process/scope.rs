@@ -5,6 +5,7 @@ use crate::allocator::Allocator;
 use crate::options::Leaks;
 use crate::os::{Linux, process};
 use crate::process::environment::hide_from_children;
+use crate::process::start;
 use crate::process::whole_heap::{self, instance};
 use crate::report::Line;
 use crate::stats::Resident;
@@ -41,11 +42,13 @@ pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
 /// What a line of the process's mappings begins with in a report.
 const PREFIX: &[u8; 4] = b"map ";
 
-/// When a program that has the allocator for its Rust code is about to begin. Nothing is said to
-/// `toft run`, and nothing hidden from children: `LD_PRELOAD` and the pipe are the preloaded
-/// library's.
-pub fn linked_at_start() {
+/// When a program that has the allocator for its Rust code is about to begin; `code` is an address
+/// of its code. Nothing is said to `toft run`, and nothing hidden from children: `LD_PRELOAD` and
+/// the pipe are the preloaded library's.
+pub fn linked_at_start(code: usize) {
+    start::is_rust();
     if let Some(allocator) = instance() {
+        allocator.call_sites().read_program(code);
         profile::at_start(allocator);
     }
 }

@@ -17,7 +17,7 @@ use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
 use crate::process::{environment, key_fault};
 use crate::report::Line;
 use crate::stats::Root;
-use crate::sync::{Ordering, pause};
+use crate::sync::{AtomicU32, Ordering, pause};
 use crate::thread::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
 };
@@ -148,6 +148,16 @@ fn start() -> bool {
     }
 }
 
+/// Not zero in a program that has the allocator for its Rust code. Written before the start, by the
+/// only thread.
+static RUST: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that the allocator is built into a Rust program. Has an effect before the first allocation
+/// only.
+pub(super) fn is_rust() {
+    RUST.store(1, Relaxed);
+}
+
 fn build() -> bool {
     let secure = process::is_secure();
     let mut options = Options::DEFAULT;
@@ -157,6 +167,9 @@ fn build() -> bool {
                 complain(variable, problem);
             }
         });
+    }
+    if RUST.load(Relaxed) != 0 {
+        options.look_through_rust();
     }
     options.for_each_idle(|name, why| {
         let mut line = Line::new(false);

@@ -8,7 +8,7 @@
 use super::call::read;
 use super::module::Module;
 use super::symbols::{for_each_function, section};
-use super::unwind::{Base, Frame, Pointer, describe, frame_in, frame_of, table_of};
+use super::unwind::{Base, Frame, Pointer, Source, describe, frame_in, frame_of, table_of};
 use super::{is_return, module_of};
 
 /// The most frames that are walked: the library's own, and those of the program that are kept.
@@ -104,7 +104,7 @@ impl OwnFile {
         (mut address, mut stack, mut frame): (usize, usize, usize),
     ) -> Option<(usize, usize)> {
         for _ in 0..MOST {
-            let described = describe(self.table, address)?.frame?;
+            let described = describe(Source::KERNEL, self.table, address)?.frame?;
             let (slot, before) = step(&described, stack, frame)?;
             let next = read(slot).filter(|&next| is_return(next))?;
             if !(self.text.0..self.text.1).contains(&next) {

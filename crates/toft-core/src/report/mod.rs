@@ -41,5 +41,5 @@ pub(crate) use line::{Subject, head};
 pub use module::{Desk, Module, for_each_code, module_of};
 pub use stack::{FRAMES, Stack};
 pub use symbols::{for_each_function, for_each_symbol};
-pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};
+pub use unwind::{Base, Description, Frame, Pointer, Source, describe, frame_of, table_of};
 pub use writer::Writer;

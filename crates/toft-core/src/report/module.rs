@@ -13,6 +13,7 @@ const NOTES: usize = 256;
 
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 const EXECUTABLE: u16 = 2;
+const LOAD: usize = 1;
 const NOTE: u32 = 4;
 const GNU_BUILD_ID: u32 = 3;
 
@@ -226,12 +227,25 @@ impl Module {
 
     /// Returns the address and the bytes, in this process, of the first segment of a kind.
     pub fn segment(&self, wanted: usize) -> Option<(usize, usize)> {
+        self.segment_that(|kind, _, _| kind == wanted)
+    }
+
+    /// Returns the start and the end of what is mapped of the file around an address.
+    pub fn loaded_around(&self, address: usize) -> Option<(usize, usize)> {
+        let around =
+            |at: usize, bytes| address.checked_sub(at).is_some_and(|before| before < bytes);
+        let (at, bytes) = self.segment_that(|kind, at, bytes| kind == LOAD && around(at, bytes))?;
+        Some((at, at.checked_add(bytes)?))
+    }
+
+    fn segment_that(&self, fits: impl Fn(usize, usize, usize) -> bool) -> Option<(usize, usize)> {
         let mut header = [0u8; 64];
         if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
             return None;
         }
-        let segments = (0..half(&header, 56)?).map_while(|n| self.segment_at(&header, n));
-        segments.filter(|&(kind, ..)| kind == wanted).map(|(_, at, bytes)| (at, bytes)).next()
+        let mut segments = (0..half(&header, 56)?).map_while(|n| self.segment_at(&header, n));
+        let (_, at, bytes) = segments.find(|&(kind, at, bytes)| fits(kind, at, bytes))?;
+        Some((at, bytes))
     }
 
     /// Returns the number to add to an address of the file's own tables to get the one in this

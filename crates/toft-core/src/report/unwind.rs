@@ -6,10 +6,10 @@
 //!                 reaches above the stack pointer, or above the frame pointer
 //! ```
 //!
-//! The kernel reads the tables where they are mapped, and refuses what is not there. Nothing in
-//! them is trusted. Only the encodings that compilers write are known; for others there is no
-//! result. `unwind/reader.rs` takes numbers out of a description, and `unwind/cfi.rs` runs its
-//! program.
+//! The kernel reads the tables where they are mapped, and refuses what is not there, unless they
+//! stay mapped ([`Source`]). Nothing in them is trusted. Only the encodings that compilers write
+//! are known; for others there is no result. `unwind/reader.rs` takes numbers out of a description,
+//! and `unwind/cfi.rs` runs its program.
 
 mod cfi;
 mod reader;
@@ -18,6 +18,7 @@ use super::module::Module;
 use crate::os::process::peek;
 use cfi::State;
 use reader::Bytes;
+pub use reader::Source;
 
 const EH_FRAME: usize = 0x6474_e550;
 /// Version 1, and the encodings of the pointer, the count and the table. All have 32 bits. The
@@ -67,7 +68,7 @@ pub fn table_of(module: &Module) -> Option<usize> {
 
 /// Returns the frame of the function in `module` that contains the return address `address`.
 pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
-    describe(table_of(module)?, address)?.frame
+    describe(Source::KERNEL, table_of(module)?, address)?.frame
 }
 
 /// Returns the frame by the descriptions alone, given by address and bytes. For modules without a
@@ -75,7 +76,7 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
 pub fn frame_in(descriptions: (usize, usize), address: usize) -> Option<Frame> {
     let place = address.checked_sub(1)?;
     let (function, description) = look_through(descriptions, place)?;
-    describe_at(function, description, place)?.frame
+    describe_at(Source::KERNEL, function, description, place)?.frame
 }
 
 /// The description of a function.
@@ -89,22 +90,27 @@ pub struct Description {
 
 /// Returns the description of the function that contains the return address `address`, by a
 /// module's search table.
-pub fn describe(table: usize, address: usize) -> Option<Description> {
+pub fn describe(source: Source, table: usize, address: usize) -> Option<Description> {
     let place = address.checked_sub(1)?;
-    let (function, description) = search(table, place)?;
-    describe_at(function, description, place)
+    let (function, description) = search(source, table, place)?;
+    describe_at(source, function, description, place)
 }
 
-fn describe_at(function: usize, description: usize, place: usize) -> Option<Description> {
+fn describe_at(
+    source: Source,
+    function: usize,
+    description: usize,
+    place: usize,
+) -> Option<Description> {
     let mut bytes = [0u8; MOST];
-    let mut fde = Bytes::at(description, &mut bytes)?;
+    let mut fde = Bytes::at(source, description, &mut bytes)?;
     let back = fde.word()? as usize;
     if back == 0 {
         return None;
     }
     let common = description.wrapping_add(4).wrapping_sub(back);
     let mut common_bytes = [0u8; 256];
-    let cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
+    let cie = Cie::read(Bytes::at(source, common, &mut common_bytes)?)?;
     fde.skip(cie.pointer_bytes)?;
     let length = usize::try_from(fde.number(cie.pointer_bytes)?).ok()?;
     let until = place.wrapping_sub(function);
@@ -134,16 +140,16 @@ fn frame_at(mut cie: Cie<'_>, mut fde: Bytes<'_>, until: u64) -> Option<Frame> {
 
 /// Returns the last entry of the search table that begins at or before `place`: a function and its
 /// description.
-fn search(table: usize, place: usize) -> Option<(usize, usize)> {
+fn search(source: Source, table: usize, place: usize) -> Option<(usize, usize)> {
     let mut header = [0u8; 12];
-    if peek(table, &mut header) != header.len() || !header.starts_with(&HEADER) {
+    if source.read(table, &mut header) != header.len() || !header.starts_with(&HEADER) {
         return None;
     }
     let count = u32::from_le_bytes(header.last_chunk().copied()?) as usize;
     let entry = |number: usize| {
         let mut bytes = [0u8; 8];
         let at = table.wrapping_add(12).wrapping_add(number.checked_mul(8)?);
-        (peek(at, &mut bytes) == bytes.len()).then_some(())?;
+        (source.read(at, &mut bytes) == bytes.len()).then_some(())?;
         let from = |bytes: &[u8; 4]| table.wrapping_add_signed(i32::from_le_bytes(*bytes) as isize);
         Some((from(bytes.first_chunk()?), from(bytes.last_chunk()?)))
     };
@@ -156,7 +162,7 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
     let first = low.saturating_sub(1);
     let mut bytes = [0u8; 8 * (AT_ONCE + 1)];
     let wanted = bytes.get_mut(..8 * (high - first))?;
-    let got = peek(table.wrapping_add(12).wrapping_add(first.checked_mul(8)?), wanted);
+    let got = source.read(table.wrapping_add(12).wrapping_add(first.checked_mul(8)?), wanted);
     let from = |bytes: &[u8; 4]| table.wrapping_add_signed(i32::from_le_bytes(*bytes) as isize);
     let entries = wanted.get(..got)?.chunks_exact(8);
     entries
@@ -359,7 +365,8 @@ mod tests {
         assert_eq!(frame_at(&unwind_test_none_site), None);
         let extent = |site: &u8| {
             let address = (&raw const *site).addr();
-            describe(table_of(&module_of(address).unwrap()).unwrap(), address).map(|it| it.bytes)
+            describe(Source::KERNEL, table_of(&module_of(address).unwrap()).unwrap(), address)
+                .map(|it| it.bytes)
         };
         // The code is push rbp; push rax; call; pop rax; pop rbp; ret. A return address belongs to
         // the call before it.

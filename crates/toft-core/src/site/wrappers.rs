@@ -18,8 +18,8 @@ use crate::options::Names;
 use crate::os::Memory;
 use crate::region::{Carve, STEP, Site};
 use crate::report::{
-    Base, Frame, Module, Pointer, describe, for_each_function, frame_of, is_return, module_of,
-    table_of,
+    Base, Frame, Module, Pointer, Source, describe, for_each_function, frame_of, is_return,
+    module_of, table_of,
 };
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
@@ -148,6 +148,10 @@ struct State {
     /// recorded. Any thread.
     full: AtomicU32,
     records: Carve,
+    /// What stays mapped of the file that was read ahead, from the first address to the last, and
+    /// its unwind table. Written once, before the record of that file.
+    stays: [AtomicUsize; 2],
+    stays_table: AtomicUsize,
 }
 
 /// All wrappers of a process.
@@ -246,10 +250,47 @@ impl Wrappers {
 
     /// Returns the code of a new site, if it is in a wrapper that was named and can be looked
     /// through. If the unwind tables do not help, `by_frame` returns true if the frame pointer
-    /// leads on. Makes unusual system calls: the caller holds a permit.
+    /// leads on. Makes unusual system calls only with a permit. For a site in the file that was
+    /// read ahead it needs none.
     #[cold]
     #[inline(never)]
-    pub fn code_of(
+    pub fn code_of<P>(
+        &self,
+        os: &impl Memory,
+        names: &Names,
+        site: Site,
+        permit: impl FnOnce() -> Option<P>,
+        by_frame: impl FnOnce() -> bool,
+    ) -> Option<usize> {
+        let known = self.of_site(site);
+        if known.is_some_and(|known| !known.wraps) {
+            return None;
+        }
+        let code = match self.code_ahead(known, site) {
+            Some(code) => code,
+            None => {
+                let _permit = permit()?;
+                self.look_up(os, names, site, by_frame)?
+            }
+        };
+        self.state().sites.fetch_add(1, Relaxed);
+        Some(code)
+    }
+
+    /// Returns the code of a site in a wrapper of the file that was read ahead.
+    fn code_ahead(&self, known: Option<Known>, site: Site) -> Option<usize> {
+        let state = self.state();
+        let table = known.map_or(0, |known| known.table);
+        if table == 0 || table != state.stays_table.load(Relaxed) {
+            return None;
+        }
+        let [start, end] = &state.stays;
+        // SAFETY: (1) `read_ahead` duty 1.
+        let source = unsafe { Source::mapped((start.load(Relaxed), end.load(Relaxed))) };
+        code_of_frame(describe(source, table, site.address())?.frame)
+    }
+
+    fn look_up(
         &self,
         os: &impl Memory,
         names: &Names,
@@ -270,11 +311,28 @@ impl Wrappers {
         // To find the file of each site would take longer than all else.
         let frame = match known.table {
             0 => frame_of(&module_of(site.address())?, site.address()),
-            table => describe(table, site.address()).and_then(|description| description.frame),
+            table => describe(Source::KERNEL, table, site.address()).and_then(|it| it.frame),
         };
-        let code = code_of_frame(frame).or_else(|| by_frame().then_some(BY_FRAME))?;
-        self.state().sites.fetch_add(1, Relaxed);
-        Some(code)
+        code_of_frame(frame).or_else(|| by_frame().then_some(BY_FRAME))
+    }
+
+    /// Reads the symbols of the file around an address of code, so that its sites need no system
+    /// call later. Makes unusual system calls: the caller holds a permit.
+    ///
+    /// # Safety
+    /// 1. The file is never unmapped, and this is called once.
+    pub unsafe fn read_ahead(&self, os: &impl Memory, names: &Names, code: usize) {
+        let Some(module) = module_of(code) else { return };
+        if let Some(table) = table_of(&module)
+            && let Some((start, end)) = module.loaded_around(table)
+        {
+            let state = self.state();
+            state.stays[0].store(start, Relaxed);
+            state.stays[1].store(end, Relaxed);
+            // A thread that finds the file's record, which is written below, sees all three.
+            state.stays_table.store(table, Relaxed);
+        }
+        self.read_symbols(os, names, &module);
     }
 
     fn read_symbols(&self, os: &impl Memory, names: &Names, module: &Module) {
@@ -378,10 +436,10 @@ mod tests {
         let full = unsafe { Wrappers::new((4096, 4096), tables.as_ptr().expose_provenance()) };
         let site = Site::at(code_of_frame as *const () as usize + 1);
         let names = options.wrappers.unwrap();
-        assert_eq!(full.code_of(&os, &names, site, || true), None);
+        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true), None);
         let tried = full.state().count.load(Relaxed);
         assert!(tried > 0, "the marker was to be added");
-        assert_eq!(full.code_of(&os, &names, site, || true), None);
+        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true), None);
         assert_eq!(full.state().count.load(Relaxed), tried);
     }
 

@@ -3,6 +3,42 @@
 
 use crate::os::process::peek;
 
+/// How the tables are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// What stays mapped, or nothing.
+    start: usize,
+    end: usize,
+}
+
+impl Source {
+    /// The kernel reads them, because the file may be unmapped at any time.
+    pub const KERNEL: Source = Source { start: 0, end: 0 };
+
+    /// They are read where they are mapped, without a system call.
+    ///
+    /// # Safety
+    /// 1. The memory from `start` to `end` stays mapped, can be read, and does not change.
+    pub unsafe fn mapped((start, end): (usize, usize)) -> Source {
+        Source { start, end }
+    }
+
+    /// Copies what is at `address`. Returns the number of bytes copied.
+    pub(super) fn read(self, address: usize, into: &mut [u8]) -> usize {
+        if self.end == 0 {
+            return peek(address, into);
+        }
+        if address < self.start {
+            return 0;
+        }
+        let bytes = into.len().min(self.end.saturating_sub(address));
+        let from = core::ptr::with_exposed_provenance::<u8>(address);
+        // SAFETY: `mapped` duty 1: within what stays mapped, and `into` has room for it.
+        unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), bytes) };
+        bytes
+    }
+}
+
 /// The rest of a description.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes<'a> {
@@ -13,9 +49,9 @@ pub(super) struct Bytes<'a> {
 
 impl<'a> Bytes<'a> {
     /// Returns the description at `address`, without its length.
-    pub(super) fn at(address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
+    pub(super) fn at(source: Source, address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
         let mut length = [0u8; 4];
-        if peek(address, &mut length) != length.len() {
+        if source.read(address, &mut length) != length.len() {
             return None;
         }
         let length = u32::from_le_bytes(length) as usize;
@@ -25,7 +61,7 @@ impl<'a> Bytes<'a> {
         }
         let room = into.len();
         let wanted = into.get_mut(..length.min(room))?;
-        let got = peek(address.wrapping_add(4), wanted);
+        let got = source.read(address.wrapping_add(4), wanted);
         Some(Bytes { rest: wanted.get(..got)?, cut_off: got < length })
     }
 
