@@ -82,7 +82,10 @@ impl<'a, O: Os> Maintenance<'a, O> {
                 self.wake_thread();
                 true
             }
-            Life::None => self.is_settled() && self.is_large() && self.start_thread(),
+            Life::None => {
+                let watched = self.filter().is_watched() || self.options.reclaim == Reclaim::Thread;
+                watched && self.is_settled() && self.is_large() && self.start_thread()
+            }
             Life::Refused => false,
         }
     }

@@ -168,11 +168,16 @@ impl Filter {
         self.watched.store(1, Release);
     }
 
+    /// Returns true if each installation is reported.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Relaxed) != 0
+    }
+
     /// Notes that the process is about to end, and that no thread installs a filter any more. One
     /// query to the kernel is then enough. The query opens a file, which an unreported filter of
     /// this process may forbid.
     pub fn nothing_follows(&self, os: &impl Os) {
-        if self.watched.load(Relaxed) == 0 && self.ask(os) != FilterState::Unknown {
+        if !self.is_watched() && self.ask(os) != FilterState::Unknown {
             self.watch();
         }
     }
@@ -202,7 +207,7 @@ impl Filter {
         if self.is_installed() {
             return FilterState::Installed;
         }
-        if self.watched.load(Relaxed) == 0 {
+        if !self.is_watched() {
             return FilterState::Unwatched;
         }
         match self.inherited.load(Relaxed) {
