@@ -90,9 +90,12 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
     let kept = (hoard(100), hoard(5000), hoard(300_000));
     let process = Process::open(std::process::id() as i32).unwrap();
     let tables = Tables { root: find(&process).unwrap().root };
-    let hashed = partitions.as_ref().is_some_and(|partitions| partitions == "64");
-    assert_ne!(tables.sites_are_exact(), hashed);
-    if hashed || partitions.is_none() {
+    let exact = match &partitions {
+        Some(partitions) => partitions == "exact",
+        None => toft_core::policy::SECURE || cfg!(target_arch = "x86_64"),
+    };
+    assert_eq!(tables.sites_are_exact(), exact);
+    if !exact || partitions.is_none() {
         return;
     }
     let sites = tables.sites(&process).unwrap();

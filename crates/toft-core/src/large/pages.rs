@@ -10,8 +10,8 @@ use crate::sync::Ordering::{Relaxed, Release};
 /// share one mapping, and the guards are page-table guards where the kernel has them: the number of
 /// mappings that a process may have is limited (65 530 by default).
 const SEPARATE_MAX: usize = 8192;
-/// A block may have resident bytes after the requested size, up to so many times that size: cutting
-/// them off costs a call now, and faults later (decision 0065).
+/// The most resident bytes that a block may have after the requested size, as a multiple of that
+/// size. To cut them off costs a call now, and faults later (decision 0065).
 const SLACK: usize = 2;
 /// A mapping that has become too short is made longer than it must be by this share, as a divisor:
 /// address space, so that the next time costs no call.

@@ -139,11 +139,12 @@ impl Options {
         stats: false,
     };
 
-    /// Looks through Rust's libraries, unless the user has chosen wrappers or partitions. The
-    /// secure build does not, as with `toft run --secure`.
+    /// Looks through Rust's libraries, unless the user has chosen wrappers or partitions. Not in
+    /// the secure build, as with `toft run --secure`, nor where nothing can be looked through.
     pub fn look_through_rust(&mut self) {
         let chosen = self.partitions != 0 || self.sites != SiteMode::Auto || self.hints.is_some();
-        if !SECURE && !chosen && self.wrappers.is_none() {
+        let can = !SECURE && cfg!(target_arch = "x86_64");
+        if can && !chosen && self.wrappers.is_none() {
             self.wrappers = parse_names(b"rust");
         }
     }

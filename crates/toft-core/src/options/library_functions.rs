@@ -434,6 +434,7 @@ mod tests {
             "_ZN4core3fmt5write17h0E",
             "_ZN3std3sys2fs8read_dir17h0E",
             "_ZN3std3sys3pal4unix2fs7readdir17h0E",
+            "_ZN3std3sys4unix2fs7readdir17h0E",
             "_ZN63_$LT$u8$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
             "_ZN62_$LT$T$u20$as$u20$alloc..vec..spec_from_elem..SpecFromElem$GT$9from_elem17h0E",
             "_ZN5alloc3vec9from_elem17h07f6E",

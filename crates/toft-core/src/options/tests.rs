@@ -137,6 +137,25 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn rust_is_looked_through_unless_something_else_was_chosen() {
+    let with = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(text.as_bytes()).unwrap();
+        let chosen = options;
+        options.look_through_rust();
+        (options.wrappers.is_some_and(|names| names.fit(b"__rust_alloc")), options == chosen)
+    };
+    assert_eq!(with("TOFT_DECAY=7"), (!SECURE, SECURE));
+    for text in ["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=64", "TOFT_PARTITIONS=exact"] {
+        assert_eq!(with(text), (false, true), "{text}");
+    }
+    if !SECURE {
+        assert_eq!(with("TOFT_HINTS=file"), (false, true));
+    }
+}
+
+#[test]
 fn mappings_are_a_list() {
     let of = |text: &str| {
         let mut options = Options::DEFAULT;
