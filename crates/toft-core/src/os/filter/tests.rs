@@ -56,6 +56,28 @@ fn one_that_is_about_to_end_asks_though_nobody_watches() {
 }
 
 #[test]
+fn a_program_that_starts_has_a_permit_if_no_filter_forbids_it() {
+    for answer in [Some(false), Some(true), None] {
+        let os = Fake::new(Machine::SMALL);
+        os.set_filtered(answer);
+        os.pass(1);
+        let filter = Filter::new();
+        let permit = filter.permit_at_start(&os, Calls::REPORT);
+        // Under an inherited one, a child has tried the calls.
+        assert_eq!(permit.is_some(), answer.is_some(), "{answer:?}");
+        assert_eq!(filter.answers().is_some(), answer == Some(true));
+        drop(permit);
+        // Afterwards it may install one at any time.
+        assert_eq!(filter.state(&os), FilterState::Unwatched);
+        assert!(filter.permit(&os, Calls::REPORT, false).is_none());
+    }
+    // A program that promises to report them keeps its promise.
+    let (os, filter) = (Fake::new(Machine::SMALL), watched());
+    os.pass(1);
+    assert!(filter.permit_at_start(&os, Calls::REPORT).is_some() && filter.is_watched());
+}
+
+#[test]
 fn what_could_not_be_looked_up_is_looked_up_again() {
     for (answer, state) in [(false, FilterState::None), (true, FilterState::Inherited)] {
         let os = Fake::new(Machine::SMALL);
