@@ -6,11 +6,11 @@
 //! What runs here is the code of `remote/`, `slab/` and `large/` itself, over loom's atomics.
 #![cfg(loom)]
 
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
-use toft_core::large::{Kept, Places};
+use toft_core::large::{Kept, Places, Spares, Trimmed};
 use toft_core::region::{Partition, Site};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
 use toft_core::slab::{PENDING, SizeClass, Slab, SlotIndex};
@@ -346,6 +346,98 @@ fn no_waiting_block_is_overlooked() {
         let found: Vec<usize> = waiting.places.all().map(Kept::unit).collect();
         assert_eq!(found, if put { vec![2] } else { vec![] }, "overlooked");
     });
+}
+
+/// A live block that one thread trims while the program's thread changes its size and frees it.
+struct Settled {
+    spares: Spares,
+    /// As `Block` keeps it.
+    state: AtomicU32,
+    pages: UnsafeCell<usize>,
+    ends: AtomicU32,
+}
+
+// SAFETY: loom itself reports two threads that touch the pages at once.
+unsafe impl Sync for Settled {}
+// SAFETY: as above.
+unsafe impl Send for Settled {}
+
+impl Settled {
+    const LIVE: u32 = 1;
+
+    fn touch(&self) {
+        // SAFETY: loom says when two threads touch them at once.
+        self.pages.with_mut(|pages| unsafe { *pages += 1 });
+    }
+
+    fn take(&self) {
+        let taken = self.state.compare_exchange(Self::LIVE, 2, SeqCst, Relaxed);
+        assert!(taken.is_ok());
+    }
+
+    fn trim(&self) -> bool {
+        let Some(unit) = self.spares.begin(1) else { return false };
+        assert_eq!(unit, 0);
+        let live = self.state.load(SeqCst) == Self::LIVE;
+        if live {
+            self.touch();
+        }
+        if self.spares.end() != Trimmed::Kept {
+            self.touch();
+            self.ends.fetch_add(1, Relaxed);
+        }
+        live
+    }
+
+    /// Returns whether the size was changed.
+    fn resize(&self) -> bool {
+        self.take();
+        let trimmed = self.spares.is_trimmed(0);
+        if !trimmed {
+            self.touch();
+        }
+        self.state.store(Self::LIVE, Release);
+        !trimmed
+    }
+
+    fn free(&self) {
+        self.take();
+        if !self.spares.leave(0, false) {
+            self.touch();
+            self.ends.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Two threads trim one after the other or not at all, while the program's thread does what it
+/// does. Only one of them touches the pages at a time, and the block ends once.
+#[test]
+fn a_block_is_trimmed_beside_its_program() {
+    for trimmers in [1, 2] {
+        model(move || {
+            let settled = Arc::new(Settled {
+                spares: Spares::default(),
+                state: AtomicU32::new(Settled::LIVE),
+                pages: UnsafeCell::new(0),
+                ends: AtomicU32::new(0),
+            });
+            assert!(settled.spares.note(0, 0) && !settled.spares.note(1, 0));
+            let threads: Vec<_> = (0..trimmers)
+                .map(|_| {
+                    let settled = settled.clone();
+                    thread::spawn(move || settled.trim())
+                })
+                .collect();
+            let resized = trimmers == 1 && settled.resize();
+            settled.free();
+            let trims = threads.into_iter().map(|thread| usize::from(thread.join().unwrap()));
+            let touched = trims.sum::<usize>() + usize::from(resized) + 1;
+            assert_eq!(settled.ends.load(Relaxed), 1);
+            // SAFETY: as above.
+            settled.pages.with(|pages| assert_eq!(unsafe { *pages }, touched));
+            assert!(!settled.trim());
+        });
+    }
 }
 
 /// A shared heap has one user at a time, and each sees what the ones before it did. A thread that

@@ -350,8 +350,7 @@ impl<O: Os> Allocator<O> {
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);
-        self.large.kept_blocks().set_lean(false);
-        self.large.kept_blocks().set_reclaimed(false);
+        self.large.kept_blocks().repair(&self.os);
         let torn = self.reclaimer.repair(
             &self.os,
             (self.os.process(), self.os.ticks()),

@@ -46,9 +46,10 @@ impl<'a, O: Os> Maintenance<'a, O> {
     }
 
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
-    /// thread.
+    /// thread, except in a program that has had many: it will free such blocks again.
     pub(crate) fn maintain_large(self) {
-        if self.large.figures().kept_bytes() == 0 {
+        let figures = self.large.figures();
+        if figures.kept_bytes() == 0 && figures.recent_bytes() < LARGE_PROGRAM {
             return;
         }
         let left = self.leave_to_thread();
@@ -94,7 +95,8 @@ impl<'a, O: Os> Maintenance<'a, O> {
     /// many call sites has slabs of 16 MiB long before it uses much of them. Scans all slabs once
     /// in a tick, and again when there is a MiB more.
     fn is_large(self) -> bool {
-        let large = self.large.figures().live_bytes();
+        // Of large blocks those that were in use a moment ago: one may be all that there is.
+        let large = self.large.figures().recent_bytes();
         let most = self.pool.bytes() + large;
         if !(LARGE_PROGRAM..CERTAINLY_LARGE).contains(&most) {
             return most >= CERTAINLY_LARGE;

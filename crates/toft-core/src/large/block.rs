@@ -3,7 +3,7 @@
 use crate::policy::SECURE;
 use crate::region::{Partition, Site};
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::mem::offset_of;
 
 /// What a unit's descriptor says.
@@ -165,7 +165,17 @@ impl Block {
 
     /// Takes the block from the program: exactly one of any number of frees succeeds.
     pub(super) fn take(&self) -> bool {
-        self.state.compare_exchange(LIVE, FREE, AcqRel, Acquire).is_ok()
+        // trim.
+        self.state.compare_exchange(LIVE, FREE, SeqCst, Acquire).is_ok()
+    }
+
+    /// Whether the program has the block, to be asked after [`Spares::begin`]. No other thread
+    /// changes it then before [`Spares::end`].
+    ///
+    /// [`Spares::begin`]: super::spares::Spares::begin
+    /// [`Spares::end`]: super::spares::Spares::end
+    pub(super) fn is_live_for_trimming(&self) -> bool {
+        self.state.load(SeqCst) == LIVE
     }
 
     /// Bytes that the program may use.

@@ -5,6 +5,7 @@ use super::figures::Figures;
 use super::kept::Places;
 use super::pages::most_resident;
 use super::room::Limits;
+use super::spares::Spares;
 use super::stacks::Stacks;
 use super::units::Units;
 use super::waiting::WaitingTable;
@@ -46,6 +47,8 @@ pub(super) struct State {
     pub(super) limits: Limits,
     /// Free blocks with a mapping.
     pub(super) places: Places,
+    /// Live blocks with far more pages than they need.
+    pub(super) spares: Spares,
     /// Random words drawn. Any thread; which one has which does not matter.
     pub(super) drawn: AtomicU64,
     /// Free blocks whose addresses wait.
@@ -320,6 +323,9 @@ impl Blocks {
         if SECURE && let Some(damage) = self.canaries().damage(block) {
             damaged(damage);
         }
+        if !SECURE && self.settlers().leave(block, false) {
+            return true;
+        }
         self.end(block);
         if SECURE {
             if !self.holders().take_pages(os, block, permit) {
@@ -329,19 +335,23 @@ impl Blocks {
             self.kept_blocks().hold_budget(os);
             return true;
         }
+        self.give_back(os, block);
+        true
+    }
+
+    /// Keeps the pages of a free block that the caller holds, or gives them back.
+    pub(super) fn give_back(&self, os: &impl Os, block: &Block) {
         let resident = block.resident.load(Relaxed);
         // A zero-size one, requested by its alignment alone, has no mapping.
         let mapped = block.mapped.load(Relaxed) != 0;
         if !mapped || self.pages().is_shared(block) || resident > self.kept_blocks().budget() {
             self.pages().unmap(os, block);
             self.extents().push(block);
-            self.kept_blocks().hold_budget(os);
-            return true;
+        } else {
+            self.kept_blocks().note_free(block);
+            self.kept_blocks().put(os, block);
         }
-        self.kept_blocks().note_free(block);
-        self.kept_blocks().put(os, block);
         self.kept_blocks().hold_budget(os);
-        true
     }
 
     /// As `free`, and the address is never anybody's again.
@@ -356,6 +366,9 @@ impl Blocks {
         }
         if SECURE && let Some(damage) = self.canaries().damage(block) {
             damaged(damage);
+        }
+        if !SECURE && self.settlers().leave(block, true) {
+            return true;
         }
         self.end(block);
         // Free, and on no stack and in no place: no search finds it.

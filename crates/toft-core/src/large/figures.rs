@@ -55,6 +55,11 @@ impl Figures {
         }
     }
 
+    /// Counts that a live block has lost `bytes` of its slack.
+    pub(super) fn trim(&self, bytes: usize) {
+        self.slack.fetch_sub(bytes, Relaxed);
+    }
+
     /// Counts the resident bytes of a free block that the caller is about to put down.
     pub(super) fn put(&self, resident: usize) {
         self.kept.fetch_add(resident, Relaxed);
@@ -87,7 +92,7 @@ impl Figures {
     }
 
     /// The most usable bytes that were live in this period or the last one.
-    pub(super) fn recent_bytes(&self) -> usize {
+    pub fn recent_bytes(&self) -> usize {
         self.recent.iter().map(|most| most.load(Relaxed)).fold(0, usize::max)
     }
 

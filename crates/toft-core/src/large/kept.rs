@@ -44,6 +44,13 @@ impl Kept {
         own == key(partition, class) >> CLASS_SHIFT
     }
 
+    /// Whether the block belongs to this partition.
+    #[inline]
+    pub fn is_from(self, partition: Partition) -> bool {
+        let own = self.word & (1 << RESIDENT_SHIFT) - 1;
+        own >> PARTITION_SHIFT == key(partition, 0) >> PARTITION_SHIFT
+    }
+
     /// Resident bytes, rounded down, at most a gibibyte.
     #[inline]
     pub fn resident(self) -> usize {

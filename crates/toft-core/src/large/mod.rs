@@ -34,6 +34,7 @@
 //! | `extents.rs` | `Extents` | extents without pages: from a stack, or new |
 //! | `waiting.rs` | `WaitingBlocks` | blocks whose addresses wait |
 //! | `room.rs` | `KeptBlocks` | free blocks with pages, and their limits |
+//! | `settle.rs`, `spares.rs` | `Settlers`, `Spares` | growth into a free block, and its trimming |
 //! | `moves.rs`, `held.rs` | `Moves`, `Holders` | pages that move to another extent |
 //! | `check.rs` | `Checks` | the checks of L1 to L5 |
 //!
@@ -46,9 +47,13 @@
 //! are cleared and wait at addresses that no program has ever had (`held.rs`).
 
 mod kept;
+mod spares;
 
 #[cfg(loom)]
-pub use kept::{Kept, Places};
+pub use {
+    kept::{Kept, Places},
+    spares::{Spares, Trimmed},
+};
 
 #[cfg(not(loom))]
 mod block;
@@ -78,6 +83,8 @@ mod place;
 mod resize;
 #[cfg(not(loom))]
 mod room;
+#[cfg(not(loom))]
+mod settle;
 #[cfg(not(loom))]
 mod stacks;
 #[cfg(not(loom))]

@@ -72,10 +72,18 @@ impl Blocks {
         if !block.take() {
             return Resize::No;
         }
+        if self.settlers().is_trimmed(block) {
+            block.untake();
+            return Resize::No;
+        }
         self.end(block);
         let done = if bytes < old {
             self.pages().shrink(os, block, bytes);
             Resize::InPlace
+        } else if bytes > block.resident.load(Relaxed)
+            && let Some(to) = self.settlers().settle(os, block, bytes, admit)
+        {
+            return Resize::Moved(to);
         } else if !admit(block.resident.load(Relaxed).max(bytes)) {
             Resize::No
         } else if bytes <= block.extent() - self.page_size() {

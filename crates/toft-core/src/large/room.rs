@@ -203,7 +203,7 @@ impl<'a> KeptBlocks<'a> {
         }
         let live = self.0.figures().live_bytes();
         let bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
-        if limits.reclaimed.load(Relaxed) != 0 {
+        if self.is_reclaimed() {
             let recent = with_slack(self.0.figures().recent_bytes());
             return bytes.max(KEEP_LEAST + recent.saturating_sub(live));
         }
@@ -233,12 +233,16 @@ impl<'a> KeptBlocks<'a> {
     pub(super) fn make_room(self, os: &impl Os, bytes: usize) {
         let figures = self.0.figures();
         let kept = figures.kept_bytes();
-        if kept == 0 {
+        let has_spares = self.0.settlers().are_there();
+        if kept == 0 && !has_spares {
             return;
         }
         let wanted = figures.in_use().saturating_add(kept).saturating_add(bytes);
         if let Some(excess) = wanted.checked_sub(with_slack(figures.peak_bytes())) {
             self.release_bytes(os, excess.min(kept));
+            if excess > kept && has_spares {
+                self.0.settlers().trim_before(os, self.now().wrapping_add(1));
+            }
         }
     }
 
@@ -261,6 +265,11 @@ impl<'a> KeptBlocks<'a> {
     /// does.
     pub fn set_reclaimed(self, reclaimed: bool) {
         self.limits().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
+    }
+
+    /// Returns true while the reclaimer's thread returns what is kept.
+    pub(super) fn is_reclaimed(self) -> bool {
+        self.limits().reclaimed.load(Relaxed) != 0
     }
 
     /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
@@ -293,9 +302,16 @@ impl<'a> KeptBlocks<'a> {
         }
     }
 
-    /// Gives back everything of free blocks; returns the number of bytes that may have had pages.
+    /// Gives back everything of free blocks, and what live ones have far too much of. Returns the
+    /// number of bytes that may have had pages.
     pub fn unmap_all(self, os: &impl Os) -> usize {
-        self.places().all().map(|kept| self.release(os, kept)).sum()
+        let trimmed = self.0.settlers().trim_before(os, self.now().wrapping_add(1));
+        trimmed + self.places().all().map(|kept| self.release(os, kept)).sum::<usize>()
+    }
+
+    /// Whether something is left for `decay_all`.
+    pub fn have_more(self) -> bool {
+        self.0.figures().kept_bytes() != 0 || self.0.settlers().are_there()
     }
 
     /// Gives back what was freed in the period before the last one, or earlier, if this one has
@@ -317,6 +333,7 @@ impl<'a> KeptBlocks<'a> {
             return;
         }
         let before = limits.period_frees.load(Relaxed);
+        self.0.settlers().trim_before(os, before);
         if self.release_before(os, before, DECAY_MOST) >= DECAY_MOST {
             // There is more: the period is not over.
             limits.period.store(last, Relaxed);
@@ -334,9 +351,18 @@ impl<'a> KeptBlocks<'a> {
             return;
         }
         self.0.figures().begin_period();
-        self.release_before(os, limits.period_frees.load(Relaxed), usize::MAX);
+        let before = limits.period_frees.load(Relaxed);
+        self.0.settlers().trim_before(os, before);
+        self.release_before(os, before, usize::MAX);
         limits.period.store(os.ticks(), Relaxed);
         limits.period_frees.store(self.now(), Relaxed);
+    }
+
+    /// In the child of a fork: the reclaimer's thread is not here.
+    pub fn repair(self, os: &impl Os) {
+        self.set_lean(false);
+        self.set_reclaimed(false);
+        self.0.settlers().repair(os);
     }
 
     /// Notes when a held block was freed, before it is put.

@@ -12,6 +12,7 @@ use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
 use toft_core::options::{Options, SiteMode};
 use toft_core::os::fake::{Fake, Fault, Machine, PageState, Request};
+use toft_core::path::Resized;
 use toft_core::report::Call;
 use toft_core::slab::SizeClass;
 
@@ -243,6 +244,78 @@ fn law_4_a_free_block_is_split() {
         assert_eq!((kept(), part == long), (left, stays));
         // Far less than the block is new.
         assert!(fake.resident_bytes() < before + 512 * KIB);
+    }
+}
+
+/// A block that grows settles in a free one with far more pages, and grows on without a system
+/// call, while the reclaimer runs. It is trimmed if it stays small, and at once if what it does not
+/// need would raise the peak.
+#[test]
+#[cfg_attr(
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
+)]
+fn law_4_a_growing_block_settles_and_is_trimmed() {
+    const MIB: usize = 1 << 20;
+    for (reclaimed, by_time) in [(false, true), (true, true), (true, false)] {
+        let (fake, allocator, heap) = one_heap(Options::DEFAULT);
+        let large = allocator.large();
+        let start = fake.resident_bytes();
+        let site = code_address(3);
+        let take = |mib: usize| {
+            let address = allocator.allocate(heap, mib * MIB, site).unwrap();
+            bytes_of(address, mib * MIB).fill(mib as u8);
+            address
+        };
+        let grow = |address, mib: usize| {
+            let Resized::At(to) = allocator.resize(heap, address, mib * MIB, site) else {
+                panic!("no memory for {mib} MiB")
+            };
+            allocator.check().unwrap();
+            to
+        };
+        let [_live, long] = [(); 2].map(|()| take(12));
+        large.kept_blocks().set_reclaimed(reclaimed);
+        allocator.free(heap, long, Call::Free);
+        large.kept_blocks().set_reclaimed(reclaimed);
+        let first = take(1);
+        large.kept_blocks().set_reclaimed(reclaimed);
+        let second = grow(first, 2);
+        // It is where the long one was, or else its own pages have moved or grown.
+        assert_eq!(second == long, reclaimed);
+        assert!(bytes_of(second, MIB).iter().all(|&byte| byte == 1));
+        if !reclaimed {
+            continue;
+        }
+        let before = (fake.resident_bytes(), fake.all_calls());
+        assert_eq!(grow(second, 8), long);
+        assert_eq!((fake.resident_bytes(), fake.all_calls()), before, "pages, calls");
+        // One that stays small keeps three times its size, two periods later.
+        let third = grow(second, 3);
+        bytes_of(third, 3 * MIB).fill(3);
+        allocator.free(heap, take(12), Call::Free);
+        large.kept_blocks().set_reclaimed(reclaimed);
+        let small = grow(take(1), 2);
+        let slack = |address| {
+            let block = large.units().block_at(address).unwrap();
+            block.mapped() - block.bytes()
+        };
+        assert!(slack(small) > 8 * MIB, "{}", slack(small));
+        if by_time {
+            large.kept_blocks().decay_all(&fake, 0);
+            let before = fake.resident_bytes();
+            large.kept_blocks().decay_all(&fake, 0);
+            assert!(fake.resident_bytes() <= before - 4 * MIB);
+        } else {
+            take(12);
+        }
+        allocator.check().unwrap();
+        let most = large.figures().peak_bytes() / 4 * 5;
+        let resident = fake.resident_bytes() - start;
+        assert!(resident <= most + MIB, "{resident} of {most}");
+        assert!(bytes_of(small, MIB).iter().all(|&byte| byte == 1));
+        allocator.free(heap, small, Call::Free);
+        allocator.check().unwrap();
     }
 }
 

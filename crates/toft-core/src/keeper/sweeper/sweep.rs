@@ -70,7 +70,7 @@ impl<O: Os> Sweeper<'_, O> {
             Which::Idle | Which::AllIdle => {
                 self.pool.decay_all(&self.os, self.filter());
                 self.large.kept_blocks().decay_all(&self.os, self.maintenance().decay_ticks());
-                swept.more |= self.pool.kept_bytes() != 0 || self.large.figures().kept_bytes() != 0;
+                swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_blocks().have_more();
             }
             Which::Free | Which::Counted => swept.bytes += self.drop_kept(),
         }
