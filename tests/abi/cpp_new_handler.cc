@@ -11,6 +11,8 @@ static const size_t big = (size_t)1 << 30;
 
 static void limit_memory()
 {
+    /* A free block that is kept would serve the next request. */
+    purge_all();
     rlimit low = normal;
     low.rlim_cur = vsz_bytes() + (64 << 20);
     CHECK(setrlimit(RLIMIT_AS, &low) == 0);

@@ -26,6 +26,7 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("batch", "blocks=100 repeat=3 entry=2", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=3", 300..=300),
     ("malloc-large", "slots=3 low=1k high=9k ops=20", 20..=20),
+    ("vector", "low=1k high=300k percent=50 ops=20", 20..=20),
     ("large", "slots=5 ops=30 stride=4096", 30..=30),
     ("cfrac", "p=1000000007 q=9999999967 base=40", 500..=100_000),
     ("espresso", "functions=2 variables=8 cubes=20", 2..=2),

@@ -10,7 +10,7 @@ use crate::keeper::maintenance::TICK;
 use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
-use crate::reclaim::{Life, Share};
+use crate::reclaim::{Life, Pace, Share, Usage};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 
 handle!(ReclaimerThread, reclaimer_thread);
@@ -48,6 +48,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
         self.reclaimer.set_blind(!self.barrier());
         let mut passes = Passes::default();
         let mut share = Share::default();
+        let mut pace = Pace::new(self.usage().unwrap_or_default());
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         let mut cold_scan_at = self.os.ticks();
@@ -65,6 +66,9 @@ impl<O: Os> ReclaimerThread<'_, O> {
             let mut swept =
                 self.sweeper().sweep(self.memory_limit().to_sweep()).unwrap_or_default();
             swept.more |= left;
+            if let Some(now) = self.usage() {
+                pace.note(now, self.os.page_size(), swept.bytes);
+            }
             let rests = !swept.more && swept.bytes == 0;
             swept.more |= passes.are_due(rests)
                 && passes.note(self.compactor().compact_beside(Which::Idle, None));
@@ -74,7 +78,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 rest = REST_LEAST;
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
-                self.memory_limit().sleep_and_check_group(pause);
+                self.pause(pause, &mut pace);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
                 self.rest(rest.min(self.rest_most()), &mut share);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
@@ -83,6 +87,28 @@ impl<O: Os> ReclaimerThread<'_, O> {
             }
             word.swap(0, AcqRel);
         }
+    }
+
+    /// Sleeps for some milliseconds, or for several times as long if the program is at work and
+    /// takes back what the sweeps return.
+    fn pause(self, milliseconds: u32, pace: &mut Pace) {
+        let word = self.reclaimer.word();
+        for step in 1.. {
+            self.memory_limit().sleep_and_check_group(milliseconds);
+            if step >= pace.steps() || word.load(Relaxed) != 0 {
+                break;
+            }
+            if !self.usage().is_some_and(|now| pace.is_at_work(now, milliseconds)) {
+                break;
+            }
+        }
+    }
+
+    /// Returns what the process has used, if the thread may ask for it.
+    fn usage(self) -> Option<Usage> {
+        let _permit = self.permit(Calls::USAGE)?;
+        let (faults, work) = process::usage();
+        Some(Usage { faults, work })
     }
 
     /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies shares of the

@@ -344,18 +344,19 @@ impl<'a> KeptBlocks<'a> {
     }
 
     /// If this period has lasted `ticks`, begins another, and gives back everything from before the
-    /// last one.
-    pub fn decay_all(self, os: &impl Os, ticks: u32) {
+    /// last one. Returns the number of bytes that may have had pages.
+    pub fn decay_all(self, os: &impl Os, ticks: u32) -> usize {
         let limits = self.limits();
         if os.ticks().wrapping_sub(limits.period.load(Relaxed)) < ticks {
-            return;
+            return 0;
         }
         self.0.figures().begin_period();
         let before = limits.period_frees.load(Relaxed);
-        self.0.settlers().trim_before(os, before);
-        self.release_before(os, before, usize::MAX);
+        let trimmed = self.0.settlers().trim_before(os, before);
+        let released = self.release_before(os, before, usize::MAX);
         limits.period.store(os.ticks(), Relaxed);
         limits.period_frees.store(self.now(), Relaxed);
+        trimmed + released
     }
 
     /// In the child of a fork: the reclaimer's thread is not here.

@@ -22,12 +22,12 @@ impl Pool {
     }
 
     /// Does all steps of `decay` at once, with one system call for a batch of slabs. For a thread
-    /// that has the time.
-    pub fn decay_all(&self, os: &impl Os, filter: &Filter) {
+    /// that has the time. Returns the number of bytes of the slots.
+    pub fn decay_all(&self, os: &impl Os, filter: &Filter) -> usize {
         let mut way = Way::new();
         let mut batch = [None; BATCH];
         let mut count = 0;
-        self.age(os.ticks(), 0, usize::MAX, |slab| {
+        let given = self.age(os.ticks(), 0, usize::MAX, |slab| {
             if let Some(place) = batch.get_mut(count) {
                 *place = Some(slab);
                 count += 1;
@@ -38,6 +38,7 @@ impl Pool {
             }
         });
         self.clean_batch(os, &mut way, filter, &batch);
+        given
     }
 
     /// Gives the pages of a batch of kept slabs back to the OS. If a fork stops the thread here,
@@ -89,15 +90,22 @@ impl Pool {
     }
 
     /// Passes slabs that were aging for a period to `clean`, until it has had `most` bytes. If a
-    /// period of `ticks` is over, moves the kept slabs to the aging stacks.
-    fn age(&self, now: u32, ticks: u32, most: usize, mut clean: impl FnMut(&'static Slab)) {
+    /// period of `ticks` is over, moves the kept slabs to the aging stacks. Returns the number of
+    /// bytes that it has passed.
+    fn age(
+        &self,
+        now: u32,
+        ticks: u32,
+        most: usize,
+        mut clean: impl FnMut(&'static Slab),
+    ) -> usize {
         let state = self.state();
         let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= ticks;
         if (!due && state.aged.load(Relaxed) == 0)
             || state.kept.load(Relaxed) == 0
             || state.decaying.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
         {
-            return;
+            return 0;
         }
         let mut given = 0;
         let mut number = state.aged.load(Relaxed);
@@ -126,6 +134,7 @@ impl Pool {
         let rest = if number < self.partitions * CLASSES { number } else { 0 };
         state.aged.store(rest, Relaxed);
         state.decaying.store(0, Release);
+        given
     }
 
     /// In the child of a fork: notes that no thread is returning pages.

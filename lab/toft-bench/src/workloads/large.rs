@@ -4,11 +4,49 @@
 
 use super::prelude::*;
 use super::replace::drain;
+use std::ops::Range;
 
 pub const WORKLOAD: Workload = workload!("large", run);
 
 /// The published benchmark.
 pub const MALLOC_LARGE: Workload = workload!("malloc-large", cleared);
+
+/// A vector that grows by `realloc`, by a share of its size, is freed, and grows again.
+pub const VECTOR: Workload = workload!("vector", grown);
+
+/// The bytes between two that are written, at most a page.
+const PAGE: usize = 4096;
+
+fn grown<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let (low, high) = (params.size("low", 1 << 10), params.size("high", 40 << 20));
+    let (percent, ops) = (params.size("percent", 25), params.get("ops", 100));
+    let start = Instant::now();
+    for _ in 0..ops {
+        let mut size = low;
+        let mut block = take(heap, size);
+        touch(block, 0..size, PAGE);
+        while size < high {
+            let more = size + size * percent / 100;
+            // SAFETY: the block is live, and its old address is not used again.
+            let grown = unsafe { heap.realloc(block, more) };
+            block = touched(grown, more);
+            touch(block, size..more, PAGE);
+            size = more;
+        }
+        // SAFETY: it is live.
+        unsafe { heap.free(block) };
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    Outcome::timed(ops, seconds).with("us", seconds * 1e6 / ops as f64)
+}
+
+/// Writes a byte in each `stride` of a part of a live block.
+fn touch(block: *mut u8, part: Range<usize>, stride: usize) {
+    for at in part.step_by(stride) {
+        // SAFETY: within the block.
+        unsafe { block.add(at).write_volatile(1) };
+    }
+}
 
 fn cleared<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (low, high) = (params.size("low", 5 << 20), params.size("high", 25 << 20));
@@ -44,10 +82,7 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         unsafe { heap.free(slots[index]) };
         let block = take(heap, size);
         if stride > 0 {
-            for at in (0..size).step_by(stride) {
-                // SAFETY: within the block.
-                unsafe { block.add(at).write_volatile(1) };
-            }
+            touch(block, 0..size, stride);
         }
         slots[index] = block;
     }

@@ -120,6 +120,7 @@ pub const ALL: &[Workload] = &[
     batch::WORKLOAD,
     large::WORKLOAD,
     large::MALLOC_LARGE,
+    large::VECTOR,
     cfrac::WORKLOAD,
     espresso::WORKLOAD,
     churn::WORKLOAD,

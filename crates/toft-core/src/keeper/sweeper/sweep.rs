@@ -68,8 +68,9 @@ impl<O: Os> Sweeper<'_, O> {
         self.sweep_pages(&turn, scan, &mut swept);
         match which {
             Which::Idle | Which::AllIdle => {
-                self.pool.decay_all(&self.os, self.filter());
-                self.large.kept_blocks().decay_all(&self.os, self.maintenance().decay_ticks());
+                let ticks = self.maintenance().decay_ticks();
+                swept.bytes += self.pool.decay_all(&self.os, self.filter());
+                swept.bytes += self.large.kept_blocks().decay_all(&self.os, ticks);
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_blocks().have_more();
             }
             Which::Free | Which::Counted => swept.bytes += self.drop_kept(),

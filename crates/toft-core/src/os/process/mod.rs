@@ -225,6 +225,19 @@ pub fn thread_time() -> u64 {
     nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Returns the number of page faults of the process that needed no disk, and the microseconds of
+/// processor time that all its threads have used.
+pub fn usage() -> (u64, u64) {
+    let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
+    let place = usage.as_mut_ptr().expose_provenance();
+    // SAFETY: the kernel writes one `rusage`.
+    unsafe { syscall(libc::SYS_getrusage, [libc::RUSAGE_SELF as usize, place, 0, 0, 0, 0]) };
+    // SAFETY: integers. All are zero if the kernel has written none.
+    let usage = unsafe { usage.assume_init() };
+    let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    (usage.ru_minflt as u64, microseconds(usage.ru_utime) + microseconds(usage.ru_stime))
+}
+
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let args = [clock as usize, &raw mut now as usize, 0, 0, 0, 0];

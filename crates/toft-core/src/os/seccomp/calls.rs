@@ -226,6 +226,14 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             all.fails(libc::SYS_pkey_mprotect, [tried, page, rights, 99, 0, 0], libc::EINVAL);
         }
         20 => all.fails(libc::SYS_pread64, [NOWHERE, into, 1, 0, 0, 0], libc::EBADF),
+        21 => {
+            let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
+            let place = usage.as_mut_ptr();
+            let itself = libc::RUSAGE_SELF as usize;
+            all.succeeds(libc::SYS_getrusage, [itself, place.expose_provenance(), 0, 0, 0, 0]);
+            // SAFETY: zero bytes are one, and the kernel may have written another.
+            all.ensure(unsafe { (&raw const (*place).ru_maxrss).read_volatile() } != 0);
+        }
         _ => all.note(Outcome::Refused),
     }
     all.outcome

@@ -76,6 +76,8 @@ rows! {
     KEYS = 19, "pkey_alloc, pkey_mprotect";
     /// Reads the kernel's list of pages.
     PAGES = 20, "pread64";
+    /// Reads how many page faults there were, and how much processor time was used.
+    USAGE = 21, "getrusage";
 }
 
 impl Calls {

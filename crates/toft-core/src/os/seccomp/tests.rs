@@ -53,7 +53,7 @@ fn install(call: i64, action: Action) {
 }
 
 /// Rows, each with one of its calls.
-const OF_ROWS: [(Calls, i64); 19] = [
+const OF_ROWS: [(Calls, i64); 20] = [
     (Calls::BARRIER, libc::SYS_membarrier),
     (Calls::SETTLE, libc::SYS_capset),
     (Calls::SETTLE, libc::SYS_sched_setscheduler),
@@ -73,6 +73,7 @@ const OF_ROWS: [(Calls, i64); 19] = [
     (Calls::KEYS, libc::SYS_pkey_alloc),
     (Calls::KEYS, libc::SYS_pkey_mprotect),
     (Calls::PAGES, libc::SYS_pread64),
+    (Calls::USAGE, libc::SYS_getrusage),
 ];
 
 /// Returns what works without a filter of the test. The tests may run in a container.
