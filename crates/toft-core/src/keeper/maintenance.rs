@@ -49,11 +49,14 @@ impl<'a, O: Os> Maintenance<'a, O> {
     /// thread, except in a program that has had many: it will free such blocks again.
     pub(crate) fn maintain_large(self) {
         let figures = self.large.figures();
-        if figures.kept_bytes() == 0 && figures.recent_bytes() < LARGE_PROGRAM {
+        let is_large = figures.extent_of_use() >= LARGE_PROGRAM;
+        if figures.kept_bytes() == 0 && !is_large {
             return;
         }
         let left = self.leave_to_thread();
-        self.large.kept_blocks().set_reclaimed(left && self.options.reclaim != Reclaim::Off);
+        // Without a thread the calls of the program return it.
+        let reclaimed = (left || is_large) && self.options.reclaim != Reclaim::Off;
+        self.large.kept_blocks().set_reclaimed(reclaimed);
         if !left {
             self.large.kept_blocks().decay(&self.os, self.decay_ticks());
         }
@@ -95,8 +98,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
     /// many call sites has slabs of 16 MiB long before it uses much of them. Scans all slabs once
     /// in a tick, and again when there is a MiB more.
     fn is_large(self) -> bool {
-        // Of large blocks those that were in use a moment ago: one may be all that there is.
-        let large = self.large.figures().recent_bytes();
+        let large = self.large.figures().extent_of_use();
         let most = self.pool.bytes() + large;
         if !(LARGE_PROGRAM..CERTAINLY_LARGE).contains(&most) {
             return most >= CERTAINLY_LARGE;

@@ -344,7 +344,11 @@ impl Blocks {
         let resident = block.resident.load(Relaxed);
         // A zero-size one, requested by its alignment alone, has no mapping.
         let mapped = block.mapped.load(Relaxed) != 0;
-        if !mapped || self.pages().is_shared(block) || resident > self.kept_blocks().budget() {
+        let too_large = resident > self.kept_blocks().budget();
+        if !mapped || too_large || self.pages().is_shared(block) {
+            if too_large {
+                self.figures().refuse(resident);
+            }
             self.pages().unmap(os, block);
             self.extents().push(block);
         } else {

@@ -15,6 +15,9 @@ pub struct Figures {
     peak_bytes: AtomicUsize,
     /// The most usable bytes that were live in this period of `decay`, and in the last one.
     recent: [AtomicUsize; 2],
+    /// Resident bytes of freed blocks that were given back at once, because there was no room for
+    /// them.
+    refused: AtomicUsize,
     /// Resident bytes of live blocks behind what the program may use.
     slack: AtomicUsize,
     /// Mapped bytes of blocks with a separate mapping.
@@ -92,8 +95,20 @@ impl Figures {
     }
 
     /// The most usable bytes that were live in this period or the last one.
-    pub fn recent_bytes(&self) -> usize {
+    pub(super) fn recent_bytes(&self) -> usize {
         self.recent.iter().map(|most| most.load(Relaxed)).fold(0, usize::max)
+    }
+
+    /// Counts `bytes` of free blocks that were given back because there was no room for them.
+    pub(super) fn refuse(&self, bytes: usize) {
+        self.refused.fetch_add(bytes, Relaxed);
+    }
+
+    /// How large a program is by its large blocks: the most bytes that were live a moment ago, or
+    /// the bytes that could not be kept so far. A program that uses one block again and again has
+    /// not much live.
+    pub fn extent_of_use(&self) -> usize {
+        self.recent_bytes().max(self.refused.load(Relaxed))
     }
 
     /// Bytes that may be resident of live blocks, and of what follows them.

@@ -53,7 +53,11 @@ impl Holders<'_> {
         }
         let start = placement.start(block);
         let present = permit().map_or(0, |_permit| os.resident_prefix(start, resident));
-        if present < MOVE_LEAST || present > kept.budget() {
+        if present < MOVE_LEAST {
+            return false;
+        }
+        if present > kept.budget() {
+            self.0.figures().refuse(present);
             return false;
         }
         let class = large_class(present.max(1 << CLASS_BASE | 1));

@@ -214,6 +214,7 @@ impl<'a> KeptBlocks<'a> {
     pub(super) fn hold_budget(self, os: &impl Os) {
         let figures = self.0.figures();
         if let Some(excess) = figures.kept_bytes().checked_sub(self.budget()) {
+            figures.refuse(excess);
             self.release_bytes(os, excess);
         }
         let most = figures.peak_bytes() * MAPPED_FACTOR + KEEP_LEAST;

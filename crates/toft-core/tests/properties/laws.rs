@@ -10,7 +10,7 @@ use crate::common::plain::{Dice, allocator, birth, one_heap, two_heaps};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
-use toft_core::options::{Options, SiteMode};
+use toft_core::options::{Options, Reclaim, SiteMode};
 use toft_core::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft_core::path::Resized;
 use toft_core::report::Call;
@@ -179,7 +179,8 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
 )]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
-    let (fake, allocator, heap) = one_heap(Options::DEFAULT);
+    let options = Options { reclaim: Reclaim::Off, ..Options::DEFAULT };
+    let (fake, allocator, heap) = one_heap(options);
     let take = |mib: usize| {
         let address = allocator.allocate(heap, mib * MIB, code_address(3)).unwrap();
         bytes_of(address, mib * MIB).fill(1);
@@ -315,6 +316,36 @@ fn law_4_a_growing_block_settles_and_is_trimmed() {
         assert!(resident <= most + MIB, "{resident} of {most}");
         assert!(bytes_of(small, MIB).iter().all(|&byte| byte == 1));
         allocator.free(heap, small, Call::Free);
+        allocator.check().unwrap();
+    }
+}
+
+/// A block that is used again and again is kept after 16 MiB in all, also where only the calls of
+/// the program return what is idle. They do so, two periods later.
+#[test]
+#[cfg_attr(
+    feature = "secure-light",
+    ignore = "the secure build keeps no pages of freed large blocks"
+)]
+fn law_4_a_block_that_is_used_again_is_kept() {
+    const MIB: usize = 1 << 20;
+    for (reclaim, keeps) in [(Reclaim::Off, false), (Reclaim::Calls, true)] {
+        let options = Options { reclaim, ..Options::DEFAULT };
+        let (fake, allocator, heap) = one_heap(options);
+        let large = allocator.large();
+        let round = || {
+            let address = allocator.allocate(heap, 3 * MIB, code_address(3)).unwrap();
+            allocator.free(heap, address, Call::Free);
+            large.figures().kept_bytes() / MIB
+        };
+        let kept: Vec<usize> = (0..8).map(|_| round()).collect();
+        assert_eq!(kept, if keeps { [0, 0, 0, 0, 0, 0, 3, 3] } else { [0; 8] }, "{reclaim:?}");
+        for _ in 0..3 {
+            fake.pass(1000);
+            let small = allocator.allocate(heap, 200 << 10, code_address(4)).unwrap();
+            allocator.free(heap, small, Call::Free);
+        }
+        assert_eq!(large.figures().kept_bytes() / MIB, 0);
         allocator.check().unwrap();
     }
 }

@@ -249,9 +249,10 @@ impl World {
     fn kind(&mut self, address: usize, usable: usize, request: usize) -> (Kind, usize) {
         if let Some(block) = self.allocator.large().units().block_at(address) {
             let bytes = request.next_multiple_of(self.fake.page_size());
-            let class = large_class(bytes.max((128 << 10) + 1));
-            // There what lies before a block counts.
-            let class = if cfg!(feature = "secure-light") { block.class() } else { class };
+            // A block that grew may be in an extent for larger ones. In the secure build what lies
+            // before a block counts.
+            let class = block.class();
+            assert!(class >= large_class(bytes.max((128 << 10) + 1)));
             let kind = Kind { tier: Tier::Large, partition: block.partition().number(), class };
             return (kind, usable.max(ZERO_SIZE_STEP));
         }
