@@ -27,6 +27,11 @@ pub(super) fn most_resident(bytes: usize) -> usize {
     bytes.saturating_mul(1 + SLACK)
 }
 
+/// The most bytes that a block of `bytes` may have resident that was larger, or had room to grow.
+pub(super) fn most_after_shrinking(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / SHRINK_SLACK)
+}
+
 view!(pub Pages, pages, "The pages of blocks.");
 
 impl Pages<'_> {
@@ -147,10 +152,15 @@ impl Pages<'_> {
         }
     }
 
-    /// As `cut`, unless it is too little to be worth a call.
+    /// As `cut`, unless it is too little to be worth a call, or the reclaimer will do it if the
+    /// block does not grow again.
     pub(super) fn shrink(self, os: &impl Os, block: &Block, bytes: usize) {
-        if block.resident.load(Relaxed) > bytes + bytes / SHRINK_SLACK {
-            self.cut(os, block, bytes);
+        if block.resident.load(Relaxed) <= most_after_shrinking(bytes) {
+            return;
+        }
+        let stays = self.0.settlers().stays_for_now(block, bytes);
+        if block.resident.load(Relaxed) > stays {
+            self.cut(os, block, stays);
         }
     }
 

@@ -1,13 +1,15 @@
-//! Blocks that grow settle in a free block with far more pages, and are trimmed if they stay small.
+//! Live blocks with far more pages than they need, so that they grow without a call. They are
+//! trimmed if they stay small.
 //!
 //! A vector that is filled by `realloc`, and freed, and filled again would have the kernel clear
-//! the same pages each time. Copied once, while it is small, it grows to its former size without a
-//! call and without a fault (decision 0066).
+//! the same pages each time. Copied once, while it is small, to a free block with far more pages,
+//! it grows to its former size without a fault. A vector that the program makes smaller keeps its
+//! pages for the same reason (decision 0066).
 
 use super::Block;
 use super::blocks::{Blocks, view};
 use super::kept::Kept;
-use super::pages::most_resident;
+use super::pages::most_after_shrinking;
 use super::spares::{Spares, Trimmed};
 use crate::os::Os;
 use crate::region::Partition;
@@ -55,6 +57,17 @@ impl<'a> Settlers<'a> {
         Some(to)
     }
 
+    /// The number of bytes that stay with a held block that the program makes smaller, until it is
+    /// trimmed.
+    pub(super) fn stays_for_now(self, block: &Block, bytes: usize) -> usize {
+        let kept = self.0.kept_blocks();
+        let most = bytes.saturating_mul(SETTLE_MOST);
+        let waits = kept.is_reclaimed()
+            && !kept.is_short()
+            && self.spares().note(self.0.units().of(block), kept.now());
+        if waits { most } else { bytes }
+    }
+
     /// The smallest waiting block of a partition that is large enough to settle in. A hint: no
     /// thread holds it yet.
     fn spacious(self, partition: Partition, bytes: usize) -> Option<Kept> {
@@ -86,7 +99,9 @@ impl<'a> Settlers<'a> {
     /// Trims a live block that no thread frees or resizes meanwhile.
     fn trim(self, os: &impl Os, block: &Block) -> usize {
         let resident = block.resident.load(Relaxed);
-        let stays = most_resident(block.bytes());
+        let most = most_after_shrinking(block.bytes());
+        // Whole pages.
+        let stays = most.wrapping_add(self.0.page_size() - 1) & !(self.0.page_size() - 1);
         let Some(rest) = resident.checked_sub(stays).filter(|rest| *rest > 0) else { return 0 };
         let start = self.0.placement().start(block);
         // SAFETY: (1) it is behind what the program may use.

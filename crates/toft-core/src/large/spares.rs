@@ -1,8 +1,8 @@
 //! Live blocks with far more pages than they need, until these are given back.
 //!
-//! A block that grows may settle in a free one of many times its size (`moves.rs`), and then grows
-//! on without a call. If it stays small, the reclaimer gives the pages behind it back after as long
-//! as those of a free block. The program may free the block or change its size meanwhile:
+//! What they are for is said in `settle.rs`. If a block stays small, the reclaimer gives the pages
+//! behind it back after as long as those of a free block. The program may free the block or change
+//! its size meanwhile:
 //!
 //! ```text
 //! trimming thread   trimming = unit    is it live?   discard   trimming = none: was it left?
