@@ -47,7 +47,7 @@ impl Kept {
     /// Whether the block belongs to this partition.
     #[inline]
     pub fn is_from(self, partition: Partition) -> bool {
-        let own = self.word & (1 << RESIDENT_SHIFT) - 1;
+        let own = self.word & ((1 << RESIDENT_SHIFT) - 1);
         own >> PARTITION_SHIFT == key(partition, 0) >> PARTITION_SHIFT
     }
 

@@ -11,7 +11,9 @@
 //! In the secure build it is an eighth in place of a quarter.
 //!
 //! The last limit holds while the reclaimer's thread runs: it returns what waits longer than two
-//! periods, even if the program sleeps. What was in use a moment ago is usually wanted again.
+//! periods, even if the program sleeps. What was in use a moment ago is usually wanted again. It
+//! also holds without the thread in a program that has freed many bytes for which there was no room
+//! (`Figures::extent_of_use`); then the calls of the program return what waits.
 
 use super::Block;
 use super::blocks::{Blocks, Need, view};
@@ -132,7 +134,7 @@ impl<'a> KeptBlocks<'a> {
             any.offer(kept, score);
             own.offer(kept, if is_own { score } else { usize::MAX });
         }
-        let enough = own.resident() >= need.bytes / 4;
+        let enough = own.resident() >= need.bytes / 2;
         let gain = any.resident().min(need.bytes) >= 2 * own.resident() + MOVE_LEAST;
         let worth_it = need.bytes / MOVE_SHARE <= any.resident();
         let donor = any.kept.filter(|_| !enough && gain && worth_it);

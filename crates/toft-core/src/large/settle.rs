@@ -82,7 +82,7 @@ impl<'a> Settlers<'a> {
         self.0.state().places.all().filter(fits).min_by_key(|kept| kept.resident())
     }
 
-    /// Gives back what blocks that settled before `time` have far too much of. Returns the number of
+    /// Gives back what blocks that were noted before `time` have too much of. Returns the number of
     /// bytes. Any thread, at any time.
     pub(super) fn trim_before(self, os: &impl Os, time: u64) -> usize {
         let mut gone = 0;

@@ -88,7 +88,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_DECAY",
         default: if SECURE { "250" } else { "100" },
         values: "a number from 0 to 86400000",
-        doc: "milliseconds that free memory must be idle before it is returned to the OS; at most three times as long passes. In the secure build, where new pages cost more, the default is 250",
+        doc: "milliseconds that free memory must be idle before it is returned to the OS; at most three times as long passes, or twelve times while the program is at work and takes back what was returned. In the secure build, where new pages cost more, the default is 250",
     },
     Entry {
         name: "TOFT_HINTS",

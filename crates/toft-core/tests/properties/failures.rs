@@ -160,11 +160,13 @@ fn pages_that_cannot_be_given_back_do_not_count_as_zero() {
 fn large_blocks_do_without_calls_that_fail() {
     for reclaim in [Reclaim::Off, Reclaim::Calls] {
         let options = Options { reclaim, ..OPTIONS };
-        [Request::Discard, Request::Relocate, Request::Extend, Request::Unmap]
-            .map(|kind| large_blocks_do_without(kind, options));
+        for kind in [Request::Discard, Request::Relocate, Request::Extend, Request::Unmap] {
+            large_blocks_do_without(kind, options);
+        }
     }
 }
 
+/// Allocates, resizes and frees large blocks while one kind of call always fails.
 fn large_blocks_do_without(kind: Request, options: Options) {
     for error in [Error::NoMemory, Error::Occupied, Error::Unsupported] {
         let fake = Fake::new(Machine::LARGE);
