@@ -8,6 +8,7 @@
 //! What that thread does is in `reclaimer_thread.rs`.
 
 use crate::allocator::{Allocator, handle};
+use crate::large::ReturnedBy;
 use crate::options::Reclaim;
 use crate::os::filter::FilterState;
 use crate::os::seccomp::Calls;
@@ -54,9 +55,12 @@ impl<'a, O: Os> Maintenance<'a, O> {
             return;
         }
         let left = self.leave_to_thread();
-        // Without a thread the calls of the program return it.
-        let reclaimed = (left || is_large) && self.options.reclaim != Reclaim::Off;
-        self.large.kept_blocks().set_reclaimed(reclaimed);
+        self.large.kept_blocks().set_returned_by(match self.options.reclaim {
+            Reclaim::Off => ReturnedBy::Nothing,
+            _ if left => ReturnedBy::Thread,
+            _ if is_large => ReturnedBy::Calls,
+            _ => ReturnedBy::Nothing,
+        });
         if !left {
             self.large.kept_blocks().decay(&self.os, self.decay_ticks());
         }

@@ -101,6 +101,7 @@ pub use self::{
     canary::Damage,
     class::large_class,
     resize::Resize,
+    room::ReturnedBy,
     tally::{Made, Tally, TallyPlaces},
     units::UNIT,
 };

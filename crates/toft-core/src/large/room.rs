@@ -11,9 +11,9 @@
 //! In the secure build it is an eighth in place of a quarter.
 //!
 //! The last limit holds while the reclaimer's thread runs: it returns what waits longer than two
-//! periods, even if the program sleeps. What was in use a moment ago is usually wanted again. It
-//! also holds without the thread in a program that has freed many bytes for which there was no room
-//! (`Figures::extent_of_use`); then the calls of the program return what waits.
+//! periods, even if the program sleeps. What was in use a moment ago is usually wanted again. Up to
+//! 32 MiB it also holds without the thread in a program that has freed many bytes for which there
+//! was no room (`Figures::extent_of_use`). Then the calls of the program return what waits.
 
 use super::Block;
 use super::blocks::{Blocks, Need, view};
@@ -56,8 +56,8 @@ fn with_slack(bytes: usize) -> usize {
 pub(super) struct Limits {
     /// Not zero while as little is kept as can be.
     lean: AtomicU32,
-    /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
-    reclaimed: AtomicU32,
+    /// A [`ReturnedBy`], as a number.
+    returned_by: AtomicU32,
     /// Not zero while the system is short of memory.
     short: AtomicU32,
     /// Frees ever, which is what time is measured in here.
@@ -66,6 +66,18 @@ pub(super) struct Limits {
     /// a time: the one that has moved `period` on.
     period: AtomicU32,
     period_frees: AtomicU64,
+}
+
+/// What returns blocks that have waited for two periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ReturnedBy {
+    /// Nothing does, or the program is small.
+    Nothing = 0,
+    /// The calls of the program.
+    Calls = 1,
+    /// The reclaimer's thread, whatever the program does.
+    Thread = 2,
 }
 
 /// What a search has found for a request.
@@ -205,11 +217,13 @@ impl<'a> KeptBlocks<'a> {
         }
         let live = self.0.figures().live_bytes();
         let bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
-        if self.is_reclaimed() {
-            let recent = with_slack(self.0.figures().recent_bytes());
-            return bytes.max(KEEP_LEAST + recent.saturating_sub(live));
+        if !self.is_reclaimed() {
+            return bytes;
         }
-        bytes
+        let recent = with_slack(self.0.figures().recent_bytes());
+        let recent = KEEP_LEAST + recent.saturating_sub(live);
+        // A program that sleeps calls nothing.
+        bytes.max(if self.is_reclaimed_asleep() { recent } else { recent.min(KEEP_USUAL) })
     }
 
     /// After a free: what waits is held to its limits.
@@ -244,7 +258,7 @@ impl<'a> KeptBlocks<'a> {
         if let Some(excess) = wanted.checked_sub(with_slack(figures.peak_bytes())) {
             self.release_bytes(os, excess.min(kept));
             if excess > kept && has_spares {
-                self.0.settlers().trim_before(os, self.now().wrapping_add(1));
+                self.0.settlers().trim_before(os, self.now().wrapping_add(1), usize::MAX);
             }
         }
     }
@@ -264,15 +278,19 @@ impl<'a> KeptBlocks<'a> {
         self.limits().short.load(Relaxed) != 0
     }
 
-    /// Notes that the reclaimer's thread returns what is kept, so that more may wait, or that none
-    /// does.
-    pub fn set_reclaimed(self, reclaimed: bool) {
-        self.limits().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
+    /// Notes what returns the blocks that wait. If anything does, more may wait.
+    pub fn set_returned_by(self, what: ReturnedBy) {
+        self.limits().returned_by.store_changed(what as u32, Relaxed);
     }
 
-    /// Returns true while the reclaimer's thread returns what is kept.
+    /// Returns true while something returns the blocks that wait.
     pub(super) fn is_reclaimed(self) -> bool {
-        self.limits().reclaimed.load(Relaxed) != 0
+        self.limits().returned_by.load(Relaxed) != ReturnedBy::Nothing as u32
+    }
+
+    /// Returns true while something does so even if the program sleeps.
+    pub(super) fn is_reclaimed_asleep(self) -> bool {
+        self.limits().returned_by.load(Relaxed) == ReturnedBy::Thread as u32
     }
 
     /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
@@ -308,7 +326,7 @@ impl<'a> KeptBlocks<'a> {
     /// Gives back everything of free blocks, and what live ones have far too much of. Returns the
     /// number of bytes that may have had pages.
     pub fn unmap_all(self, os: &impl Os) -> usize {
-        let trimmed = self.0.settlers().trim_before(os, self.now().wrapping_add(1));
+        let trimmed = self.0.settlers().trim_before(os, self.now().wrapping_add(1), usize::MAX);
         trimmed + self.places().all().map(|kept| self.release(os, kept)).sum::<usize>()
     }
 
@@ -336,8 +354,8 @@ impl<'a> KeptBlocks<'a> {
             return;
         }
         let before = limits.period_frees.load(Relaxed);
-        self.0.settlers().trim_before(os, before);
-        if self.release_before(os, before, DECAY_MOST) >= DECAY_MOST {
+        let trimmed = self.0.settlers().trim_before(os, before, DECAY_MOST);
+        if trimmed + self.release_before(os, before, DECAY_MOST) >= DECAY_MOST {
             // There is more: the period is not over.
             limits.period.store(last, Relaxed);
         } else {
@@ -355,7 +373,7 @@ impl<'a> KeptBlocks<'a> {
         }
         self.0.figures().begin_period();
         let before = limits.period_frees.load(Relaxed);
-        let trimmed = self.0.settlers().trim_before(os, before);
+        let trimmed = self.0.settlers().trim_before(os, before, usize::MAX);
         let released = self.release_before(os, before, usize::MAX);
         limits.period.store(os.ticks(), Relaxed);
         limits.period_frees.store(self.now(), Relaxed);
@@ -365,7 +383,7 @@ impl<'a> KeptBlocks<'a> {
     /// In the child of a fork: the reclaimer's thread is not here.
     pub fn repair(self, os: &impl Os) {
         self.set_lean(false);
-        self.set_reclaimed(false);
+        self.set_returned_by(ReturnedBy::Nothing);
         self.0.settlers().repair(os);
     }
 

@@ -62,7 +62,7 @@ impl<'a> Settlers<'a> {
     pub(super) fn stays_for_now(self, block: &Block, bytes: usize) -> usize {
         let kept = self.0.kept_blocks();
         let most = bytes.saturating_mul(SETTLE_MOST);
-        let waits = kept.is_reclaimed()
+        let waits = kept.is_reclaimed_asleep()
             && !kept.is_short()
             && self.spares().note(self.0.units().of(block), kept.now());
         if waits { most } else { bytes }
@@ -82,11 +82,13 @@ impl<'a> Settlers<'a> {
         self.0.state().places.all().filter(fits).min_by_key(|kept| kept.resident())
     }
 
-    /// Gives back what blocks that were noted before `time` have too much of. Returns the number of
-    /// bytes. Any thread, at any time.
-    pub(super) fn trim_before(self, os: &impl Os, time: u64) -> usize {
+    /// Gives back what blocks that were noted before `time` have too much of, until `most` bytes
+    /// went. Returns the number of bytes. Any thread, at any time.
+    pub(super) fn trim_before(self, os: &impl Os, time: u64, most: usize) -> usize {
         let mut gone = 0;
-        while let Some(unit) = self.spares().begin(time) {
+        while gone < most
+            && let Some(unit) = self.spares().begin(time)
+        {
             let block = self.0.units().block(unit);
             if block.is_live_for_trimming() {
                 gone += self.trim(os, block);
