@@ -3,32 +3,24 @@
 // for medium ones whose pages have gone. Of large ones among these the pages that are not written
 // to cost none.
 // libc: skip it may keep the pages
-#include "common.h"
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { N = 2000, BYTES = 16 << 20 };
 static unsigned char *block[N];
-
-static long faults(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_minflt;
-}
 
 // Faults of blocks of `bytes` bytes whose first `written` are written to, for each page that is.
 static double faults_a_page(size_t bytes, size_t written)
 {
     int count = BYTES / bytes < N ? BYTES / bytes : N;
     memset(block, 0, sizeof block);
-    long before = faults();
+    long before = page_faults();
     for (int i = 0; i < count; i++) {
         block[i] = malloc(bytes);
         CHECK(block[i]);
         memset(block[i], 1, written);
     }
     double pages = written < 4096 ? 1 : written / 4096.0;
-    double each = (double)(faults() - before) / (count * pages);
+    double each = (double)(page_faults() - before) / (count * pages);
     for (int i = 0; i < count; i++)
         free(block[i]);
     purge_all();

@@ -2,18 +2,10 @@
 // written to first, and looked at then. To look first would bring the kernel's page of zeros, which
 // the first write replaces by another fault.
 // libc: skip it may keep the pages
-#include "common.h"
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { BYTES = 8 << 20, MOST = BYTES / 100 };
 static unsigned char *block[MOST];
-
-static long faults(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_minflt;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -36,13 +28,13 @@ static long pages(int count)
 static double faults_a_page(size_t bytes)
 {
     int count = BYTES / bytes;
-    long before = faults();
+    long before = page_faults();
     for (int i = 0; i < count; i++) {
         block[i] = malloc(bytes);
         CHECK(block[i]);
         block[i][0] = 1;
     }
-    long after = faults();
+    long after = page_faults();
     double each = (double)(after - before) / pages(count);
     for (int i = 0; i < count; i++)
         if (i % 64)

@@ -3,22 +3,13 @@
 // promise: 22
 // libc: skip it has other bounds
 // build: default the secure build maps each block anew
-#include "common.h"
-
-#include <sys/resource.h>
-
-static size_t faults(void)
-{
-    struct rusage usage;
-    CHECK(!getrusage(RUSAGE_SELF, &usage));
-    return (size_t)usage.ru_minflt;
-}
+#include "page_faults.h"
 
 int main(void)
 {
     enum { ROUNDS = 200 };
     const size_t size = 3 << 20;
-    size_t before = faults();
+    size_t before = (size_t)page_faults();
     for (int i = 0; i < ROUNDS; i++) {
         char *p = malloc(size);
         CHECK(p);
@@ -26,7 +17,7 @@ int main(void)
         free(p);
     }
     /* Only the first rounds fault: those of 16 MiB. */
-    size_t all = ROUNDS * (size / page_size()), seen = faults() - before;
+    size_t all = ROUNDS * (size / page_size()), seen = (size_t)page_faults() - before;
     printf("%zu faults of %zu\n", seen, all);
     return seen > all / 8;
 }

@@ -7,8 +7,7 @@
 // libc: skip it has other bounds
 // build: default the secure build maps each block anew
 #include "bound.h"
-
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { N = 40, ROUNDS = 8 };
 static const size_t SIZE = 3 << 20;
@@ -24,25 +23,18 @@ static void round_trip(void)
         free(block[i]);
 }
 
-static size_t faults(void)
-{
-    struct rusage usage;
-    CHECK(!getrusage(RUSAGE_SELF, &usage));
-    return (size_t)usage.ru_minflt;
-}
-
 int main(void)
 {
     bound_begin();
     /* The first rounds start the thread. */
     round_trip();
     round_trip();
-    size_t before = faults();
+    size_t before = (size_t)page_faults();
     for (int i = 0; i < ROUNDS; i++)
         round_trip();
     /* Without what is kept, each round faults on all of its pages, or on huge ones of them. */
     size_t all = ROUNDS * (N * SIZE / page_size());
-    size_t seen = faults() - before;
+    size_t seen = (size_t)page_faults() - before;
     if (seen > all / 4) {
         printf("%zu faults of %zu\n", seen, all);
         return 1;

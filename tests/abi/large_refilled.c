@@ -7,8 +7,7 @@
 // libc: skip it has other bounds
 // build: default the secure build maps each block anew
 #include "bound.h"
-
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { ROUNDS = 10, FIRST = 256 << 10 };
 static const size_t SIZE = 48 << 20;
@@ -30,24 +29,17 @@ static char *grow(size_t most)
     return p;
 }
 
-static size_t faults(void)
-{
-    struct rusage usage;
-    CHECK(!getrusage(RUSAGE_SELF, &usage));
-    return (size_t)usage.ru_minflt;
-}
-
 int main(void)
 {
     bound_begin();
     /* The first rounds start the thread. */
     free(grow(SIZE));
     free(grow(SIZE));
-    size_t before = faults();
+    size_t before = (size_t)page_faults();
     for (int i = 0; i < ROUNDS; i++)
         free(grow(SIZE));
     /* Each round would fault on all of its pages. */
-    size_t all = ROUNDS * (SIZE / page_size()), seen = faults() - before;
+    size_t all = ROUNDS * (SIZE / page_size()), seen = (size_t)page_faults() - before;
     printf("%zu faults of %zu\n", seen, all);
     if (seen > all / 4)
         return 1;

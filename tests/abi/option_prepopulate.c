@@ -4,17 +4,10 @@
 // env: TOFT_RECLAIM=off
 // run: none
 // run: populate
-#include "common.h"
+#include "page_faults.h"
 
 enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
 static unsigned char *block[N];
-
-static long own_faults(void)
-{
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    return usage.ru_minflt;
-}
 
 int main(int argc, char **argv)
 {
@@ -28,12 +21,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < N; i++)
         CHECK((block[i] = malloc(SIZE)));
     CHECK((rss_bytes() > rss + LARGE + N * SIZE) == asked);
-    long before = own_faults();
+    long before = page_faults();
     for (int i = 0; i < N; i++)
         memset(block[i], 1, SIZE);
     for (size_t at = 0; at < LARGE; at += 4096)
         large[at] = 1;
-    long faults = own_faults() - before;
+    long faults = page_faults() - before;
     announce_number("faults", (size_t)faults);
     CHECK(asked ? faults < 50 : faults > (long)(LARGE / page_size()) / 4);
     return 0;

@@ -9,6 +9,7 @@
 // libc: skip it trims at each call, and only the top of its heap
 // build: default the secure build maps each large block anew, and a quarantine holds frees back
 #include "bound.h"
+#include "page_faults.h"
 
 enum { MOST = 1 << 18, ROUNDS = 20000 };
 static char *block[MOST];
@@ -23,13 +24,6 @@ static void new_block(const struct kind *k, size_t i)
 {
     CHECK(block[i] = malloc(k->size));
     *block[i] = 1;
-}
-
-static size_t faults(void)
-{
-    struct rusage usage;
-    CHECK(!getrusage(RUSAGE_SELF, &usage));
-    return (size_t)usage.ru_minflt;
 }
 
 static void *free_much(void *arg)
@@ -51,7 +45,7 @@ static void try(const struct kind *k, int by_another)
     }
     struct rng r = {by_another + 1};
     malloc_trim(0);
-    size_t before = faults(), returned = 0;
+    size_t before = (size_t)page_faults(), returned = 0;
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int round = 0; round < ROUNDS; round++) {
@@ -61,7 +55,7 @@ static void try(const struct kind *k, int by_another)
         new_block(k, i);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    size_t faulted = faults() - before;
+    size_t faulted = (size_t)page_faults() - before;
     /* One call in 40 ticks may return something. */
     size_t seconds = (size_t)(end.tv_sec - begin.tv_sec) + 1;
     printf("size %zu: %zu of %d trims returned memory, %zu faults, %zu s\n", k->size, returned, ROUNDS, faulted, seconds);

@@ -6,16 +6,9 @@
 // promise: 11 12 14
 // libc: skip it may go on having what was freed
 #include "faults.h"
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { SIZE = 600000, MOST = 40, ROUNDS = 200 };
-
-static long taken(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_minflt;
-}
 
 static void gone(volatile unsigned char *p, size_t size)
 {
@@ -35,13 +28,13 @@ int main(void)
     long each_most = 0;
     for (int round = 0; round < ROUNDS; round++) {
         size_t size = SIZE + (size_t)round * 1000;
-        long before = taken();
+        long before = page_faults();
         unsigned char *p = malloc(size);
         CHECK(p);
         for (size_t at = 0; at < size; at++)
             CHECK(p[at] == 0);
         memset(launder(p), 0xEE, size);
-        long cost = taken() - before;
+        long cost = page_faults() - before;
         if (round >= 8 && cost > each_most)
             each_most = cost;
         size_t rss = rss_bytes();

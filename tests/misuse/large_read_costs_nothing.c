@@ -4,17 +4,9 @@
 // nothing is left.
 // promise: 14
 // libc: skip it says what a free of the secure build costs
-#include "common.h"
-#include <sys/resource.h>
+#include "page_faults.h"
 
 enum { SIZE = 16 << 20, LIVE = 24 << 20, PAGE = 4096, SLACK = 1 << 20 };
-
-static long taken(void)
-{
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return used.ru_minflt;
-}
 
 int main(void)
 {
@@ -33,10 +25,10 @@ int main(void)
                 memset(p + at, 0xEE, PAGE);
         }
         size_t rss = rss_bytes();
-        long before = taken();
+        long before = page_faults();
         free(p);
         CHECK(rss_bytes() < rss + SLACK);
-        CHECK(taken() - before < 300);
+        CHECK(page_faults() - before < 300);
         p = launder(malloc(SIZE));
         CHECK(p);
         for (size_t at = 0; at < SIZE; at++)
