@@ -45,8 +45,8 @@ int main(void)
         return 1;
     char *small = grow(SIZE / 8);
     struct bound b = {.live = SIZE / 6, .metadata = heap_of(1) + pages_of_run(4 * SIZE / 1024)};
-    /* Three times what is live, and what may wait at any time. */
-    b.kept = 2 * b.live + MIB;
+    /* An eighth more than is live, and what may wait at any time. */
+    b.kept = b.live / 8 + MIB;
     comes_within("one stays small", b);
     free(small);
     b.live = 0;

@@ -375,14 +375,16 @@ impl Settled {
         assert!(taken.is_ok());
     }
 
-    fn trim(&self) -> bool {
+    fn trim(&self, left: Trimmed) -> bool {
         let Some(unit) = self.spares.begin(1) else { return false };
         assert_eq!(unit, 0);
         let live = self.state.load(SeqCst) == Self::LIVE;
         if live {
             self.touch();
         }
-        if self.spares.end() != Trimmed::Kept {
+        let trimmed = self.spares.end();
+        if trimmed != Trimmed::Kept {
+            assert_eq!(trimmed, left);
             self.touch();
             self.ends.fetch_add(1, Relaxed);
         }
@@ -400,9 +402,9 @@ impl Settled {
         !trimmed
     }
 
-    fn free(&self) {
+    fn free(&self, for_ever: bool) {
         self.take();
-        if !self.spares.leave(0, false) {
+        if !self.spares.leave(0, for_ever) {
             self.touch();
             self.ends.fetch_add(1, Relaxed);
         }
@@ -413,7 +415,8 @@ impl Settled {
 /// does. Only one of them touches the pages at a time, and the block ends once.
 #[test]
 fn a_block_is_trimmed_beside_its_program() {
-    for trimmers in [1, 2] {
+    for (trimmers, for_ever) in [(1, false), (1, true), (2, false)] {
+        let left = if for_ever { Trimmed::LeftForEver } else { Trimmed::Left };
         model(move || {
             let settled = Arc::new(Settled {
                 spares: Spares::default(),
@@ -425,17 +428,17 @@ fn a_block_is_trimmed_beside_its_program() {
             let threads: Vec<_> = (0..trimmers)
                 .map(|_| {
                     let settled = settled.clone();
-                    thread::spawn(move || settled.trim())
+                    thread::spawn(move || settled.trim(left))
                 })
                 .collect();
             let resized = trimmers == 1 && settled.resize();
-            settled.free();
+            settled.free(for_ever);
             let trims = threads.into_iter().map(|thread| usize::from(thread.join().unwrap()));
             let touched = trims.sum::<usize>() + usize::from(resized) + 1;
             assert_eq!(settled.ends.load(Relaxed), 1);
             // SAFETY: as above.
             settled.pages.with(|pages| assert_eq!(unsafe { *pages }, touched));
-            assert!(!settled.trim());
+            assert!(!settled.trim(left));
         });
     }
 }

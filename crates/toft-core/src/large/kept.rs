@@ -15,7 +15,7 @@ use crate::region::Partition;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence_between_locations};
 use Ordering::{Acquire, Relaxed, SeqCst};
 
-/// Blocks that can wait at once. A search reads all places that were ever in use.
+/// Blocks that can wait at once (decision 0066). A search reads all places that were ever in use.
 pub const PLACES: usize = if cfg!(loom) { 2 } else { 256 };
 
 const CLASS_SHIFT: u32 = 32;

@@ -129,3 +129,44 @@ impl Spares {
         (word != 0).then(|| (unit(word), self.end()))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn spares() -> Spares {
+        Spares { noted: [const { AtomicU64::new(0) }; SPARES], trimming: AtomicU64::new(0) }
+    }
+
+    #[test]
+    fn a_block_is_noted_once_and_due_after_its_time() {
+        let spares = spares();
+        // Times count round.
+        let last = u64::from(u32::MAX);
+        assert!(spares.note(7, 3) && spares.note(7, last));
+        assert_eq!(spares.begin(last), None);
+        assert_eq!(spares.begin(last + 1), Some(7));
+        assert_eq!(spares.end(), Trimmed::Kept);
+        assert!(spares.is_empty() && spares.begin(last + 1).is_none());
+        assert!((0..SPARES).all(|unit| spares.note(unit, 0)));
+        assert!(!spares.note(SPARES, 0) && spares.note(0, 1));
+    }
+
+    #[test]
+    fn the_child_of_a_fork_ends_what_was_begun() {
+        for (freed, trimmed) in [
+            (None, Trimmed::Kept),
+            (Some(false), Trimmed::Left),
+            (Some(true), Trimmed::LeftForEver),
+        ] {
+            let spares = spares();
+            assert_eq!(spares.after_fork(), None);
+            assert!(spares.note(7, 0) && spares.note(8, 0));
+            assert_eq!((spares.begin(1), spares.begin(1)), (Some(7), None));
+            assert!(spares.is_trimmed(7) && !spares.is_trimmed(8) && !spares.leave(8, false));
+            assert!(freed.is_none_or(|for_ever| spares.leave(7, for_ever)));
+            assert_eq!(spares.after_fork(), Some((7, trimmed)));
+            assert_eq!(spares.begin(1), Some(8));
+        }
+    }
+}

@@ -82,7 +82,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_RECLAIM",
         default: "auto",
         values: "auto, thread, calls or off",
-        doc: "what returns idle memory to the OS: a thread of the library, once the program has 16 MiB (auto: in a container once it is known that its filter allows that, docs/failure-modes.md; thread: even before); calls of malloc and free; or nothing",
+        doc: "what returns idle memory to the OS: a thread of the library, once the program has 16 MiB, or has freed as much in large blocks that could not be kept (auto: in a container once it is known that its filter allows that, docs/failure-modes.md; thread: even before); calls of malloc and free; or nothing",
     },
     Entry {
         name: "TOFT_DECAY",
