@@ -274,6 +274,16 @@ impl Slab {
         unsafe { core::mem::zeroed() }
     }
 
+    /// Returns true if malloc or free of the slab's own thread stores in the byte at this offset of
+    /// a descriptor, or of any descriptor after it.
+    #[cfg(not(loom))]
+    pub const fn has_hot_store(offset: usize) -> bool {
+        let (line, states) =
+            (core::mem::offset_of!(Slab, claim), core::mem::offset_of!(Slab, states));
+        let offset = offset % SLAB_BYTES;
+        (line <= offset && offset < line + 64) || (states <= offset && offset < states + SLOTS_MAX)
+    }
+
     /// Turns a fresh descriptor into a slab of `class` at `base`. Returns the number of slots.
     pub fn open(
         &self,
