@@ -203,8 +203,9 @@ impl Blocks {
         Ok((self.placement().address(block), dirty))
     }
 
-    /// A block out of what free blocks have: the one of the same partition and class whose pages
-    /// fit best, or, where there is none or it has less than half of them, the pages of another.
+    /// A block out of what free blocks have: the one of the same partition, and of the same class
+    /// or the next (decision 0069), whose pages fit best. Where there is none, or it has less than
+    /// half of them: the pages of another.
     fn reuse(
         &self,
         os: &impl Os,

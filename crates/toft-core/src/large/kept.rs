@@ -18,10 +18,23 @@ use Ordering::{Acquire, Relaxed, SeqCst};
 /// Blocks that can wait at once (decision 0066). A search reads all places that were ever in use.
 pub const PLACES: usize = if cfg!(loom) { 2 } else { 256 };
 
+/// Places that are searched whether they are used or not: not worth a change of `used`.
+const FEW: u32 = if cfg!(loom) { 0 } else { 8 };
+
 const CLASS_SHIFT: u32 = 32;
 const PARTITION_SHIFT: u32 = 38;
 const RESIDENT_SHIFT: u32 = 50;
 const RESIDENT_GRAIN: u32 = 16;
+/// The bits of a word that say to which partition and class a block belongs.
+const OWN: u64 = (1 << RESIDENT_SHIFT) - (1 << CLASS_SHIFT);
+
+/// The bits of a score that say in which place the block is.
+const PLACE_BITS: u32 = PLACES.ilog2();
+/// Above the score of every block that has enough.
+const LACKING: u64 = 1 << 32;
+/// The score of no block.
+const NONE: u64 = u64::MAX;
+const _: () = assert!(PLACES.is_power_of_two());
 
 /// A block as it was seen in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +51,14 @@ impl Kept {
     }
 
     /// Whether the block belongs to this partition and class.
-    #[inline]
     pub fn is_of(self, partition: Partition, class: usize) -> bool {
-        let own = (self.word >> CLASS_SHIFT) & ((1 << (RESIDENT_SHIFT - CLASS_SHIFT)) - 1);
-        own == key(partition, class) >> CLASS_SHIFT
+        self.has(key(partition, class))
+    }
+
+    /// Whether the block belongs to the partition and class of a key.
+    #[inline]
+    fn has(self, key: u64) -> bool {
+        (self.word ^ key) & OWN == 0
     }
 
     /// Whether the block belongs to this partition.
@@ -110,7 +127,7 @@ impl Places {
         let taken = place
             .is_some_and(|place| place.compare_exchange(kept.word, 0, Acquire, Relaxed).is_ok());
         let used = self.used.load(Relaxed);
-        if taken && kept.place as u32 + 1 == used {
+        if taken && kept.place as u32 + 1 == used && used > FEW {
             self.lower(used);
         }
         taken
@@ -135,6 +152,43 @@ impl Places {
         places.rev().position(|place| place.load(SeqCst) != 0).map_or(0, |back| end - back as u32)
     }
 
+    /// Returns the best block for `bytes` by resident bytes: the smallest that has enough, else the
+    /// largest. First of this partition, and of this class or the next, in the units that `fits`
+    /// accepts; then of all. A hint, as in `all`.
+    ///
+    /// Which of them it is cannot be predicted, so nothing branches on it. An empty place is worse
+    /// than any block.
+    #[inline(always)]
+    pub fn best(
+        &self,
+        bytes: usize,
+        (partition, class): (Partition, usize),
+        fits: impl Fn(usize) -> bool,
+    ) -> [Option<Kept>; 2] {
+        let wanted = (bytes >> RESIDENT_GRAIN) as u64;
+        let (larger, key) = (key(partition, class + 1), key(partition, class));
+        let [mut own, mut any] = [NONE; 2];
+        for kept in self.places.iter().take(self.used.load(Relaxed) as usize).enumerate() {
+            let kept = Kept { place: kept.0, word: kept.1.load(Acquire) };
+            let resident = kept.word >> RESIDENT_SHIFT;
+            let more = resident.wrapping_sub(wanted);
+            let score = if resident < wanted { LACKING.wrapping_sub(more) } else { more };
+            let score = score << PLACE_BITS | kept.place as u64;
+            let is_own =
+                (kept.has(key) | kept.has(larger)) & (kept.word as u32 != 0) & fits(kept.unit());
+            any = any.min(score);
+            own = own.min(if is_own { score } else { NONE });
+        }
+        let seen = |score| (score != NONE).then(|| self.at(score as usize % PLACES)).flatten();
+        [seen(own).filter(|kept| kept.has(key) || kept.has(larger)), seen(any)]
+    }
+
+    /// Returns the block in a place, if there is one.
+    fn at(&self, place: usize) -> Option<Kept> {
+        let word = self.places.get(place)?.load(Acquire);
+        (word != 0).then_some(Kept { place, word })
+    }
+
     /// What is in the places, each at its own moment.
     #[inline]
     pub fn all(&self) -> impl Iterator<Item = Kept> {
@@ -143,5 +197,44 @@ impl Places {
         places
             .map(|(place, word)| Kept { place, word: word.load(Acquire) })
             .filter(|kept| kept.word != 0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A search finds what a reader of all places would choose.
+    #[test]
+    fn the_best_block_is_found() {
+        let places =
+            Places { places: [const { AtomicU64::new(0) }; PLACES], used: AtomicU32::new(0) };
+        let mut random = 1u64;
+        let mut below = |end: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % end
+        };
+        let partition = |number: u64| Partition::new(number as usize);
+        for unit in 0..4000 {
+            let (owner, class) = (partition(below(3)), below(4) as usize);
+            places.put(unit, owner, class, (below(40) as usize) << RESIDENT_GRAIN);
+            let (owner, class) = (partition(below(3)), below(4) as usize);
+            let bytes = (below(40) as usize) << RESIDENT_GRAIN;
+            let is_even = |unit: usize| unit.is_multiple_of(2);
+            let rank = |kept: &Kept| {
+                let lacks = kept.resident() < bytes;
+                (lacks, kept.resident().abs_diff(bytes), kept.place)
+            };
+            let is_own = |kept: &Kept| kept.is_of(owner, class) || kept.is_of(owner, class + 1);
+            let own = places.all().filter(|kept| is_own(kept) && is_even(kept.unit()));
+            let expected = [own.min_by_key(rank), places.all().min_by_key(rank)];
+            assert_eq!(places.best(bytes, (owner, class), is_even), expected);
+            // Places are used and left empty.
+            if below(3) != 0
+                && let Some(kept) = places.all().nth(below(60) as usize)
+            {
+                assert!(places.take(kept) && !places.take(kept));
+            }
+        }
     }
 }

@@ -83,42 +83,11 @@ pub enum ReturnedBy {
 /// What a search has found for a request.
 #[derive(Debug, Default)]
 pub(super) struct Fit {
-    /// The best block of the same partition and class.
+    /// The best block of the same partition, and of the same class or the next.
     pub(super) own: Option<Kept>,
     /// A block whose last pages are to be moved to the new one: it has more of those that are
     /// needed than `own` has, by far, or it is `own` and has far too many.
     pub(super) donor: Option<Kept>,
-}
-
-/// The best of some blocks by resident bytes: the smallest that has enough, else the largest.
-#[derive(Clone, Copy, Debug)]
-struct Best {
-    kept: Option<Kept>,
-    /// What is better is less; `usize::MAX` of none.
-    score: usize,
-}
-
-impl Best {
-    const NONE: Best = Best { kept: None, score: usize::MAX };
-    /// Above every difference of a block that has enough.
-    const LACKING: usize = 1 << (usize::BITS - 2);
-
-    #[inline(always)]
-    fn score(resident: usize, bytes: usize) -> usize {
-        let more = resident.wrapping_sub(bytes);
-        if resident >= bytes { more } else { Best::LACKING.wrapping_sub(more) }
-    }
-
-    #[inline(always)]
-    fn offer(&mut self, kept: Kept, score: usize) {
-        if score < self.score {
-            *self = Best { kept: Some(kept), score };
-        }
-    }
-
-    fn resident(self) -> usize {
-        self.kept.map_or(0, Kept::resident)
-    }
 }
 
 view!(pub KeptBlocks, kept_blocks, "The free blocks with a mapping, and how many there may be.");
@@ -134,25 +103,26 @@ impl<'a> KeptBlocks<'a> {
 
     /// Which waiting blocks suit a request. A hint: no thread holds them yet.
     pub(super) fn best_fit(self, need: &Need) -> Fit {
-        let (mut own, mut any) = (Best::NONE, Best::NONE);
         // A block that has nearly enough is as good as one that has enough.
         let bytes = need.bytes & !(UNIT - 1);
-        for kept in self.places().all() {
-            // Which of them it is cannot be predicted, so nothing branches on it.
-            let score = Best::score(kept.resident(), bytes);
-            let aligned = self.0.units().address(kept.unit()) & (need.align - 1) == 0;
-            // What waits in the secure build is unowned.
-            let is_own = !SECURE & kept.is_of(need.partition, need.class) & aligned;
-            any.offer(kept, score);
-            own.offer(kept, if is_own { score } else { usize::MAX });
-        }
-        let enough = own.resident() >= need.bytes / 2;
-        let gain = any.resident().min(need.bytes) >= 2 * own.resident() + MOVE_LEAST;
-        let worth_it = need.bytes / MOVE_SHARE <= any.resident();
-        let donor = any.kept.filter(|_| !enough && gain && worth_it);
+        // What waits in the secure build is unowned.
+        let own = (need.partition, need.class);
+        let [own, any] = if SECURE {
+            self.places().best(bytes, own, |_| false)
+        } else if need.align <= UNIT {
+            self.places().best(bytes, own, |_| true)
+        } else {
+            let is_aligned = |unit| self.0.units().address(unit) & (need.align - 1) == 0;
+            self.places().best(bytes, own, is_aligned)
+        };
+        let resident = |kept: Option<Kept>| kept.map_or(0, Kept::resident);
+        let enough = resident(own) >= need.bytes / 2;
+        let gain = resident(any).min(need.bytes) >= 2 * resident(own) + MOVE_LEAST;
+        let worth_it = need.bytes / MOVE_SHARE <= resident(any);
+        let donor = any.filter(|_| !enough && gain && worth_it);
         // What has far too much is split, and keeps its first pages for another request.
-        let split = own.kept.filter(|own| own.resident() > most_resident(need.bytes));
-        Fit { own: own.kept, donor: donor.or(split) }
+        let split = own.filter(|own| own.resident() > most_resident(need.bytes));
+        Fit { own, donor: donor.or(split) }
     }
 
     /// Takes a block out of its place, if it is still there.

@@ -186,11 +186,12 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
     let options = Options { reclaim: Reclaim::Off, ..Options::DEFAULT };
     let (fake, allocator, heap) = one_heap(options);
-    let take = |mib: usize| {
-        let address = allocator.allocate(heap, mib * MIB, code_address(3)).unwrap();
-        bytes_of(address, mib * MIB).fill(1);
+    let take_bytes = |bytes: usize| {
+        let address = allocator.allocate(heap, bytes, code_address(3)).unwrap();
+        bytes_of(address, bytes).fill(1);
         address
     };
+    let take = |mib: usize| take_bytes(mib * MIB);
     let kept = || allocator.large().figures().kept_bytes();
     let before = fake.resident_bytes();
     let resident = || (fake.resident_bytes() - before) / MIB;
@@ -204,9 +205,12 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     let other = take(9);
     assert_eq!((kept(), resident()), (3 * MIB, 20));
     // Another size, out of the last pages of what is kept.
-    let small = take(1);
-    assert_eq!((kept(), resident()), (2 * MIB, 20));
-    for address in [first, second, other, small] {
+    let small = take_bytes(MIB / 2);
+    assert_eq!((kept(), resident()), (5 * MIB / 2, 20));
+    // A size of the class below takes all that is left.
+    let below = take(1);
+    assert_eq!((kept(), resident()), (0, 20));
+    for address in [first, second, other, small, below] {
         allocator.free(heap, address, Call::Free);
         allocator.check().unwrap();
         let live = allocator.large().figures().live_bytes();
