@@ -302,10 +302,29 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: Site) -> Po
 
 /// Allocates `size` bytes at a multiple of `align`, a power of two. Returns null and sets `ENOMEM`
 /// if there is no memory.
+///
+/// Slots whose size is a multiple of `align` are aligned, and so are those of the class of such a
+/// size.
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: Site) -> Pointer {
+    let mut scope = SamplingScope::OneBlock;
+    if !SECURE && size <= MEDIUM_MAX && align <= MEDIUM_MAX {
+        let heap = caller.heap();
+        let bytes = (size.max(1) + align - 1) & !(align - 1);
+        let index = match bytes {
+            0..=SMALL_MAX => Some(heap.small_bin(bytes, site)),
+            _ if bytes <= MEDIUM_MAX => Some(heap.bin(class_of_medium(bytes), site)),
+            _ => None,
+        };
+        if let Some(index) = index {
+            if let Some(address) = heap.pop(index) {
+                return with_exposed_provenance_mut(address);
+            }
+            scope = SamplingScope::Claim;
+        }
+    }
     with_heap(caller, |allocator, heap| {
         let address = allocator.requests().block(heap, size, align, site)?;
-        Some(allocator.requests().sample(heap, address, align, site, SamplingScope::OneBlock))
+        Some(allocator.requests().sample(heap, address, align, site, scope))
     })
 }
 

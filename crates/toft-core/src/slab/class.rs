@@ -292,6 +292,24 @@ mod tests {
         }
     }
 
+    /// The distance between two classes is a power of two, so the class of a multiple of a power of
+    /// two is a multiple of it. The fast path of aligned allocation relies on it.
+    #[test]
+    #[cfg_attr(feature = "secure-light", ignore = "there is no such fast path")]
+    fn the_class_of_a_multiple_of_an_alignment_is_aligned() {
+        for shift in 0..=17 {
+            let align = 1 << shift;
+            for size in (align..=MEDIUM_MAX).step_by(align) {
+                assert_eq!(
+                    SizeClass::of(size),
+                    SizeClass::of_aligned(size, align),
+                    "{size} {align}"
+                );
+                assert!(SizeClass::of(size).unwrap().size().is_multiple_of(align));
+            }
+        }
+    }
+
     #[test]
     fn aligned_classes_hold_and_align() {
         for shift in 0..=17 {
