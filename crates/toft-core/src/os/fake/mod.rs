@@ -6,8 +6,8 @@
 //! requests and the same [`Fault`] give the same answers. Only the address of the array differs
 //! from run to run.
 //!
-//! A request that breaks the rules of [`Os`], such as an unmap of a range that was never mapped, is
-//! a defect of the allocator, and panics.
+//! A request that breaks the rules of [`Os`](super::Os), such as an unmap of a range that was never
+//! mapped, is a defect of the allocator, and panics.
 
 mod faults;
 mod host;
