@@ -95,20 +95,24 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
         return;
     }
     let descriptor = starter.unwrap_or(libc::STDERR_FILENO);
+    // A filter that the program has installed may kill for opening files.
+    let permit = instance.filter().permit_unless_installed();
     if options.stats {
-        let resident = Resident::now(&instance.layout());
-        crate::stats::write_json(instance, descriptor, Some(&resident));
+        let resident = permit.is_some().then(|| Resident::now(&instance.layout()));
+        crate::stats::write_json(instance, descriptor, resident.as_ref());
     }
-    process::read_lines(c"/proc/self/maps", |line| {
-        // Executable mappings are what addresses of call sites are looked up in.
-        if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
-            return;
-        }
-        // At once, so that the lines of two processes do not run into each other.
-        let mut whole = [0u8; PREFIX.len() + 512 + 1];
-        let bytes = PREFIX.iter().chain(line).chain(b"\n");
-        let len = whole.iter_mut().zip(bytes).map(|(place, &byte)| *place = byte).count();
-        process::write_all(descriptor, whole.get(..len).unwrap_or(&[]));
-    });
+    if permit.is_some() {
+        process::read_lines(c"/proc/self/maps", |line| {
+            // Executable mappings are what addresses of call sites are looked up in.
+            if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
+                return;
+            }
+            // At once, so that the lines of two processes do not run into each other.
+            let mut whole = [0u8; PREFIX.len() + 512 + 1];
+            let bytes = PREFIX.iter().chain(line).chain(b"\n");
+            let len = whole.iter_mut().zip(bytes).map(|(place, &byte)| *place = byte).count();
+            process::write_all(descriptor, whole.get(..len).unwrap_or(&[]));
+        });
+    }
     process::write_all(descriptor, b"toft-end\n");
 }
