@@ -1,6 +1,7 @@
 //! What `toft run --leaks` prints: a line for each call site, by name, the largest first.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use toft_profile::format::Table;
@@ -11,14 +12,11 @@ use crate::stats::parse_hex;
 use crate::style::{self, Style};
 use crate::symbols::{Symbols, by_place, with_place};
 
-/// More bytes of other anonymous memory than this are reported: far more than stacks and tables of
-/// the C library have.
-const ELSEWHERE: u64 = 32 << 20;
-
 /// The library's report, with names.
 pub struct Leaks {
     value: Value,
     sites: Vec<Site>,
+    other_anonymous: Option<u64>,
 }
 
 struct Site {
@@ -42,26 +40,19 @@ impl Leaks {
             })
         };
         let sites = value["leaks"].as_array().into_iter().flatten().filter_map(site).collect();
-        Some(Leaks { value, sites })
+        Some(Leaks { value, sites, other_anonymous: report.other_anonymous() })
     }
 
     pub fn any(&self) -> bool {
         self.number("blocks") != 0
     }
 
-    /// Bytes of anonymous memory in which no block was looked for, if they are far more than what
-    /// Toft had: a program that has a separate heap (a virtual machine's, say), or a malloc that
-    /// was not recognised.
-    pub fn elsewhere(&self) -> Option<u64> {
-        let (other, ours) = (self.number("other_resident"), self.number("resident"));
-        (other >= ELSEWHERE && other / 4 > ours).then_some(other)
-    }
-
     fn number(&self, name: &str) -> u64 {
         self.value[name].as_u64().unwrap_or(0)
     }
 
-    pub fn json(&self) -> Value {
+    /// One object; `own_malloc` is the file whose own malloc the scan does not cover.
+    pub fn json(&self, own_malloc: Option<&Path>) -> Value {
         let sites: Vec<Value> = self
             .sites
             .iter()
@@ -73,6 +64,7 @@ impl Leaks {
             .collect();
         json!({
             "report": "leaks",
+            "own_malloc": own_malloc.map(|file| file.display().to_string()),
             "bytes": self.number("bytes"),
             "blocks": self.number("blocks"),
             "reachable_bytes": self.number("reachable_bytes"),
@@ -95,11 +87,11 @@ impl Leaks {
                 style::count(n)
             ),
         };
-        let elsewhere = self.elsewhere().map_or_else(String::new, |bytes| {
+        let other = self.other_anonymous.map_or_else(String::new, |bytes| {
             format!("; {} of other anonymous memory were not scanned", style::bytes(bytes))
         });
         if !self.any() {
-            let _ = writeln!(page, "toft: {}{reachable}{elsewhere}", style.good("no leaks"));
+            let _ = writeln!(page, "toft: {}{reachable}{other}", style.good("no leaks"));
             return page;
         }
         let sum = format!(

@@ -8,6 +8,10 @@
 use serde_json::Value;
 use toft_profile::Mapping;
 
+/// Fewer bytes of other anonymous memory than this are not reported. Stacks and the tables of the C
+/// library have far less.
+const OTHER_LEAST: u64 = 32 << 20;
+
 #[derive(Debug, Default)]
 pub struct Report {
     pid: i32,
@@ -34,6 +38,23 @@ impl Report {
 
     pub fn mappings(&self) -> Vec<Mapping> {
         self.maps.iter().filter_map(|line| Mapping::of_line(line)).collect()
+    }
+
+    /// Returns the bytes of anonymous memory that was not Toft's at exit, if they are far more than
+    /// Toft had. They are mappings, stacks or static data of the program (a virtual machine's heap,
+    /// say), or blocks of a malloc that was not recognized.
+    pub fn other_anonymous(&self) -> Option<u64> {
+        let sum = |object: &Value, names: &[&str]| -> u64 {
+            names.iter().filter_map(|name| object[name].as_u64()).sum()
+        };
+        let (other, ours) = match (&self.leaks, &self.heap) {
+            (Some(leaks), _) => (sum(leaks, &["other_resident"]), sum(leaks, &["resident"])),
+            (None, heap) => {
+                let resident = &heap.as_ref()?["resident"];
+                (sum(resident, &["brk", "other"]), sum(resident, &["slabs", "large"]))
+            }
+        };
+        (other >= OTHER_LEAST && other / 4 > ours).then_some(other)
     }
 
     pub fn of(pid: i32) -> Report {

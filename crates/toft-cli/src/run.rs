@@ -51,7 +51,7 @@ Exit status:
   123   --leaks was given, PROGRAM ended with 0, and it leaked
   124   --strict was given and the library did not load
         --leaks or --profile was given, and PROGRAM ended with 0 without a report
-        one of the three was given, and PROGRAM brings its own malloc (with --leaks --strict: or may)
+        one of the three was given, and PROGRAM brings its own malloc (--strict with another: or may)
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -228,7 +228,8 @@ pub fn run(run: &Run) -> End {
     let preload = library::preload_value(&library.path, variable("LD_PRELOAD").as_deref());
     environment.push(("LD_PRELOAD".into(), preload));
     environment.push(("TOFT_SCOPE".into(), scope.word().into()));
-    if stats {
+    // The statistics have the anonymous memory at exit.
+    if stats || run.strict || run.profile.is_some() {
         environment.push(("TOFT_STATS".into(), "1".into()));
     }
     if run.secure.is_some() && variable("TOFT_VERIFY").is_none() {
@@ -315,6 +316,10 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     let ended = Ended::of(outcome.status);
     // What such a program has from its own malloc was not scanned: no answer would be about it.
     let blind = vetted.own_malloc();
+    let has_report = wanted.leaks || wanted.profiled.is_some();
+    let other = outcome.report.other_anonymous().filter(|_| has_report || run.strict);
+    // A virtual machine's heap looks the same: only a report that has to be complete fails.
+    let incomplete = other.is_some() && has_report && run.strict;
     let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
     let style = match &run.output {
         Some(path) if is_standard(path) => Style::of_stdout(),
@@ -330,22 +335,24 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
         let stats = Stats::new(program, arguments, own_malloc, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
-    let elsewhere = leaks.iter().flatten().find_map(Leaks::elsewhere).filter(|_| run.strict);
-    let clear = blind.is_none() && elsewhere.is_none();
     match &leaks {
-        Some(Some(leaks)) if run.json || clear || leaks.any() => {
-            text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
+        Some(Some(leaks)) if run.json => text += &format!("{}\n", leaks.json(blind)),
+        Some(Some(leaks)) if leaks.any() || (blind.is_none() && !incomplete) => {
+            text += &leaks.text(style);
         }
         Some(None) => {
             message("no report of leaks: the program was killed, or called _exit or exec")
         }
         Some(Some(_)) | None => {}
     }
-    if let Some(file) = blind.filter(|_| run.strict || wanted.leaks || wanted.profiled.is_some()) {
+    if let Some(file) = blind.filter(|_| has_report || run.strict) {
         let file = file.display();
         message(&format!("{file} brings its own malloc: blocks of that malloc were not checked"));
-    } else if let Some(bytes) = elsewhere.map(style::bytes) {
-        message(&format!("{bytes} of anonymous memory are not Toft's and were not scanned"));
+    } else if let Some(bytes) = other.map(style::bytes) {
+        message(&format!(
+            "{bytes} of anonymous memory are not Toft's and were not checked: mappings, stacks or \
+             static data of the program, or an unknown malloc"
+        ));
     }
     let printed = if text.is_empty() { Ok(()) } else { print(run, &text) };
     if let Err(why) = &printed {
@@ -358,10 +365,8 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     }
     match ended {
         _ if run.strict && (!loaded || blind.is_some()) => UNPROVEN,
-        Ended::Exit(0) if wanted.profiled == Some(false) || elsewhere.is_some() => UNPROVEN,
-        Ended::Exit(0) if blind.is_some() && (wanted.leaks || wanted.profiled.is_some()) => {
-            UNPROVEN
-        }
+        Ended::Exit(0) if wanted.profiled == Some(false) || incomplete => UNPROVEN,
+        Ended::Exit(0) if blind.is_some() && has_report => UNPROVEN,
         Ended::Exit(0) => match leaks {
             Some(None) => UNPROVEN,
             Some(Some(leaks)) if leaks.any() => LEAKED,
