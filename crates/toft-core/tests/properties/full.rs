@@ -13,6 +13,14 @@ use toft_core::thread::Heap;
 
 const SIZES: [usize; 8] = [16, 1000, 5000, 30_000, 100_000, 200_000, 5 << 20, 1 << 30];
 
+/// The sizes that are the first of the small and of the medium tier.
+const FIRST_OF_SLAB_TIERS: [usize; 2] = [16, 5000];
+/// Mappings that the first refused request of a tier of slabs tries. It was 466, of the 1024 plots
+/// that a tier has on a machine like this one.
+const MOST_OF_FIRST: u64 = 600;
+/// Mappings that any other refused request tries. It was 18.
+const MOST_OF_LATER: u64 = 30;
+
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
     let one = || allocator.allocate(heap, size, code_address(1));
     std::iter::from_fn(one).take(100_000).collect()
@@ -27,13 +35,18 @@ fn a_full_address_space_costs_a_few_calls_and_no_time() {
     for round in 0..3 {
         fake.set_fault(Some(foreign));
         for size in SIZES {
-            // What is claimed or kept may serve some.
+            let before = fake.calls(Request::Map);
+            // What is claimed or kept may serve some; the request after those is refused.
             let blocks = fill(&allocator, heap, size);
+            let calls = fake.calls(Request::Map) - before;
+            let is_first_of_tier = round == 0 && FIRST_OF_SLAB_TIERS.contains(&size);
+            let most = if is_first_of_tier { MOST_OF_FIRST } else { MOST_OF_LATER };
+            assert!(calls <= most, "{calls} mappings were tried for the first {size} bytes");
             for _ in 0..20 {
                 let before = fake.calls(Request::Map);
                 assert_eq!(allocator.allocate(heap, size, code_address(1)), None, "{size}");
                 let calls = fake.calls(Request::Map) - before;
-                assert!(calls <= 100, "{calls} mappings were tried for {size} bytes");
+                assert!(calls <= MOST_OF_LATER, "{calls} mappings were tried for {size} bytes");
             }
             blocks.into_iter().for_each(|block| allocator.free(heap, block, Call::Free));
         }
@@ -41,8 +54,6 @@ fn a_full_address_space_costs_a_few_calls_and_no_time() {
         let before = fake.calls(Request::Map);
         assert!(allocator.held_heaps().acquire_heap().is_err());
         assert_eq!(fake.calls(Request::Map), before + 1);
-        // All of it together: each tier has 1024 plots on a machine like this one.
-        assert!(fake.calls(Request::Map) < 20_000);
         assert_eq!(fake.waits(), 0);
         fake.set_fault(None);
         for size in SIZES {
