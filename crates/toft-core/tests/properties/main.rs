@@ -17,6 +17,7 @@ mod limit;
 mod mapping_options;
 mod model;
 mod pool;
+mod pressure;
 mod shared;
 mod slots;
 mod sweep;
@@ -36,8 +37,6 @@ mod heaps;
 mod huge;
 #[cfg(not(feature = "secure-light"))]
 mod prefault;
-#[cfg(not(feature = "secure-light"))]
-mod pressure;
 #[cfg(not(feature = "secure-light"))]
 mod threads;
 

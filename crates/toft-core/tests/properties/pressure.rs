@@ -6,13 +6,17 @@ use crate::common::world::code_address;
 use toft_core::Allocator;
 use toft_core::options::{LimitTo, Options};
 use toft_core::os::fake::{Fake, Request};
+use toft_core::path::Resized;
+use toft_core::policy::SECURE;
 use toft_core::reclaim::GRANTS;
 use toft_core::report::Call;
 use toft_core::thread::Heap;
 
 const SITE: usize = 1;
+/// A size that has an extent.
+const LARGE: usize = 500_000;
 /// Sizes of which a slab or an extent has a few.
-const SIZES: [usize; 4] = [30_000, 60_000, 100_000, 500_000];
+const SIZES: [usize; 4] = [30_000, 60_000, 100_000, LARGE];
 
 fn allocate(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Option<usize> {
     allocator.allocate(heap, size, code_address(SITE))
@@ -36,10 +40,18 @@ fn calls_of_pairs(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap) -> u64 
     fake.all_calls() - before
 }
 
+/// In the secure build a slab or two may be empty at another moment, because slots are chosen at
+/// random.
+fn assert_usual(usual: u64, calls: u64) {
+    let room = if SECURE { 8 } else { 0 };
+    assert!(calls.abs_diff(usual) <= room, "{calls} calls, before it was {usual}");
+}
+
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
     std::iter::from_fn(|| allocate(allocator, heap, size)).collect()
 }
 
+/// This holds for `malloc`, and for `realloc` of a block of any tier.
 #[test]
 fn an_impossible_request_is_two_calls_and_no_pressure() {
     let (fake, allocator, heap) = one_heap(AT_ONCE);
@@ -52,14 +64,21 @@ fn an_impossible_request_is_two_calls_and_no_pressure() {
         assert_eq!(allocate(&allocator, heap, size), None);
         assert!(fake.all_calls() - before <= 2, "{size:#x}: {}", fake.all_calls() - before);
         assert!(!allocator.pressure().is_on(), "{size:#x}");
-        assert_eq!(
-            allocator.resize(heap, allocate(&allocator, heap, 500_000).unwrap(), size, SITE),
-            toft_core::path::Resized::NoMemory
-        );
+        for usable in SIZES {
+            let block = allocate(&allocator, heap, usable).unwrap();
+            let before = fake.all_calls();
+            assert_eq!(allocator.resize(heap, block, size, SITE), Resized::NoMemory);
+            let calls = fake.all_calls() - before;
+            // The kernel is asked to move the pages of a large block first.
+            let most = if usable == LARGE { 3 } else { 2 };
+            assert!(calls <= most, "{usable} to {size:#x}: {calls}");
+            assert!(!allocator.pressure().is_on(), "{usable} to {size:#x}");
+            allocator.free(heap, block, Call::Free);
+        }
     }
     assert!(fake.mapped_bytes() >= mapped);
     assert!(!allocator.pressure().is_on());
-    assert_eq!(calls_of_pairs(&fake, &allocator, heap), usual);
+    assert_usual(usual, calls_of_pairs(&fake, &allocator, heap));
     allocator.check().unwrap();
 }
 
@@ -72,7 +91,7 @@ fn a_request_that_the_limit_refuses_is_no_pressure() {
         assert_eq!(allocate(&allocator, heap, size), None);
     }
     assert!(!allocator.pressure().is_on());
-    assert_eq!(calls_of_pairs(&fake, &allocator, heap), usual);
+    assert_usual(usual, calls_of_pairs(&fake, &allocator, heap));
     for size in [100, 30_000, 500_000] {
         let blocks = fill(&allocator, heap, size);
         blocks.into_iter().for_each(|block| allocator.free(heap, block, Call::Free));
@@ -107,7 +126,7 @@ fn under_pressure_memory_is_given_back_until_requests_succeed_again() {
         assert!(!allocator.pressure().is_on());
         let calls = fake.calls(Request::Map) - before;
         assert!(calls <= 2 * GRANTS as u64, "{calls} mappings");
-        assert_eq!(calls_of_pairs(&fake, &allocator, heap), usual, "{round}");
+        assert_usual(usual, calls_of_pairs(&fake, &allocator, heap));
     }
     // Memory is mapped ahead of need again.
     let before = fake.calls(Request::Map);
