@@ -88,28 +88,81 @@ fn what_is_off_is_named_with_its_cost_and_its_variable() {
     assert!(!line.as_str().unwrap().contains("reclaimer thread"), "{line}");
 }
 
-#[test]
-fn the_doctor_tries_what_the_filter_allows() {
+/// The rows of `toft doctor` under a filter.
+fn doctor(how: &str, call: i64) -> Vec<Value> {
     let dir = directory();
     let under = compile(dir.path(), "under", UNDER, &["-pthread"]);
-    let row = |how: &str, call: i64| {
-        let mut command = std::process::Command::new(&under);
-        command.args([how, &call.to_string(), env!("CARGO_BIN_EXE_toft"), "doctor", "--json"]);
-        let output = ends_with(0, command.output().unwrap());
-        let all: Value = serde_json::from_str(&stdout(&output)).unwrap();
-        let rows = all["rows"].as_array().unwrap();
-        for row in rows {
-            assert_ne!(row["meaning"], "not used by this version");
-        }
-        rows.iter().find(|row| row["name"] == "seccomp").unwrap().clone()
-    };
-    let refused = row("e", libc::SYS_mincore);
-    assert!(refused["meaning"].as_str().unwrap().contains("release of claimed pages"), "{refused}");
-    let killed = row("k", libc::SYS_mincore);
+    let mut command = std::process::Command::new(&under);
+    command.args([how, &call.to_string(), env!("CARGO_BIN_EXE_toft"), "doctor", "--json"]);
+    let output = ends_with(0, command.output().unwrap());
+    let all: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let rows = all["rows"].as_array().unwrap();
+    for row in rows {
+        assert_ne!(row["meaning"], "not used by this version");
+    }
+    rows.clone()
+}
+
+fn row<'a>(rows: &'a [Value], name: &str) -> &'a Value {
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
+#[test]
+fn the_doctor_tries_what_the_filter_allows() {
+    let seccomp = |how: &str, call: i64| row(&doctor(how, call), "seccomp").clone();
+    let refused = seccomp("e", libc::SYS_mincore);
+    assert_contains(
+        refused["meaning"].as_str().unwrap(),
+        &["off: ", "release of claimed pages (13 MiB a thread at most; TOFT_PARTITIONS)"],
+    );
+    let killed = seccomp("k", libc::SYS_mincore);
     assert_eq!(killed, refused, "the doctor lives, and says the same");
-    let allowed = row("a", 0);
+    let allowed = seccomp("a", 0);
     assert!(
         !allowed["meaning"].as_str().unwrap().contains("release of claimed pages"),
         "{allowed}"
     );
+}
+
+/// Where a call works, the row says what for, and else what has no effect. A refusal can be made
+/// anywhere; that a call works depends on the kernel.
+#[test]
+fn the_doctor_names_what_each_optional_call_is_for() {
+    let calls = [
+        (
+            "MADV_PAGEOUT",
+            libc::SYS_madvise,
+            "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
+            "TOFT_COLD has no effect; claimed slots keep their pages",
+        ),
+        (
+            "mapping names",
+            libc::SYS_prctl,
+            "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)",
+            "TOFT_MAPPINGS=names has no effect, and zones have no names there",
+        ),
+        (
+            "protection keys",
+            libc::SYS_pkey_alloc,
+            "the secure build's tables are written under a key if asked for (TOFT_PKEY)",
+            "TOFT_PKEY has no effect",
+        ),
+        (
+            "userfaultfd",
+            libc::SYS_userfaultfd,
+            "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT",
+            "TOFT_GUARDED=uninit and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
+        ),
+    ];
+    let all = doctor("a", 0);
+    for (name, call, works, fails) in calls {
+        let here = row(&all, name);
+        let found = here["found"].as_str().unwrap();
+        assert_eq!(here["meaning"], if found == "works" { works } else { fails }, "{name}");
+        assert!(found == "works" || found.starts_with("no ("), "{here}");
+        let refused = &doctor("e", call);
+        let refused = row(refused, name);
+        assert_eq!(refused["found"], "no (EPERM: Operation not permitted)", "{name}");
+        assert_eq!(refused["meaning"], fails, "{name}");
+    }
 }
