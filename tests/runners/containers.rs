@@ -14,11 +14,14 @@ use libtest_mimic::Trial;
 use toft_tests::compile::compiler;
 use toft_tests::library::{library, scratch_dir};
 use toft_tests::process::command;
+use toft_tests::programs::run::toft;
 use toft_tests::trials::{main as run, needing, trial};
 
 const LISTS: [&str; 3] = ["docker", "containerd", "podman"];
 /// What `frees.c` may have in the end, in MiB: on a host it has 8, and 220 with glibc.
 const FREED: u32 = 24;
+/// What `toft purge` is to return of it at least, in MiB. The program keeps all of that until then.
+const PURGED: u64 = 100;
 /// Seconds after which what has not gone back stays. Not a measure: a busy machine takes its time.
 const PATIENCE: u64 = 120;
 
@@ -206,6 +209,69 @@ fn lives(how: &str, call: &str, gives_back: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// A program that ends with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The command `toft` returns the free memory of a program under a filter, which the program itself
+/// keeps, and shows the rest.
+fn is_seen(filter: &str) -> Result<(), String> {
+    let mut command = filtered(filter, &build("frees", &["-pthread"])?)?;
+    // It waits for less than it can have, so that it is there until the test ends.
+    command.args(["0", &(2 * PATIENCE).to_string()]).env("TOFT_DECAY", "3600000");
+    if let Some(library) = library().path() {
+        command.env("LD_PRELOAD", library);
+    }
+    let child = command.stdout(Stdio::null()).spawn().map_err(|e| format!("{command:?}: {e}"))?;
+    let pid = child.id().to_string();
+    let _program = Program(child);
+    let toft = toft()?;
+    let said = |arguments: &[&str]| {
+        let out = Command::new(toft).args(arguments).arg(&pid).output();
+        let out = out.map_err(|e| format!("toft: {e}"))?;
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&out.stderr);
+        let failed = || format!("toft {arguments:?}: {}: {text}{errors}", out.status);
+        if out.status.success() { Ok(text) } else { Err(failed()) }
+    };
+    let (mut returned, mut last) = (0, Err("toft did not run".to_owned()));
+    let purged = wait(|| {
+        last = said(&["purge", "--json"]);
+        // In the beginning the program is not there yet.
+        let Ok(text) = &last else { return false };
+        returned += number(text, "returned_bytes").unwrap_or(0);
+        let rss = number(text, "rss_after").unwrap_or(u64::MAX);
+        if std::env::var_os("TOFT_TEST_SHOW").is_some() {
+            eprintln!("{text}");
+        }
+        returned > PURGED << 20 && rss <= u64::from(FREED) << 20
+    });
+    purged.ok_or_else(|| format!("{returned} bytes were returned; at last: {last:?}"))?;
+    let heap = said(&["heap"])?;
+    if !heap.contains("live") {
+        return Err(format!("no live blocks: {heap}"));
+    }
+    let rss = said(&["rss"])?;
+    let shown = ["resident", "inherited filter; off: ", "batched release ("];
+    if !shown.iter().all(|part| rss.contains(part)) {
+        return Err(format!("not the resident memory, or not the filter: {rss}"));
+    }
+    Ok(())
+}
+
+/// The value of a name in what `toft` prints as JSON.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(&format!("\"{name}\":"))?;
+    let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
 /// A server that ends with the test.
 struct Server {
     child: Child,
@@ -343,6 +409,7 @@ fn main() {
         let redis_needs = needs(&[("redis-server", "redis-server")]);
         trials.push(needing(&format!("redis_{list}{place}"), &redis_needs, move || redis(list)));
     }
+    trials.push(trial("is_seen_docker", || is_seen("docker")));
     trials.push(trial("no_evidence", || looks_for(Evidence::None)));
     trials.push(trial("evidence_of_the_parent", || looks_for(Evidence::Parent)));
     if containers() {

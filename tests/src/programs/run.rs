@@ -33,7 +33,10 @@ pub fn is_toft(peer: &Peer) -> bool {
 }
 
 /// The command `toft`: the one of `TOFT_TEST_COMMAND`, or built once.
-pub(super) fn toft() -> Result<&'static Path, String> {
+///
+/// # Errors
+/// There is none.
+pub fn toft() -> Result<&'static Path, String> {
     static TOFT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if let Some(path) = std::env::var_os("TOFT_TEST_COMMAND") {
