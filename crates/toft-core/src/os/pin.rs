@@ -32,7 +32,7 @@ use super::filter::Permit;
 use super::syscall::syscall;
 use super::{Error, Linux, Memory, process, thread};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize};
+use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize, StoreChanged};
 
 /// The largest number of pieces in one list.
 pub const PIECES: usize = 64;
@@ -101,8 +101,8 @@ impl Pinned {
 
     /// Empties the list.
     pub fn clear(&self) {
-        self.count.store(0, Relaxed);
-        self.done.store(0, Release);
+        self.count.store_changed(0, Relaxed);
+        self.done.store_changed(0, Release);
     }
 
     fn mark_done(&self, number: usize) {

@@ -118,7 +118,7 @@ macro_rules! store_changed {
     )* };
 }
 
-store_changed! { AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
+store_changed! { AtomicU8, u8; AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
 
 /// An atomic that can be read as plain memory.
 pub trait Settled {

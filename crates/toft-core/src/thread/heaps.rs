@@ -470,7 +470,7 @@ impl Heaps {
             }
             if Some(number) == mine {
                 // A thread of the parent may have held it in `orphan_exited`.
-                self.state_of(number).store(HeapState::Live as u8, Relaxed);
+                self.state_of(number).store_changed(HeapState::Live as u8, Relaxed);
                 continue;
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
