@@ -167,6 +167,7 @@ impl Places {
     ) -> [Option<Kept>; 2] {
         let wanted = (bytes >> RESIDENT_GRAIN) as u64;
         let (larger, key) = (key(partition, class + 1), key(partition, class));
+        let is_own = |kept: Kept| (kept.has(key) | kept.has(larger)) & fits(kept.unit());
         let [mut own, mut any] = [NONE; 2];
         for kept in self.places.iter().take(self.used.load(Relaxed) as usize).enumerate() {
             let kept = Kept { place: kept.0, word: kept.1.load(Acquire) };
@@ -174,13 +175,13 @@ impl Places {
             let more = resident.wrapping_sub(wanted);
             let score = if resident < wanted { LACKING.wrapping_sub(more) } else { more };
             let score = score << PLACE_BITS | kept.place as u64;
-            let is_own =
-                (kept.has(key) | kept.has(larger)) & (kept.word as u32 != 0) & fits(kept.unit());
+            let is_own = is_own(kept) & (kept.word as u32 != 0);
             any = any.min(score);
             own = own.min(if is_own { score } else { NONE });
         }
         let seen = |score| (score != NONE).then(|| self.at(score as usize % PLACES)).flatten();
-        [seen(own).filter(|kept| kept.has(key) || kept.has(larger)), seen(any)]
+        // Another block may be in the place by now.
+        [seen(own).filter(|&kept| is_own(kept)), seen(any)]
     }
 
     /// Returns the block in a place, if there is one.
