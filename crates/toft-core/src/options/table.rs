@@ -172,7 +172,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_VERIFY",
         default: "0",
         values: "a number from 0 to 1000000000, or exit",
-        doc: "exit: verify the heap when the program ends, as toft_verify() does, for at most 50 ms or 1 % of the processor time that it has used; the default in toft run --secure. A number: each time that all threads have made this number of allocations as well, and without a bound; every call is then a slow one. 0 is never",
+        doc: "exit: verify the heap when the program ends, as toft_verify() does, for at most 50 ms of processor time, or 1 % of what it has used; the default in toft run --secure. A number: each time that all threads have made this number of allocations as well, and without a bound; every call is then a slow one. 0 is never",
     },
     Entry {
         name: "TOFT_DANGLING",

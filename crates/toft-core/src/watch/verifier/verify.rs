@@ -31,8 +31,9 @@ use crate::watch::reports::misuse::tier;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
 
-/// The time limit in nanoseconds of a verification at exit. A hundredth of the program's processor
-/// time is the limit if that is more.
+/// The limit in nanoseconds of processor time of a verification at exit. A hundredth of the
+/// program's processor time is the limit if that is more. On a machine that is busy with other
+/// programs, as much is covered as on one that is not.
 const AT_EXIT: u64 = 50_000_000;
 
 impl<O: Os> Verifier<'_, O> {
@@ -58,15 +59,15 @@ impl<O: Os> Verifier<'_, O> {
         sound && (!bounded || tables())
     }
 
-    /// Verifies the heap when the program ends, within a time limit. Prints the share that was
-    /// covered, unless it was everything. Does nothing under an unknown filter of system calls,
-    /// which may forbid reading a clock.
+    /// Verifies the heap when the program ends, within a limit of processor time. Prints the share
+    /// that was covered, unless it was everything. Does nothing under an unknown filter of system
+    /// calls, which may forbid reading a clock.
     pub(crate) fn verify_at_exit(self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
         let least = AT_EXIT.max(process::processor_time() / 100);
-        let begin = process::monotonic();
+        let begin = process::thread_time();
         drop(permit);
-        let extent = Extent::until(&process::monotonic, begin + least);
+        let extent = Extent::until(&process::thread_time, begin + least);
         let sound = self.verify_within(heap, &extent);
         let (covered, all) = extent.figures();
         if sound && covered < all {
