@@ -30,6 +30,7 @@ const WORKLOADS: &[(&str, Run)] = &[
     ("efficiency", workloads::efficiency),
     ("refills", workloads::refills),
     ("spans", workloads::spans),
+    ("bounded", workloads::bounded),
     ("octiles", workloads::octiles),
     ("aligned", workloads::aligned),
 ];
@@ -39,7 +40,7 @@ const THREADS: &[(&str, u64)] = &[("threads-1", 1), ("threads-2", 2), ("threads-
 
 /// The peer by which rates of these workloads are also divided.
 const BASE: &str = "talc";
-const DIVIDED: &[&str] = &["random", "threads-1", "threads-2", "threads-4"];
+const DIVIDED: &[&str] = &["random", "bounded", "threads-1", "threads-2", "threads-4"];
 
 /// The name of each figure of an allocator, and all of its rounds.
 type Rounds = Vec<(&'static str, Vec<f64>)>;

@@ -257,6 +257,30 @@ pub fn spans(make: Make, region: &Region, round: u64) -> Figures {
     figures
 }
 
+/// The random actions in memory of 115 and 130 % of the most that is live at once: how many succeed,
+/// millions a second, for each maximum of sizes.
+pub fn bounded(make: Make, region: &Region, round: u64) -> Figures {
+    const NAMES: [[&str; 2]; 5] = [
+        ["200: 115 %", "130 %"],
+        ["1000: 115 %", "130 %"],
+        ["3000: 115 %", "130 %"],
+        ["10000: 115 %", "130 %"],
+        ["30000: 115 %", "130 %"],
+    ];
+    let mut figures = Vec::new();
+    for (names, (_, max)) in NAMES.into_iter().zip(MAXIMA) {
+        let region = region.first(128 << 20);
+        let mut peer = Reach { peer: make(&region), end: 0, live: 0, most: 0 };
+        talcs_actions(&mut peer, &mut Vec::new(), &mut Rng::new(round), max);
+        for (name, percent) in names.into_iter().zip([115, 130]) {
+            let mut peer = make(&region.first(peer.most / 100 * percent));
+            let rate = talcs_actions(&mut *peer, &mut Vec::new(), &mut Rng::new(round), max);
+            figures.push((name, rate));
+        }
+    }
+    figures
+}
+
 /// An allocator, how far its blocks reach, and how many bytes of them are live.
 struct Reach {
     peer: Box<dyn Peer>,

@@ -60,6 +60,10 @@ impl<S: Shape> Heap<S> {
             }
         }
         if let Some(gap) = self.gap(self.top, self.top_size, size, align) {
+            if self.is_parked_better(gap + size) {
+                self.settle();
+                return self.take_aligned(size, align);
+            }
             let chunk = self.top + gap;
             if gap != 0 {
                 let below = self.top;

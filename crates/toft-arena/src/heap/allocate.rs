@@ -4,7 +4,9 @@
 //! 2. `rest`, if it is large enough and no bin has a better fit: its front, and no list is touched.
 //! 3. The lowest bin of which every chunk is large enough, by two bit searches: its first chunk is
 //!    split, and what is left becomes `rest`.
-//! 4. `top`: its front.
+//! 4. `top`: its front. Where that would reach into memory that no block has had, the smallest
+//!    parked chunk that is larger comes first; if there is none, what is parked is freed, and all is
+//!    tried again. So blocks reach hardly farther than without parking.
 //! 5. The one bin that 3 had to pass over, because some of its chunks are too small: the first that
 //!    is not. After this there is no memory, for no chunk is large enough.
 
@@ -156,10 +158,37 @@ impl<S: Shape> Heap<S> {
             return self.take_rest(size);
         }
         if size <= self.top_size {
+            if self.is_parked_better(size) {
+                return self.take_before_new(size);
+            }
             return self.take_top(size);
         }
         // Of what is not mixed, the bin would have been found.
         if size >= S::MIXED { self.take_swept(size) } else { 0 }
+    }
+
+    /// Whether something is parked while this much of `top` would reach into new memory.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn is_parked_better(&self, size: usize) -> bool {
+        S::Bins::PARKS != 0 && self.unsettled && self.top + size > self.reached
+    }
+
+    /// Takes the front of a parked chunk that is larger, before `top` reaches into new memory. If
+    /// there is none, all that is parked is freed, and what that makes is tried.
+    #[cold]
+    #[inline(never)]
+    fn take_before_new(&mut self, size: usize) -> usize {
+        let mut bins = index::of_request::<S>(size)..S::Bins::PARKS;
+        if let Some(bin) = bins.find(|&bin| self.bins.waiting(bin) != 0) {
+            let chunk = self.take_parked(Self::parked_size(bin));
+            if chunk != 0 {
+                // SAFETY: the chunk is live, has no user, and is larger: so is all of its bin.
+                unsafe { self.cut(chunk, size) };
+                return chunk;
+            }
+        }
+        self.settle();
+        self.take(size)
     }
 
     /// Takes a chunk as `take` and `take_aligned` do, with less code: one of the first few of the
@@ -209,16 +238,28 @@ impl<S: Shape> Heap<S> {
             }
             (chunk, whole) = (chunk + gap, whole - gap);
             self.memory.put(chunk, whole | flags);
-            // What is cut off is not counted: the caller counts the block. And it is as clean as it
-            // was.
-            let (counters, clean) = (self.counters, self.clean);
-            self.count_bytes(0, whole);
-            self.fit(chunk, size);
+            // What is cut off is as clean as it was.
+            let clean = self.clean;
+            self.cut(chunk, size);
             self.clean = clean;
-            if S::COUNT {
-                self.counters = counters;
-            }
             chunk
+        }
+    }
+
+    /// Frees what a chunk has more than this. It is not counted: the caller counts the block.
+    ///
+    /// # Safety
+    /// 1. `chunk` is live, has no user, and is as large.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    unsafe fn cut(&mut self, chunk: usize, size: usize) {
+        let counters = self.counters;
+        // SAFETY: by 1.
+        unsafe {
+            self.count_bytes(0, self.live_size(chunk));
+            self.fit(chunk, size);
+        }
+        if S::COUNT {
+            self.counters = counters;
         }
     }
 

@@ -8,6 +8,7 @@ use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::fault::Fault;
 use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
+use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -261,6 +262,9 @@ impl<S: Shape> Heap<S> {
         }
         // Up to here the memory has been used.
         self.clean = self.clean.max(self.top);
+        if S::Bins::PARKS != 0 {
+            self.reached = self.reached.max(self.top);
+        }
         self.top = start;
         self.top_size += size;
         // SAFETY: the memory is not in use. A tag here would pass for a live block's.

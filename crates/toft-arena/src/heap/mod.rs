@@ -62,6 +62,9 @@ pub struct Heap<S: Shape> {
     /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is
     /// in it.
     clean: usize,
+    /// The farthest that `top` has begun before, in a shape that parks: from here on its memory is
+    /// new. Where `top` begins farther, that is (`allocate.rs`).
+    reached: usize,
     /// Whether something may be parked.
     unsettled: bool,
     /// So many freed blocks are not parked yet, because a request has failed (`park.rs`).
@@ -122,6 +125,7 @@ impl<S: Shape> Heap<S> {
             rest_size: 0,
             grown: 0,
             clean: 0,
+            reached: 0,
             unsettled: false,
             unparked: 0,
             pause: 0,

@@ -13,6 +13,8 @@
 //! many bytes as the longest list of small ones. All parked chunks are freed
 //!
 //! - before a request fails, and before an end of a span moves;
+//! - before `top` reaches into memory that no block has had, if none of them is larger than the
+//!   request (else that one is cut);
 //! - each time that a quarter of `top` has been used;
 //! - each time that half of the blocks have been freed.
 //!
@@ -167,7 +169,8 @@ impl<S: Shape> Heap<S> {
         let bins = if core::mem::take(&mut self.unsettled) { S::Bins::PARKS } else { 0 };
         for bin in 0..bins {
             let size = Self::parked_size(bin);
-            loop {
+            // A link that was written over leaves none.
+            while self.bins.waiting(bin) != 0 {
                 let chunk = self.take_parked(size);
                 if chunk == 0 {
                     break;

@@ -102,6 +102,9 @@ impl<S: Shape> Heap<S> {
             }
             if is_top {
                 self.clean = self.clean.max(after);
+                if S::Bins::PARKS != 0 {
+                    self.reached = self.reached.max(after);
+                }
                 (self.top, self.top_size) = (end, left);
                 if S::Bins::PARKS != 0 && left < self.ebb {
                     self.ebbs();

@@ -188,6 +188,7 @@ impl<S: Shape> Heap<S> {
                 let below_free = extends && self.memory.get(old) & BELOW_FREE != 0;
                 self.insert(base, more, below_free);
                 self.set_marks();
+                self.reached = 0;
                 self.clean = if zeroed { place } else { usize::MAX };
             } else {
                 self.insert(base, more, false);
@@ -277,7 +278,7 @@ impl<S: Shape> Heap<S> {
     pub unsafe fn reset(&mut self) {
         (self.top, self.top_size, self.rest, self.rest_size) = (0, 0, 0, 0);
         (self.bins, self.counters.live_blocks, self.counters.live_bytes) = (S::Bins::EMPTY, 0, 0);
-        (self.clean, self.live) = (usize::MAX, 0);
+        (self.clean, self.reached, self.live) = (usize::MAX, 0, 0);
         let mut next = self.bounds().next();
         while let Some(span) = next {
             // SAFETY: the memory is in a span, and by 1 not in use.

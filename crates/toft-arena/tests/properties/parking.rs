@@ -2,35 +2,129 @@
 
 use crate::common::shapes::Parks;
 use crate::common::words::{filled, heap_of, is_full_of, layout};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::shape::{Shape, Standard};
 use toft_arena::{Anywhere, Fast, Heap};
+
+/// Frees blocks.
+///
+/// # Safety
+/// 1. They are live, and not used any more.
+unsafe fn free<S: Shape>(heap: &mut Heap<S>, blocks: impl IntoIterator<Item = NonNull<u8>>) {
+    for block in blocks {
+        // SAFETY: by 1.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.check().unwrap();
+}
+
+/// A heap of 1 MiB of which the first 700 000 bytes have been used. At its start are eight parked
+/// chunks, and 20 blocks.
+fn used_before() -> (Heap<Fast>, Vec<NonNull<u8>>) {
+    let mut heap = heap_of::<Fast>(1 << 20);
+    let mut all: Vec<_> = (0..60).map(|_| heap.allocate(layout(100)).unwrap()).collect();
+    // The mark for memory that becomes short is set again when half of the blocks have been freed.
+    all.push(heap.allocate(layout(700_000)).unwrap());
+    // SAFETY: each is freed once.
+    unsafe {
+        free(&mut heap, all.drain(28..).rev());
+        // Until blocks are parked again.
+        for _ in 0..600 {
+            let block = heap.allocate(layout(100)).unwrap();
+            heap.deallocate(block);
+        }
+        heap.settle();
+        free(&mut heap, all.drain(..8));
+    }
+    assert_eq!(heap.survey().free_blocks, 9);
+    (heap, all)
+}
 
 /// What is parked is freed when a quarter of the free memory at the end has been used, with the
 /// next block that is freed; and not before.
 #[test]
 fn what_is_parked_goes_back_when_memory_becomes_short() {
     for (used, goes) in [(200_000, false), (300_000, true)] {
-        let mut heap = heap_of::<Fast>(1 << 20);
-        let mut blocks: Vec<_> = (0..10).map(|_| heap.allocate(layout(100)).unwrap()).collect();
-        // SAFETY: freed once.
-        blocks.drain(..8).for_each(|block| unsafe {
-            heap.deallocate(block);
-        });
-        // Eight that are parked, and `top`.
-        assert_eq!(heap.survey().free_blocks, 9);
+        let (mut heap, blocks) = used_before();
         let large = heap.allocate(layout(used)).unwrap();
-        heap.check().unwrap();
-        // SAFETY: freed once. The one below it may be free, or parked.
-        unsafe { heap.deallocate(blocks[0]) };
-        heap.check().unwrap();
+        // SAFETY: freed once. The block below it is parked, or free.
+        unsafe { free(&mut heap, [blocks[0]]) };
         // All nine lie side by side.
         assert_eq!(heap.survey().free_blocks, if goes { 2 } else { 10 });
         assert_eq!(heap.settle(), !goes);
         // SAFETY: freed once.
-        unsafe { heap.deallocate(large) };
-        heap.check().unwrap();
+        unsafe { free(&mut heap, [large]) };
     }
+}
+
+/// Before memory is used that no block has had, what is parked is freed; and not before. So it is
+/// for aligned blocks.
+#[test]
+fn what_is_parked_goes_back_before_new_memory_is_used() {
+    for align in [8, 4096] {
+        for (size, goes) in [(200_000, false), (750_000, true)] {
+            let (mut heap, _blocks) = used_before();
+            heap.allocate(Layout::from_size_align(size, align).unwrap()).unwrap();
+            heap.check().unwrap();
+            // An aligned block has a gap below.
+            let gap = usize::from(align == 4096);
+            assert_eq!(heap.survey().free_blocks, gap + if goes { 2 } else { 9 });
+            assert_eq!(heap.settle(), !goes);
+        }
+    }
+}
+
+/// Before new memory is used, the smallest parked chunk that is larger than the request is cut.
+#[test]
+fn a_larger_parked_chunk_is_cut_before_new_memory_is_used() {
+    for (used, cut) in [(false, true), (true, false)] {
+        let mut heap = heap_of::<Fast>(1 << 20);
+        let blocks = [700, 40, 1500, 40, 1000, 40].map(|size| heap.allocate(layout(size)).unwrap());
+        let large = used.then(|| heap.allocate(layout(100_000)).unwrap());
+        // SAFETY: each is freed once. Those of 40 bytes stay between the others.
+        unsafe { free(&mut heap, large.into_iter().chain([blocks[0], blocks[2], blocks[4]])) };
+        let block = heap.allocate(layout(900)).unwrap();
+        heap.check().unwrap();
+        assert_eq!(block == blocks[4], cut);
+        // What is left of it is free, and not parked.
+        assert_eq!(heap.survey().free_blocks, 4);
+        assert!(heap.settle());
+    }
+}
+
+/// Blocks reach hardly farther than the most bytes that they had at once.
+#[test]
+#[cfg_attr(miri, ignore = "takes long")]
+fn what_is_parked_lets_blocks_reach_no_farther() {
+    let mut heap = heap_of::<Fast>(8 << 20);
+    let (mut live, mut bytes, mut most, mut end) = (Vec::new(), 0, 0, 0);
+    let mut random = 1_u64;
+    let mut below = move |bound: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as usize % bound
+    };
+    let first = heap.allocate(layout(1)).unwrap().addr().get();
+    for _ in 0..200_000 {
+        if live.len() < 200 + below(200) {
+            let size = 1 + below(3000);
+            let block = heap.allocate(layout(size)).unwrap();
+            live.push((block, size));
+            bytes += size;
+            most = most.max(bytes);
+            end = end.max(block.addr().get() + size);
+        } else {
+            let (block, size) = live.swap_remove(below(live.len()));
+            // SAFETY: freed once.
+            unsafe { heap.deallocate(block) };
+            bytes -= size;
+        }
+    }
+    heap.check().unwrap();
+    let percent = (end - first) * 100 / most;
+    assert!(percent < 125, "{percent} %");
 }
 
 /// After a request that failed, a number of blocks are not parked: more each time, up to a bound.
