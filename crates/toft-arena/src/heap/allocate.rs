@@ -78,17 +78,39 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
         let Some(exact) = S::chunk_of(layout) else { return 0 };
+        if S::Bins::PARKS == 0 {
+            return self.take_free(exact, layout.align());
+        }
         let size = S::rounded(exact);
-        let mut chunk = 0;
         if Self::parks(size) && self.unsettled && layout.align() <= S::ALIGN {
-            chunk = self.take_parked(size);
+            let chunk = self.take_parked(size);
+            if chunk != 0 {
+                return self.handed_out(chunk);
+            }
         }
-        if chunk == 0 {
-            chunk = self.take_for(size, layout.align());
-        }
+        self.take_not_parked(exact, layout.align())
+    }
+
+    /// As `take_free`, out of line: what takes a parked chunk needs no room on the stack.
+    #[inline(never)]
+    fn take_not_parked(&mut self, exact: usize, align: usize) -> usize {
+        self.take_free(exact, align)
+    }
+
+    /// The chunk for a request for which none is parked, live; 0 if there is none.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn take_free(&mut self, exact: usize, align: usize) -> usize {
+        let size = S::rounded(exact);
+        let mut chunk = self.take_for(size, align);
         if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
-            chunk = self.take_hard(size, exact, layout.align());
+            chunk = self.take_hard(size, exact, align);
         }
+        self.handed_out(chunk)
+    }
+
+    /// Counts a chunk, if it is one.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn handed_out(&mut self, chunk: usize) -> usize {
         if (S::COUNT || S::Bins::PARKS != 0 || cfg!(feature = "sanitizer")) && chunk != 0 {
             // SAFETY: it is live now.
             let size = unsafe { self.live_size(chunk) };

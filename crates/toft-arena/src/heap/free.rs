@@ -70,24 +70,58 @@ impl<S: Shape> Heap<S> {
     pub(super) unsafe fn release(&mut self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
         unsafe {
-            let mut tag = self.memory.get(chunk);
+            let tag = self.memory.get(chunk);
             let size = tag & !S::FLAGS;
             self.memory.close(chunk + S::WORD, chunk + size);
+            if S::Bins::PARKS == 0 {
+                return self.free(chunk, tag);
+            }
             if Self::parks(size) {
                 if S::CHECKS >= Checks::Links && tag & PARKED != 0 {
-                    self.fault(Fault::NotLive(self.memory.space.address(chunk + S::WORD)));
-                    return 0;
+                    return self.fault_of_parked(chunk);
                 }
                 if self.park(chunk, tag) {
                     self.count_gone(size);
                     return self.settle_if_low(size);
                 }
-                tag = self.memory.get(chunk);
             }
+            self.free_not_parked(chunk, size)
+        }
+    }
+
+    /// As `free`, out of line: what parks a chunk needs no room on the stack.
+    ///
+    /// # Safety
+    /// 1. As `release`, 1.
+    #[inline(never)]
+    unsafe fn free_not_parked(&mut self, chunk: usize, size: usize) -> usize {
+        if Self::parks(size) {
+            self.passed_by();
+        }
+        // SAFETY: by 1. The chunk below may be free by now, so the tag is read again.
+        unsafe { self.free(chunk, self.memory.get(chunk)) }
+    }
+
+    /// Makes a live chunk free at once.
+    ///
+    /// # Safety
+    /// 1. As `release`, 1, and this is its tag.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    unsafe fn free(&mut self, chunk: usize, tag: usize) -> usize {
+        // SAFETY: by 1.
+        unsafe {
+            let size = tag & !S::FLAGS;
             self.count_gone(size);
             let free = self.insert(chunk, size, tag & BELOW_FREE != 0);
             self.settle_if_low(free)
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fault_of_parked(&mut self, chunk: usize) -> usize {
+        self.fault(Fault::NotLive(self.memory.space.address(chunk + S::WORD)));
+        0
     }
 
     /// Makes memory free: merges it with its neighbours, keeps the result, and returns its size.

@@ -58,7 +58,7 @@ impl<S: Shape> Heap<S> {
         if size < S::EXACT { S::DEPTH } else { (S::DEPTH >> (size / S::EXACT).ilog2()).max(1) }
     }
 
-    /// Parks a live chunk, if there is room. Else the chunk below it may be free now.
+    /// Parks a live chunk, if there is room.
     ///
     /// # Safety
     /// 1. `chunk` is live, this is its tag, its size parks, and its block is not used any more.
@@ -66,10 +66,6 @@ impl<S: Shape> Heap<S> {
     pub(super) unsafe fn park(&mut self, chunk: usize, tag: usize) -> bool {
         let size = tag & !S::FLAGS;
         if self.unparked != 0 {
-            self.unparked -= 1;
-            if self.unsettled {
-                self.settle();
-            }
             return false;
         }
         // Blocks that have grown or shrunk, or were all that there was, may have any size.
@@ -92,6 +88,16 @@ impl<S: Shape> Heap<S> {
         true
     }
 
+    /// Counts a block that was not parked in a pause. What was parked before is freed first.
+    pub(super) fn passed_by(&mut self) {
+        if self.unparked != 0 {
+            self.unparked -= 1;
+            if self.unsettled {
+                self.settle();
+            }
+        }
+    }
+
     /// Unparks when a quarter of `top` has been used. All parked chunks are freed with the next
     /// block that is freed, to be merged while there is still something else to take. Chunks freed
     /// after it are not parked for a while.
@@ -107,18 +113,15 @@ impl<S: Shape> Heap<S> {
     /// Returns the size of the chunk that was just made free, or that of a larger one.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn settle_if_low(&mut self, free: usize) -> usize {
-        if S::Bins::PARKS != 0 && self.live < self.low {
-            self.settle_low();
-            return free.max(self.top_size);
-        }
-        free
+        if S::Bins::PARKS != 0 && self.live < self.low { self.settle_low(free) } else { free }
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_low(&mut self) {
+    fn settle_low(&mut self, free: usize) -> usize {
         self.settle();
         self.set_marks();
+        free.max(self.top_size)
     }
 
     /// Sets the marks at which what is parked is freed again: a quarter of `top` used, or half of
