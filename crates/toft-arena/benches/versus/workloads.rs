@@ -257,8 +257,8 @@ pub fn spans(make: Make, region: &Region, round: u64) -> Figures {
     figures
 }
 
-/// The random actions in memory of 115 and 130 % of the most that is live at once: how many succeed,
-/// millions a second, for each maximum of sizes.
+/// The random actions in memory of 115 and 130 % of the most that is live at once: how many
+/// succeed, millions a second, for each maximum of sizes.
 pub fn bounded(make: Make, region: &Region, round: u64) -> Figures {
     const NAMES: [[&str; 2]; 5] = [
         ["200: 115 %", "130 %"],

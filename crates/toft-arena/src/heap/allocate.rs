@@ -5,8 +5,8 @@
 //! 3. The lowest bin of which every chunk is large enough, by two bit searches: its first chunk is
 //!    split, and what is left becomes `rest`.
 //! 4. `top`: its front. Where that would reach into memory that no block has had, the smallest
-//!    parked chunk that is larger comes first; if there is none, what is parked is freed, and all is
-//!    tried again. So blocks reach hardly farther than without parking.
+//!    parked chunk that is larger comes first. If there is none, what is parked is freed, and all
+//!    is tried again. So blocks reach hardly farther than without parking.
 //! 5. The one bin that 3 had to pass over, because some of its chunks are too small: the first that
 //!    is not. After this there is no memory, for no chunk is large enough.
 

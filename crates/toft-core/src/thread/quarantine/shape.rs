@@ -15,6 +15,8 @@ const RANDOM_OF_SMALLEST: usize = 96;
 const RANDOM_PART: usize = 8 << 10;
 /// The fewest random places, if the line has at least this number of places.
 const RANDOM_LEAST: usize = 4;
+/// The fewest random places of any class. With one, each block waits as long as the one before it.
+const RANDOM_FEWEST: usize = 2;
 /// The most places in the line before entries leave.
 pub(super) const LINE_MOST: usize = 1024;
 /// The bytes of blocks that leave the line together.
@@ -49,6 +51,7 @@ pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
             _ if !WIPE => 0,
             ..=SMALLEST => RANDOM_OF_SMALLEST,
             _ if RANDOM_PART / size > RANDOM_LEAST => RANDOM_PART / size,
+            _ if fit < RANDOM_FEWEST => RANDOM_FEWEST,
             _ if fit < RANDOM_LEAST => fit,
             _ => RANDOM_LEAST,
         };
