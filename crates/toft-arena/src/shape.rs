@@ -65,10 +65,6 @@ pub trait Shape: 'static {
     /// the search. None are where this is 0; a power of two. What cannot be met so is tried
     /// without.
     const ROUNDED: usize = 0;
-    /// The most chunks of one size below `EXACT` that are parked. Of each larger doubling half as
-    /// many are, and one at least. The more there are, the fewer requests split a chunk, and the
-    /// more memory is free but of one size.
-    const DEPTH: u8 = 16;
     /// Whether everything is tried before a request fails: every chunk in which an aligned block
     /// might lie, those of a bin of which only some are large enough, and the memory below a block
     /// that is to grow. Else only the first eight chunks of such a bin are checked: a request fails
@@ -256,7 +252,6 @@ impl<S: Shape, H: FaultHook> Shape for OnFault<S, H> {
     const CHECKS: Checks = S::CHECKS;
     const CAREFUL: bool = S::CAREFUL;
     const ROUNDED: usize = S::ROUNDED;
-    const DEPTH: u8 = S::DEPTH;
     const THOROUGH: bool = S::THOROUGH;
     const RUNS: bool = S::RUNS;
     const COUNT: bool = S::COUNT;
@@ -297,7 +292,6 @@ pub(crate) trait Sizes: Shape {
             ((Self::ROUNDED / Self::EXACT).trailing_zeros() as usize) << Self::STEPS
         };
         assert!(Self::Bins::BINS > exact + rounded);
-        assert!(Self::DEPTH > 0);
         // All that a list has parked is of one size.
         assert!(Self::Bins::PARKS <= exact + rounded);
         // The first bins of more than one size are not narrower than the step between sizes.

@@ -9,8 +9,8 @@
 //! no split, no bit. The length of a list is in the table and not in its chunks, so that a free
 //! does not wait for what the one before it has written.
 //!
-//! What can be parked is bounded: [`DEPTH`](Shape::DEPTH) chunks of a size, and of larger sizes as
-//! many bytes as the longest list of small ones. All parked chunks are freed
+//! What can be parked is bounded: [`DEPTH`] chunks of a size below [`Shape::EXACT`], and of larger
+//! sizes as many bytes as the longest list of small ones. All parked chunks are freed
 //!
 //! - before a request fails, and before an end of a span moves;
 //! - before `top` reaches into memory that no block has had, if none of them is larger than the
@@ -26,6 +26,10 @@ use crate::bins::{index, list::Broken};
 use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
+
+/// The most chunks of one size below `EXACT` that are parked. Of each larger doubling half as many
+/// are, and one at least.
+const DEPTH: u8 = 16;
 
 /// How many freed blocks are not parked after a request would have failed; twice as many each time
 /// that some have been parked since, up to the most.
@@ -55,7 +59,7 @@ impl<S: Shape> Heap<S> {
     /// The most chunks of this size that are parked.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn depth(size: usize) -> u8 {
-        if size < S::EXACT { S::DEPTH } else { (S::DEPTH >> (size / S::EXACT).ilog2()).max(1) }
+        if size < S::EXACT { DEPTH } else { (DEPTH >> (size / S::EXACT).ilog2()).max(1) }
     }
 
     /// Parks a live chunk, if there is room.

@@ -43,7 +43,6 @@ impl Shape for Parks {
     const STEPS: u32 = 3;
     const COUNT: bool = true;
     const CHECKS: Checks = Checks::Pointers;
-    const DEPTH: u8 = 3;
 }
 
 /// Not thorough, with every check, and counted.
