@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -265,7 +265,9 @@ pub fn run(run: &Run) -> End {
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
-    } else if asks_for_sites && let Some(runtime) = runtime_of(run, &vetted) {
+    } else if (asks_for_sites || io::stderr().is_terminal())
+        && let Some(runtime) = runtime_of(run, &vetted)
+    {
         message(&format!("{}, which Toft does not see: {}", runtime.keeps, runtime.remedy));
     }
     let many = scope != Scope::Program;

@@ -200,6 +200,24 @@ fn what_is_in_pools_is_announced_by_the_profile_of_a_running_program() {
     assert!(!table(false).contains("own pools"));
 }
 
+/// Who starts CPython by hand is told once what Toft does not see. A script is not.
+#[test]
+fn what_is_in_pools_is_announced_in_a_terminal() {
+    let Some((_, python)) = interpreters().into_iter().next() else { return };
+    let directory = directory();
+    let words = |rest: &[&'static str]| [&["run"], rest, &["-c", "print('ran')"]].concat();
+    let shown = |rest: &[&str]| in_terminal_with(directory.path(), rest, 200, "");
+    let python = &*python.to_str().unwrap().to_owned().leak();
+    let line =
+        "CPython keeps small objects in its own pools, which Toft does not see: --python shows";
+    let plain = words(&["--", python]);
+    assert_contains(&shown(&plain), &[line, "ran"]);
+    let all = shown(&words(&["--python", "--", python]));
+    assert!(all.contains("ran") && !all.contains("pools"), "{all}");
+    let output = succeeds(&plain);
+    assert_eq!((&*stdout(&output), &*stderr(&output)), ("ran\n", ""));
+}
+
 #[test]
 fn python_functions_are_in_every_form() {
     let Some((_, python)) = interpreters().into_iter().next() else { return };

@@ -284,9 +284,14 @@ pub fn text(path: &Path) -> &str {
 /// What `toft WORDS` shows in a terminal of `columns` columns, which `script` makes; without
 /// colours.
 pub fn in_terminal(place: &Path, words: &[&str], columns: u16) -> String {
+    in_terminal_with(place, words, columns, "2>/dev/null")
+}
+
+/// As `in_terminal`, with what follows the words in the shell.
+pub fn in_terminal_with(place: &Path, words: &[&str], columns: u16, after: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let toft = env!("CARGO_BIN_EXE_toft");
-    let line = format!("stty rows 24 cols {columns}; exec {toft} {} 2>/dev/null", quoted.join(" "));
+    let line = format!("stty rows 24 cols {columns}; exec {toft} {} {after}", quoted.join(" "));
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).current_dir(place);
     script.env("SHELL", "/bin/sh").env("TERM", "dumb").env_remove("COLUMNS");
