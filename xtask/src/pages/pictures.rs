@@ -105,7 +105,7 @@ fn photographed(page: &Path, picture: &Path) -> Result<(), String> {
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--window-size=1000,420", "--force-color-profile=srgb"])
         .arg(format!("--screenshot={}", picture.display()))
-        .arg(format!("file://{}#by=site", page.display()))
+        .arg(format!("file://{}", page.display()))
         .stderr(Stdio::null());
     succeed(&mut chromium)
         .map_err(|why| format!("{why}\nchromium is Debian's package of that name"))

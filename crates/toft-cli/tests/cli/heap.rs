@@ -248,10 +248,19 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
     let names = |script: &str| -> Vec<String> {
         cells(&browse(&page, script)).iter().map(|row| row.last().unwrap().clone()).collect()
     };
-    assert_eq!(names("")[0], "target", "libraries first");
-    let open = "document.querySelector('tbody tr').click();";
+    let by = |group: &str| {
+        format!(
+            "const by = document.getElementById('group'); by.value = '{group}';\
+             by.dispatchEvent(new Event('change'));"
+        )
+    };
+    assert!(names("")[0].starts_with("inner at target.c:"), "call sites first");
+    let libraries = by("module");
+    assert_eq!(names(&libraries)[0], "target");
+    let open = &*format!("{libraries}document.querySelector('tbody tr').click();");
     assert_eq!(names(open)[..3], ["inner", "large", "keep"]);
-    assert_eq!(names(&open.repeat(3))[0], "3.0 KiB", "down to the slots");
+    let slots = open.to_owned() + &"document.querySelector('tbody tr').click();".repeat(2);
+    assert_eq!(names(&slots)[0], "3.0 KiB", "down to the slots");
 
     let search = "const field = document.getElementById('search'); field.value = 'KEEP target.c';\
                   field.dispatchEvent(new Event('input'));";
@@ -264,9 +273,7 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
     assert_eq!(rising[..3], ["inner", "keep", "large"], "{rising:?}");
     let falling = names(&format!("{open}{sort}{sort}"));
     assert_eq!(falling.into_iter().rev().collect::<Vec<_>>(), rising);
-    let by_size = names(
-        "const by = document.getElementById('group'); by.value = 'size'; by.dispatchEvent(new Event('change'));",
-    );
+    let by_size = names(&by("size"));
     for name in ["large blocks", "112 B"] {
         assert!(by_size.iter().any(|size| size == name), "{name}: {by_size:?}");
     }
@@ -291,9 +298,7 @@ fn call_sites_with_one_label_are_counted_or_told_apart_by_their_files() {
     let page = directory.path().join("heap.html");
     succeeds(&["heap", "-o", text(&page), &target.pid]);
     let table = stdout(&succeeds(&["heap", &target.pid]));
-    let by_site = "const by = document.getElementById('group'); by.value = 'site';\
-                   by.dispatchEvent(new Event('change'));";
-    let by_site = cells(&browse(&page, by_site));
+    let by_site = cells(&browse(&page, ""));
     for name in ["one.so", "two.so"] {
         let label = format!("keep at keep.c:3 in {name} (2 call sites)");
         assert!(table.lines().any(|line| line.ends_with(&label)), "no {label} in {table}");

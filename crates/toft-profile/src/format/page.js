@@ -28,18 +28,18 @@ const filesOf = new Map();
 for (const row of profile.rows) filesOf.set(row.place, (filesOf.get(row.place) || new Set()).add(row.moduleName));
 for (const row of profile.rows) if (filesOf.get(row.place).size > 1) row.place += ` in ${row.moduleName}`;
 const levels = {
+  site: ["place", "sizeName"],
   module: ["moduleName", "functionName", "place", "sizeName"],
   function: ["functionName", "place", "sizeName"],
-  site: ["place", "sizeName"],
   size: ["sizeName", "place"],
 };
 
 // The state is the page's address, so that a view can be kept and sent.
-const state = { q: "", by: "module", sort: "bytes", up: false, path: [] };
+const state = { q: "", by: "site", sort: "bytes", up: false, path: [] };
 function load() {
   const given = new URLSearchParams(location.hash.slice(1));
   state.q = given.get("q") || "";
-  state.by = levels[given.get("by")] ? given.get("by") : "module";
+  state.by = levels[given.get("by")] ? given.get("by") : "site";
   state.sort = ["bytes", "share", "objects", "size", "allocations", "allocated", "name"].includes(given.get("sort")) ? given.get("sort") : "bytes";
   state.up = given.get("up") === "1";
   state.path = given.getAll("in");
@@ -48,7 +48,7 @@ function save(changes) {
   Object.assign(state, changes);
   const now = new URLSearchParams();
   if (state.q) now.set("q", state.q);
-  if (state.by !== "module") now.set("by", state.by);
+  if (state.by !== "site") now.set("by", state.by);
   if (state.sort !== "bytes") now.set("sort", state.sort);
   if (state.up) now.set("up", "1");
   for (const step of state.path) now.append("in", step);
