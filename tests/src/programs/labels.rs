@@ -173,7 +173,8 @@ pub type Row = [Figures; WAYS.len()];
 /// Runs a program in each way, and prints the largest labels that are not of its functions.
 ///
 /// # Errors
-/// What kept it from running, or what it complained of.
+/// What kept it from running, or what it complained of; or that it is below the bar, if its script
+/// does not say why.
 pub fn measure(program: &Program) -> Result<Row, String> {
     let mut row = Row::default();
     for ((way, options), figures) in WAYS.iter().zip(&mut row) {
@@ -191,7 +192,15 @@ pub fn measure(program: &Program) -> Result<Row, String> {
             println!("    {live:>12} live {ever:>14} ever  {place}");
         }
     }
+    let named = row[DEFAULT].named;
+    if program.below.is_none() && is_below(&row[DEFAULT]) {
+        return Err(format!("{}: {named:.1?} % are named, and not {BAR}", program.script.name));
+    }
     Ok(row)
+}
+
+fn is_below(figures: &Figures) -> bool {
+    figures.named.iter().any(|&share| share < BAR)
 }
 
 /// Runs a script with these options of `toft run`, and reads the profile.
@@ -312,7 +321,7 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     let _ = writeln!(
         text,
         "Below {BAR} % by `toft run`, of live bytes or of all:\n\n{}",
-        below(&|row| row[DEFAULT].named.iter().any(|&share| share < BAR))
+        below(&|row| is_below(&row[DEFAULT]))
     );
     let _ = write!(
         text,
