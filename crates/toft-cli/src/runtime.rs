@@ -22,7 +22,7 @@ pub struct Runtime {
     pub remedy: &'static str,
 }
 
-const RUNTIMES: [Runtime; 2] = [
+const RUNTIMES: [Runtime; 3] = [
     Runtime {
         names: &["python"],
         setting: "PYTHONMALLOC=malloc",
@@ -40,6 +40,15 @@ const RUNTIMES: [Runtime; 2] = [
         option: "",
         remedy: "--sample 512k -- node --perf-basic-prof shows the JavaScript functions that allocate \
                  the rest",
+    },
+    Runtime {
+        names: &["java"],
+        setting: "PreserveFramePointer",
+        unused_malloc: false,
+        keeps: "the JVM keeps Java objects in its own heap",
+        option: "",
+        remedy: "--sample 512k -- java -XX:+PreserveFramePointer, and then jcmd PID Compiler.perfmap, \
+                 shows the Java methods that allocate the rest",
     },
 ];
 

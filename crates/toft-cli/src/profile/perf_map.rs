@@ -1,6 +1,6 @@
 //! Names of functions that a language runtime has generated: `/tmp/perf-PID.map`, which
-//! `node --perf-basic-prof`, `python3 -X perf` and agents for the JVM write. A line is
-//! `START LENGTH NAME`, the numbers hexadecimal.
+//! `node --perf-basic-prof`, `python3 -X perf` and `jcmd PID Compiler.perfmap` of the JVM write. A
+//! line is `START LENGTH NAME`, the numbers hexadecimal.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ impl PerfMap {
 }
 
 /// A function by its entry: V8 writes `JS:*handle /srv/app.js:3:18`, CPython
-/// `py::handle:/srv/app.py`.
+/// `py::handle:/srv/app.py`, the JVM `void app.Server.handle(int)`.
 fn named(name: &str) -> Frame {
     if let Some((function, file)) = name.strip_prefix("py::").and_then(|rest| rest.split_once(':'))
     {
@@ -68,7 +68,8 @@ fn named(name: &str) -> Frame {
     }
     let code = ["JS:", "LazyCompile:", "Function:"].iter().find_map(|kind| name.strip_prefix(kind));
     let Some((function, place)) = code.and_then(|code| code.split_once(' ')) else {
-        return Frame { function: name.into(), file: None, line: None };
+        let method = method(name).unwrap_or(name);
+        return Frame { function: method.into(), file: None, line: None };
     };
     let function = function.trim_start_matches(['*', '~', '^', '+', '\'']);
     let mut parts = place.rsplitn(3, ':');
@@ -77,6 +78,12 @@ fn named(name: &str) -> Frame {
     let file = parts.next().filter(|_| line.is_some()).map(str::to_owned);
     let function = if function.is_empty() { "(anonymous)" } else { function };
     Frame { function: function.into(), file, line }
+}
+
+/// A method of Java by its signature: class and name, without what it returns and takes.
+fn method(signature: &str) -> Option<&str> {
+    let (_, name) = signature.strip_suffix(')')?.split_once('(')?.0.rsplit_once(' ')?;
+    name.contains('.').then_some(name)
 }
 
 #[cfg(test)]
@@ -112,5 +119,14 @@ mod tests {
         );
         assert_eq!(named("py::handle:/srv/app.py"), frame("handle", Some("/srv/app.py"), None));
         assert_eq!(named("Builtin:ArrayPush"), frame("Builtin:ArrayPush", None, None));
+        for (signature, name) in [
+            ("void app.Server.handle(int)", "app.Server.handle"),
+            ("java.lang.Object app.Map.get(java.lang.Object, int[])", "app.Map.get"),
+            ("void app.Server.<init>()", "app.Server.<init>"),
+            ("StubRoutines (1)", "StubRoutines (1)"),
+            ("Interpreter", "Interpreter"),
+        ] {
+            assert_eq!(named(signature), frame(name, None, None));
+        }
     }
 }

@@ -434,20 +434,28 @@ fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
 
 /// A program is known by its name, and here it is only that.
 #[test]
-fn functions_of_javascript_are_advised_for_node() {
+fn functions_of_generated_code_are_advised_for_their_runtimes() {
+    let node = ("V8 keeps JavaScript objects in its own heap", "node --perf-basic-prof");
+    is_advised("node", node, "the JavaScript functions");
+    let java = ("the JVM keeps Java objects in its own heap", "java -XX:+PreserveFramePointer");
+    is_advised("java", java, "the Java methods");
+}
+
+#[track_caller]
+fn is_advised(name: &str, (keeps, remedy): (&str, &str), shown: &str) {
     let place = directory();
     let source = "#include <stdio.h>\n#include <stdlib.h>\n\
         int main(void) { free(malloc(100)); puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
-    let program = compile(place.path(), "node", source, &[]);
-    let advice = "toft run --sample 512k -- node --perf-basic-prof shows the JavaScript functions";
-    for (arguments, advised) in [(&[][..], true), (&["--perf-basic-prof"], false)] {
+    let program = compile(place.path(), name, source, &[]);
+    let advice = format!("toft run --sample 512k -- {remedy}");
+    let option = remedy.split_once(' ').unwrap().1;
+    for (arguments, advised) in [(&[][..], true), (&[option], false)] {
         let target = Target::of(Command::new(&program).args(arguments));
         let page = stdout(&succeeds(&["heap", &target.pid]));
-        assert_eq!(page.contains(advice), advised, "{page}");
+        assert_eq!(page.contains(&advice) && page.contains(shown), advised, "{page}");
         let words = [&[text(&program)], arguments].concat();
         let page = stderr(&run(&["--stats"], &words));
-        let line =
-            "toft: V8 keeps JavaScript objects in its own heap, which Toft does not see: --sample";
-        assert_eq!(page.contains(line), advised, "{page}");
+        let line = format!("toft: {keeps}, which Toft does not see: --sample");
+        assert_eq!(page.contains(&line), advised, "{page}");
     }
 }

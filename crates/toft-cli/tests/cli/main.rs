@@ -9,6 +9,7 @@ mod files;
 mod filtered;
 mod heap;
 mod hints;
+mod java;
 mod labels;
 mod launch;
 mod leaks;
