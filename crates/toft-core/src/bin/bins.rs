@@ -31,7 +31,7 @@
 //! - B5 each slab of a list except the first has a link to the slab before it.
 
 use super::BinIndex;
-use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
+use super::draw::{GENERATOR, Taken, claim_without, draw_from, once, prefetch};
 use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
@@ -149,7 +149,8 @@ impl Bins {
         let seed = self.dice().roll() as u32;
         let [drawn, next] = bin.halves();
         let slab = self.slab_of(bin);
-        next.store(draw_from(slab.claimed(), seed, slab.first_of_claim()), Relaxed);
+        let first = draw_from(slab.claimed(), seed, slab.first_of_claim());
+        next.store(first as u32, Relaxed);
         drawn.store(seed, Relaxed);
     }
 
@@ -183,19 +184,15 @@ impl Bins {
         let slab = once(self.slab_of(bin));
         let [drawn, next] = bin.halves();
         let slot = next.load(Relaxed);
-        let claim = slab.claimed();
-        let rest = claim & !(1 << (slot % GROUP_SLOTS as u32));
-        if rest == claim {
-            return None;
-        }
+        let rest = claim_without(slab.claimed(), slot)?;
         let random = drawn.load(Relaxed).wrapping_mul(GENERATOR).wrapping_add(1);
         drawn.store(random, Relaxed);
         // After the last claimed slot the result may be any slot of the group.
         let following = draw_from(rest, random, slot);
-        next.store(following, Relaxed);
+        next.store(following as u32, Relaxed);
         let taken = SlotIndex::new(slot as usize);
         let (address, bytes) = slab.hand_out_any(rest, taken);
-        let steps = (following as usize).wrapping_sub(slot as usize);
+        let steps = following.wrapping_sub(slot as usize);
         let next = address.wrapping_add(steps.wrapping_mul(bytes));
         prefetch(next);
         Some(Taken { slab, slot: taken, address, bytes, next })

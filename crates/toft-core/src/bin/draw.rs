@@ -38,11 +38,51 @@ pub(super) const GENERATOR: u32 = 747796405;
 /// The slot of one of the bits that are set, the first from a random place on, in the group of
 /// another slot.
 #[inline(always)]
-pub(super) fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
-    const GROUP: u32 = GROUP_SLOTS as u32;
+pub(super) fn draw_from(bits: u64, random: u32, slot: u32) -> usize {
     let turn = random >> 26;
-    let number = (lowest_bit(bits.rotate_right(turn)) as u32).wrapping_add(turn) % GROUP;
-    slot & !(GROUP - 1) | number
+    in_group_of(slot, (lowest_bit(bits.rotate_right(turn)) as u32).wrapping_add(turn))
+}
+
+/// Returns the slot in the group of `slot` whose place there is in the lowest bits of `place`.
+#[inline(always)]
+fn in_group_of(slot: u32, place: u32) -> usize {
+    const LOW: u32 = GROUP_SLOTS as u32 - 1;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut result = place as usize;
+        // SAFETY: makes one register from another. The compiler takes two instructions more.
+        unsafe {
+            core::arch::asm!("xor {0:e}, {1:e}", "and {0:e}, {low}", "xor {0:e}, {1:e}",
+                inout(reg) result, in(reg) slot, low = const LOW,
+                options(pure, nomem, nostack));
+        }
+        result
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        (slot & !LOW | place & LOW) as usize
+    }
+}
+
+/// Returns a claim without a slot, or `None` if it does not have the slot.
+#[inline(always)]
+pub(super) fn claim_without(claim: u64, slot: u32) -> Option<u64> {
+    if claim >> (slot % GROUP_SLOTS as u32) & 1 == 0 {
+        return None;
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut rest = claim;
+        // SAFETY: clears a bit of a register, by the lowest bits of another. The compiler makes the
+        // bit before it tests it, by four instructions more.
+        unsafe {
+            core::arch::asm!("btr {0}, {1:r}", inout(reg) rest, in(reg) slot,
+                options(pure, nomem, nostack));
+        }
+        Some(rest)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    Some(claim & !(1 << (slot % GROUP_SLOTS as u32)))
 }
 
 /// `reference`, worked out once: the compiler would work it out again for each of several uses.

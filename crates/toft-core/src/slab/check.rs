@@ -5,8 +5,8 @@ use super::slots::{SlotIndex, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
-    ARMED, BEING_FREED, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED, REMOTE_CLEAN,
-    REMOTE_HELD, RESERVED, SAMPLED, StateByte, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    ARMED, BEING_FREED, BEING_MADE, DIRTY, HELD, LEFT, LENT, LIVE, NO_SLOT, PERMANENTLY_FREED,
+    REMOTE_CLEAN, REMOTE_HELD, RESERVED, SAMPLED, StateByte, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, SizeClass};
@@ -24,9 +24,9 @@ fn is_state(state: StateByte) -> bool {
     // Held and lent slots also have TAKEN set, and other free slots do not.
     let idle = idle && (state.has(held) || state.has(lent)) == state.has(TAKEN);
     let reserved = SECURE && matches!(state.without(held), RESERVED | ARMED);
-    let leaves = state == LEFT || SECURE && state == BEING_FREED;
+    let changes = state == LEFT || SECURE && matches!(state, BEING_FREED | BEING_MADE);
     idle || reserved
-        || leaves
+        || changes
         || matches!(state, LIVE | SAMPLED | REMOTE_HELD | REMOTE_CLEAN | PERMANENTLY_FREED)
 }
 
@@ -161,7 +161,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::states::GUARD_PAGE;
+    use crate::slab::states::{FROM_CLAIM, GUARD_PAGE};
     use std::boxed::Box;
     extern crate std;
 
@@ -177,7 +177,7 @@ mod tests {
                 .contains(&state);
             let reserved =
                 [RESERVED, ARMED].into_iter().flat_map(|state| [state, state.with(HELD)]);
-            let other = other || SECURE && state == BEING_FREED;
+            let other = other || SECURE && [BEING_FREED, BEING_MADE].contains(&state);
             let other = other || SECURE && reserved.into_iter().any(|there_is| there_is == state);
             assert_eq!(is_state(state), plain || lent || held || both || other, "{state:?}");
         }
@@ -228,11 +228,11 @@ mod tests {
         slab.check().unwrap();
         let claim = slab.claimed();
         let first = SlotIndex::in_group(0, claim.trailing_zeros());
-        slab.states.of(first).store(LIVE, Relaxed);
+        slab.states.of(first).store(FROM_CLAIM, Relaxed);
         assert_eq!(slab.check(), Err(Violation("I2: claimed and in use")));
         slab.check_cut_off().unwrap();
         let second = SlotIndex::in_group(0, (claim & (claim - 1)).trailing_zeros());
-        slab.states.of(second).store(LIVE, Relaxed);
+        slab.states.of(second).store(FROM_CLAIM, Relaxed);
         assert_eq!(slab.check_cut_off(), Err(Violation("I2: claimed and in use")));
         slab.take_back_cut_off();
         slab.check().unwrap();

@@ -6,7 +6,7 @@ use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
 #[cfg(not(any(loom, miri)))]
 use super::states::{ARMED_BIT, QUARANTINED};
-use super::states::{DIRTY, LEFT, LIVE, StateCell};
+use super::states::{DIRTY, FROM_CLAIM, LEFT, LIVE, StateCell};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::{RANDOM_ORDER, SECURE};
@@ -100,18 +100,26 @@ impl Slab {
         following.wrapping_sub(slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out any slot of the claim, and leaves `rest`. Returns the slot's address and its size
-    /// in bytes. Owner only.
+    /// Takes any slot of the claim for malloc, and leaves `rest`. `make_live` follows. Returns the
+    /// slot's address and its size in bytes. Owner only.
     #[inline(always)]
     pub fn hand_out_any(&self, rest: u64, slot: SlotIndex) -> (usize, usize) {
         debug_assert!(self.claimed() == rest | slot.bit());
         debug_assert!(slot.group() == self.claimed_group());
         // In this order, as in `hand_out`.
-        self.states.of(slot).store_beside_exchanges(LIVE);
+        self.states.of(slot).store_beside_exchanges(FROM_CLAIM);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
         (self.base().wrapping_add(slot.number().wrapping_mul(size)), size)
+    }
+
+    /// Makes a slot that malloc has taken live, after its canary was written. Called by the thread
+    /// that has taken the slot.
+    #[inline(always)]
+    pub fn make_live(&self, slot: SlotIndex) {
+        // made: a thread that reads LIVE sees the canary. Costs nothing on x86-64.
+        self.states.of(slot).store(LIVE, Release);
     }
 
     /// Returns the first slot of the claimed group.
@@ -477,15 +485,15 @@ impl Slab {
         true
     }
 
-    /// Frees the slot that is both claimed and live, if there is one. A fork has stopped its thread
-    /// between the two steps of handing it out, so the program never got it. The slot stays
-    /// claimed. Holder of the owning heap only, in the child.
+    /// Frees the slot that is both claimed and taken by malloc, if there is one. A fork has stopped
+    /// its thread between the two steps of handing it out, so the program never got it. The slot
+    /// stays claimed. Holder of the owning heap only, in the child.
     pub fn take_back_cut_off(&self) {
         let group = self.claimed_group();
         let mut claim = self.claimed();
         while claim != 0 {
             let state = self.states.of(SlotIndex::in_group(group, claim.trailing_zeros()));
-            if state.load(Relaxed) == LIVE {
+            if state.load(Relaxed) == FROM_CLAIM {
                 state.store(DIRTY, Relaxed);
             }
             claim &= claim - 1;

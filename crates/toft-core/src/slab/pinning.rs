@@ -19,10 +19,10 @@
 //! - The owner is still `busy`, and all slots are released.
 //! - The owner is not `busy` any more, and its claim can be seen.
 //!
-//! Malloc writes LIVE before it takes the slot off the claim. So at every moment the state or the
-//! claim shows that the slot is not free. A slab whose owner word has a flag cannot change owner. A
-//! remote slot's bit is taken by one atomic operation, as the owner takes it. The thread that takes
-//! the bit has the slot alone.
+//! Malloc writes LIVE (BEING_MADE in the secure build) before it takes the slot off the claim. So
+//! at every moment the state or the claim shows that the slot is not free. A slab whose owner word
+//! has a flag cannot change owner. A remote slot's bit is taken by one atomic operation, as the
+//! owner takes it. The thread that takes the bit has the slot alone.
 
 use super::slab::{HOLDING, PENDING, Slab, view};
 use super::slots::SlotIndex;

@@ -3,8 +3,8 @@
 
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED, SAMPLED,
-    SAMPLED_BIT, ZERO_CLEAN, ZERO_FRESH, free_state,
+    ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED,
+    SAMPLED, SAMPLED_BIT, ZERO_CLEAN, ZERO_FRESH, free_state,
 };
 use super::{Tier, TierNumber};
 use crate::policy::{SLACK_MIN, WIPE};
@@ -28,7 +28,7 @@ pub enum SlotState {
 /// What the bytes of a slot must be, as far as is known at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotCare {
-    /// The program has this number of bytes. A canary is after them, or will be in a moment.
+    /// The program has this number of bytes, and a canary is after them.
     Canary(usize),
     /// All bytes are zero: the program had the slot, and has freed it.
     Zero,
@@ -160,7 +160,7 @@ impl Slab {
         }
         let state = free_state(self.states.of(slot).load(Acquire));
         match if state.has(HELD) { state.without(HELD) } else { state } {
-            LIVE | SAMPLED => SlotState::Live,
+            LIVE | SAMPLED | BEING_MADE => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }

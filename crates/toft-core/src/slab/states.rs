@@ -15,6 +15,7 @@
 //! PERMANENTLY_FREED  1  .  .  1  .  . 1  1   never handed out again
 //! NO_SLOT            .  .  .  .  .  . 1  1   after the last slot
 //!                    secure build only
+//! BEING_MADE         .  1  .  .  .  . .  1   taken for malloc, and no block yet
 //! QUARANTINED        .  1  .  1  .  . 1  1   freed by the program, and not free yet
 //! BEING_FREED        1  1  .  1  .  . 1  1   another thread is freeing it
 //! GUARD_PAGE         .  .  1  .  .  . .  1   ZERO_FRESH | LENT
@@ -141,6 +142,12 @@ pub const DIRTY_FRESH: StateByte = StateByte(6);
 /// The slot was freed, and its pages were given back since: its memory is zero again.
 pub const ZERO_CLEAN: StateByte = StateByte(4);
 
+/// Malloc has taken the slot, and has not written its canary yet; LIVE follows. If malloc never
+/// goes on, because its thread exited or a handler jumped out of it, the slot stays so. Checks of
+/// single bits do not tell it from LIVE. Secure build only.
+pub const BEING_MADE: StateByte = StateByte(0x41);
+/// The state of a slot that malloc takes from a claim.
+pub const FROM_CLAIM: StateByte = if SECURE { BEING_MADE } else { LIVE };
 /// The program has freed the slot, and it is not free yet: it is in a quarantine, or marked in its
 /// slab by another thread. Secure build only.
 pub const QUARANTINED: StateByte = StateByte(0x53);

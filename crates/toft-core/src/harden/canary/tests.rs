@@ -109,7 +109,7 @@ fn branchless_and_exact_checks_agree() {
 }
 
 /// The check that reads byte by byte agrees with the exact check for every slack and every changed
-/// byte. It finds no damage if the last byte is zero, because the slot may not be armed.
+/// byte, and finds a canary that was overwritten by zeros.
 #[test]
 fn the_byte_by_byte_check_agrees() {
     for size in 0..SLOT {
@@ -123,9 +123,11 @@ fn the_byte_by_byte_check_agrees() {
                 assert_eq!(canary.damage_read(SLOT - size, |_| None), None);
                 slot.0[place] ^= 0x10;
             }
-            slot.0[SLOT - 1] = 0;
+            slot.0[size..].fill(0);
+            let wrong = damage(&mut slot, canary, size);
             let read = |place| slot.0.get(size + place).copied();
-            assert_eq!(canary.damage_read(SLOT - size, read), None, "size {size} is not armed");
+            assert_eq!(canary.damage_read(SLOT - size, read), wrong, "zeros after {size}");
+            assert!(wrong.is_some(), "zeros after {size}");
         }
     }
 }

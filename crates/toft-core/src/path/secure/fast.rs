@@ -96,7 +96,7 @@ impl<O: Os> SecureSlots<'_, O> {
                 return self.hand_over_checked(heap, slab, slot, slack);
             }
         }
-        self.set_slack_and_canary(slab, slot, address, (bytes, slack));
+        self.make_block(slab, slot, address, (bytes, slack));
         core::ptr::with_exposed_provenance_mut(address)
     }
 
@@ -105,13 +105,13 @@ impl<O: Os> SecureSlots<'_, O> {
     fn hand_over_checked(self, heap: &Heap, slab: &Slab, slot: SlotIndex, slack: usize) -> *mut u8 {
         let address = slab.base() + slot.begin(slab.bytes());
         self.check_contents(heap, slab, slot, address);
-        self.set_slack_and_canary(slab, slot, address, (slab.bytes(), slack));
+        self.make_block(slab, slot, address, (slab.bytes(), slack));
         core::ptr::with_exposed_provenance_mut(address)
     }
 
-    /// Remembers the requested size, and arms the canary.
+    /// Remembers the requested size, arms the canary, and makes the slot live.
     #[inline(always)]
-    fn set_slack_and_canary(
+    fn make_block(
         self,
         slab: &Slab,
         slot: SlotIndex,
@@ -124,6 +124,7 @@ impl<O: Os> SecureSlots<'_, O> {
             // are cleared it is zero, and elsewhere its bytes do not matter.
             unsafe { Canary::arm_zeroed(slab.canary_seeds.word(slot), address + bytes, slack) };
         }
+        slab.make_live(slot);
     }
 
     /// Frees a small block of this thread if `fits` accepts its requested size. False: nothing was

@@ -25,6 +25,8 @@ use crate::os::Os;
 use crate::policy::{CANARY, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
+use crate::sync::Ordering::SeqCst;
+use crate::sync::compiler_fence;
 use crate::thread::Heap;
 use crate::watch::reports::damage::Damage;
 
@@ -97,6 +99,10 @@ impl<O: Os> SecureSlots<'_, O> {
         let (before, bytes) = (slab.block_bytes(slot), slab.size());
         let canary = self.slot_checks().canary(slab, slot);
         if CANARY {
+            // Until the new canary is written, the slot looks as if it was never handed out. No
+            // thread checks its canary then, wherever this thread is stopped.
+            slab.slacks.set(slot, 0);
+            compiler_fence(SeqCst);
             // SAFETY: (1) the slot of a live block that is the caller's to resize.
             unsafe { canary.disarm(address, before, bytes) };
         }
@@ -106,11 +112,12 @@ impl<O: Os> SecureSlots<'_, O> {
             unsafe { rest.write_bytes(0, before - size) };
         }
         let slack = slab.slack_for(size);
-        slab.slacks.set(slot, slack);
         if CANARY {
             // SAFETY: (1) as above.
             unsafe { canary.arm(address, bytes - slack, bytes) };
+            compiler_fence(SeqCst);
         }
+        slab.slacks.set(slot, slack);
     }
 }
 

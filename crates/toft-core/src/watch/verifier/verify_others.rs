@@ -8,8 +8,8 @@
 //! state before and after. A thread that is stopped for longer causes no false alarm either:
 //!
 //! ```text
-//! live          malloc and realloc write a canary's last byte last, and clear it first. Without
-//!               that byte the canary is not checked. free changes the state first of all
+//! live          malloc writes LIVE after the canary. While realloc changes a canary, the slack is
+//!               zero, and the canary is not checked. free changes the state first of all
 //! free          cleared before the state says free
 //! reserved      checked only while the state says that the pattern is complete. That state ends
 //!               before pages may vanish

@@ -215,6 +215,7 @@ mod tests {
     use crate::options::Options;
     use crate::os::fake::{Fake, Machine};
     use crate::report::Call;
+    use crate::slab::SizeClass;
     use crate::thread::Heap;
 
     const SITE: usize = 0x5000;
@@ -280,6 +281,22 @@ mod tests {
             assert!(reports.len() == 1 && reports[0].contains("write after free"), "{reports:?}");
         }
     }
+
+    /// The block is zero, too: nothing but the state of its slot says that there is a canary.
+    #[test]
+    fn an_overflow_by_zeros_is_found() {
+        for size in [1, 100, 1000, 3000, 30_000] {
+            let mut program = Program::new();
+            let block = program.take(size);
+            let slack = SizeClass::of(size + 1).unwrap().size() - size;
+            let behind: *mut u8 = core::ptr::with_exposed_provenance_mut(block + size);
+            // SAFETY: the rest of a slot that the test has.
+            unsafe { behind.write_bytes(0, slack) };
+            let reports = program.pass().0;
+            assert!(reports.len() == 1 && reports[0].contains("heap overflow"), "{reports:?}");
+        }
+    }
+
     /// The pages in the middle of a large slack have never been touched.
     #[test]
     fn a_canary_needs_the_pages_of_its_two_ends() {

@@ -18,17 +18,6 @@ use crate::watch::reports::damage::Damage;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
 
-/// Returns the last byte before `end`.
-///
-/// # Safety
-/// 1. There is a mapped byte before `end`.
-unsafe fn last_byte(end: usize) -> u8 {
-    let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
-    // SAFETY: duty 1. The read is volatile, because the thread that has the block may be writing
-    // the byte.
-    unsafe { last.read_volatile() }
-}
-
 impl<O: Os> Verifier<'_, O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
     /// damage was found. The caller holds the heap and its seat.
@@ -80,12 +69,8 @@ impl<O: Os> Verifier<'_, O> {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
                 // SAFETY: (1) a slot of a slab whose pages are mapped. The thread that has the
                 // block may be changing the canary. The damage then does not last.
-                let place =
-                    unsafe { self.slot_checks().canary(slab, slot).damage(address, asked, bytes) };
-                // SAFETY: as above. malloc writes the last byte last, and it is never zero. A
-                // signal handler may have interrupted malloc before that.
-                let armed = unsafe { last_byte(address + bytes) } != 0;
-                place.filter(|_| armed).map(Damage::Behind)
+                unsafe { self.slot_checks().canary(slab, slot).damage(address, asked, bytes) }
+                    .map(Damage::Behind)
             }
             SlotCare::Zero => {
                 // SAFETY: (1) as above. The freeing thread may be clearing the slot.
