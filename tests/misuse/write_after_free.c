@@ -1,5 +1,5 @@
-// A free block is written to, at either end or in its middle; malloc reports it instead of handing
-// it out.
+// A free block is written to, at either end or in its middle. It is reported by the free with which
+// the block leaves the quarantine, or by the malloc that would hand it out.
 // build: full the light one does not clear what is freed
 // run: 16 0
 // run: 16 15
@@ -9,7 +9,7 @@
 // run: 5000 2500
 // run: 40000 39999
 // expect: signal ABRT
-// stderr: toft: write after free: malloc({p}): byte {place} of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
+// stderr: toft: write after free: {re:malloc|free}({p}): byte {place} of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it frees
 // promise: 12 30
 #include "common.h"

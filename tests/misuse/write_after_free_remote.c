@@ -4,7 +4,7 @@
 // run: 64
 // run: 2000
 // expect: signal ABRT
-// stderr: toft: write after free: malloc({p}): byte 3 of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
+// stderr: toft: write after free: {re:malloc|free}({p}): byte 3 of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it is freed
 // promise: 12 30
 #include "common.h"

@@ -11,5 +11,5 @@ pub use canary::Canary;
 pub use dice::Dice;
 pub use wipe::{
     CLEARED_AT_ONCE, Long, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, first_nonzero, is_filled,
-    is_zero, is_zero_small, touch, wipe, wipe_small,
+    is_zero, is_zero_at_ends, is_zero_small, touch, wipe, wipe_small,
 };

@@ -2,8 +2,9 @@
 
 use crate::allocator::{Allocator, handle};
 use crate::bin::address_of;
+use crate::harden::{Long, is_zero_at_ends};
 use crate::os::Os;
-use crate::policy::{QUARANTINE, QUARANTINE_SMALL};
+use crate::policy::{QUARANTINE, QUARANTINE_SMALL, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
 use crate::slab::{Put, Slab, SlotIndex};
@@ -33,10 +34,14 @@ impl<O: Os> Quarantines<'_, O> {
         let (class, entry) = (slab.class_number(), address_of(slab) | slot.number());
         let mut leaving = Leaving::nothing();
         let owner = heap.address();
+        let long = self.long_vectors;
         let leaves = move |entry| {
-            let (slab, _) = entry_slot(entry);
+            let (slab, slot) = entry_slot(entry);
+            // SAFETY: (1) the slab asks this of a slot in its quarantine; (2) the processor was
+            // asked.
+            let is_sound = || unsafe { is_unwritten(slab, slot, long) };
             // SAFETY: (1) `wait` makes entries, of a slab's address and a slot.
-            slab.is_owned_plainly(owner) && unsafe { slab.put_plainly(entry) }
+            slab.is_owned_plainly(owner) && unsafe { slab.put_plainly(entry, is_sound) }
         };
         let mut put = |holder: &Heap| {
             holder.exchange((class, entry), self.quarantine_share, &mut leaving, leaves)
@@ -91,8 +96,21 @@ impl<O: Os> Quarantines<'_, O> {
     #[inline(always)]
     pub(crate) fn release_entry(self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
         let (slab, slot) = entry_slot(entry);
+        // A slot that was freed twice may be in use again, and is reported by `release`.
+        // SAFETY: (1) the slot is in a quarantine; (2) the processor was asked.
+        let is_unwritten = || unsafe { is_unwritten(slab, slot, self.long_vectors) };
+        if WIPE && slab.states.is_quarantined(slot) && !is_unwritten() {
+            self.name_writes(slab, slot);
+        }
         self.slot_checks().check_neighbours(slab, slot, Call::Free);
         self.release(heap, seat, slab, slot);
+    }
+
+    /// Reports what was written to a slot that leaves its quarantine.
+    #[cold]
+    #[inline(never)]
+    fn name_writes(self, slab: &Slab, slot: SlotIndex) {
+        self.slot_checks().find_writes(slab, slot, slab.slot_address(slot), Call::Free);
     }
 
     /// What the program has freed becomes free. With the seat, where the caller has it.
@@ -250,6 +268,19 @@ impl<O: Os> Quarantines<'_, O> {
             self.empty_own(heap, &seat);
         }
     }
+}
+
+/// Returns true if no byte was written to a block that leaves its quarantine, as far as it is
+/// compared: at both ends, because its memory may be in no cache any more.
+///
+/// # Safety
+/// 1. The slot is in a quarantine, so it was cleared, and its pages are mapped.
+/// 2. There are long vectors if `long` is not `Long::NONE`.
+#[inline(always)]
+unsafe fn is_unwritten(slab: &Slab, slot: SlotIndex, long: Long) -> bool {
+    let bytes = slab.bytes();
+    // SAFETY: (1) duty 1; (2) duty 2.
+    !WIPE || unsafe { is_zero_at_ends(slab.base() + slot.begin(bytes), bytes, long) }
 }
 
 #[cfg(all(test, feature = "fake-os", feature = "secure"))]

@@ -214,16 +214,16 @@ impl Slab {
         if credit == 0 { Put::Spent } else { Put::Done }
     }
 
-    /// Takes a slot back like `put`, if nothing else must be done and no slot beside it may be
-    /// armed. Otherwise it does nothing, and returns false. Owner only. The slot is named by the
-    /// sum of its number and the descriptor's address, because its state is at a fixed distance
-    /// from there.
+    /// Takes a slot back like `put`, if nothing else must be done, no slot beside it may be armed,
+    /// and `is_sound` returns true of the slot. Otherwise it does nothing, and returns false. Owner
+    /// only. The slot is named by the sum of its number and the descriptor's address, because its
+    /// state is at a fixed distance from there.
     ///
     /// # Safety
     /// 1. `entry` is the sum of this descriptor's address and of the number of a slot.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
-    pub unsafe fn put_plainly(&self, entry: usize) -> bool {
+    pub unsafe fn put_plainly(&self, entry: usize, is_sound: impl FnOnce() -> bool) -> bool {
         let states = entry + core::mem::offset_of!(Slab, states);
         // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `may_be_beside_armed`.
         let state = |at: usize| unsafe {
@@ -237,6 +237,7 @@ impl Slab {
             if beside & ARMED_BIT != 0
                 || state(states).settled() != QUARANTINED.bits()
                 || self.credit.settled() <= 1
+                || !is_sound()
             {
                 return false;
             }
@@ -252,7 +253,7 @@ impl Slab {
 
     /// Returns false: states are not bytes of the descriptor here, or that is not checked.
     #[cfg(any(loom, miri))]
-    pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
+    pub unsafe fn put_plainly(&self, _entry: usize, _is_sound: impl FnOnce() -> bool) -> bool {
         false
     }
 

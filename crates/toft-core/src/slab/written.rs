@@ -3,8 +3,8 @@
 //! Every byte of a free slot is zero in the full build, until a program writes to what it has
 //! freed. Malloc checks the slot before it hands it out. A page that is given back becomes zero
 //! again, which would hide the write. So the thread that gives pages back checks them first, and
-//! keeps those on which anything was written. Malloc then finds the write there. A block therefore
-//! need not be checked when it leaves the quarantine.
+//! keeps those on which anything was written. Malloc then finds the write there. When a block
+//! leaves the quarantine, its two ends are checked, because its slot may not be handed out again.
 
 use super::pages::SlabPages;
 use super::slots::SlotIndex;

@@ -195,6 +195,26 @@ pub unsafe fn is_zero_small(address: usize, len: usize, long: Long) -> bool {
     }
 }
 
+/// Returns true if `len` bytes are zero. Of more than 128 bytes, only the first and the last 64 are
+/// read.
+///
+/// # Safety
+/// 1. As for `is_zero`.
+/// 2. As for `wipe`.
+#[inline(always)]
+pub unsafe fn is_zero_at_ends(address: usize, len: usize, long: Long) -> bool {
+    // SAFETY: duties 1 and 2, of the range or of its two ends.
+    unsafe {
+        if long.suit(len) {
+            long::is_zero_little(address, len)
+        } else if len < STEP {
+            short::is_zero_little(address, len)
+        } else {
+            short::is_zero(address, STEP) && short::is_zero(address + len - STEP, STEP)
+        }
+    }
+}
+
 /// # Safety
 /// 1. As for `is_zero`, of at least two steps.
 /// 2. As for `wipe`.
@@ -300,6 +320,12 @@ mod tests {
                         assert!(is_zero(address, len, long));
                         core::ptr::with_exposed_provenance_mut::<u8>(address + place).write(1);
                         assert!(!is_zero(address, len, long), "{place} of {len}");
+                        let between = len > 2 * STEP && (STEP..len - STEP).contains(&place);
+                        assert_eq!(
+                            is_zero_at_ends(address, len, long),
+                            between,
+                            "{place} of {len}"
+                        );
                         assert_eq!(first_nonzero(address, len), Some(place));
                         wipe(address, len, long);
                     }

@@ -256,10 +256,11 @@ pub mod long {
         }
     }
 
-    /// Returns true if half a step up to one step is zero.
+    /// Returns true if half a step up to one step is zero. Of more bytes, the first and the last
+    /// half step are read.
     ///
     /// # Safety
-    /// 1. As for `is_zero`, of 64 to 128 bytes.
+    /// 1. As for `is_zero`, of at least 64 bytes.
     /// 2. As for `clear`.
     #[inline(always)]
     pub unsafe fn is_zero_little(address: usize, len: usize) -> bool {

@@ -6,8 +6,9 @@
 //! wait        it goes into the quarantine of the thread that frees it, and another leaves that
 //! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
 //!
-//! `take_back` is in `path/free.rs`; wait and release are in `keeper/quarantines.rs`. Beside
-//! reserved slots (`watch/slot_checks/reserved.rs`) take_back and release check those, too.
+//! `take_back` is in `path/free.rs`; wait and release are in `keeper/quarantines.rs`. Release checks
+//! first that both ends of the slot are still zero, in the full build. Beside reserved slots
+//! (`watch/slot_checks/reserved.rs`) take_back and release check those, too.
 //! ```
 //!
 //! Each free goes this way, from any caller: there is no cache in front of it. In the light build
@@ -20,7 +21,7 @@ mod zero_size;
 
 use crate::allocator::{Allocator, Found, handle};
 use crate::bin::Taken;
-use crate::harden::{Canary, TOUCHED_MAX, first_nonzero, is_zero, touch, wipe};
+use crate::harden::{Canary, TOUCHED_MAX, touch, wipe};
 use crate::os::Os;
 use crate::policy::{CANARY, WIPE};
 use crate::report::Call;
@@ -28,7 +29,6 @@ use crate::slab::{Slab, SlotIndex};
 use crate::sync::Ordering::SeqCst;
 use crate::sync::compiler_fence;
 use crate::thread::Heap;
-use crate::watch::reports::damage::Damage;
 
 handle!(SecureSlots, secure_slots);
 
@@ -58,7 +58,7 @@ impl<O: Os> SecureSlots<'_, O> {
         } else if self.mapper().is_zero_or_non_resident(address, bytes) {
             return;
         }
-        self.find_writes(slab, slot, address);
+        self.slot_checks().find_writes(slab, slot, address, Call::Malloc);
     }
 
     /// Clears a block that was freed, or its canary where blocks are not cleared.
@@ -74,23 +74,6 @@ impl<O: Os> SecureSlots<'_, O> {
         } else if CANARY {
             // SAFETY: (1) duty 1.
             unsafe { Canary::erase(address + bytes, bytes - slab.block_bytes(slot)) };
-        }
-    }
-
-    /// Names a byte of a slot that was written to since it was cleared, and clears it again.
-    #[inline(always)]
-    fn find_writes(self, slab: &Slab, slot: SlotIndex, address: usize) {
-        let bytes = slab.size();
-        // SAFETY: (1) malloc has taken the slot and not handed it out. A write to it by the program
-        // is the mistake that is looked for.
-        unsafe {
-            if is_zero(address, bytes, self.long_vectors) {
-                return;
-            }
-            if let Some(place) = first_nonzero(address, bytes) {
-                self.reports().damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
-                wipe(address, bytes, self.long_vectors);
-            }
         }
     }
 

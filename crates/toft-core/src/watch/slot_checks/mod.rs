@@ -1,6 +1,7 @@
 //! Checks of the bytes beside a block, in the secure build.
 
 mod canary;
+mod freed;
 mod reserved;
 
 use crate::allocator::{Allocator, handle};
