@@ -5,14 +5,15 @@
 //! `malloc`, and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust
 //! code.
 //!
-//! A program may replace the plain forms of new and delete alone. The sized forms then lead to the
-//! program's, and so does the nothrow form for one object. The forms for arrays stay here, all of
-//! them: each block of theirs comes back to a form that is here, too.
+//! A program may replace the plain forms of new and delete alone. The sized and nothrow forms for one
+//! object then lead to the program's, as the C++ library's own do, for every block: what those do
+//! with it is theirs to know. The forms for arrays stay here, all of them: each block of theirs comes
+//! back to a form that is here, too.
 
 use crate::process;
 use core::ffi::{CStr, c_void};
 use core::ptr::null;
-use toft_core::process::{Delete, program_deletes, program_deletes_by};
+use toft_core::process::{Delete, delete_by_program, program_deletes, program_deletes_by};
 use toft_core::report::Call;
 use toft_core::site::Site;
 
@@ -293,14 +294,41 @@ macro_rules! delete_sized {
     };
 }
 
+/// The sized form for one object. It leads to the program's plain form, if there is one.
+///
+/// # Safety
+/// 1. As for C's free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZdlPvm(address: Pointer, size: usize) {
+    // SAFETY: (1) the caller's, for both.
+    unsafe {
+        if !delete_by_program(address) {
+            process::free_sized_for(address, size, 1, Call::Delete);
+        }
+    }
+}
+
+/// The nothrow form for one object, as the sized one.
+///
+/// # Safety
+/// 1. As for C's free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZdlPvRKSt9nothrow_t(address: Pointer) {
+    // SAFETY: (1) the caller's, for both.
+    unsafe {
+        if !delete_by_program(address) {
+            process::free_for(address, Call::Delete);
+        }
+    }
+}
+
 delete! {
     _ZdlPv _ZdaPv
-    _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+    _ZdaPvRKSt9nothrow_t
     _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
     _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
 }
 
-delete_sized!(_ZdlPvm(size), 1);
 delete_sized!(_ZdaPvm(size), 1);
 delete_sized!(_ZdlPvmSt11align_val_t(size, align), align);
 delete_sized!(_ZdaPvmSt11align_val_t(size, align), align);

@@ -10,7 +10,7 @@
 //! The secure build has separate first steps before these (`secure/fast.rs`).
 
 use super::caller::Caller;
-use crate::allocator::{Found, GLOBAL};
+use crate::allocator::Found;
 use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
@@ -24,7 +24,6 @@ use crate::slab::{MEDIUM, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumb
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
-use core::ffi::c_void;
 
 /// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
 /// if `address` is zero. `call` names the function that the program called.
@@ -203,8 +202,6 @@ impl<O: Os> Requests<'_, O> {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
             Found::ZeroSize(place) => self.secure_slots().free_zero_size(place, address, call),
-            // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
-            Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
             _ => self.misused_unless_sampled(call, address),
         }
     }
@@ -388,22 +385,4 @@ impl<O: Os> Requests<'_, O> {
             _ => true,
         }
     }
-}
-
-/// Passes a block that is not Toft's to the program's `operator delete`. Returns false if the
-/// program defines none.
-///
-/// # Safety
-/// 1. The program called `operator delete` with `address`, and the block was not freed since.
-unsafe fn delete_by_program(address: usize) -> bool {
-    let delete = GLOBAL.delete.load(Relaxed);
-    if delete.is_null() {
-        return false;
-    }
-    // SAFETY: stored by `program_deletes_by`.
-    let delete =
-        unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(delete) };
-    // SAFETY: duty 1.
-    unsafe { delete(core::ptr::with_exposed_provenance_mut(address)) };
-    true
 }

@@ -30,4 +30,4 @@ pub mod zones;
 
 pub use crate::allocator::{GLOBAL, LOOKS_THROUGH, inside};
 pub use gate::*;
-pub use program_delete::{Delete, program_deletes, program_deletes_by};
+pub use program_delete::{Delete, delete_by_program, program_deletes, program_deletes_by};

@@ -2,7 +2,8 @@
 //!
 //! C++ lets a program replace the plain forms of new and delete alone: the sized form that
 //! compilers call then leads to the program's plain one. A preloaded library's sized form hides the
-//! C++ library's, so it has to lead there itself.
+//! C++ library's, so it has to lead there itself, also for a block of Toft's: the program's form may
+//! count it, or free what begins before it.
 
 use crate::allocator::GLOBAL;
 use crate::process::start::write_sealed;
@@ -21,4 +22,21 @@ pub fn program_deletes_by(delete: Delete) {
 pub fn program_deletes() -> bool {
     // Relaxed: written before there was a second thread.
     !GLOBAL.delete.load(Relaxed).is_null()
+}
+
+/// Passes a block to the program's own plain `operator delete`. Returns false if there is none.
+///
+/// # Safety
+/// 1. The program called a form of `operator delete` for one object with `address`.
+#[inline(always)]
+pub unsafe fn delete_by_program(address: *mut c_void) -> bool {
+    let delete = GLOBAL.delete.load(Relaxed);
+    if delete.is_null() {
+        return false;
+    }
+    // SAFETY: stored by `program_deletes_by`.
+    let delete = unsafe { core::mem::transmute::<*mut c_void, Delete>(delete) };
+    // SAFETY: duty 1.
+    unsafe { delete(address) };
+    true
 }
