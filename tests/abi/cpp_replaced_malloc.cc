@@ -1,6 +1,6 @@
 // A program that replaces the plain operator new and delete by functions that call malloc and free,
-// and count: the sized and nothrow forms lead to them. Each block has more bytes than was asked for,
-// and the program gets an address inside it, in the second run.
+// and count: the sized and nothrow forms lead to them. Each block has more bytes than the program
+// requests, and begins before the address that it gets, in the second run.
 // run: 0
 // run: 16
 // promise: 6 22

@@ -5,10 +5,10 @@
 //! `malloc`, and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust
 //! code.
 //!
-//! A program may replace the plain forms of new and delete alone. The sized and nothrow forms for one
-//! object then lead to the program's, as the C++ library's own do, for every block: what those do
-//! with it is theirs to know. The forms for arrays stay here, all of them: each block of theirs comes
-//! back to a form that is here, too.
+//! A program may replace the plain forms of new and delete alone. The sized and nothrow forms for
+//! one object then lead to the program's, as the C++ library's own do, for every block: what those
+//! do with it is theirs to know. The forms for arrays stay here, all of them: each block of theirs
+//! comes back to a form that is here, too.
 
 use crate::process;
 use core::ffi::{CStr, c_void};
