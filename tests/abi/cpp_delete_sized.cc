@@ -1,9 +1,34 @@
-// Sized delete with the size that was asked for never complains, at any size.
+// Sized delete with the size that was asked for never complains, at any size, of any object.
 // promise: 5 6 22
 #include "common.h"
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
+
+struct Base {
+    long word = 1;
+    virtual ~Base() {}
+};
+
+struct Derived : Base {
+    char bytes[333];
+    std::string text = std::string(100, 'd');
+};
+
+struct alignas(64) Aligned : Base {
+    char bytes[70];
+};
+
+struct Counted {
+    char byte;
+    ~Counted() { byte = 0; }
+};
+
+struct Empty {};
 
 int main()
 {
@@ -20,5 +45,22 @@ int main()
     words.erase(words.begin() + 100, words.begin() + 10000);
     words.shrink_to_fit();
     CHECK(words.size() == 10100);
+
+    for (int i = 0; i < 50; i++) {
+        Base *derived = new Derived, *aligned = new Aligned;
+        delete derived;
+        delete aligned;
+        delete new Empty;
+        delete[] new Counted[(size_t)i];
+        delete[] new Aligned[(size_t)i];
+        delete[] new long[(size_t)i];
+        std::shared_ptr<Base> shared = std::make_shared<Derived>();
+        std::unique_ptr<Base> unique = std::make_unique<Aligned>();
+        std::map<int, Derived> map;
+        std::deque<Counted> deque((size_t)i * 99);
+        std::function<int()> function = [=] { return map.empty() ? i : (int)deque.size(); };
+        map[function()].bytes[0] = 1;
+        deque.shrink_to_fit();
+    }
     return 0;
 }

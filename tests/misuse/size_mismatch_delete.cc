@@ -1,4 +1,4 @@
-// A sized delete with a size of another class: an object deleted as another type.
+// A sized delete with another size: an object deleted as another type.
 // build: secure the default one believes it
 // expect: signal ABRT
 // stderr: toft: size mismatch: operator delete({p}): this {size}-byte block is not one of 8 bytes (small slab, slot {n}, partition {n}; call site {addr})

@@ -1,7 +1,9 @@
-// A large block freed as a small one, and as a larger one.
+// A large block freed as a small one, as a larger one, and with a byte less or more.
 // build: secure the default one believes it
 // run: 300000 100
 // run: 300000 3000000
+// run: 300000 299999
+// run: 300000 300001
 // expect: signal ABRT
 // stderr: toft: size mismatch: free_sized({p}): this {size}-byte block is not one of {given} bytes (large block, partition {n}; call site {addr})
 // twin: says what it has asked for

@@ -1,6 +1,6 @@
 // class: 22 Free a block with a wrong size
 // sizes: 24 100 1000 5000 262144
-// variants: too-small too-large
+// variants: too-small too-large one-less one-more
 // toft: prevented
 // secure: caught size
 #include "corpus.h"
@@ -32,7 +32,12 @@ static void prepare(void)
     call = "free_sized";
 #endif
     p = take(size);
-    wrong = is("too-small") ? size / 3 : 4 * size + 64;
+    if (is("one-less"))
+        wrong = size - 1;
+    else if (is("one-more"))
+        wrong = size + 1;
+    else
+        wrong = is("too-small") ? size / 3 : 4 * size + 64;
     announce_block(p);
 }
 

@@ -15,12 +15,11 @@ use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::path::Requests;
-use crate::path::malloc::bytes_with_slack;
 use crate::policy::{CHECK_SIZES, SECURE};
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{MEDIUM, Put, SMALL, Slab, SlotIndex, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
@@ -77,7 +76,7 @@ fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
 }
 
 /// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the secure
-/// build checks both numbers.
+/// build checks the size.
 #[inline(always)]
 pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
     if !SECURE {
@@ -350,25 +349,28 @@ impl<O: Os> Requests<'_, O> {
     }
 
     /// Checks a block that is about to be freed as one of `size` bytes at a multiple of `align`.
-    /// Names it if such a request has another class, or, for a large block, another size. Returns
-    /// true if it may be freed.
+    /// Reports it if another size was requested. Returns true if it may be freed.
     pub fn size_fits(self, address: usize, size: usize, align: usize, call: Call) -> bool {
         if !CHECK_SIZES {
             return true;
         }
         let align = if align.is_power_of_two() { align } else { 1 };
-        let class = |size| SizeClass::of_aligned(bytes_with_slack(size), align);
+        // When a new-handler has found memory, the C++ library's `operator new` requests the block:
+        // a byte at least, and a multiple of the alignment.
+        let rounded = match call {
+            Call::Delete => size.max(1).saturating_add(align - 1) & !(align - 1),
+            _ => size,
+        };
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
-                let asked = slab.block_bytes(slot);
-                if size == asked || class(size) == class(asked) {
+                if [size, rounded].iter().any(|&bytes| slab.may_have_requested(slot, bytes)) {
                     return true;
                 }
                 self.reports().damaged(call, slab, slot, Damage::Size(size));
                 false
             }
             Found::Large(block) if block.state() == BlockState::Live => {
-                if size == block.bytes() {
+                if [size, rounded].contains(&block.bytes()) {
                     return true;
                 }
                 self.reports().large_size_differs(block, address, size, call);

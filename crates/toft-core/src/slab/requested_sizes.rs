@@ -15,6 +15,10 @@ use crate::sync::{AtomicU16, Settled};
 /// The number of slots whose slack is kept.
 const KEPT: usize = if SECURE && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
+/// The largest slack that is kept. Only a block that is much smaller than its alignment has more,
+/// or one that became half as large in its place.
+pub const SLACK_MOST: usize = u16::MAX as usize;
+
 /// Set beside the slack of a claimed small slot whose pages were given back since the program had
 /// it. Malloc reads this word anyway, and sees by it that the page must be written to first. Slacks
 /// of small slots are smaller.

@@ -1,6 +1,7 @@
 //! The slots of a slab: the slot that begins at an address, the state of each slot, and their
 //! counts.
 
+use super::requested_sizes::SLACK_MOST;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
     ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED,
@@ -188,7 +189,14 @@ impl Slab {
     /// bytes.
     #[inline(always)]
     pub fn slack_for(&self, bytes: usize) -> usize {
-        self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
+        self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, SLACK_MOST)
+    }
+
+    /// Returns true if a block of `bytes` bytes could have been requested as the one in a slot: of
+    /// as many, or of fewer if there are more bytes after it than can be kept. Secure build only.
+    pub fn may_have_requested(&self, slot: SlotIndex, bytes: usize) -> bool {
+        let kept = self.block_bytes(slot);
+        bytes == kept || bytes < kept && self.size() - kept == SLACK_MOST
     }
 
     /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.

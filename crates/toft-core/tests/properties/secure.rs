@@ -9,6 +9,7 @@ use toft_core::keeper::Which;
 use toft_core::options::Options;
 use toft_core::os::Error;
 use toft_core::os::fake::{Fake, Fault, Request};
+use toft_core::path::Resized;
 use toft_core::report::Call;
 use toft_core::slab::{MEDIUM_MAX, SizeClass};
 use toft_core::thread::Heap;
@@ -200,7 +201,7 @@ fn no_path_goes_round_the_quarantine() {
                 }
                 _ => {
                     let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
-                    assert!(matches!(to, toft_core::path::Resized::At(to) if to != address));
+                    assert!(matches!(to, Resized::At(to) if to != address));
                 }
             }
             // It is neither free nor marked, whatever is collected.
@@ -322,7 +323,7 @@ fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {
 }
 
 #[test]
-fn sizes_of_another_class_are_named_and_others_are_not() {
+fn sizes_that_were_not_requested_are_named_and_others_are_not() {
     let (fake, allocator, heap) = one_heap(options());
     for size in sizes() {
         for align in [1, 16, 64, 4096] {
@@ -330,12 +331,72 @@ fn sizes_of_another_class_are_named_and_others_are_not() {
             let fits = |given| allocator.requests().size_fits(asked, given, align, Call::FreeSized);
             assert!(fits(size), "{size} at {align}");
             silent(&fake);
-            assert!(!fits(2 * size + 8192), "{size} at {align}");
-            let words = format!("block is not one of {} bytes (", 2 * size + 8192);
-            assert!(report(&fake).contains(&words));
+            for given in [size.wrapping_sub(1), size + 1, size / 2 + 7, 2 * size + 8192] {
+                if given == size {
+                    continue;
+                }
+                assert!(!fits(given), "{given} for {size} at {align}");
+                assert!(report(&fake).contains(&format!("block is not one of {given} bytes (")));
+            }
             allocator.free(heap, asked, Call::Free);
         }
     }
+}
+
+#[test]
+fn a_resized_block_has_the_size_it_was_resized_to() {
+    let (fake, allocator, heap) = one_heap(options());
+    for (before, after) in
+        [(100, 90), (100, 300), (1000, 600), (100_000, 60_000), (400_000, 300_000)]
+    {
+        let block = take(&allocator, heap, before);
+        let Resized::At(block) = allocator.resize(heap, block, after, code_address(SITE)) else {
+            panic!("there is memory");
+        };
+        let fits = |given| allocator.requests().size_fits(block, given, 1, Call::FreeSized);
+        assert!(fits(after), "{before} to {after}");
+        silent(&fake);
+        assert!(!fits(before) && !fits(after - 1) && !fits(after + 1), "{before} to {after}");
+        fake.take_reports();
+        allocator.free(heap, block, Call::Free);
+    }
+}
+
+/// Of a block that is much smaller than its slot, the size is known to within 64 KiB of the slot's
+/// end: no size up to that is named.
+#[test]
+fn a_size_that_cannot_be_kept_is_named_if_it_is_larger() {
+    let (fake, allocator, heap) = one_heap(options());
+    let align = 64 << 10;
+    let asked = allocator.allocate_aligned(heap, 100, align, code_address(SITE)).unwrap();
+    let usable = allocator.requests().usable_size(asked, Call::UsableSize).unwrap();
+    assert!(usable > 100, "the exact size is known after all");
+    let fits = |given| allocator.requests().size_fits(asked, given, align, Call::FreeSized);
+    assert!(fits(100) && fits(usable));
+    silent(&fake);
+    assert!(!fits(usable + 1) && report(&fake).contains("size mismatch"));
+}
+
+/// The C++ library's `operator new` rounds the request up, where a new-handler has helped.
+#[test]
+fn only_delete_accepts_a_size_that_the_cpp_library_has_rounded() {
+    let (fake, allocator, heap) = one_heap(options());
+    for size in [1usize, 100, 1000, 70_000, 300_000] {
+        let rounded = size.next_multiple_of(64);
+        let asked = allocator.allocate_aligned(heap, rounded, 64, code_address(SITE)).unwrap();
+        let fits = |given, call| allocator.requests().size_fits(asked, given, 64, call);
+        assert!(fits(size, Call::Delete) && fits(rounded - 63, Call::Delete), "{size}");
+        silent(&fake);
+        assert!(!fits(rounded - 64, Call::Delete) || rounded == 64, "{size}");
+        assert!(!fits(rounded + 1, Call::Delete) && !fits(size, Call::FreeSized), "{size}");
+        fake.take_reports();
+        allocator.free(heap, asked, Call::Free);
+    }
+    let one = take(&allocator, heap, 1);
+    assert!(allocator.requests().size_fits(one, 0, 1, Call::Delete));
+    silent(&fake);
+    assert!(!allocator.requests().size_fits(one, 0, 1, Call::FreeSized));
+    assert!(report(&fake).contains("size mismatch"));
 }
 
 /// No entropy is an error.
