@@ -32,10 +32,14 @@ struct Empty {};
 
 int main()
 {
-    for (size_t size = 0; size < 2000000; size = size + 1 + size / 9) {
+    for (size_t size = 0; size < 2000000; size = size + 1 + size / 7) {
         ::operator delete(::operator new(size), size);
         ::operator delete[](::operator new[](size), size);
-        ::operator delete(::operator new(size, std::align_val_t{128}), size, std::align_val_t{128});
+        for (size_t align = 1; align <= 1 << 18; align *= 2) {
+            std::align_val_t a{align};
+            ::operator delete(::operator new(size, a), size, a);
+            ::operator delete[](::operator new[](size, a), size, a);
+        }
     }
     std::vector<std::string> words;
     for (int i = 0; i < 20000; i++)

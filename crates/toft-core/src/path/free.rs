@@ -15,22 +15,28 @@ use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::path::Requests;
+use crate::path::malloc::bytes_with_slack;
 use crate::policy::{CHECK_SIZES, SECURE};
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{MEDIUM, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
+use crate::zero_size::ALIGN;
 
 /// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
 /// if `address` is zero. `call` names the function that the program called.
 #[inline(always)]
 pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
     if SECURE {
-        if !caller.allocator().secure_slots().free_own_small(caller.heap(), address, call, |_| true)
-        {
+        if !caller.allocator().secure_slots().free_own_small(
+            caller.heap(),
+            address,
+            call,
+            |_, _| true,
+        ) {
             free_secure(caller, address, call);
         }
     } else if !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call) {
@@ -42,7 +48,7 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
 /// Secure build only.
 #[inline(never)]
 fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
-    if !caller.allocator().secure_slots().free_own_medium(caller.heap(), address, call, |_| true)
+    if !caller.allocator().secure_slots().free_own_medium(caller.heap(), address, call, |_, _| true)
         && !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call)
     {
         free_not_small(caller, address, call);
@@ -76,27 +82,40 @@ fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
 }
 
 /// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the secure
-/// build checks the size.
+/// build checks both numbers.
 #[inline(always)]
 pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
     if !SECURE {
         return free(caller, address, call);
     }
-    let fits = |requested| requested == size;
-    if !caller.allocator().secure_slots().free_own_small(caller.heap(), address, call, fits) {
+    let fits = |slab: &Slab, requested| {
+        requested == size && (!names_alignment(call) || slab.is_of_small(bytes_with_slack(size)))
+    };
+    if align > ALIGN
+        || !caller.allocator().secure_slots().free_own_small(caller.heap(), address, call, fits)
+    {
         free_sized_slow(caller, address, size, align, call);
     }
 }
 
+/// Returns true if a call of this kind is for blocks whose alignment it names, or that have the
+/// usual one, and that were never resized. A block may have been resized before `free_sized` and
+/// Rust's `dealloc`.
+#[inline(always)]
+fn names_alignment(call: Call) -> bool {
+    matches!(call, Call::Delete | Call::FreeAlignedSized)
+}
+
 /// Frees a block if `size` and `align` match it. Handles the blocks that the fast path refuses:
-/// those that are not small, not of this thread, or of another recorded size.
+/// those that are not small, not of this thread, or of another recorded size, and requests at a
+/// larger alignment than the usual one.
 #[inline(never)]
 fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
     if address == 0 {
         return;
     }
     caller.start();
-    if caller.allocator().requests().size_fits(address, size, align, call) {
+    if caller.allocator().requests().layout_fits(address, size, align, call) {
         free(caller, address, call);
     }
 }
@@ -349,8 +368,11 @@ impl<O: Os> Requests<'_, O> {
     }
 
     /// Checks a block that is about to be freed as one of `size` bytes at a multiple of `align`.
-    /// Reports it if another size was requested. Returns true if it may be freed.
-    pub fn size_fits(self, address: usize, size: usize, align: usize, call: Call) -> bool {
+    /// Reports it if another size was requested, or certainly another alignment. Returns true if it
+    /// may be freed.
+    ///
+    /// The alignment of a request is not kept. But it decides the class, together with the size.
+    pub fn layout_fits(self, address: usize, size: usize, align: usize, call: Call) -> bool {
         if !CHECK_SIZES {
             return true;
         }
@@ -361,30 +383,38 @@ impl<O: Os> Requests<'_, O> {
             Call::Delete => size.max(1).saturating_add(align - 1) & !(align - 1),
             _ => size,
         };
+        let is_aligned = |class, requested| {
+            let is_known = align > ALIGN || names_alignment(call);
+            let bytes = bytes_with_slack(requested);
+            address & (align - 1) == 0
+                && (!is_known || SizeClass::of_aligned(bytes, align) == class)
+        };
+        let wrong = |has_size, is_aligned| match (has_size, is_aligned) {
+            (false, _) => Some(Damage::Size(size)),
+            (_, false) => Some(Damage::Alignment(align)),
+            _ => None,
+        };
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
-                if [size, rounded].iter().any(|&bytes| slab.may_have_requested(slot, bytes)) {
-                    return true;
-                }
-                self.reports().damaged(call, slab, slot, Damage::Size(size));
-                false
+                let requested = if slab.block_bytes(slot) == rounded { rounded } else { size };
+                let has_size = slab.may_have_requested(slot, requested);
+                let wrong = wrong(has_size, is_aligned(Some(slab.class()), requested));
+                wrong.inspect(|&wrong| self.reports().damaged(call, slab, slot, wrong))
             }
             Found::Large(block) if block.state() == BlockState::Live => {
-                if [size, rounded].contains(&block.bytes()) {
-                    return true;
-                }
-                self.reports().large_size_differs(block, address, size, call);
-                false
+                let bytes = block.bytes();
+                // A zero-size block is large if it is aligned, or if there was no other place.
+                let is_aligned = is_aligned(None, if bytes == 0 { usize::MAX } else { bytes });
+                let wrong = wrong([size, rounded].contains(&bytes), is_aligned);
+                wrong.inspect(|&wrong| self.reports().large_differs(block, address, wrong, call))
             }
             Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => {
-                if size == 0 {
-                    return true;
-                }
-                self.reports().report_zero_size_mismatch(address, size, call);
-                false
+                let wrong = wrong(size == 0, align <= ALIGN);
+                wrong.inspect(|&wrong| self.reports().zero_size_differs(address, wrong, call))
             }
             // Freeing it names it.
-            _ => true,
+            _ => None,
         }
+        .is_none()
     }
 }

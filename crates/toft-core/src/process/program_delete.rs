@@ -2,8 +2,8 @@
 //!
 //! C++ lets a program replace the plain forms of new and delete alone: the sized form that
 //! compilers call then leads to the program's plain one. A preloaded library's sized form hides the
-//! C++ library's, so it has to lead there itself, also for a block of Toft's: the program's form may
-//! count it, or free what begins before it.
+//! C++ library's, so it has to lead there itself, also for a block of Toft's: the program's form
+//! may count it, or free what begins before it.
 
 use crate::allocator::GLOBAL;
 use crate::process::start::write_sealed;

@@ -130,6 +130,12 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
     table
 };
 
+/// Returns the class of a request, or `None` if it is not small.
+#[inline(always)]
+pub(super) fn small_class(size: usize) -> Option<usize> {
+    SMALL_TABLE.get(size.saturating_add(15) >> 4).map(|&class| class as usize)
+}
+
 /// Returns the class of a request of at most [`SMALL_MAX`] bytes. Zero bytes get the smallest slot.
 #[inline(always)]
 pub fn class_of_small(size: usize) -> usize {

@@ -357,6 +357,12 @@ impl Slab {
         self.class.load(Relaxed) as usize
     }
 
+    /// Returns true if the slab's class is that of a small request of `bytes` bytes.
+    #[inline(always)]
+    pub fn is_of_small(&self, bytes: usize) -> bool {
+        super::class::small_class(bytes) == Some(self.class_number())
+    }
+
     /// The offset of the first call site in a descriptor.
     #[cfg(not(loom))]
     pub(super) const SITE: usize = if SECURE {

@@ -127,15 +127,15 @@ impl<O: Os> SecureSlots<'_, O> {
         slab.make_live(slot);
     }
 
-    /// Frees a small block of this thread if `fits` accepts its requested size. False: nothing was
-    /// done, and there is another way.
+    /// Frees a small block of this thread if `fits` accepts its slab and its requested size. False:
+    /// nothing was done, and there is another way.
     #[inline(always)]
     pub(crate) fn free_own_small(
         self,
         heap: &Heap,
         address: usize,
         call: Call,
-        fits: impl FnOnce(usize) -> bool,
+        fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
         self.free_own::<SMALL>(&self.small, heap, address, call, fits)
     }
@@ -147,7 +147,7 @@ impl<O: Os> SecureSlots<'_, O> {
         heap: &Heap,
         address: usize,
         call: Call,
-        fits: impl FnOnce(usize) -> bool,
+        fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
         self.free_own::<MEDIUM>(&self.medium, heap, address, call, fits)
     }
@@ -159,7 +159,7 @@ impl<O: Os> SecureSlots<'_, O> {
         heap: &Heap,
         address: usize,
         call: Call,
-        fits: impl FnOnce(usize) -> bool,
+        fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
         if WIPE {
             fetch_to_write(address);
@@ -171,7 +171,7 @@ impl<O: Os> SecureSlots<'_, O> {
         let (bytes, slack) = (slab.bytes(), slab.slacks.of(slot));
         // A slab that has a flag set takes the other way.
         if !slab.is_owned_plainly(heap.address())
-            || !fits(bytes.wrapping_sub(slack))
+            || !fits(slab, bytes.wrapping_sub(slack))
             || !slab.states.take_own(slot)
         {
             return false;

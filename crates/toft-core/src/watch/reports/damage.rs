@@ -1,5 +1,5 @@
-//! Reports the damage that the secure build finds: a write outside live blocks, or a size that is
-//! not the block's.
+//! Reports the damage that the secure build finds: a write outside live blocks, or a size or an
+//! alignment that is not the block's.
 
 use crate::large::Block;
 use crate::os::Os;
@@ -7,6 +7,7 @@ use crate::report::{Call, Line, head};
 use crate::slab::{Slab, SlotIndex};
 use crate::watch::reports::Reports;
 use crate::watch::reports::misuse::tier;
+use crate::zero_size::ALIGN;
 
 /// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(crate) enum Damage {
     AfterFree(usize),
     /// The block was freed with this wrong size in bytes.
     Size(usize),
+    /// The block was freed with this wrong alignment in bytes.
+    Alignment(usize),
     /// The byte at this offset in a reserved slot was overwritten.
     Reserved(usize),
 }
@@ -44,10 +47,7 @@ impl<O: Os> Reports<'_, O> {
                 line.text("byte ").number(place as u64).text(" of this free ");
                 line.number(bytes).text("-byte block was overwritten");
             }
-            Damage::Size(given) => {
-                line.text("this ").number(bytes).text("-byte block is not one of ");
-                line.number(given as u64).text(" bytes");
-            }
+            Damage::Size(_) | Damage::Alignment(_) => damage.say_request(&mut line, bytes),
             Damage::Reserved(place) => {
                 line.text("byte ").number(place as u64).text(" of this reserved ");
                 line.number(bytes).text("-byte slot, which nobody has, was overwritten");
@@ -61,44 +61,53 @@ impl<O: Os> Reports<'_, O> {
 }
 
 impl<O: Os> Reports<'_, O> {
-    /// Reports that a large block was freed with a wrong size of `given` bytes.
+    /// Reports that a large block was freed with a wrong size or alignment.
     #[cold]
     #[inline(never)]
-    pub(crate) fn large_size_differs(
-        self,
-        block: &Block,
-        address: usize,
-        given: usize,
-        call: Call,
-    ) {
+    pub(crate) fn large_differs(self, block: &Block, address: usize, wrong: Damage, call: Call) {
         let mut line = Line::new(self.hide_addresses);
-        head(&mut line, Damage::Size(given).name(), call, address);
-        line.text("this ").number(block.bytes() as u64).text("-byte block is not one of ");
-        line.number(given as u64).text(" bytes (large block, partition ");
-        line.number(block.partition().number() as u64);
+        head(&mut line, wrong.name(), call, address);
+        wrong.say_request(&mut line, block.bytes() as u64);
+        line.text(" (large block, partition ").number(block.partition().number() as u64);
         line.text("; call site ").address(block.site().address()).text(")");
         self.conclude(&mut line);
     }
 
-    /// Reports that a zero-size block was freed with a size of `given` bytes.
+    /// Reports that a zero-size block was freed with a wrong size or alignment.
     #[cold]
     #[inline(never)]
-    pub(crate) fn report_zero_size_mismatch(self, address: usize, given: usize, call: Call) {
+    pub(crate) fn zero_size_differs(self, address: usize, wrong: Damage, call: Call) {
         let mut line = Line::new(self.hide_addresses);
-        head(&mut line, Damage::Size(given).name(), call, address);
-        line.text("this 0-byte block is not one of ").number(given as u64);
-        line.text(" bytes (of no bytes)");
+        head(&mut line, wrong.name(), call, address);
+        wrong.say_request(&mut line, 0);
+        line.text(" (of no bytes)");
         self.conclude(&mut line);
     }
 }
 
 impl Damage {
+    /// Says how a block of `bytes` bytes differs from the request that the program names.
+    fn say_request(self, line: &mut Line, bytes: u64) {
+        line.text("this ").number(bytes);
+        match self {
+            Damage::Alignment(given) if given > ALIGN => {
+                line.text("-byte block was not requested at a multiple of ").number(given as u64)
+            }
+            Damage::Alignment(_) => line.text("-byte block was requested with an alignment"),
+            Damage::Size(given) => {
+                line.text("-byte block is not one of ").number(given as u64).text(" bytes")
+            }
+            _ => line,
+        };
+    }
+
     fn name(self) -> &'static str {
         match self {
             Damage::Behind(_) => "heap overflow",
             Damage::Before => "heap underflow",
             Damage::AfterFree(_) => "write after free",
             Damage::Size(_) => "size mismatch",
+            Damage::Alignment(_) => "alignment mismatch",
             Damage::Reserved(_) => "wild write",
         }
     }
