@@ -8,6 +8,7 @@ use crate::os::Linux;
 use crate::process::start::{heap_or_start, ready};
 use crate::report::Call;
 use crate::sync::Ordering::Relaxed;
+use crate::thread::{EXITED_HEAP, Heap};
 use core::ffi::c_int;
 
 /// Gives back whatever the whole process can give back; returns the bytes of pages.
@@ -80,14 +81,19 @@ pub fn deepbind_is_cleared() {
 
 /// Verifies the whole heap, and names what is wrong; returns true if nothing is.
 pub fn verify() -> bool {
-    heap_or_start().is_none_or(|heap| allocator().verifier().verify(heap))
+    instance().is_none_or(|allocator| allocator.verifier().verify(heap_or_none()))
 }
 
 /// Verifies the heap when the program ends, for a bounded time.
 pub fn verify_at_exit() {
-    if let Some(heap) = heap_or_start() {
-        allocator().verifier().verify_at_exit(heap);
+    if let Some(allocator) = instance() {
+        allocator.verifier().verify_at_exit(heap_or_none());
     }
+}
+
+/// The heap of the calling thread, or one that owns nothing if there is no memory for it.
+fn heap_or_none() -> &'static Heap {
+    heap_or_start().unwrap_or(EXITED_HEAP.heap())
 }
 
 /// Finds words that lead into freed blocks, and names them; returns their number.

@@ -40,7 +40,7 @@ impl<O: Os> Verifier<'_, O> {
             return true;
         };
         let mut sound = true;
-        self.for_each_slab(|slab| {
+        self.visit_slabs(extent, |slab| {
             if sound
                 && extent.covers()
                 && let Some((slot, place)) = self.overwritten(slab)

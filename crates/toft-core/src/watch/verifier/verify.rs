@@ -19,6 +19,7 @@
 //! counts as broken only if every check in a fifth of a second finds it broken. An invariant is not
 //! checked if a thread may be stopped for longer between two steps that break it.
 
+use crate::large::Block;
 use crate::os::process::{self, peek};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
@@ -26,7 +27,7 @@ use crate::policy::SECURE;
 use crate::report::{Call, Line, head};
 use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, HeapState};
+use crate::thread::{EXITED_HEAP, Heap, HeapState};
 use crate::watch::reports::misuse::tier;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
@@ -38,24 +39,30 @@ const AT_EXIT: u64 = 50_000_000;
 
 impl<O: Os> Verifier<'_, O> {
     /// Verifies the whole heap, and reports the first violation. Returns true if there is none.
-    /// Does nothing in a signal handler that has interrupted a change.
+    ///
+    /// A thread that has exited has no heap, and one that was interrupted in the middle of a change
+    /// must not read its lists. Everything is then verified as what other threads own.
     pub fn verify(self, heap: &Heap) -> bool {
         self.verify_within(heap, &Extent::all())
     }
 
     /// Does what [`Verifier::verify`] does, as far as `extent` goes.
     fn verify_within(self, heap: &Heap, extent: &Extent<'_>) -> bool {
-        let Some(seat) = heap.sit() else { return true };
+        let seat = heap.sit();
+        let heap = if seat.is_some() { heap } else { EXITED_HEAP.heap() };
         let bounded = extent.is_bounded();
         let sound = (bounded || self.verify_slabs(heap, extent))
             && self.verify_lists(heap)
             && self.verify_large(extent)
-            && self.slots_are_whole(heap, &seat, extent);
+            && seat.as_ref().is_none_or(|seat| self.slots_are_whole(heap, seat, extent));
         drop(seat);
         let sound = sound && self.verify_contents(extent) && self.others_are_whole(heap, extent);
         // With a time limit the tables are last, because blocks are overwritten more often than
         // tables.
-        let tables = || heap.sit().is_none_or(|_seat| self.verify_slabs(heap, extent));
+        let tables = || {
+            let _seat = heap.sit();
+            self.verify_slabs(heap, extent)
+        };
         sound && (!bounded || tables())
     }
 
@@ -64,19 +71,32 @@ impl<O: Os> Verifier<'_, O> {
     /// calls, which may forbid reading a clock.
     pub(crate) fn verify_at_exit(self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
-        let least = AT_EXIT.max(process::processor_time() / 100);
-        let begin = process::thread_time();
+        let most = AT_EXIT.max(process::processor_time() / 100);
         drop(permit);
-        let extent = Extent::until(&process::thread_time, begin + least);
-        let sound = self.verify_within(heap, &extent);
-        let (covered, all) = extent.figures();
-        if sound && covered < all {
-            let mut line = Line::new(self.hide_addresses);
-            line.text("toft: verified ").number((covered * 100 / all) as u64);
-            line.text(" % of the heap at exit, in ").number(least / 1_000_000);
-            line.text(" ms; toft_verify() verifies all of it");
+        if let Some(mut line) = self.verify_for(heap, &process::thread_time, most) {
             process::write_all(libc::STDERR_FILENO, line.end());
         }
+    }
+
+    /// Verifies the heap for `most` nanoseconds of the clock `now`, from a random place on. Returns
+    /// a line with the share that was covered, unless it was everything or a violation was
+    /// reported.
+    fn verify_for(self, heap: &Heap, now: &dyn Fn() -> u64, most: u64) -> Option<Line> {
+        let extent = Extent::until(now, now() + most, self.os.random().unwrap_or(0));
+        let sound = self.verify_within(heap, &extent);
+        let (covered, all) = extent.figures();
+        (sound && covered < all).then(|| {
+            let mut line = Line::new(self.hide_addresses);
+            line.text("toft: verified ").number((covered * 100 / all) as u64);
+            line.text(" % of the heap at exit, in ").number(most / 1_000_000);
+            line.text(" ms; toft_verify() verifies all of it");
+            line
+        })
+    }
+
+    /// Calls `each` with every slab, in the order of `extent`.
+    pub(crate) fn visit_slabs(self, extent: &Extent<'_>, each: impl FnMut(&Slab)) {
+        extent.visit(|each| self.for_each_slab(each), each);
     }
 
     /// Waits until `check` succeeds, for a fifth of a second at most. Returns its last result.
@@ -84,10 +104,10 @@ impl<O: Os> Verifier<'_, O> {
         if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
     }
 
-    /// Verifies every slab, of any owner. The caller holds the seat of `heap`.
+    /// Verifies every slab, of any owner. The caller holds the seat of `heap`, if that can own any.
     fn verify_slabs(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let mut sound = true;
-        self.for_each_slab(|slab| {
+        self.visit_slabs(extent, |slab| {
             if !sound || !extent.goes_on() {
                 return;
             }
@@ -141,10 +161,12 @@ impl<O: Os> Verifier<'_, O> {
     }
 
     /// Verifies the lists of the calling thread, and the pool of guarded blocks. The caller holds
-    /// the seat of `heap`.
+    /// the seat of `heap`, if that can own any.
     fn verify_lists(self, heap: &Heap) -> bool {
         let rest = || {
-            heap.check(self.heaps.partitions())?;
+            if !heap.is_sentinel() {
+                heap.check(self.heaps.partitions())?;
+            }
             self.guarded.check().map_err(Violation)
         };
         match self.holds(rest) {
@@ -164,7 +186,8 @@ impl<O: Os> Verifier<'_, O> {
         };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
-        self.large.units().for_each(|block| {
+        let visit = |each: &mut dyn FnMut(&Block)| self.large.units().for_each(each);
+        extent.visit(visit, |block| {
             if !sound || !extent.covers() {
                 return;
             }
@@ -235,7 +258,7 @@ mod tests {
         let verify = |parts: u64| {
             let ticks = Cell::new(0);
             let now = || ticks.replace(ticks.get() + 1);
-            let extent = Extent::until(&now, parts);
+            let extent = Extent::until(&now, parts, 0);
             (allocator.verifier().verify_within(heap, &extent), extent.figures())
         };
         let (sound, (covered, all)) = verify(3);
@@ -248,6 +271,98 @@ mod tests {
             assert!(verify(3).0, "there was no time for it");
             assert!(!verify(1 << 40).0 && !allocator.verifier().verify(heap));
             assert!(fake.take_reports().iter().all(|line| line.contains("heap overflow")));
+        }
+    }
+
+    /// A thread without a heap, and one that was interrupted in the middle of a change, verify
+    /// everything that others can.
+    #[test]
+    #[cfg_attr(not(feature = "secure-light"), ignore = "blocks have no canary")]
+    fn damage_is_found_without_the_threads_own_heap() {
+        let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
+        let verify = |heap| (allocator.verifier().verify(heap), fake.take_reports());
+        for size in [100, 5000, 299_999] {
+            let block = allocator.allocate(heap, size, 0x5000).unwrap();
+            let behind: *mut u8 = core::ptr::with_exposed_provenance_mut(block + size);
+            // SAFETY: there is a byte after each block that is not the program's, and the test has
+            // it.
+            let damage = || unsafe { behind.write(behind.read() ^ 1) };
+            for exited in [true, false] {
+                let mine = if exited { EXITED_HEAP.heap() } else { heap };
+                let _seat = heap.sit().filter(|_| !exited);
+                assert_eq!(verify(mine), (true, std::vec![]), "{size}");
+                damage();
+                let (sound, reports) = verify(mine);
+                assert!(!sound && reports.len() == 1, "{size}, exited: {exited}");
+                assert!(reports[0].contains("heap overflow: verify("), "{reports:?}");
+                damage();
+            }
+        }
+        allocator.heaps.orphan(heap);
+        assert_eq!(verify(EXITED_HEAP.heap()), (true, std::vec![]));
+    }
+
+    /// Which slabs a bounded verification covers depends on where it starts. From all starts
+    /// together each slab is covered.
+    #[test]
+    fn different_starts_cover_different_slabs() {
+        let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
+        let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
+        for size in (16..100_000).step_by(4000) {
+            allocator.allocate(heap, size, 0x5000).unwrap();
+        }
+        let mut all = 0;
+        allocator.for_each_slab(|_| all += 1);
+        assert!(all >= 10, "{all}");
+        let mut times = std::collections::BTreeMap::new();
+        for part in 0..all {
+            let ticks = Cell::new(0);
+            let now = || ticks.replace(ticks.get() + 1);
+            let start = (u64::MAX / all) * part + 1;
+            let extent = Extent::until(&now, 3, if part == 0 { 0 } else { start + all });
+            allocator.verifier().visit_slabs(&extent, |slab| {
+                if extent.covers() {
+                    *times.entry(slab.base()).or_insert(0) += 1;
+                }
+            });
+            assert_eq!(extent.figures(), (3, all as usize));
+        }
+        assert!(
+            times.len() == all as usize && times.values().all(|&times| times == 3),
+            "{times:?}"
+        );
+    }
+
+    #[test]
+    fn a_line_says_which_share_was_covered() {
+        let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
+        let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
+        let _large: [usize; 40] =
+            [(); 40].map(|()| allocator.allocate(heap, 1 << 20, 0x5000).unwrap());
+        let line = |most: u64| {
+            let ticks = Cell::new(0);
+            // A second of the clock passes with each part.
+            let now = || ticks.replace(ticks.get() + 1_000_000_000);
+            let line = allocator.verifier().verify_for(heap, &now, most * 1_000_000_000);
+            line.map(|mut line| std::string::String::from_utf8(line.end().to_vec()).unwrap())
+        };
+        // Beside the large blocks there may be quarantines.
+        let all = (40..60).find(|&all| line(all + 1).is_none()).expect("all is covered");
+        for covered in [0, 1, 20, 39] {
+            let words = std::format!(
+                "toft: verified {} % of the heap at exit, in {} ms; toft_verify() verifies all of \
+                 it\n",
+                covered * 100 / all,
+                (covered + 1) * 1000
+            );
+            assert_eq!(line(covered + 1), Some(words));
         }
     }
 }

@@ -68,7 +68,7 @@ impl<O: Os> Verifier<'_, O> {
             return true;
         };
         let mut whole = true;
-        self.for_each_slab(|slab| {
+        self.visit_slabs(extent, |slab| {
             if whole && !heap.owns(slab) && extent.covers() {
                 whole = self.slots_of_others(slab);
             }

@@ -26,7 +26,7 @@ impl<O: Os> Verifier<'_, O> {
             return true;
         }
         let mut whole = true;
-        self.for_each_slab(|slab| {
+        self.visit_slabs(extent, |slab| {
             if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
                 whole &= self.slot_checks().verify_reserved(slab, Call::Verify);
                 for slot in slab.all_slots() {
