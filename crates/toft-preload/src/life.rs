@@ -9,6 +9,23 @@ extern "C" fn loaded(argc: c_int, argv: *mut *mut c_char) {
     crate::cxx::find_replaced();
     // SAFETY: (1) libc's own; (2) the loader runs this before the program has a second thread.
     unsafe { toft_core::process::at_start(argc as usize, argv.cast()) };
+    #[cfg(target_env = "gnu")]
+    if toft_core::process::verifies_at_exit() {
+        // SAFETY: a function of the type that is asked for, in a library that is never unloaded.
+        unsafe { __cxa_at_quick_exit(ended_quickly, core::ptr::null_mut()) };
+    }
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    /// What `at_quick_exit` is made of, which itself is in no shared library.
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+}
+
+/// `quick_exit` runs no function of `.fini_array`.
+#[cfg(target_env = "gnu")]
+extern "C" fn ended_quickly(_: *mut c_void) {
+    toft_core::process::at_quick_exit();
 }
 
 extern "C" fn ended() {

@@ -10,7 +10,7 @@
 #[cfg(not(feature = "secure-light"))]
 pub use super::calls::*;
 #[cfg(not(feature = "secure-light"))]
-pub use super::scope::{at_exit, linked_at_exit, linked_at_start};
+pub use super::scope::{at_exit, at_quick_exit, linked_at_exit, linked_at_start, verifies_at_exit};
 #[cfg(not(feature = "secure-light"))]
 pub use super::whole_heap::*;
 
@@ -87,6 +87,8 @@ mod closed {
     }
     gated! { scope:
         fn at_exit();
+        fn at_quick_exit();
+        fn verifies_at_exit() -> bool;
         fn linked_at_start(code: usize);
         fn linked_at_exit();
     }
@@ -97,8 +99,9 @@ mod closed {
 pub use super::whole_heap::{metrics_to, print_profile, profile_to};
 #[cfg(feature = "secure-light")]
 pub use closed::{
-    aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
-    deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,
-    give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses, page_out_cold,
-    purge, realloc_at, site_behind, trim, usable_size, verify, watch_filters,
+    aligned_at, at_exit, at_quick_exit, at_start, before_filter, calloc_at, check_range, compact,
+    dangling, deepbind_is_cleared, filter_refused, free, free_for, free_permanently,
+    free_sized_for, give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses,
+    page_out_cold, purge, realloc_at, site_behind, trim, usable_size, verifies_at_exit, verify,
+    watch_filters,
 };

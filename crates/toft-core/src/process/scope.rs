@@ -67,15 +67,35 @@ pub fn at_exit() {
     }
 }
 
-/// Notifies the process that started the program, by a descriptor, or else its user.
-fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
-    profile::at_exit(instance);
+/// Returns true if the heap is verified when the program ends.
+pub fn verifies_at_exit() -> bool {
+    instance().is_some_and(|instance| {
+        let options = instance.options();
+        options.verify != 0 || options.verify_exit
+    })
+}
+
+/// When the program ends by `quick_exit`: verifies the heap, if that was asked for.
+pub fn at_quick_exit() {
+    if let Some(instance) = instance() {
+        verify_at_exit(instance);
+    }
+}
+
+fn verify_at_exit(instance: &Allocator<Linux>) {
     let options = instance.options();
     if options.verify != 0 {
         whole_heap::verify();
     } else if options.verify_exit {
         whole_heap::verify_at_exit();
     }
+}
+
+/// Notifies the process that started the program, by a descriptor, or else its user.
+fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
+    profile::at_exit(instance);
+    let options = instance.options();
+    verify_at_exit(instance);
     if options.dangling != 0 {
         instance.pointer_scan().sweep_for_dangling(None);
     }
