@@ -1,6 +1,6 @@
 // The main thread overflows a block that is never freed, and ends by pthread_exit. The process ends
-// when its last thread does, which has no heap then. With TOFT_VERIFY=exit the overflow is reported,
-// and a call of toft_verify reports it before that.
+// when its last thread does, which has no heap then. With TOFT_VERIFY=exit the overflow is
+// reported, and a call of toft_verify reports it before that.
 // run: alone
 // run: first
 // run: asks

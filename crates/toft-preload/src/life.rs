@@ -9,21 +9,30 @@ extern "C" fn loaded(argc: c_int, argv: *mut *mut c_char) {
     crate::cxx::find_replaced();
     // SAFETY: (1) libc's own; (2) the loader runs this before the program has a second thread.
     unsafe { toft_core::process::at_start(argc as usize, argv.cast()) };
-    #[cfg(target_env = "gnu")]
     if toft_core::process::verifies_at_exit() {
-        // SAFETY: a function of the type that is asked for, in a library that is never unloaded.
-        unsafe { __cxa_at_quick_exit(ended_quickly, core::ptr::null_mut()) };
+        at_quick_exit();
     }
 }
 
-#[cfg(target_env = "gnu")]
-unsafe extern "C" {
-    /// What `at_quick_exit` is made of, which itself is in no shared library.
-    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+/// Has `quick_exit` call [`ended_quickly`], because it runs no function of `.fini_array`. Only
+/// glibc can be asked for it, which is found by name: a relocation would cost every start.
+fn at_quick_exit() {
+    type AtQuickExit =
+        unsafe extern "C" fn(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+    // SAFETY: a plain question. A static program has no loader to ask.
+    if unsafe { libc::getauxval(libc::AT_BASE) } == 0 {
+        return;
+    }
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_at_quick_exit".as_ptr()) };
+    if !found.is_null() {
+        // SAFETY: glibc's function, which `at_quick_exit` is made of, has this type.
+        let register = unsafe { core::mem::transmute::<*mut c_void, AtQuickExit>(found) };
+        // SAFETY: a function of the type that is asked for, in a library that is never unloaded.
+        unsafe { register(ended_quickly, core::ptr::null_mut()) };
+    }
 }
 
-/// `quick_exit` runs no function of `.fini_array`.
-#[cfg(target_env = "gnu")]
 extern "C" fn ended_quickly(_: *mut c_void) {
     toft_core::process::at_quick_exit();
 }
