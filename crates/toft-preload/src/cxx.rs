@@ -278,20 +278,43 @@ macro_rules! delete {
     };
 }
 
-/// `delete_sized!(name(size, other arguments), alignment)`: the default build believes the size,
-/// the secure one compares it.
-macro_rules! delete_sized {
-    ($name:ident($size:ident $(, $more:ident)?), $align:expr) => {
-        #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]
-        ///
-        /// # Safety
-        /// 1. As for C's free.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(address: Pointer, $size: usize $(, $more: usize)?) {
-            // SAFETY: (1) the caller's.
-            unsafe { process::free_sized_for(address, $size, $align, Call::Delete) }
-        }
+/// `delete_sized_aligned!(names)`: the default build believes the size and the alignment, the
+/// secure one compares them.
+macro_rules! delete_sized_aligned {
+    ($($name:ident)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]
+            ///
+            /// # Safety
+            /// 1. As for C's free.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(address: Pointer, size: usize, align: usize) {
+                // SAFETY: (1) the caller's.
+                unsafe { process::free_sized_for(address, size, align, Call::Delete) }
+            }
+        )*
     };
+}
+
+/// The sized forms without an alignment, where they do not lead to the program's. A function of its
+/// own, so that the code is there once.
+///
+/// # Safety
+/// 1. As for C's free.
+#[inline(never)]
+unsafe extern "C" fn delete_sized(address: Pointer, size: usize) {
+    // SAFETY: (1) the caller's.
+    unsafe { process::free_sized_for(address, size, 1, Call::Delete) }
+}
+
+/// The sized form for arrays.
+///
+/// # Safety
+/// 1. As for C's free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZdaPvm(address: Pointer, size: usize) {
+    // SAFETY: (1) the caller's.
+    unsafe { delete_sized(address, size) }
 }
 
 /// The sized form for one object. It leads to the program's plain form, if there is one.
@@ -303,7 +326,7 @@ pub unsafe extern "C" fn _ZdlPvm(address: Pointer, size: usize) {
     // SAFETY: (1) the caller's, for both.
     unsafe {
         if !delete_by_program(address) {
-            process::free_sized_for(address, size, 1, Call::Delete);
+            delete_sized(address, size);
         }
     }
 }
@@ -329,6 +352,4 @@ delete! {
     _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
 }
 
-delete_sized!(_ZdaPvm(size), 1);
-delete_sized!(_ZdlPvmSt11align_val_t(size, align), align);
-delete_sized!(_ZdaPvmSt11align_val_t(size, align), align);
+delete_sized_aligned!(_ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t);

@@ -80,11 +80,13 @@ pub fn deepbind_is_cleared() {
 }
 
 /// Verifies the whole heap, and names what is wrong; returns true if nothing is.
+#[inline(never)]
 pub fn verify() -> bool {
     instance().is_none_or(|allocator| allocator.verifier().verify(heap_or_none()))
 }
 
 /// Verifies the heap when the program ends, for a bounded time.
+#[inline(never)]
 pub fn verify_at_exit() {
     if let Some(allocator) = instance() {
         allocator.verifier().verify_at_exit(heap_or_none());
