@@ -80,7 +80,7 @@ extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
 /// Bytes between the stack pointer, when a form of `operator new` calls malloc, and its return
 /// address. malloc finds the program's call by the same number.
 #[cfg(target_arch = "x86_64")]
-const SAVED: usize = (toft_core::path::NEW_WORDS - 1) * size_of::<usize>();
+const SAVED: usize = (toft_core::site::NEW_WORDS - 1) * size_of::<usize>();
 
 /// `new!(name, target, register for the site)`: saves both arguments, so that they are there again
 /// for the C++ library. The frame is described for the unwinder, because the call below may run a

@@ -185,6 +185,70 @@ fn a_cxx_program_that_is_run_shows_its_own_functions() {
     shows_its_own_functions(&program, &names, &lines, "::allocate");
 }
 
+/// The sampled stacks of a program that `toft run --sample` starts: for each call the functions at
+/// it, innermost first.
+fn sampled_stacks(program: &Path) -> Vec<Vec<Vec<String>>> {
+    let directory = directory();
+    let profile = directory.path().join("profile.toft");
+    ends_with(0, run(&["--sample", "4k", "--profile", text(&profile)], &[text(program)]));
+    let report = object(&["report", "--json", text(&profile)]);
+    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let name = |frame: &Value| frame["function"].as_str().unwrap().to_owned();
+    let call = |call: &Value| array(&call["frames"]).iter().map(name).collect();
+    let stack = |stack: &Value| array(&stack["calls"]).iter().map(call).collect();
+    array(&report["sampled"]["stacks"]).iter().map(stack).collect()
+}
+
+/// A stack begins with the call site above the wrappers, and goes on with its callers. What the
+/// site calls is not among these.
+#[track_caller]
+fn callers_are_above_the_site(program: &Path, callees: &[&str], whole: bool) {
+    let stacks = sampled_stacks(program);
+    for own in ["read_names", "read_lines"] {
+        let is_own = |call: &Vec<String>| call.iter().any(|name| name.contains(own));
+        let of_site = stacks.iter().filter(|stack| is_own(&stack[0]));
+        assert!(of_site.clone().count() > 0, "{own}: {stacks:#?}");
+        let is_main = |call: &Vec<String>| call.iter().any(|name| name.ends_with("main"));
+        let has_main = |stack: &Vec<Vec<String>>| stack.get(1).is_some_and(is_main);
+        assert!(!whole || of_site.clone().all(has_main), "{own}: {stacks:#?}");
+    }
+    for stack in &stacks {
+        let is_callee = |name: &String| callees.iter().any(|callee| name.contains(callee));
+        assert!(!stack[1..].iter().flatten().any(is_callee), "{stack:#?}");
+    }
+}
+
+#[test]
+fn a_sampled_stack_of_rust_has_no_callee_of_its_site() {
+    let directory = directory();
+    let own = "std::mem::forget((names, lines));";
+    let source = RUST.replace("std::thread::park();", "").replace("drop((names, lines));", own);
+    let callees = ["alloc::", "fmt::", "read_names", "read_lines"];
+    for (flags, whole) in [
+        (&["-O", "-Cforce-frame-pointers=yes"][..], false),
+        (&["-O"], false),
+        (&["-Cforce-frame-pointers=yes"], true),
+        (&[], false),
+    ] {
+        let rust = [&["rustc", "-g", "--edition", "2021"], flags].concat();
+        let program = built(directory.path(), &source, "program.rs", &rust);
+        callers_are_above_the_site(&program, &callees, whole);
+    }
+}
+
+#[test]
+fn a_sampled_stack_of_cxx_has_no_callee_of_its_site() {
+    let directory = directory();
+    let keep = "new auto(std::move(names)); new auto(std::move(lines));";
+    let source = CPP.replace("pause();", keep);
+    for (flags, whole) in [(&["-O0"][..], true), (&["-O2", "-fno-omit-frame-pointer"], true)] {
+        let program =
+            built(directory.path(), &source, "program.cc", &[&["g++", "-g"], flags].concat());
+        let callees = ["std::", "__gnu_cxx::", "read_names", "read_lines"];
+        callers_are_above_the_site(&program, &callees, whole);
+    }
+}
+
 /// Allocates by a function that is known by name, or by the same under another name. Prints what
 /// `toft run` has set.
 const WRAPPED: &str = r#"

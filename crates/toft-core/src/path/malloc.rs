@@ -19,15 +19,10 @@ use crate::path::Requests;
 use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::region::Site;
-use crate::site::Place;
+use crate::site::{NEW_WORDS, Place};
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
-
-/// The number of words between the stack pointer and the program's return address when a form of
-/// `operator new` has called malloc. Three are words that `operator new` pushed; one is the return
-/// address of its call. `toft-preload` checks its count of pushes against this constant.
-pub const NEW_WORDS: usize = 4;
 
 /// Returns the number of bytes that a slot needs for a request: its size plus the least slack.
 #[inline(always)]

@@ -34,7 +34,7 @@ mod wrappers;
 use crate::allocator::{Allocator, handle};
 pub use caller::{Caller, On, Pointer};
 pub use free::{free, free_sized};
-pub use malloc::{NEW_WORDS, aligned, calloc, malloc};
+pub use malloc::{aligned, calloc, malloc};
 pub(crate) use malloc::{large_from, refilled_from, slower_from, through_from};
 pub use realloc::{Resized, realloc};
 

@@ -9,12 +9,11 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::region::{Partition, Site};
 use crate::report::{Source, describe, is_return, module_of, table_of};
-use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
+use crate::site::{
+    BY_FRAME, CODE_MOST, Code, LEVELS_MAX, Note, Place, REACH, STEP_FIRST, Way, code_of_frame,
+};
 use crate::slab::CLASSES;
 use crate::thread::Heap;
-
-/// The most nested wrappers that are looked through. A `Vec` that grows in a debug build has seven.
-const LEVELS_MAX: usize = 12;
 
 /// The size class that this file uses for every large block.
 pub(crate) const LARGE: usize = CLASSES - 1;

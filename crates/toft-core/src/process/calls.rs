@@ -190,6 +190,8 @@ pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> Site {
     let site = unsafe { place.site() };
     match heap_or_start() {
         Some(heap) if allocator().wrappers.are_there() => {
+            // A sample of this call begins its stack from here.
+            heap.set_call(stack, frame);
             allocator().call_sites().site_behind(heap, place)
         }
         _ => site,

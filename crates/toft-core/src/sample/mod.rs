@@ -48,8 +48,9 @@ use stack::{Entry, Sum, TRUNCATED, key};
 use walk::is_named;
 
 pub use named::{NamedFrame, Names};
-pub use walk::{Call, DEPTH, NAMED, Trace};
+pub use walk::{Call, DEPTH, NAMED, REACH, Trace};
 pub use weight::{OBJECT_BITS, Weight};
+pub(crate) use words::Words;
 
 /// A sampled block that is live. The allocating thread writes this entry, and the freeing thread
 /// reads it. The program has passed the block from one to the other.

@@ -22,19 +22,16 @@ pub const DEPTH: usize = 54;
 const LARGEST_FRAME: usize = 1 << 20;
 /// The number of bytes above the stack pointer that are searched for the call, if its place is
 /// unknown.
-const REACH: usize = 4096;
-/// The number of bytes that a form of `operator new` puts between its call and Toft's.
-const NEW: usize = 4 * WORD;
+pub const REACH: usize = 4096;
 /// Lower words are no addresses. The outermost frame has such a word for a frame pointer.
 const LOWEST: usize = 4096;
 
-/// The place of a call: the address of its return address, and the frame pointer at the call. Both
-/// are zero if unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The place of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The address of the return address, or of something below it.
+    /// The address of the return address.
     pub stack: usize,
-    /// The frame pointer.
+    /// The frame pointer at the call, or an address that leads nowhere if unknown.
     pub frame: usize,
 }
 
@@ -66,18 +63,17 @@ impl Trace {
     #[inline(never)]
     pub fn of_call(site: Site, call: Call) -> Trace {
         let mut trace = Trace::of_site(site);
+        trace.truncated = !trace.follow(&mut Words::new(), call.stack, call.frame);
+        trace
+    }
+
+    /// Returns the stack of a call of this library that returns to `site`, if its place is unknown.
+    /// Makes unusual system calls: the caller holds a permit.
+    #[inline(never)]
+    pub fn of_search(site: Site) -> Trace {
+        let mut trace = Trace::of_site(site);
         let mut words = Words::new();
-        let known = |words: &mut Words| {
-            let places = [call.stack, call.stack.wrapping_add(NEW)];
-            places
-                .into_iter()
-                .find(|&place| call.stack != 0 && words.at(place) == Some(site.address()))
-        };
-        let begin = match known(&mut words) {
-            Some(slot) => Some((slot, call.frame)),
-            None => find(&mut words, site.address()),
-        };
-        if let Some((slot, frame)) = begin {
+        if let Some((slot, frame)) = find(&mut words, site.address()) {
             trace.truncated = !trace.follow(&mut words, slot, frame);
         }
         trace

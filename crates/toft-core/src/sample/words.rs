@@ -11,19 +11,19 @@ const PIECE: usize = 1024;
 
 /// A copy of a piece of memory. Each piece costs a system call, so words that are near each other
 /// are read one after the other.
-pub(super) struct Words {
+pub(crate) struct Words {
     at: usize,
     got: usize,
     bytes: [u8; PIECE],
 }
 
 impl Words {
-    pub(super) fn new() -> Words {
+    pub(crate) fn new() -> Words {
         Words { at: 0, got: 0, bytes: [0; PIECE] }
     }
 
     /// Returns the word at an address, if it can be read and the address is aligned.
-    pub(super) fn at(&mut self, address: usize) -> Option<usize> {
+    pub(crate) fn at(&mut self, address: usize) -> Option<usize> {
         self.bytes_at(address).map(usize::from_ne_bytes)
     }
 

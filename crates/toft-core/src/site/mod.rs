@@ -23,4 +23,6 @@ pub use hash::SiteHash;
 pub use hints::{Hints, Rule};
 pub use table::{Sites, SitesPlaces};
 pub use watch::{CODE_MOST, Code, Note, Watch, Way};
-pub use wrappers::{BY_FRAME, Place, REACH, STEP_FIRST, Wrappers, code_of_frame};
+pub use wrappers::{
+    BY_FRAME, LEVELS_MAX, NEW_WORDS, Place, REACH, STEP_FIRST, Wrappers, code_of_frame,
+};

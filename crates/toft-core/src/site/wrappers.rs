@@ -45,6 +45,14 @@ const UNKNOWN: usize = 15;
 /// level. A code may be for a library that was unloaded since, and then leads to any word.
 pub const REACH: usize = 16 << 10;
 
+/// The most nested wrappers that are looked through. A `Vec` that grows in a debug build has seven.
+pub const LEVELS_MAX: usize = 12;
+
+/// The number of words between the stack pointer and the program's return address when a form of
+/// `operator new` has called malloc. Three are words that `operator new` pushed; one is the return
+/// address of its call. `toft-preload` checks its count of pushes against this constant.
+pub const NEW_WORDS: usize = 4;
+
 const WORD: usize = size_of::<usize>();
 
 /// The place of a return address, and the frame pointer that belongs to it, or zero if that is
@@ -67,6 +75,20 @@ impl Place {
     ///    `limit` are then read. The read faults if the thread's stack ends before `limit`.)
     #[inline(always)]
     pub unsafe fn above(self, code: usize, limit: usize) -> Option<Place> {
+        // SAFETY: duty 1: the unwind tables say that the function has its frame there.
+        let read = |address| unsafe { *core::ptr::with_exposed_provenance::<usize>(address) };
+        self.above_by(code, limit, |address| Some(read(address)))
+    }
+
+    /// Returns the place that [`Place::above`] returns, but reads words of the stack by `read`, so
+    /// that a call which has returned does no harm.
+    #[inline(always)]
+    pub fn above_by(
+        self,
+        code: usize,
+        limit: usize,
+        mut read: impl FnMut(usize) -> Option<usize>,
+    ) -> Option<Place> {
         if code != BY_FRAME {
             let stack = self.stack + (code & WORDS_MOST) * WORD;
             if stack > limit {
@@ -75,11 +97,7 @@ impl Place {
             let frame = match (code - STEP_FIRST) >> DISTANCE_BITS {
                 UNTOUCHED => self.frame,
                 UNKNOWN => 0,
-                // SAFETY: duty 1: the unwind tables say that the function has saved it there, in
-                // its frame.
-                below => unsafe {
-                    *core::ptr::with_exposed_provenance::<usize>(stack + WORD - below * WORD)
-                },
+                below => read(stack.wrapping_add(WORD).wrapping_sub(below * WORD))?,
             };
             return Some(Place { stack, frame });
         }
@@ -89,9 +107,7 @@ impl Place {
         if !near || !self.frame.is_multiple_of(WORD) {
             return None;
         }
-        // SAFETY: duty 1: the unwind tables say that the function has its frame there.
-        let frame = unsafe { *core::ptr::with_exposed_provenance::<usize>(self.frame) };
-        Some(Place { stack: self.frame + WORD, frame })
+        Some(Place { stack: self.frame + WORD, frame: read(self.frame)? })
     }
 
     /// Returns true if the frame pointer leads from here to a return address that is not above

@@ -12,7 +12,9 @@ use crate::large::Block;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::region::Site;
-use crate::sample::{self, Trace, Weight};
+use crate::report::registers;
+use crate::sample::{self, Trace, Weight, Words};
+use crate::site::{LEVELS_MAX, NEW_WORDS, Place, REACH, STEP_FIRST};
 use crate::thread::{Heap, Seat};
 use crate::watch::profile::Profiler;
 
@@ -102,13 +104,51 @@ impl<O: Os> Profiler<'_, O> {
         // stacks.
         let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
             Some(_permit) => {
-                let mut trace = Trace::of_call(site, sample::Call { stack, frame });
+                let mut trace = match self.place_of(site, Place { stack, frame }) {
+                    Some(place) => Trace::of_call(site, place),
+                    // The site may be above wrappers. A search could take a copy for its place, and
+                    // show the functions that it called as its callers.
+                    None if cfg!(target_arch = "x86_64") && self.wrappers.are_there() => {
+                        Trace::of_site(site)
+                    }
+                    None => Trace::of_search(site),
+                };
                 self.samples.add_interpreted(&self.os, &mut trace);
                 trace
             }
             None => Trace::of_site(site),
         };
         self.samples.had(&self.os, address, weight, &mut trace);
+    }
+
+    /// Returns the place of the return address `site`: that of the program's call, or of a call
+    /// above, which `site_behind` has found by the same steps. Returns `None` if it is unknown.
+    #[inline(never)]
+    fn place_of(self, site: Site, call: Place) -> Option<sample::Call> {
+        let (pointer, _) = registers();
+        let mut words = Words::new();
+        [call.stack, call.stack.wrapping_add(NEW_WORDS * size_of::<usize>())]
+            .into_iter()
+            // What was recorded may be of an earlier call, or of another thread's.
+            .filter(|stack| (pointer..pointer.saturating_add(sample::REACH)).contains(stack))
+            .find_map(|stack| {
+                let limit = stack.saturating_add(REACH);
+                let mut place = Place { stack, ..call };
+                for _ in 0..=LEVELS_MAX {
+                    let here = Site::at(words.at(place.stack)?);
+                    if here == site {
+                        return Some(sample::Call { stack: place.stack, frame: place.frame });
+                    }
+                    let (code, _) =
+                        self.sites.find(here).filter(|&(code, _)| code >= STEP_FIRST)?;
+                    place = place.above_by(code, limit, |address| words.at(address))?;
+                    if place.frame == 0 {
+                        // Unknown: the stack goes on, but cannot be followed.
+                        place.frame = usize::MAX;
+                    }
+                }
+                None
+            })
     }
 
     /// Reports that a sampled block is about to be freed.
