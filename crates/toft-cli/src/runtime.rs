@@ -11,7 +11,7 @@ pub struct Runtime {
     /// Its programs, without a version.
     names: &'static [&'static str],
     /// The variable or the option that starts it otherwise.
-    setting: &'static str,
+    pub setting: &'static str,
     /// Whether it contains a malloc that it does not use.
     unused_malloc: bool,
     /// What it keeps to itself.

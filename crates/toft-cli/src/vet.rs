@@ -92,9 +92,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
         Ok(facts) => {
             examine(binary, &facts, &mut findings);
             second_libc = facts.calls_dlmopen;
-            languages.extend(facts.rust.then_some("rust"));
-            languages.extend(facts.cxx.then_some("c++"));
-            languages.extend(facts.c.then_some("c"));
+            languages = facts.languages();
         }
         Err(elf::Unreadable::Denied) => findings.push(Finding {
             kind: "unreadable",

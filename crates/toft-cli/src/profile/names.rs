@@ -1,7 +1,7 @@
 //! The functions of a profile's call sites, found by file, place and build-id.
 
 use std::cell::{LazyCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use toft_profile::{Frame, Location, Modules, Profile};
 use super::perf_map::PerfMap;
 use crate::runtime::Runtime;
 use crate::symbols::{Found, Symbols};
+use crate::vet::elf;
 
 /// If libraries have more than one part in this number of the live memory, a note says so.
 const SHARED_LEAST: u64 = 20;
@@ -19,6 +20,8 @@ const SHARED_LEAST: u64 = 20;
 #[derive(Clone)]
 pub struct Names {
     symbols: Rc<RefCell<Symbols>>,
+    /// The languages of files, as `TOFT_WRAPPERS` has them.
+    languages: Rc<RefCell<HashMap<PathBuf, Vec<&'static str>>>>,
     /// The process that may have generated functions.
     process: Option<i32>,
 }
@@ -32,7 +35,8 @@ fn token(site: u64) -> Option<Frame> {
 impl Names {
     /// Searches these folders first.
     pub fn new(folders: Vec<PathBuf>) -> Names {
-        Names { symbols: Rc::new(RefCell::new(Symbols::new(folders))), process: None }
+        let symbols = Rc::new(RefCell::new(Symbols::new(folders)));
+        Names { symbols, languages: Rc::default(), process: None }
     }
 
     /// Names functions that this process has generated, as well.
@@ -100,12 +104,12 @@ impl Names {
         }
         let library = profile.library_bytes();
         if profile.sampled.is_none() && library > profile.bytes / SHARED_LEAST {
-            let option = runtime.map_or("", |runtime| runtime.option);
+            let remedy = remedy(process, runtime, self.languages_of(profile));
             note(
                 profile,
                 format!(
                     "{} ({:.0} %) come from functions of libraries or wrappers of malloc, which several callers may share: \
-                 toft run{option} --sample 512k shows the callers, and --env TOFT_WRAPPERS=auto,c++ makes call sites of them.",
+                 {remedy}.",
                     bytes(library),
                     100.0 * library as f64 / profile.bytes as f64
                 ),
@@ -125,6 +129,58 @@ impl Names {
             );
         }
     }
+
+    /// Returns the languages of the files that have library code in a profile, and of the program.
+    fn languages_of(&self, profile: &Profile) -> Vec<&'static str> {
+        let rows = profile.rows.iter().filter(|row| row.bytes > 0);
+        let files: BTreeSet<PathBuf> = rows
+            .filter(|row| row.location.is_library_code())
+            .filter_map(|row| row.location.module.as_deref().map(PathBuf::from))
+            .chain(self.process.map(|pid| format!("/proc/{pid}/exe").into()))
+            .collect();
+        let mut known = self.languages.borrow_mut();
+        let mut of = |file: PathBuf| {
+            // A profile may name a pipe, which would never be opened.
+            let read = |file: &PathBuf| file.is_file().then(|| elf::read(file).ok())?;
+            let languages = |file: &PathBuf| read(file).map_or(Vec::new(), |elf| elf.languages());
+            known.entry(file).or_insert_with_key(languages).clone()
+        };
+        let found: BTreeSet<_> = files.into_iter().flat_map(&mut of).collect();
+        ["rust", "c++", "c"].into_iter().filter(|language| found.contains(language)).collect()
+    }
+}
+
+/// Says how to start the program so that the callers are shown, or have call sites: by `toft run`,
+/// or with variables if the process was started without it.
+fn remedy(
+    process: Option<i32>,
+    runtime: Option<&Runtime>,
+    mut languages: Vec<&'static str>,
+) -> String {
+    let environment = process.and_then(|pid| std::fs::read(format!("/proc/{pid}/environ")).ok());
+    let environment = environment.unwrap_or_default();
+    let variables = || environment.split(|&byte| byte == 0);
+    let is_looked_through = variables().any(|variable| variable.starts_with(b"TOFT_WRAPPERS="));
+    if languages.is_empty() || is_looked_through {
+        // The names that are known do not suffice.
+        languages.insert(0, "auto");
+    }
+    let wrappers = format!("TOFT_WRAPPERS={}", languages.join(","));
+    // `toft run` sets both.
+    let is_run = variables().any(|variable| variable.starts_with(b"TOFT_SCOPE="));
+    if is_run || !variables().any(|variable| variable.starts_with(b"LD_PRELOAD=")) {
+        let option = runtime.map_or("", |runtime| runtime.option);
+        return format!(
+            "toft run{option} --sample 512k shows the callers, and toft run{option} --env {wrappers} \
+             makes call sites of them"
+        );
+    }
+    let setting = runtime.filter(|runtime| !runtime.option.is_empty());
+    let setting = setting.map_or(String::new(), |runtime| format!("{} ", runtime.setting));
+    format!(
+        "the variables {setting}TOFT_SAMPLE=512k show the callers, and {setting}{wrappers} makes \
+         call sites of them"
+    )
 }
 
 /// Adds a note, unless the profile came with it.

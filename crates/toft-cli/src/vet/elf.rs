@@ -54,6 +54,14 @@ pub struct Facts {
     pub calls_dlmopen: bool,
 }
 
+impl Facts {
+    /// The languages whose functions allocate for their callers in it, as `TOFT_WRAPPERS` has them.
+    pub fn languages(&self) -> Vec<&'static str> {
+        let all = [(self.rust, "rust"), (self.cxx, "c++"), (self.c, "c")];
+        all.into_iter().filter_map(|(has, name)| has.then_some(name)).collect()
+    }
+}
+
 #[derive(Debug)]
 pub enum Unreadable {
     /// Mode `--x`.

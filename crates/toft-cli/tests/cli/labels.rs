@@ -100,7 +100,7 @@ fn samples_distinguish_callers_that_share_code_of_a_library() {
     let running = start(&[], &program);
     let table = heap(&running, &[]);
     let note = line(&table, "come from functions of libraries");
-    assert!(note.contains("--sample 512k"), "{table}");
+    assert!(note.contains("TOFT_SAMPLE=512k"), "{table}");
     assert!(!table.contains("read_lines") && !table.contains("about "), "{table}");
     drop(running);
 
@@ -183,6 +183,66 @@ fn a_cxx_program_that_is_run_shows_its_own_functions() {
     let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
     let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.cc:"));
     shows_its_own_functions(&program, &names, &lines, "::allocate");
+}
+
+/// The value of the first `TOFT_WRAPPERS=` in a note, with the variable.
+#[track_caller]
+fn remedy(table: &str) -> &str {
+    let note = line(table, "come from functions of libraries");
+    let at = note.find("TOFT_WRAPPERS=").unwrap_or_else(|| panic!("{note}"));
+    note[at..].split([' ', '.']).next().unwrap()
+}
+
+/// The variable that a note prints makes call sites of a program's functions, by `toft run` and
+/// with LD_PRELOAD, whichever the note is about.
+#[track_caller]
+fn the_printed_variable_names(program: &Path, function: &str) {
+    let [_, shared] = tables(program);
+    assert!(line(&shared, "come from").contains("toft run --env TOFT_WRAPPERS="), "{shared}");
+    let directory = directory();
+    let profile = directory.path().join("profile.toft");
+    let to = format!("TOFT_PROFILE={}", text(&profile));
+    ends_with(0, run(&["--env", remedy(&shared), "--env", &to], &[text(program)]));
+    let table = stdout(&succeeds(&["report", text(&profile)]));
+    assert!(!shared.contains(function) && table.contains(function), "{shared}{table}");
+
+    let preloaded = |variable: (&str, &str)| {
+        let mut command = Command::new(program);
+        let library = library();
+        let variables = [("LD_PRELOAD", text(&library)), ("TOFT_PROFILE", text(&profile))];
+        tool(command.envs(variables).env(variable.0, variable.1));
+        stdout(&succeeds(&["report", text(&profile)]))
+    };
+    assert!(!preloaded(("TOFT_PARTITIONS", "exact")).contains(function));
+    let table = preloaded(remedy(&shared).split_once('=').unwrap());
+    assert!(table.contains(function), "{table}");
+}
+
+#[test]
+fn the_printed_remedy_shows_the_functions_of_the_program() {
+    let directory = directory();
+    let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
+    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
+    let program = built(directory.path(), &source, "program.rs", &rust);
+    the_printed_variable_names(&program, "program::read_names at program.rs:");
+    let source = CPP.replace("pause();", "new auto(std::move(names)); new auto(std::move(lines));");
+    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    the_printed_variable_names(&program, "read_names at program.cc:");
+    let program = built(directory.path(), WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
+    the_printed_variable_names(&program, "read_names at program.c:");
+}
+
+#[test]
+fn a_process_that_was_preloaded_is_told_of_variables() {
+    let directory = directory();
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let table = heap(&start(&[], &program), &[]);
+    let note = line(&table, "come from functions of libraries");
+    assert!(note.contains("the variables TOFT_SAMPLE=512k show"), "{note}");
+    assert!(!note.contains("toft run"), "{note}");
+    assert!(remedy(&table).starts_with("TOFT_WRAPPERS=c++"), "{note}");
+    let (name, value) = remedy(&table).split_once('=').unwrap();
+    line(&heap(&start(&[(name, value)], &program), &[]), "read_names at program.cc:");
 }
 
 /// The sampled stacks of a program that `toft run --sample` starts: for each call the functions at
