@@ -75,7 +75,8 @@ pub fn shared(path: &Path, elf: &object::File<'_>, folders: &[PathBuf]) -> Optio
     let named = path.parent()?.join(std::str::from_utf8(name).ok()?);
     let id = hex(id);
     let all = folders.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM)]);
-    [named].into_iter().chain(all.map(|folder| by_id(folder, &id))).find(|file| file.is_file())
+    let mut all = [named].into_iter().chain(all.map(|folder| by_id(folder, &id)));
+    all.find(|file| file.is_file()).or_else(|| by_server(&id))
 }
 
 #[cfg(test)]

@@ -470,16 +470,23 @@ fn names_are_from_the_file_that_the_process_sees() {
 #[test]
 fn debug_information_that_files_share_is_found() {
     let directory = directory();
-    let programs = ["one", "two"].map(|name| compile(directory.path(), name, KEEPER, &[]));
+    let (program, _) = sharing(directory.path());
+    let running = start(&[], &program);
+    line(&heap(&running, &[]), "keep_blocks at one.c:5");
+}
+
+/// A program, and the debug information that it shares with another one.
+fn sharing(directory: &Path) -> (PathBuf, PathBuf) {
+    let programs = ["one", "two"].map(|name| compile(directory, name, KEEPER, &[]));
     // Without its symbol only debug information names the function.
     for program in &programs {
         tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(program));
     }
-    let shared = directory.path().join("shared.debug");
+    let shared = directory.join("shared.debug");
     tool(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
     assert!(shared.is_file());
-    let running = start(&[], &programs[0]);
-    line(&heap(&running, &[]), "keep_blocks at one.c:5");
+    let [program, _] = programs;
+    (program, shared)
 }
 
 /// Split debug information is in a file for each object, or in one package beside the program.
@@ -511,13 +518,27 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
     let files = directory.path().join("files");
     std::fs::create_dir(&files).unwrap();
     let program = stripped(directory.path(), &files.join("keeper.debug"));
-    let notes = tool(Command::new("readelf").arg("-n").arg(&program).env("LC_ALL", "C"));
-    let id = notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap();
+    let (_server, url) = serve(&files, &build_id(&program));
+    let running = start(&[], &program);
+    let cache = directory.path().join("cache");
+    let variables = [("DEBUGINFOD_URLS", url.as_str()), ("DEBUGINFOD_CACHE_PATH", text(&cache))];
+    assert!(!heap(&running, &[]).contains("keep_blocks"), "no server is asked unless it is named");
+    line(&heap_with(&running, &variables, &[]), "keep_blocks at keeper.c:5");
+}
+
+fn build_id(file: &Path) -> String {
+    let notes = tool(Command::new("readelf").arg("-n").arg(file).env("LC_ALL", "C"));
+    notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap().to_owned()
+}
+
+/// Starts a server of debug information, which has found the file with that build-id in a folder.
+/// Returns its address as well.
+fn serve(files: &Path, id: &str) -> (Running, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = Command::new("debuginfod");
-    server.args(["-d", ":memory:", "-p", &port.to_string(), "-F"]).arg(&files);
+    server.args(["-d", ":memory:", "-p", &port.to_string(), "-F"]).arg(files);
     let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let _server = Running(server.expect("the tests need debuginfod"));
+    let server = Running(server.expect("the tests need debuginfod"));
     // It has to find the file first.
     let has_it = || {
         let mut peer = TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -528,12 +549,43 @@ fn debug_information_is_fetched_from_a_server_that_is_named() {
         answer.windows(7).take(20).any(|bytes| bytes == b" 200 OK").then_some(())
     };
     until("the server finds the file", has_it);
+    (server, format!("http://127.0.0.1:{port}"))
+}
+
+#[test]
+fn debug_information_that_files_share_is_fetched_from_a_server() {
+    let directory = directory();
+    let files = directory.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    let (program, shared) = sharing(directory.path());
+    let served = files.join("shared.debug");
+    std::fs::rename(shared, &served).unwrap();
+    let (_server, url) = serve(&files, &build_id(&served));
     let running = start(&[], &program);
-    let url = format!("http://127.0.0.1:{port}");
     let cache = directory.path().join("cache");
     let variables = [("DEBUGINFOD_URLS", url.as_str()), ("DEBUGINFOD_CACHE_PATH", text(&cache))];
     assert!(!heap(&running, &[]).contains("keep_blocks"), "no server is asked unless it is named");
-    line(&heap_with(&running, &variables, &[]), "keep_blocks at keeper.c:5");
+    line(&heap_with(&running, &variables, &[]), "keep_blocks at one.c:5");
+}
+
+/// The folder is searched by the build-id of the file that ran, whatever the file is called there.
+#[test]
+fn debug_information_is_found_in_a_folder_by_build_id() {
+    let directory = directory();
+    let debug = directory.path().join("some.debug");
+    let program = stripped(directory.path(), &debug);
+    let id = build_id(&program);
+    let folder = directory.path().join("symbols");
+    let of_id = folder.join(".build-id").join(&id[..2]);
+    std::fs::create_dir_all(&of_id).unwrap();
+    let place = of_id.join(format!("{}.debug", &id[2..]));
+    std::fs::rename(debug, &place).unwrap();
+    let running = start(&[], &program);
+    assert!(!heap(&running, &[]).contains("keep_blocks"), "the folder is not named");
+    line(&heap(&running, &["--symbols", text(&folder)]), "keep_blocks at keeper.c:5");
+    // That of another build-id is not taken.
+    std::fs::rename(&place, of_id.join("0123.debug")).unwrap();
+    assert!(!heap(&running, &["--symbols", text(&folder)]).contains("keep_blocks"));
 }
 
 /// Two call sites in one line of one function.
