@@ -344,6 +344,28 @@ fn pprof_reads_the_heap_from_the_address() {
 }
 
 #[test]
+fn pprof_reads_the_sampled_stacks_from_the_address() {
+    let place = directory();
+    let program = compile(place.path(), "target", PROGRAM, &["-fno-builtin"]);
+    let target = Target::with(&program, &[("TOFT_SAMPLE", "1")]);
+    let server = Server::start(&[&target.pid, "--listen", "127.0.0.1:0"]);
+    let top = |url: &str, index: &str| {
+        let mut pprof = Command::new("go");
+        let url = format!("http://{}{url}", server.address);
+        pprof.args(["tool", "pprof", "-top", index, "-unit=B", "-nodefraction=0", &url]);
+        tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()))
+    };
+    // With every byte chosen the estimates are exact.
+    let table = top("/debug/pprof/allocs", "-sample_index=sampled_inuse_space");
+    let live = sum(&metrics(&[&target.pid]), "toft_live_bytes");
+    assert!(table.contains(&format!("of {live}B total")), "{live}: {table}");
+    assert_contains(&table, &[" medium", " large", " main"]);
+    // A reader that chooses no value begins with the stacks.
+    assert!(top("/debug/pprof/allocs", "-lines").contains("Type: sampled_inuse_space"));
+    assert!(top("/debug/pprof/heap", "-lines").contains("Type: inuse_space"));
+}
+
+#[test]
 fn processes_of_a_name_come_and_go() {
     let place = directory();
     let name = format!("fleet-{}", std::process::id());

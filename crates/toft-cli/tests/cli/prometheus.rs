@@ -62,6 +62,38 @@ fn the_packaged_files_are_valid() {
     }
 }
 
+/// Rules as they are packaged, and what they make of series that grow or stay, for twelve hours.
+const ALERTS: &str = include_str!("programs/alerts-test.yml");
+
+/// `promtool test rules` of these rules; what it says where that is no success.
+fn test_fails(place: &Path, rules: &str, tests: &str) -> Option<String> {
+    fs::write(place.join("alerts.yml"), rules).unwrap();
+    let file = place.join("test.yml");
+    fs::write(&file, tests).unwrap();
+    let output = Command::new("promtool").args(["test", "rules"]).arg(file).output().unwrap();
+    (!output.status.success()).then(|| stdout(&output) + &stderr(&output))
+}
+
+#[test]
+fn the_packaged_alerts_fire_and_are_silent() {
+    let place = directory();
+    let rules = fs::read_to_string(packaged("alerts.yml")).unwrap();
+    assert_eq!(test_fails(place.path(), &rules, ALERTS), None);
+    // Each rule that never fires, and each that always does, is noticed.
+    for (old, new) in [
+        ("offset 6h) > 268435456", "offset 6h) > 268435456000000"),
+        ("offset 6h) > 268435456", "offset 6h) > 0"),
+        ("> 2 * min_over_time", "> -1 + 0 * min_over_time"),
+        ("+ 1073741824", "+ 1073741824000000"),
+        ("> sum by (instance, process, pid) (toft_live_bytes) + 1073741824", "> 0"),
+        ("for: 1h", "for: 20h"),
+        ("for: 30m", "for: 20h"),
+    ] {
+        assert!(rules.contains(old), "{old}");
+        assert!(test_fails(place.path(), &rules.replace(old, new), ALERTS).is_some(), "{new}");
+    }
+}
+
 /// A port that nothing listens at.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
