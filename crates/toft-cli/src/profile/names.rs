@@ -171,8 +171,8 @@ fn remedy(
     if is_run || !variables().any(|variable| variable.starts_with(b"LD_PRELOAD=")) {
         let option = runtime.map_or("", |runtime| runtime.option);
         return format!(
-            "toft run{option} --sample 512k shows the callers, and toft run{option} --env {wrappers} \
-             makes call sites of them"
+            "toft run{option} --sample 512k shows the callers, and toft run{option} --env \
+             {wrappers} makes call sites of them"
         );
     }
     let setting = runtime.filter(|runtime| !runtime.option.is_empty());

@@ -196,7 +196,7 @@ fn what_is_in_pools_is_announced_by_the_profile_of_a_running_program() {
     let pools =
         "CPython keeps small objects in its own pools, outside this table: toft run --python";
     let table_with_pools = table(true);
-    assert_contains(&table_with_pools, &[pools, "toft run --python --sample 512k shows"]);
+    assert_contains(&table_with_pools, &[pools, "PYTHONMALLOC=malloc TOFT_SAMPLE=512k show"]);
     assert!(!table(false).contains("own pools"));
 }
 
