@@ -112,6 +112,14 @@ impl Location {
         }
     }
 
+    /// Returns the functions at the site from its label outwards. Those inside the label belong to
+    /// libraries.
+    pub fn frames_from_label(&self) -> &[Frame] {
+        let all = self.frames.as_slice();
+        let label = self.frames.first_own().unwrap_or(all.len().saturating_sub(1));
+        all.get(label..).unwrap_or(&[])
+    }
+
     /// Returns the file and the place, which identify a site in another run.
     pub fn key(&self) -> (String, String) {
         (self.module_name().to_owned(), self.place())

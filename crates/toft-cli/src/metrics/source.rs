@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use toft_profile::format::{Format, OfProcess, Scrape, prometheus, together};
+use toft_profile::format::{Format, OfProcess, Scrape, View, prometheus, together};
 use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use super::interrupt;
@@ -191,7 +191,7 @@ impl<'a> Source<'a> {
         if stacks && profile.sampled.is_none() {
             return Err(NO_STACKS.into());
         }
-        Ok(Format::Pprof.write_view(&profile, stacks))
+        Ok(Format::Pprof.write_view(&profile, View { stacks, full: false }))
     }
 }
 

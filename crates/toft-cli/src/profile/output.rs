@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toft_profile::Profile;
-use toft_profile::format::{Format, Shown, text};
+use toft_profile::format::{Format, Shown, View, text};
 
 use crate::style::Style;
 use crate::verb::{
@@ -38,8 +38,8 @@ pub struct Output {
     /// default (the other formats have both). The program must run with TOFT_SAMPLE
     #[arg(long)]
     stacks: bool,
-    /// Show all functions at each call site in the table, also those of libraries, with their whole
-    /// names
+    /// Show all functions of call sites and stacks, also those of libraries, with their whole
+    /// names: in the table, in pprof, in folded stacks and in flame graphs
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -77,9 +77,10 @@ impl Output {
         if self.stacks && profile.sampled.is_none() {
             return Err(NO_STACKS.into());
         }
+        let view = View { stacks: self.stacks, full: self.full };
         if let Some(path) = self.output.as_deref().filter(|path| !is_standard(path)) {
             // A reader of a file wants it whole.
-            write(path, &format.write_view(profile, self.stacks))?;
+            write(path, &format.write_view(profile, view))?;
             message(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
             return Ok(());
         }
@@ -88,7 +89,7 @@ impl Output {
             return Err("the pprof format is not for a terminal: give -o FILE.pb.gz".into());
         }
         if format != Format::Text {
-            return print(format.write_view(profile, self.stacks));
+            return print(format.write_view(profile, view));
         }
         let style = Style::of_stdout();
         let shown = Shown { width: style.width, top: self.top, full: self.full };

@@ -168,7 +168,7 @@ fn every_form_has_every_byte() {
 }
 
 /// What `go tool pprof` says of every node of a profile.
-fn pprof_top(option: &str, file: &str) -> String {
+pub fn pprof_top(option: &str, file: &str) -> String {
     tool(Command::new("go").args(["tool", "pprof", "-top", option, "-nodefraction=0", file]))
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::*;
+use crate::heap::pprof_top;
 use serde_json::Value;
 
 /// Each function has its own call site if the containers are inlined. If not, `read_names` and
@@ -306,6 +307,39 @@ fn a_sampled_stack_of_cxx_has_no_callee_of_its_site() {
             built(directory.path(), &source, "program.cc", &[&["g++", "-g"], flags].concat());
         let callees = ["std::", "__gnu_cxx::", "read_names", "read_lines"];
         callers_are_above_the_site(&program, &callees, whole);
+    }
+}
+
+#[test]
+fn profiles_for_other_programs_begin_with_the_function_of_the_program() {
+    let directory = directory();
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O2"]);
+    let running = start(&[("TOFT_SAMPLE", "4k")], &program);
+    let file = |name: &str, options: &[&str]| {
+        let file = directory.path().join(name);
+        heap(&running, &[&["-o", text(&file)], options].concat());
+        file
+    };
+    for view in [&[][..], &["--stacks"]] {
+        let top = pprof_top("-unit=B", text(&file("heap.pb.gz", view)));
+        let leaves = top.lines().skip_while(|line| !line.trim_start().starts_with("flat")).skip(1);
+        let is_leaf = |line: &&str| !line.trim_start().starts_with("0 ");
+        let leaves: Vec<&str> = leaves.filter(is_leaf).collect();
+        let own = ["keep_numbers", "read_names", "read_lines", "main"];
+        let is_own = |line: &&str| own.iter().any(|name| line.contains(name));
+        assert!(leaves.len() >= 3 && leaves[..2].iter().all(is_own), "{view:?}: {top}");
+        let folded = std::fs::read_to_string(file("heap.folded", view)).unwrap();
+        let of_own = |line: &&str| is_own(&line.rsplit(';').next().unwrap());
+        assert!(folded.lines().filter(of_own).count() >= 3, "{folded}");
+        let inside = |text: &str| text.contains("_M_allocate");
+        let svg = std::fs::read_to_string(file("heap.svg", view)).unwrap();
+        assert!(!inside(&top) && !inside(&folded) && !inside(&svg), "{top}{folded}");
+
+        let full = [view, &["--full"]].concat();
+        for name in ["heap.folded", "heap.svg"] {
+            assert!(inside(&std::fs::read_to_string(file(name, &full)).unwrap()), "{name}");
+        }
+        assert!(inside(&pprof_top("-unit=B", text(&file("heap.pb.gz", &full)))));
     }
 }
 

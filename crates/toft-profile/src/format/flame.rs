@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::units::{bytes, count, fit};
-use super::{escape, paths};
+use super::{View, escape, paths};
 use crate::Profile;
 
 /// Columns of the picture.
@@ -37,9 +37,9 @@ impl Node {
 }
 
 /// The picture.
-pub fn write(profile: &Profile, stacks: bool) -> String {
+pub fn write(profile: &Profile, view: View) -> String {
     let mut root = Node::default();
-    for path in paths(profile, stacks) {
+    for path in paths(profile, view) {
         let mut node = &mut root;
         node.bytes += path.bytes;
         node.objects += path.objects;
@@ -52,7 +52,7 @@ pub fn write(profile: &Profile, stacks: bool) -> String {
     let height = TOP + root.depth() * HEIGHT + 8;
     let title = format!(
         "{}{} live in process {} ({}), {}",
-        if stacks { "sampled stacks: about " } else { "" },
+        if view.stacks { "sampled stacks: about " } else { "" },
         bytes(root.bytes),
         profile.pid,
         profile.name,
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn widths_are_shares_and_names_are_escaped() {
-        let svg = write(&profile(vec![row("a<b>", 1, 16, 3), row("c", 2, 16, 1)]), false);
+        let svg = write(&profile(vec![row("a<b>", 1, 16, 3), row("c", 2, 16, 1)]), View::default());
         let frames: Vec<&str> = svg.split("<g class=\"frame\"").skip(1).collect();
         // All, the file, two functions.
         assert_eq!(frames.len(), 4);

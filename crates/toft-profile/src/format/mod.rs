@@ -45,6 +45,16 @@ pub enum Format {
     Html,
 }
 
+/// What the forms show that have stacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// Sampled stacks instead of call sites, in forms that show one of both. pprof begins with
+    /// them.
+    pub stacks: bool,
+    /// Functions of libraries inside the label, as well.
+    pub full: bool,
+}
+
 impl Format {
     /// Every form, by the word for it.
     pub const ALL: [(&'static str, Format); 7] = [
@@ -80,19 +90,18 @@ impl Format {
 
     /// Writes a profile in this form, by call sites.
     pub fn write(self, profile: &Profile) -> Vec<u8> {
-        self.write_view(profile, false)
+        self.write_view(profile, View::default())
     }
 
-    /// Writes a profile in this form: by sampled stacks, in those that show one of both, or else by
-    /// call sites.
-    pub fn write_view(self, profile: &Profile, stacks: bool) -> Vec<u8> {
+    /// Writes a profile in this form.
+    pub fn write_view(self, profile: &Profile, view: View) -> Vec<u8> {
         match self {
             Format::Text => text(profile, &Shown::default()).into_bytes(),
             Format::Json => profile.to_json().into_bytes(),
             Format::Toft => without_names(profile).to_json().into_bytes(),
-            Format::Pprof => pprof::write(profile, stacks),
-            Format::Folded => folded::write(profile, stacks).into_bytes(),
-            Format::Flame => flame::write(profile, stacks).into_bytes(),
+            Format::Pprof => pprof::write(profile, view),
+            Format::Folded => folded::write(profile, view).into_bytes(),
+            Format::Flame => flame::write(profile, view).into_bytes(),
             Format::Html => html::write(profile).into_bytes(),
         }
     }
@@ -114,13 +123,13 @@ struct Path {
 }
 
 /// The paths of what lives: those of call sites, or the sampled stacks.
-fn paths(profile: &Profile, stacks: bool) -> Vec<Path> {
+fn paths(profile: &Profile, View { stacks, full }: View) -> Vec<Path> {
     let sites = profile.rows.iter().filter(|row| !stacks && row.bytes > 0);
     let sites =
-        sites.map(|row| Path { frames: row.stack(), bytes: row.bytes, objects: row.objects });
+        sites.map(|row| Path { frames: row.stack(full), bytes: row.bytes, objects: row.objects });
     let sampled = profile.sampled.iter().filter(|_| stacks).flat_map(|sampled| &sampled.stacks);
     let sampled = sampled.filter(|stack| stack.bytes > 0).map(|stack| Path {
-        frames: stack.stack(&profile.name),
+        frames: stack.stack(&profile.name, full),
         bytes: stack.bytes,
         objects: stack.objects,
     });

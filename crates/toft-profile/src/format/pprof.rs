@@ -6,6 +6,9 @@
 //! reader does not need the files. Sampled stacks are samples of many locations, and have separate
 //! values after those of the rows (`sampled_...`). The values of rows are exact, those of stacks
 //! are estimates, and a reader shows one value at a time.
+//!
+//! Functions of libraries inside the label are left out, unless the view is full: a reader would
+//! begin with them, and name the same few for all memory.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,6 +17,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
+use super::View;
 use crate::{Location as Site, Profile};
 
 #[derive(Clone, PartialEq, Message)]
@@ -132,7 +136,8 @@ struct Builder {
     proto: Proto,
     strings: HashMap<String, i64>,
     mappings: HashMap<(String, u64), u64>,
-    locations: HashMap<u64, u64>,
+    /// By site, and how many of the innermost functions there are left out.
+    locations: HashMap<(u64, usize), u64>,
     functions: HashMap<(String, String), u64>,
 }
 
@@ -198,14 +203,16 @@ impl Builder {
         id
     }
 
-    fn location(&mut self, row: &Site) -> u64 {
+    /// The location of a call site, without that many of the innermost functions there.
+    fn location(&mut self, row: &Site, inside: usize) -> u64 {
         let mapping_id = self.mapping(row);
-        if let Some(&id) = self.locations.get(&row.site) {
+        if let Some(&id) = self.locations.get(&(row.site, inside)) {
             return id;
         }
         let mut line: Vec<Line> = row
             .frames
             .iter()
+            .skip(inside)
             .map(|frame| Line {
                 function_id: self.function(&frame.function, frame.file.as_deref().unwrap_or("")),
                 line: frame.line.unwrap_or(0).into(),
@@ -220,7 +227,7 @@ impl Builder {
         // The call, and not what it returns to.
         let address = row.site.wrapping_sub(1);
         self.proto.location.push(Location { id, mapping_id, address, line });
-        self.locations.insert(row.site, id);
+        self.locations.insert((row.site, inside), id);
         id
     }
 }
@@ -237,7 +244,7 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn build(profile: &Profile, stacks: bool) -> Proto {
+fn build(profile: &Profile, View { stacks, full }: View) -> Proto {
     let mut builder = Builder::default();
     // The first string is empty, by the format's rule.
     builder.string("");
@@ -275,7 +282,9 @@ fn build(profile: &Profile, stacks: bool) -> Proto {
         builder.proto.comment.push(number);
     }
     for row in &profile.rows {
-        let location = builder.location(&row.location);
+        let all = row.location.frames.len();
+        let inside = if full { 0 } else { all - row.location.frames_from_label().len() };
+        let location = builder.location(&row.location, inside);
         let (key, num_unit) = (builder.string("bytes"), builder.string("bytes"));
         let average = match row.objects {
             0 => row.allocated / row.allocations.max(1),
@@ -293,7 +302,15 @@ fn build(profile: &Profile, stacks: bool) -> Proto {
         });
     }
     for stack in profile.sampled.iter().flat_map(|sampled| &sampled.stacks) {
-        let location_id = stack.calls.iter().map(|call| builder.location(call)).collect();
+        let mut inside = if full { 0 } else { stack.inside() };
+        let mut location_id = Vec::new();
+        for call in &stack.calls {
+            let functions = call.frames.len().max(1);
+            if inside < functions {
+                location_id.push(builder.location(call, inside));
+            }
+            inside = inside.saturating_sub(functions);
+        }
         let estimates = [stack.allocations, stack.allocated, stack.objects, stack.bytes];
         let value = [0; 4].into_iter().chain(estimates.map(number)).collect();
         builder.proto.sample.push(Sample { location_id, value, label: Vec::new() });
@@ -301,11 +318,11 @@ fn build(profile: &Profile, stacks: bool) -> Proto {
     builder.proto
 }
 
-/// The file. `stacks` says that a reader is to begin with those.
-pub fn write(profile: &Profile, stacks: bool) -> Vec<u8> {
+/// The file. A reader begins with what the view shows.
+pub fn write(profile: &Profile, view: View) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
-    let _ = encoder.write_all(&build(profile, stacks).encode_to_vec());
+    let _ = encoder.write_all(&build(profile, view).encode_to_vec());
     encoder.finish().unwrap_or_default()
 }
 
@@ -325,7 +342,7 @@ mod tests {
         nowhere.location = Site { site: nowhere.location.site, ..Site::default() };
         let profile = profile(vec![row("f", 1, 16, 3), row("f", 1, 48, 1), inlined, nowhere]);
         let mut bytes = Vec::new();
-        let file = write(&profile, false);
+        let file = write(&profile, View::default());
         flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
         let proto = Proto::decode(&bytes[..]).unwrap();
         let sum = |i: usize| proto.sample.iter().map(|sample| sample.value[i]).sum::<i64>();
@@ -352,7 +369,7 @@ mod tests {
     #[test]
     fn sampled_stacks_have_values_of_their_own() {
         let profile = sampled_profile();
-        let proto = build(&profile, true);
+        let proto = build(&profile, View { stacks: true, full: false });
         let text = |number: i64| proto.string_table[number as usize].as_str();
         let kinds: Vec<&str> = proto.sample_type.iter().map(|kind| text(kind.kind)).collect();
         assert_eq!(kinds[3..5], ["inuse_space", "sampled_alloc_objects"]);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Location;
+use crate::{Frame, Location};
 
 /// Whose memory a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,12 +68,15 @@ impl Row {
         self.allocations.saturating_sub(self.objects)
     }
 
-    /// Returns the file and the functions, outermost first, for folded stacks and flame graphs.
-    pub fn stack(&self) -> Vec<String> {
+    /// Returns the file and the functions, outermost first, for folded stacks and flame graphs. The
+    /// label is the innermost one, unless `full` asks for all.
+    pub fn stack(&self, full: bool) -> Vec<String> {
         let Location { frames, .. } = &self.location;
+        let frames = if full { frames.as_slice() } else { self.location.frames_from_label() };
         let mut stack = vec![self.location.module_name().to_owned()];
         stack.extend(frames.iter().skip(1).rev().map(|frame| frame.function.clone()));
-        stack.extend(self.location.words().into_iter().next());
+        let innermost = frames.first().map(Frame::words);
+        stack.push(innermost.unwrap_or_else(|| self.location.place()));
         stack
     }
 }

@@ -76,14 +76,23 @@ impl SampledStack {
     }
 
     /// The functions, outermost first, below the program's name. A mark says that a stack was
-    /// cut off.
-    pub fn stack(&self, program: &str) -> Vec<String> {
+    /// cut off. The label is the innermost one, unless `full` asks for all.
+    pub fn stack(&self, program: &str, full: bool) -> Vec<String> {
         let mut stack = vec![program.to_owned()];
         if self.truncated {
             stack.push("(truncated)".to_owned());
         }
-        stack.extend(self.words().into_iter().rev());
+        let inside = if full { 0 } else { self.inside() };
+        stack.extend(self.words().into_iter().skip(inside).rev());
         stack
+    }
+
+    /// Returns the number of functions inside the label. If all functions belong to libraries, that
+    /// is the label of the innermost call.
+    pub(crate) fn inside(&self) -> usize {
+        let of_call = |call: &Location| call.frames.len() - call.frames_from_label().len();
+        let library = || self.calls.first().map_or(0, of_call);
+        self.label().map_or_else(library, |(at, _)| at)
     }
 }
 
