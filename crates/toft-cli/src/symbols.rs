@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::{Value, json};
-use toft_profile::{Frame, Frames, Location, Mapping, label, read_file};
+use toft_profile::{Frame, Frames, Location, Mapping, read_file};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
 use crate::style;
 
 /// Adds the file and the function of a call site to an object.
 pub fn with_place(mut object: Value, location: &Location) -> Value {
-    let label = label::label(&location.frames);
+    let label = location.label();
     object["module"] = json!(location.module);
     object["offset"] = json!(format!("{:#x}", location.offset.unwrap_or(location.site)));
-    object["function"] = json!(label.map(|label| &label.function));
-    object["file"] = json!(label.and_then(|label| label.file.as_ref()));
+    object["function"] = json!(label.as_ref().map(|label| &label.function));
+    object["file"] = json!(label.as_ref().and_then(|label| label.file.as_ref()));
     object["line"] = json!(label.and_then(|label| label.line));
     object
 }

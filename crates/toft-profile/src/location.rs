@@ -125,7 +125,7 @@ impl Location {
         (self.module_name().to_owned(), self.place())
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         match self.offset.filter(|_| self.module.is_some()) {
             Some(offset) => format!("{}+{offset:#x}", self.module_name()),
             None => format!("{:#x}", self.site),

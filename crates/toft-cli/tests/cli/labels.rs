@@ -622,6 +622,47 @@ fn debug_information_is_found_in_a_folder_by_build_id() {
     assert!(!heap(&running, &["--symbols", text(&folder)]).contains("keep_blocks"));
 }
 
+#[test]
+fn lines_of_a_stack_are_short_unless_all_is_asked_for() {
+    let directory = directory();
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let running = start(&[("TOFT_SAMPLE", "4k")], &program);
+    let stacks = |options: &[&str]| {
+        heap(&running, options).split_once("\nsampled stacks: ").unwrap().1.to_owned()
+    };
+    let (short, full) = (stacks(&[]), stacks(&["--full"]));
+    // A run of functions of libraries is one line, without arguments that are the default.
+    let called = line(&short, " more of libraries");
+    assert!(called.contains(" > std::vector<"), "{short}");
+    assert!(!short.contains("std::allocator<"), "{short}");
+    assert!(full.contains("std::allocator<") && !full.contains(" more of libraries"), "{full}");
+    assert!(full.lines().count() > short.lines().count() + 5, "{short}{full}");
+}
+
+#[test]
+fn statistics_have_the_label_of_the_heap() {
+    let directory = directory();
+    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let running = start(&[], &program);
+    let profile: Value = serde_json::from_str(&heap(&running, &["--json"])).unwrap();
+    drop(running);
+    let source = CPP.replace("pause();", "");
+    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    let output = directory.path().join("stats.json");
+    let own = ["--env", "TOFT_PARTITIONS=exact"];
+    let options = [&own[..], &["--stats", "--json", "--output", text(&output)]].concat();
+    ends_with(0, run(&options, &[text(&program)]));
+    let stats: Value = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    let sites = stats.to_string();
+    let rows = profile["rows"].as_array().unwrap();
+    let labels = rows.iter().filter_map(|row| row["label"]["function"].as_str());
+    let labels: Vec<&str> = labels.filter(|label| label.contains("::")).collect();
+    assert!(!labels.is_empty(), "{profile}");
+    for label in labels {
+        assert!(sites.contains(&format!("\"function\":\"{label}\"")), "{label}: {sites}");
+    }
+}
+
 /// Two call sites in one line of one function.
 #[test]
 fn call_sites_with_one_label_share_a_line_in_every_table() {
@@ -638,4 +679,9 @@ fn call_sites_with_one_label_share_a_line_in_every_table() {
         let whole = |line: &&str| line.ends_with("  both at one-line.c:5 (2 call sites)");
         assert!(lines.iter().all(whole), "{page}");
     }
+    let full = heap(&running, &["--full"]);
+    let sites = full.lines().filter(|line| line.contains(" call site one-line+0x"));
+    assert_eq!(sites.count(), 2, "{full}");
+    assert_eq!(full.matches("< both at one-line.c:5").count(), 2, "{full}");
+    assert!(!heap(&running, &[]).contains("call site one-line+"));
 }

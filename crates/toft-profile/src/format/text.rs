@@ -1,5 +1,6 @@
 //! A table of call sites for a terminal: the largest first, one or two lines each.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::Table;
@@ -72,12 +73,13 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
         let share = share(row.bytes, profile.bytes);
         let figures = [bytes(row.bytes), share, count(row.objects), ever, last];
         let mark = if row.share == Share::Shared { '~' } else { ' ' };
-        let joined = match sites[&row.location.key()] {
+        let number = sites[&row.location.key()];
+        let joined = match number {
             1 => String::new(),
             sites => format!(" ({} call sites)", count(sites)),
         };
         let _ = writeln!(page, "{}", table.line(&figures, &format!("{mark}{place}{joined}")));
-        below(&mut page, &table, profile, row, shown);
+        below(&mut page, &table, profile, (row, number), shown);
     }
     if !others.is_empty() {
         let rest: u64 = others.iter().map(|row| row.bytes).sum();
@@ -98,14 +100,31 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
     page
 }
 
-/// The functions of a call site, if all are shown, and the callers of library code.
-fn below(page: &mut String, table: &Table, profile: &Profile, row: &Row, shown: &Shown) {
-    let frames = row.location.frames.iter().filter(|_| shown.full);
-    let frames = frames.map(|frame| format!("< {}", frame.words()));
+/// The functions of each call site of a row, if all are shown, and the callers of library code.
+fn below(
+    page: &mut String,
+    table: &Table,
+    profile: &Profile,
+    (row, sites): (&Row, u64),
+    shown: &Shown,
+) {
+    let mut frames = Vec::new();
+    if shown.full {
+        let (key, mut known) = (row.location.key(), HashSet::new());
+        let live =
+            profile.rows.iter().filter(|other| other.bytes > 0 || other.location == row.location);
+        let all = live.map(|other| &other.location).filter(|location| location.key() == key);
+        for location in all.filter(|location| known.insert(location.site)) {
+            if sites > 1 {
+                frames.push(format!("call site {}", location.address()));
+            }
+            frames.extend(location.frames.iter().map(|frame| format!("< {}", frame.words())));
+        }
+    }
     let callers = profile.callers(row).into_iter().take(CALLERS);
     let callers =
         callers.map(|(caller, part)| format!("about {} from {caller}", share(part, row.bytes)));
-    for text in frames.chain(callers) {
+    for text in frames.into_iter().chain(callers) {
         let _ = writeln!(page, "{}", table.below(&format!(" {text}")));
     }
 }
@@ -131,10 +150,12 @@ fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
             count(stack.allocations),
             count(stack.live_samples),
         ];
-        let mut words = stack.words();
+        let (at, mut words) = match shown.full {
+            true => (stack.label().map_or(0, |(at, _)| at), stack.words()),
+            false => stack.lines(),
+        };
         words.extend(stack.truncated.then(|| "(truncated)".into()));
         // The function of the program comes first, then what it calls, then its callers.
-        let at = stack.label().map_or(0, |(at, _)| at);
         let (inner, outer) = words.split_at(at.min(words.len()));
         let first = outer.first().map_or("", String::as_str);
         let _ = writeln!(page, "{}", table.line(&figures, &format!(" {first}")));

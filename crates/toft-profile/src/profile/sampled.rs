@@ -94,6 +94,45 @@ impl SampledStack {
         let library = || self.calls.first().map_or(0, of_call);
         self.label().map_or_else(library, |(at, _)| at)
     }
+
+    /// The functions as a table shows them, innermost first: short, and a run of functions of
+    /// libraries in one line, which the outermost of the run names if it is inside the label, or
+    /// else the innermost. Returns the place of the label's line as well.
+    pub(crate) fn lines(&self) -> (usize, Vec<String>) {
+        let label = self.label().map(|(at, _)| at);
+        let mut all: Vec<(bool, String)> = Vec::new();
+        for call in &self.calls {
+            if call.frames.is_empty() {
+                all.push((false, call.place()));
+            }
+            for frame in call.frames.iter() {
+                let is_library = label != Some(all.len()) && !label::is_own(frame);
+                // A runtime's names have no parameters and templates.
+                let function = match call.is_of_runtime() {
+                    true => frame.function.clone(),
+                    false => label::short(&frame.function),
+                };
+                all.push((is_library, Frame { function, ..frame.clone() }.words()));
+            }
+        }
+        let label = label.unwrap_or(0);
+        let (mut lines, mut at_line, mut start) = (Vec::new(), 0, 0);
+        while let Some((is_library, _)) = all.get(start) {
+            let run = all[start..].iter().take_while(|(library, _)| *library).count();
+            let run = if *is_library { run } else { 1 };
+            let named = if start < label { start + run - 1 } else { start };
+            if start == label {
+                at_line = lines.len();
+            }
+            let name = &all[named].1;
+            lines.push(match run {
+                1 => name.clone(),
+                more => format!("{name} and {} more of libraries", more - 1),
+            });
+            start += run;
+        }
+        (at_line, lines)
+    }
 }
 
 /// Returns the first function outside libraries, and its place among the words of these calls. In a
