@@ -81,8 +81,8 @@ int main(void)
     announce_number("rss", rss_bytes());
     CHECK(operations > 10000);
     /* Each thread may have its own slabs for every size class and call site. The secure build, which
-     * knows the requested size, also has a quarantine for each. With 25 million operations it took
-     * 207 MB, as many as ever: a fast machine comes near that in six seconds. */
+     * knows the requested size, also has a quarantine for each. It comes to 207 MB with 25 million
+     * operations, and near that in six seconds on a fast machine. */
     void *probe = malloc(1);
     size_t each = malloc_usable_size(probe) == 1 ? 24 << 20 : 16 << 20;
     free(probe);
