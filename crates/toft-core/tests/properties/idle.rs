@@ -29,6 +29,13 @@ impl Program {
         }
     }
 
+    /// Lets time pass, and returns how many times pages were given back.
+    fn discards_of_passes(&self) -> u64 {
+        let before = self.fake.calls(Request::Discard);
+        self.pass(3);
+        self.fake.calls(Request::Discard) - before
+    }
+
     fn resident(&self) -> usize {
         self.fake.resident_bytes()
     }
@@ -36,6 +43,10 @@ impl Program {
 
 #[test]
 fn pages_of_free_slots_go_back_beside_live_ones() {
+    // In the secure build the passes' own blocks wait, and idle ones give their pages.
+    let other = Program::with(OPTIONS);
+    other.pass(3);
+    let of_passes = other.discards_of_passes();
     for size in [200, 1024, 3000, 10_000, 49_152] {
         let program = Program::with(OPTIONS);
         let total = 4 << 20;
@@ -57,9 +68,7 @@ fn pages_of_free_slots_go_back_beside_live_ones() {
             assert!(bytes_of(address, size).iter().all(|&byte| byte == n as u8), "{size}: {n}");
         }
         // What is tidy is left alone, and what comes back is zero where calloc asks.
-        let calls = program.fake.calls(Request::Discard);
-        program.pass(3);
-        assert_eq!(program.fake.calls(Request::Discard), calls);
+        assert_eq!(program.discards_of_passes(), of_passes);
         for _ in 0..blocks.len() / 2 {
             let site = code_address(SITE);
             let address = program.allocator.allocate_zeroed(program.heap, size, site).unwrap();
