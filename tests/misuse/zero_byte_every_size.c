@@ -2,7 +2,7 @@
 // that is a byte too long. No other block has the byte. Either the zero was there already, so that
 // nothing is changed and the free is silent, or the free names it. Named are the sizes whose slot
 // has one byte more, which docs/threats.md counts.
-// build: secure the default one has no bytes of its own after a block
+// build: secure the default build keeps no bytes after a block
 // env: TOFT_REPORT=line
 // libc: skip a neighbour or the heap has the byte
 // twin: writes the last byte

@@ -62,8 +62,8 @@ pub struct Heap<S: Shape> {
     /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is
     /// in it.
     clean: usize,
-    /// The farthest that `top` has begun before, in a shape that parks: from here on its memory is
-    /// new. Where `top` begins farther, that is (`allocate.rs`).
+    /// The farthest place at which `top` has begun before, in a shape that parks. No block has had
+    /// the memory beyond that and beyond where `top` begins now (`allocate.rs`).
     reached: usize,
     /// Whether something may be parked.
     unsettled: bool,

@@ -150,8 +150,9 @@ impl Names {
     }
 }
 
-/// Says how to start the program so that the callers are shown, or have call sites: by `toft run`,
-/// or with variables if the process was started without it.
+/// Returns the advice about functions that several callers share: what shows these callers, and
+/// what gives each a call site. It names `toft run`, or variables if the process was started
+/// without it.
 fn remedy(
     process: Option<i32>,
     runtime: Option<&Runtime>,

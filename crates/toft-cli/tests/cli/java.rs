@@ -21,7 +21,7 @@ fn methods_of_java_are_named_by_the_map_of_the_jvm() {
     let target = Target::of(java.env("TOFT_SAMPLE", "65536"));
     tool(Command::new("jcmd").args([&target.pid, "Compiler.perfmap"]));
     let table = stdout(&succeeds(&["heap", &target.pid]));
-    // 12 MB and 27 MB of all blocks, so many samples.
+    // They allocate 12 MB and 27 MB, so each has some 200 samples or more.
     for method in ["Buffers.readNames", "Buffers.readLines"] {
         assert!(table.contains(method), "no {method} in {table}");
         assert!(!table.contains(&format!("void {method}")), "{table}");

@@ -198,9 +198,9 @@ fn the_browser_is_named_through_its_wrapper() {
     assert!(page.lines().any(|text| text.contains("/chromium brings")), "{page}");
 }
 
-/// A virtual machine's heap and an unknown malloc look the same. Of a program with much other
-/// memory, each answer says how much was not checked. The status is 124 only if `--strict` is given
-/// with a report.
+/// A virtual machine's heap and an unknown malloc look the same. If a program has much memory that
+/// is not Toft's, each report says how much was not checked. Only `--strict` with a report ends
+/// with 124.
 #[test]
 fn memory_that_is_not_tofts_is_reported_at_exit() {
     let directory = directory();

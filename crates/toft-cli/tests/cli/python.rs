@@ -200,7 +200,7 @@ fn what_is_in_pools_is_announced_by_the_profile_of_a_running_program() {
     assert!(!table(false).contains("own pools"));
 }
 
-/// Who starts CPython by hand is told once what Toft does not see. A script is not.
+/// In a terminal `toft run` prints one line about CPython's pools, and none into a pipe.
 #[test]
 fn what_is_in_pools_is_announced_in_a_terminal() {
     let Some((_, python)) = interpreters().into_iter().next() else { return };

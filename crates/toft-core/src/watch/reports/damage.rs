@@ -86,7 +86,7 @@ impl<O: Os> Reports<'_, O> {
 }
 
 impl Damage {
-    /// Says how a block of `bytes` bytes differs from the request that the program names.
+    /// Writes that a block of `bytes` bytes was not requested with this size or alignment.
     fn say_request(self, line: &mut Line, bytes: u64) {
         line.text("this ").number(bytes);
         match self {

@@ -31,7 +31,7 @@ impl<'a> Extent<'a> {
     }
 
     /// Calls `each` with every part that `visit` visits: first those from the start on, then those
-    /// before it. With a start, a part that another thread opens meanwhile may cost one.
+    /// before it. If another thread opens a part meanwhile, one part may be left out.
     pub fn visit<T>(&self, visit: impl Fn(&mut dyn FnMut(&T)), mut each: impl FnMut(&T)) {
         let mut count = 0;
         if self.start != 0 {
