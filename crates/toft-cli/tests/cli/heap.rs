@@ -173,7 +173,7 @@ pub fn pprof_top(option: &str, file: &str) -> String {
 }
 
 /// A page in a browser, after `script` has run in it.
-fn browse(page: &Path, script: &str) -> String {
+pub fn browse(page: &Path, script: &str) -> String {
     let source = fs::read_to_string(page).unwrap();
     let ending = if source.contains("</body>") { "</body>" } else { "</svg>" };
     let script = if ending == "</svg>" {
@@ -216,8 +216,8 @@ fn on_a_phone_the_label_is_on_the_screen() {
     assert!(top < 10.0 && right <= 390.0 && height < 80.0 && all <= 390.0, "{title}");
 }
 
-/// The cells of the page's table, without the mark of call sites that share a partition: which do
-/// is another in each process.
+/// Returns the cells of the page's table, without the mark of call sites that share a partition:
+/// which do is another in each process.
 fn cells(page: &str) -> Vec<Vec<String>> {
     let body = page.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
     let text = |cell: &str| {
@@ -254,7 +254,12 @@ fn the_page_searches_sorts_and_drills_down_in_a_browser() {
              by.dispatchEvent(new Event('change'));"
         )
     };
-    assert!(names("")[0].starts_with("inner at target.c:"), "call sites first");
+    let first = &names("")[0];
+    assert!(first.starts_with("inner at target.c:") && !first.contains('<'), "labels: {first}");
+    let all = &names("document.querySelector('tbody tr').click();")[0];
+    assert!(all.contains("&lt; outer at target.c:"), "a click shows all functions: {all}");
+    let slots = names(&"document.querySelector('tbody tr').click();".repeat(2));
+    assert!(slots[0].ends_with(" KiB") || slots[0].ends_with(" B"), "then the slots: {slots:?}");
     let libraries = by("module");
     assert_eq!(names(&libraries)[0], "target");
     let open = &*format!("{libraries}document.querySelector('tbody tr').click();");

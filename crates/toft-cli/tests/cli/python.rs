@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::*;
+use crate::heap::browse;
 use serde_json::Value;
 
 const APP: &str = include_str!("programs/python-app.py");
@@ -234,7 +235,14 @@ fn python_functions_are_in_every_form() {
         |form: &str| stdout(&succeeds(&["report", "--stacks", "--format", form, text(&saved)]));
     let path = "<module> at app.py:40;main at app.py:30;Store.handle at app.py:12";
     assert_contains(&form("folded"), &[path]);
-    assert_contains(&form("html"), &["\"Store.handle\""]);
+    let file = directory.path().join("heap.html");
+    succeeds(&["report", text(&saved), "-o", text(&file)]);
+    let shown = browse(&file, "");
+    let (_, rows) = shown.split_once("<tbody>").unwrap();
+    assert_contains(rows, &["% from Store.handle at app.py:12</div>"]);
+    let by_size = browse(&file, "save({ by: 'size' });");
+    let rows = by_size.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
+    assert!(!rows.contains("% from "), "callers are of whole call sites: {rows}");
     assert_contains(&form("flame"), &["Store.handle at app.py:12"]);
     let proto = directory.path().join("heap.pb.gz");
     succeeds(&["report", text(&saved), "-o", text(&proto)]);

@@ -1,7 +1,9 @@
 //! A page to search, sort and drill down in: one HTML file that needs nothing else.
 
-use super::escape;
-use crate::Profile;
+use std::collections::BTreeMap;
+
+use super::{CALLERS, escape};
+use crate::{Profile, Row};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -13,10 +15,12 @@ pub fn write(profile: &Profile) -> String {
     // `</script` would end the data, whatever it is inside of.
     let data = profile.to_json().replace('<', "\\u003c");
     let title = escape(&title);
+    let callers = callers(profile).replace('<', "\\u003c");
     let parts = [
         ("{{title}}", title.as_str()),
         ("{{style}}", STYLE),
         ("{{data}}", data.trim_end()),
+        ("{{callers}}", callers.as_str()),
         ("{{script}}", SCRIPT),
     ];
     // In the order of their places, so that nothing that was put in is taken for a place.
@@ -29,6 +33,19 @@ pub fn write(profile: &Profile) -> String {
         rest = after;
     }
     page + rest
+}
+
+/// Returns the callers of each row of library code, with their bytes, as JSON. The key is the first
+/// call site of the row.
+fn callers(profile: &Profile) -> String {
+    let of_row = |row: &Row| profile.callers(row).into_iter().take(CALLERS).collect::<Vec<_>>();
+    let callers: BTreeMap<_, _> = profile
+        .by_place()
+        .iter()
+        .map(|row| (format!("{:#x}", row.location.site), of_row(row)))
+        .filter(|(_, callers)| !callers.is_empty())
+        .collect();
+    serde_json::to_string(&callers).unwrap_or_else(|_| "{}".to_owned())
 }
 
 #[cfg(test)]
@@ -50,7 +67,7 @@ mod tests {
     #[test]
     fn the_data_cannot_end_the_script_and_nothing_is_from_elsewhere() {
         let page = write(&profile(vec![row("</script><b>{{script}}", 1, 16, 3)]));
-        assert_eq!(page.matches("</script>").count(), 2);
+        assert_eq!(page.matches("</script>").count(), 3);
         assert!(page.contains("\\u003c/script>\\u003cb>{{script}}"));
         assert!(!page.contains("{{data}}") && !page.contains("{{style}}"));
         for elsewhere in ["http://", "https://", "src=", "@import", "url("] {

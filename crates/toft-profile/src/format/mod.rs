@@ -26,6 +26,9 @@ pub use prometheus::{CONTENT_TYPE, OfProcess, Scrape, prometheus, together};
 pub use table::Table;
 pub use text::{Shown, diff_text, share, text};
 
+/// The most callers of library code that a row names.
+const CALLERS: usize = 5;
+
 /// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

@@ -19,19 +19,24 @@ for (const row of profile.rows) {
   row.moduleName = row.module ? fileName(row.module) : "no file";
   const bare = row.module ? `${row.moduleName}+${row.offset}` : row.site;
   row.functionName = row.label ? row.label.function : bare;
+  row.label = row.label ? words(row.label) : bare;
   row.place = frames.length ? frames.map(words).join(" < ") : bare;
   row.sizeName = row.size ? bytes(row.size) : "large blocks";
   row.text = [row.place, row.module || "", row.site, ...frames.map((f) => f.file || "")].join(" ").toLowerCase();
 }
 // The same functions and lines in several files are told apart, also where rows are not grouped by file.
-const filesOf = new Map();
-for (const row of profile.rows) filesOf.set(row.place, (filesOf.get(row.place) || new Set()).add(row.moduleName));
-for (const row of profile.rows) if (filesOf.get(row.place).size > 1) row.place += ` in ${row.moduleName}`;
+for (const key of ["label", "place"]) {
+  const filesOf = new Map();
+  for (const row of profile.rows) filesOf.set(row[key], (filesOf.get(row[key]) || new Set()).add(row.moduleName));
+  for (const row of profile.rows) if (filesOf.get(row[key]).size > 1) row[key] += ` in ${row.moduleName}`;
+}
+// The functions that called library code, by a call site of its label: estimates from sampled stacks.
+const callers = JSON.parse(byId("callers").textContent);
 const levels = {
-  site: ["place", "sizeName"],
+  site: ["label", "place", "sizeName"],
   module: ["moduleName", "functionName", "place", "sizeName"],
   function: ["functionName", "place", "sizeName"],
-  size: ["sizeName", "place"],
+  size: ["sizeName", "label", "place"],
 };
 
 // The state is the page's address, so that a view can be kept and sent.
@@ -70,12 +75,13 @@ function grouped(rows) {
   const groups = new Map();
   for (const row of rows) {
     const group = groups.get(row[key]) ||
-      { name: row[key], bytes: 0, objects: 0, allocations: 0, allocated: 0, size: row.size, shared: false, sites: new Set() };
+      { name: row[key], bytes: 0, objects: 0, allocations: 0, allocated: 0, size: row.size, shared: false, sites: new Set(), callers: [] };
     group.bytes += row.bytes;
     if (row.bytes) group.sites.add(row.site);
     group.objects += row.objects;
     group.allocations += row.allocations || 0;
     group.allocated += row.allocated || 0;
+    if (callers[row.site]) group.callers = callers[row.site];
     if (group.size !== row.size) group.size = 0;
     group.shared ||= row.share === "shared";
     groups.set(row[key], group);
@@ -112,6 +118,7 @@ function show() {
   const path = byId("path");
   path.replaceChildren();
   ["all", ...state.path].forEach((step, i) => {
+    if (i > 1 && step === state.path[i - 2]) return;
     if (i) path.append(" \u203a ");
     if (i === state.path.length) { path.append(step); return; }
     const button = element("button", step);
@@ -119,7 +126,15 @@ function show() {
     path.append(button);
   });
 
-  const into = (group) => deeper && save({ path: [...state.path, group.name] });
+  // A level with one row of the same name is skipped: there is nothing to choose.
+  const into = (group) => {
+    if (!deeper) return;
+    const keys = levels[state.by];
+    const inside = rows.filter((row) => row[level()] === group.name);
+    const steps = [...state.path, group.name];
+    while (steps.length + 1 < keys.length && inside.every((row) => row[keys[steps.length]] === group.name)) steps.push(group.name);
+    save({ path: steps });
+  };
   const bar = byId("bar");
   bar.replaceChildren();
   for (const group of [...groups].sort((a, b) => b.bytes - a.bytes)) {
@@ -155,7 +170,10 @@ function show() {
     const name = element("td", undefined, "name");
     const label = element(deeper ? "button" : "span", (group.shared ? "~" : "") + group.name);
     name.append(label);
-    if (level() === "place" && group.sites.size > 1) name.append(element("span", ` (${count(group.sites.size)} call sites)`, "faint"));
+    if (["label", "place"].includes(level()) && group.sites.size > 1) name.append(element("span", ` (${count(group.sites.size)} call sites)`, "faint"));
+    for (const [caller, part] of state.by === "site" && !state.path.length ? group.callers : []) {
+      name.append(element("div", `about ${(100 * part / Math.max(1, group.bytes)).toFixed(1)}% from ${caller}`, "faint caller"));
+    }
     line.append(name);
     if (deeper) {
       line.className = "into";

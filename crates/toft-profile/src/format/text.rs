@@ -3,12 +3,9 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::Table;
 use super::units::{bytes, count, duration, fit, plain};
+use super::{CALLERS, Table};
 use crate::{Change, Diff, Location, Profile, Row, Sampled, Share};
-
-/// Callers of library code that a row names at most.
-const CALLERS: usize = 5;
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
