@@ -89,9 +89,15 @@ pub struct Run {
     /// (.toft, .html, .svg, .pb.gz, .folded, .json, .txt). `toft report` shows it
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Keep the whole call stack of one allocation in about BYTES allocated bytes (512k, 64k, ...),
-    /// by frame pointers, for --profile and `toft heap`
-    #[arg(long, value_name = "BYTES", value_parser = sample)]
+    /// Keep the whole call stack of one allocation in about BYTES allocated bytes (512k if not
+    /// given; 64k, 1m, ...), by frame pointers, for --profile and `toft heap`
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = sample,
+        num_args = 0..=1,
+        default_missing_value = "512k"
+    )]
     sample: Option<OsString>,
     /// Set PYTHONMALLOC=malloc: every object of CPython is then a block of Toft. Without it CPython
     /// keeps small objects in its own pools, which Toft does not see

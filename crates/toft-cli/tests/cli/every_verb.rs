@@ -306,6 +306,19 @@ fn a_bad_value_is_refused_before_the_program_starts() {
 }
 
 #[test]
+fn samples_have_a_usual_size() {
+    let place = directory();
+    let file = place.path().join("heap.toft");
+    let interval = |words: &[&str]| {
+        succeeds(&[&["run", "--profile", text(&file)], words, &["--", "true"]].concat());
+        object(&["report", "--json", text(&file)])["sampled"]["interval"].as_u64()
+    };
+    assert_eq!(interval(&["--sample"]), Some(512 << 10));
+    assert_eq!(interval(&["--sample", "64k"]), Some(64 << 10));
+    assert_eq!(interval(&[]), None);
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_refused_before_the_program_starts() {
     let place = directory();
     let kept = file(place.path(), "kept", b"mine", 0o444);
