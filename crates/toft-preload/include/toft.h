@@ -64,7 +64,8 @@ size_t toft_pageout_cold(void);
 /* Verifies the heap of all threads while they run: the allocator's tables; with TOFT_FILL=free and
  * in the full secure build, the contents of freed blocks; in both secure builds, the bytes beside
  * all blocks. An error is reported on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is
- * returned). Returns 0 if there is no error. */
+ * returned). Returns 0 if there is no error. Not for a signal handler that may have interrupted
+ * malloc or free, which looks like damage. */
 int toft_verify(void);
 
 /* malloc, calloc, aligned_alloc and realloc with a token: a number that the program passes in place
