@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use toft_profile::format::{Format, OfProcess, Scrape, View, prometheus, together};
+use toft_profile::format::{Format, OfProcess, Scrape, View, pprof_together, prometheus, together};
 use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use super::interrupt;
@@ -173,25 +173,30 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The heap of a process for pprof: live memory by call site, or the sampled stacks.
+    /// The heap for pprof: live memory by call site, or the sampled stacks. Of one process, or with
+    /// labels of all that can be read. Processes without stacks are left out of those.
     pub fn pprof(&mut self, pid: Option<i32>, stacks: bool) -> Result<Vec<u8>, String> {
-        let present = self.present();
-        let pid = match (pid, present.as_slice()) {
-            (Some(pid), all) if all.contains(&pid) => pid,
-            (Some(pid), _) => {
+        let view = View { stacks, full: false };
+        let has = |profile: &Profile| !stacks || profile.sampled.is_some();
+        if let Some(pid) = pid.or(self.single()) {
+            if !self.present().contains(&pid) {
                 return Err(format!("process {pid} is not one of those that are served"));
             }
-            (None, &[pid]) => pid,
-            (None, all) => {
-                let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-                return Err(format!("say which process, as in ?pid=1234: {}", all.join(", ")));
-            }
-        };
-        let profile = self.read(pid)?.profile;
-        if stacks && profile.sampled.is_none() {
+            let profile = self.read(pid)?.profile;
+            return match has(&profile) {
+                true => Ok(Format::Pprof.write_view(&profile, view)),
+                false => Err(NO_STACKS.into()),
+            };
+        }
+        let all: Vec<_> = self.read_all().into_iter().map(|(_, reading)| reading.profile).collect();
+        if all.is_empty() {
+            return Err("no process is there that can be read".into());
+        }
+        let profiles: Vec<_> = all.into_iter().filter(has).collect();
+        if profiles.is_empty() {
             return Err(NO_STACKS.into());
         }
-        Ok(Format::Pprof.write_view(&profile, View { stacks, full: false }))
+        Ok(pprof_together(&profiles, view))
     }
 }
 

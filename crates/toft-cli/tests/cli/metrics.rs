@@ -365,6 +365,46 @@ fn pprof_reads_the_sampled_stacks_from_the_address() {
     assert!(top("/debug/pprof/heap", "-lines").contains("Type: inuse_space"));
 }
 
+/// Without a number the profile has all processes, and each sample says of which it is.
+#[test]
+fn pprof_reads_the_heaps_of_several_processes() {
+    let place = directory();
+    let program = compile(place.path(), "target", PROGRAM, &["-fno-builtin"]);
+    let (mut first, second) =
+        (Target::with(&program, &[("TOFT_SAMPLE", "1")]), start_program(&program));
+    let live = |target: &Target| sum(&metrics(&[&target.pid]), "toft_live_bytes");
+    first.ask("g\n");
+    let (of_first, of_second) = (live(&first), live(&second));
+    assert_ne!(of_first, of_second);
+    let server = Server::start(&[&first.pid, &second.pid, "--listen", "127.0.0.1:0"]);
+    let top = |path: &str, words: &[&str]| {
+        let mut pprof = Command::new("go");
+        pprof.args(["tool", "pprof", "-top", "-unit=B", "-nodefraction=0"]).args(words);
+        pprof.arg(format!("http://{}/debug/pprof/{path}", server.address));
+        tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()))
+    };
+    let all = top("heap", &[]);
+    assert!(all.contains(&format!("of {}B total", of_first + of_second)), "{all}");
+    let second_alone = format!("{of_second}B,");
+    let shown = top("heap", &[&format!("-tagfocus=pid=^{}$", second.pid)]);
+    assert!(shown.contains(&second_alone), "{of_second}: {shown}");
+    let shown = top(&format!("heap?pid={}", second.pid), &[]);
+    assert!(shown.contains(&format!("of {of_second}B total")), "{of_second}: {shown}");
+    let tags = tool(
+        Command::new("go")
+            .args(["tool", "pprof", "-tags"])
+            .arg(format!("http://{}/debug/pprof/heap", server.address))
+            .env("PPROF_TMPDIR", place.path())
+            .env("HOME", place.path()),
+    );
+    assert_contains(&tags, &[" process: Total", " target", " pid: Total", &first.pid, &second.pid]);
+    // Only the first has stacks.
+    let stacks = top("allocs", &["-sample_index=sampled_inuse_space"]);
+    assert!(stacks.contains(&format!("of {of_first}B total")), "{of_first}: {stacks}");
+    let (status, why) = server.ask(&format!("/debug/pprof/allocs?pid={}", second.pid));
+    assert!(status.contains("503") && why.contains("--sample 512k"), "{why}");
+}
+
 #[test]
 fn processes_of_a_name_come_and_go() {
     let place = directory();
@@ -382,13 +422,13 @@ fn processes_of_a_name_come_and_go() {
         pids
     };
     assert!(pids().is_empty());
+    let (status, why) = server.ask("/debug/pprof/heap");
+    assert!(status.contains("503") && why.contains("no process is there"), "{why}");
     let [line] = &server.before[..] else { panic!("one line is expected: {:?}", server.before) };
     assert!(line.contains(&format!(" is called {}; ", words[1])), "{line}");
     let mut first = start_program(&program);
     let second = start_program(&program);
     assert_eq!(pids(), HashSet::from([first.pid.clone(), second.pid.clone()]));
-    let (status, why) = server.ask("/debug/pprof/heap");
-    assert!(status.contains("503") && why.contains(&second.pid), "{why}");
     first.kill();
     assert_eq!(pids(), HashSet::from([second.pid.clone()]));
     let again = start_program(&program);

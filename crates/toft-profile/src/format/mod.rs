@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `text.rs` | a table for a terminal, with `table.rs` and `units.rs` |
-//! | `pprof.rs` | compressed `profile.proto`: pprof, Speedscope, Pyroscope, Parca, Grafana |
+//! | `pprof.rs` | compressed `profile.proto`, of one process or several |
 //! | `folded.rs` | a stack a line, for every flame graph program |
 //! | `flame.rs` | a flame graph: one SVG file |
 //! | `html.rs` | a page to search, sort and drill down in: one HTML file, with `page.html` |
@@ -22,6 +22,7 @@ pub mod units;
 
 use crate::Profile;
 
+pub use pprof::write_together as pprof_together;
 pub use prometheus::{CONTENT_TYPE, OfProcess, Scrape, prometheus, together};
 pub use table::Table;
 pub use text::{Shown, diff_text, share, text};

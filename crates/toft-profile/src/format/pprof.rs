@@ -1,11 +1,12 @@
-//! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and
-//! Grafana read.
+//! `profile.proto` of pprof, compressed: what `go tool pprof` and other programs read.
 //!
 //! A sample for each row: the blocks and bytes that it has ever had, and those that live, at the
 //! call site, with the slot's size as the label `bytes`. Functions have names already, so that a
 //! reader does not need the files. Sampled stacks are samples of many locations, and have separate
 //! values after those of the rows (`sampled_...`). The values of rows are exact, those of stacks
 //! are estimates, and a reader shows one value at a time.
+//!
+//! Several processes can be in one file. Each sample then has the labels `process` and `pid`.
 //!
 //! Functions of libraries inside the label are left out, unless the view is full: a reader would
 //! begin with them, and name the same few for all memory.
@@ -68,6 +69,8 @@ struct Sample {
 struct Label {
     #[prost(int64, tag = "1")]
     key: i64,
+    #[prost(int64, tag = "2")]
+    str: i64,
     #[prost(int64, tag = "3")]
     num: i64,
     #[prost(int64, tag = "4")]
@@ -244,43 +247,12 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn build(profile: &Profile, View { stacks, full }: View) -> Proto {
-    let mut builder = Builder::default();
-    // The first string is empty, by the format's rule.
-    builder.string("");
-    // In the order of Go's own heap profiles.
-    let types = [
-        ("alloc_objects", "count"),
-        ("alloc_space", "bytes"),
-        ("inuse_objects", "count"),
-        ("inuse_space", "bytes"),
-    ]
-    .map(|(kind, unit)| builder.value_type(kind, unit));
-    builder.proto.sample_type = types.into();
-    if profile.sampled.is_some() {
-        let estimates = SAMPLED.map(|(kind, unit)| builder.value_type(kind, unit));
-        builder.proto.sample_type.extend(estimates);
-    }
-    let default = if stacks { "sampled_inuse_space" } else { "inuse_space" };
-    builder.proto.default_sample_type = builder.string(default);
-    builder.proto.period_type = Some(builder.value_type("space", "bytes"));
-    // Of the rows nothing is sampled: every byte is counted.
-    builder.proto.period = 1;
-    builder.proto.time_nanos =
-        i64::try_from(profile.time).unwrap_or(0).saturating_mul(1_000_000_000);
-    let about = format!(
-        "process {} ({}) on Toft {}, {}",
-        profile.pid,
-        profile.name,
-        profile.toft,
-        profile.source.words()
-    );
-    let sampled = profile.sampled.iter().map(|sampled| format!("sampled_...: {}", sampled.about()));
-    let sampled: Vec<String> = sampled.collect();
-    for comment in std::iter::once(&about).chain(&profile.notes).chain(&sampled) {
-        let number = builder.string(comment);
-        builder.proto.comment.push(number);
-    }
+/// Adds the samples of a process, with these labels. `sampled` is true if samples have values of
+/// sampled stacks.
+fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], sampled: bool, full: bool) {
+    // The same address is another call site in another process.
+    builder.mappings.clear();
+    builder.locations.clear();
     for row in &profile.rows {
         let all = row.location.frames.len();
         let inside = if full { 0 } else { all - row.location.frames_from_label().len() };
@@ -291,14 +263,15 @@ fn build(profile: &Profile, View { stacks, full }: View) -> Proto {
             objects => row.bytes / objects,
         };
         let size = if row.size == 0 { average } else { row.size };
+        let size = Label { key, num: number(size), num_unit, ..Label::default() };
         builder.proto.sample.push(Sample {
             location_id: vec![location],
             value: [row.allocations, row.allocated, row.objects, row.bytes]
                 .map(number)
                 .into_iter()
-                .chain(profile.sampled.iter().flat_map(|_| [0; 4]))
+                .chain([0; 4].into_iter().filter(|_| sampled))
                 .collect(),
-            label: vec![Label { key, num: number(size), num_unit }],
+            label: labels.iter().cloned().chain([size]).collect(),
         });
     }
     for stack in profile.sampled.iter().flat_map(|sampled| &sampled.stacks) {
@@ -313,16 +286,77 @@ fn build(profile: &Profile, View { stacks, full }: View) -> Proto {
         }
         let estimates = [stack.allocations, stack.allocated, stack.objects, stack.bytes];
         let value = [0; 4].into_iter().chain(estimates.map(number)).collect();
-        builder.proto.sample.push(Sample { location_id, value, label: Vec::new() });
+        builder.proto.sample.push(Sample { location_id, value, label: labels.to_vec() });
+    }
+}
+
+/// Builds the profile of these processes. `labelled` is true if samples say which process.
+fn build(profiles: &[Profile], View { stacks, full }: View, labelled: bool) -> Proto {
+    let mut builder = Builder::default();
+    // The first string is empty, by the format's rule.
+    builder.string("");
+    // In the order of Go's own heap profiles.
+    let types = [
+        ("alloc_objects", "count"),
+        ("alloc_space", "bytes"),
+        ("inuse_objects", "count"),
+        ("inuse_space", "bytes"),
+    ]
+    .map(|(kind, unit)| builder.value_type(kind, unit));
+    builder.proto.sample_type = types.into();
+    let sampled = profiles.iter().any(|profile| profile.sampled.is_some());
+    if sampled {
+        let estimates = SAMPLED.map(|(kind, unit)| builder.value_type(kind, unit));
+        builder.proto.sample_type.extend(estimates);
+    }
+    let default = if stacks { "sampled_inuse_space" } else { "inuse_space" };
+    builder.proto.default_sample_type = builder.string(default);
+    builder.proto.period_type = Some(builder.value_type("space", "bytes"));
+    // Of the rows nothing is sampled: every byte is counted.
+    builder.proto.period = 1;
+    let time = profiles.iter().map(|profile| profile.time).max().unwrap_or(0);
+    builder.proto.time_nanos = i64::try_from(time).unwrap_or(0).saturating_mul(1_000_000_000);
+    for profile in profiles {
+        let about = format!(
+            "process {} ({}) on Toft {}, {}",
+            profile.pid,
+            profile.name,
+            profile.toft,
+            profile.source.words()
+        );
+        let estimates =
+            profile.sampled.iter().map(|sampled| format!("sampled_...: {}", sampled.about()));
+        let estimates: Vec<String> = estimates.collect();
+        for comment in std::iter::once(&about).chain(&profile.notes).chain(&estimates) {
+            let number = builder.string(comment);
+            builder.proto.comment.push(number);
+        }
+        let labels = [("process", &profile.name), ("pid", &profile.pid.to_string())];
+        let labels = labels.iter().filter(|_| labelled).map(|(key, text)| Label {
+            key: builder.string(key),
+            str: builder.string(text),
+            ..Label::default()
+        });
+        let labels: Vec<Label> = labels.collect();
+        add(&mut builder, profile, &labels, sampled, full);
     }
     builder.proto
 }
 
 /// The file. A reader begins with what the view shows.
 pub fn write(profile: &Profile, view: View) -> Vec<u8> {
+    compress(&build(std::slice::from_ref(profile), view, false))
+}
+
+/// The file of several processes: each sample has the labels `process` and `pid`.
+pub fn write_together(profiles: &[Profile], view: View) -> Vec<u8> {
+    compress(&build(profiles, view, true))
+}
+
+fn compress(proto: &Proto) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
-    let _ = encoder.write_all(&build(profile, view).encode_to_vec());
+    let _ = encoder.write_all(&proto.encode_to_vec());
     encoder.finish().unwrap_or_default()
 }
 
@@ -369,7 +403,7 @@ mod tests {
     #[test]
     fn sampled_stacks_have_values_of_their_own() {
         let profile = sampled_profile();
-        let proto = build(&profile, View { stacks: true, full: false });
+        let proto = build(&[profile.clone()], View { stacks: true, full: false }, false);
         let text = |number: i64| proto.string_table[number as usize].as_str();
         let kinds: Vec<&str> = proto.sample_type.iter().map(|kind| text(kind.kind)).collect();
         assert_eq!(kinds[3..5], ["inuse_space", "sampled_alloc_objects"]);
@@ -382,5 +416,32 @@ mod tests {
         let names: Vec<&str> =
             names.map(|l| text(proto.function[l.line[0].function_id as usize - 1].name)).collect();
         assert_eq!(names, ["leaf", "middle", "main"]);
+    }
+
+    #[test]
+    fn samples_of_several_processes_say_of_which_they_are() {
+        let mut other = profile(vec![row("g", 1, 16, 5)]);
+        (other.pid, other.name) = (77, "other".into());
+        let first = sampled_profile();
+        let proto = build(&[first.clone(), other], View::default(), true);
+        let text = |number: i64| proto.string_table[number as usize].as_str();
+        let of = |pid: &str| {
+            let samples = proto.sample.iter().filter(|sample| {
+                sample.label.iter().any(|label| (text(label.key), text(label.str)) == ("pid", pid))
+            });
+            samples.collect::<Vec<_>>()
+        };
+        let (mine, others) = (of(&first.pid.to_string()), of("77"));
+        assert_eq!(mine.len() + others.len(), proto.sample.len());
+        let [only] = others[..] else { panic!("{others:?}") };
+        assert_eq!(only.value, [10, 160, 5, 80, 0, 0, 0, 0]);
+        let labels: Vec<_> = only.label.iter().map(|l| (text(l.key), text(l.str), l.num)).collect();
+        assert_eq!(labels, [("process", "other", 0), ("pid", "77", 0), ("bytes", "", 16)]);
+        // At the address that is another function in the first process.
+        let location = &proto.location[only.location_id[0] as usize - 1];
+        let name = proto.function[location.line[0].function_id as usize - 1].name;
+        assert_eq!(text(name), "g");
+        let is_same = |l: &&Location| l.address == location.address;
+        assert_eq!(proto.location.iter().filter(is_same).count(), 2);
     }
 }
