@@ -1,6 +1,7 @@
 //! `toft metrics` with a real Prometheus: the files of `packaging/prometheus`, a scrape, a query
 //! and an alert.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,6 +29,22 @@ fn expressions(dashboard: &Value) -> Vec<&str> {
     targets.map(|target| target["expr"].as_str().unwrap()).collect()
 }
 
+/// The variables of a dashboard that have queries, with these. A process that is the only one of
+/// its server has no labels `process` and `pid` but in `toft_info`: all of them are to match it.
+fn variables(dashboard: &Value) -> BTreeMap<&str, &str> {
+    let list = dashboard["templating"]["list"].as_array().unwrap();
+    let queries = list.iter().filter(|variable| variable["type"] == "query");
+    let variable = |variable| -> Option<(&str, &str)> {
+        let variable: &Value = variable;
+        assert_eq!(variable["allValue"], ".*", "{variable}");
+        let (name, query) = (variable["name"].as_str()?, variable["query"]["query"].as_str()?);
+        let label = query.strip_prefix("label_values(toft_info")?.rsplit_once(", ")?.1;
+        assert_eq!(label, format!("{name})"), "{query}");
+        Some((name, query))
+    };
+    queries.map(|each| variable(each).unwrap_or_else(|| panic!("{each}"))).collect()
+}
+
 #[test]
 fn the_packaged_files_are_valid() {
     let place = directory();
@@ -37,9 +54,19 @@ fn the_packaged_files_are_valid() {
     let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
     let all = expressions(&dashboard);
     assert!(all.len() >= 5, "{all:?}");
-    // Grafana puts the chosen instances in place of its variable.
+    // Grafana puts what is chosen in place of its variables.
+    let variables = variables(&dashboard);
+    assert!(variables.keys().copied().eq(["instance", "pid", "process"]), "{variables:?}");
+    let chosen = |text: &str| {
+        let all = variables.keys().fold(text.to_owned(), |text, name| {
+            assert!(text.contains(&format!("{name}=~\"${name}\"")), "{name} in {text}");
+            text.replace(&format!("${name}"), ".*")
+        });
+        assert!(!all.contains('$'), "{all}");
+        all
+    };
     let rule = |(number, expression): (usize, &&str)| {
-        let expression = expression.replace("$instance", ".*");
+        let expression = chosen(expression);
         format!("      - record: dashboard:{number}\n        expr: '{expression}'\n")
     };
     let rules: String = all.iter().enumerate().map(rule).collect();
@@ -54,7 +81,7 @@ fn the_packaged_files_are_valid() {
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md"));
     let page = page.unwrap();
-    for text in all.iter().copied().chain([alerts.as_str()]) {
+    for text in all.iter().chain(variables.values()).copied().chain([alerts.as_str()]) {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for metric in words.filter(|word| word.starts_with("toft_")) {
             assert!(page.contains(&format!("`{metric}`")), "{metric}");
