@@ -250,7 +250,7 @@ fn number(value: u64) -> i64 {
 /// Adds the samples of a process, with these labels. `sampled` is true if samples have values of
 /// sampled stacks.
 fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], sampled: bool, full: bool) {
-    // The same address is another call site in another process.
+    // In another process an address is another call site.
     builder.mappings.clear();
     builder.locations.clear();
     for row in &profile.rows {
