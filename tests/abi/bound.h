@@ -24,12 +24,13 @@ struct bound {
     size_t threads;
 };
 
-enum { CLASSES = 64, SMALL_MOST = 1024, MEDIUM_MOST = 128 << 10 };
+enum { CLASSES = 63, SMALL_MOST = 1024, MEDIUM_MOST = 128 << 10 };
 
 /* The slot sizes, as docs/memory.md has them. */
 HELPER size_t slot_of_class(int class)
 {
-    int i = class;
+    /* The class of 15 KiB has no slots. */
+    int i = class < 54 ? class : class + 1;
     if (i < 16)
         return 16 * ((size_t)i + 1);
     if (i < 24)

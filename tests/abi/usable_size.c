@@ -6,7 +6,7 @@
 int main(void)
 {
     CHECK(malloc_usable_size(NULL) == 0);
-    /* In the secure library nothing at all can be used of a zero-size block. */
+    /* On Toft nothing at all can be used of a zero-size block. */
     void *nothing = malloc(launder_size(0));
     size_t least = malloc_usable_size(nothing) == 0;
     free(nothing);

@@ -1,4 +1,3 @@
-// build: secure walls
 // A zero-size block can be freed only once.
 // promise: 4 10
 // expect: signal ABRT

@@ -1,4 +1,3 @@
-// build: secure walls
 // An address between two zero-size blocks is no block.
 // promise: 4 10
 // expect: signal ABRT

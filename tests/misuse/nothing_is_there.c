@@ -1,4 +1,3 @@
-// build: secure walls
 // Zero-size blocks: each has its own address, at a multiple of 16 or of the requested alignment.
 // Every read and write faults, before the block is freed and after. realloc makes a block with
 // bytes of it. They cost no mapping, and no address comes back soon.

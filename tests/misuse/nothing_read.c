@@ -1,4 +1,3 @@
-// build: secure walls
 // Reading a zero-size block faults.
 // promise: 10
 // expect: signal SEGV

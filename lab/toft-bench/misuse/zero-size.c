@@ -1,9 +1,7 @@
 // class: 24 Write or read through a block of no bytes
 // sizes: 0
 // variants: write read
-// toft variant=write: prevented
-// toft variant=read: missed
-// secure: caught SIGSEGV
+// toft: caught SIGSEGV
 #include "corpus.h"
 
 enum { BLOCKS = 256, BEFORE = 4000 };

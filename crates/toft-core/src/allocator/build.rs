@@ -125,7 +125,7 @@ impl<O: Os> Allocator<O> {
                     (data + span + blocks_span, zero_size_span),
                     layout.zero_size,
                     zero_size_at,
-                    key.mix(u64::MAX),
+                    os.random()?,
                 ),
                 Zones::new(
                     zones_at,

@@ -5,7 +5,6 @@ use crate::allocator::Allocator;
 use crate::guarded::Slot;
 use crate::large::Block;
 use crate::os::Os;
-use crate::policy::SECURE;
 use crate::region::Descriptor;
 use crate::slab::{MEDIUM, SMALL, Slab, SlotIndex, Tier, TierNumber};
 use crate::zero_size::ZeroSizePlace;
@@ -59,7 +58,7 @@ impl<O: Os> Allocator<O> {
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
         } else if offset < self.span + self.large_span {
-            if SECURE && let Some(place) = self.zero_size.at(address) {
+            if let Some(place) = self.zero_size.at(address) {
                 return Found::ZeroSize(place);
             }
             match self.large.units().block_at(address) {

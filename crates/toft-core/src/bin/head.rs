@@ -4,7 +4,7 @@
 use super::bins::BIN_WORDS;
 use super::{BinIndex, Distance};
 use crate::harden::Dice;
-use crate::slab::{SMALL_STEPS, Slab, small_classes};
+use crate::slab::{NO_SLOTS, SMALL_STEPS, Slab, small_classes};
 use crate::sync::AtomicUsize;
 
 /// The head before a heap's bins.
@@ -13,7 +13,8 @@ use crate::sync::AtomicUsize;
 pub struct BinsHead {
     /// The current slab of an empty bin. It never has a claim, and is never written.
     pub(super) sentinel: Slab,
-    /// A small request's class in words, by `(size + 15) / 16`.
+    /// A small request's class in words, by `(size + 15) / 16`. Zero bytes have a class whose bins
+    /// are empty.
     small: [u8; SMALL_STEPS],
     /// Thrown by the holder of the heap.
     dice: Dice,
@@ -30,7 +31,7 @@ impl BinsHead {
     pub const fn new() -> BinsHead {
         BinsHead {
             sentinel: Slab::zeroed(),
-            small: const { small_classes(BIN_WORDS as u8) },
+            small: const { small_classes(NO_SLOTS, BIN_WORDS) },
             dice: Dice::new(),
             distance: Distance::new(),
             call: [const { AtomicUsize::new(0) }; 2],

@@ -219,7 +219,7 @@ impl<O: Os> Requests<'_, O> {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
-            Found::ZeroSize(place) => self.secure_slots().free_zero_size(place, address, call),
+            Found::ZeroSize(place) => self.free_zero_size(place, address, call),
             _ => self.misused_unless_sampled(call, address),
         }
     }
@@ -300,7 +300,7 @@ impl<O: Os> Requests<'_, O> {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
-            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => Some(0),
+            Found::ZeroSize(place) if self.has_zero_size(place) => Some(0),
             _ => {
                 self.misused_unless_sampled(call, address);
                 None
@@ -408,7 +408,7 @@ impl<O: Os> Requests<'_, O> {
                 let wrong = wrong([size, rounded].contains(&bytes), is_aligned);
                 wrong.inspect(|&wrong| self.reports().large_differs(block, address, wrong, call))
             }
-            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => {
+            Found::ZeroSize(place) if self.has_zero_size(place) => {
                 let wrong = wrong(size == 0, align <= ALIGN);
                 wrong.inspect(|&wrong| self.reports().zero_size_differs(address, wrong, call))
             }

@@ -20,8 +20,9 @@ use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::region::Site;
 use crate::site::{NEW_WORDS, Place};
-use crate::slab::{MEDIUM_MAX, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, NO_SLOTS, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
+use crate::zero_size::ALIGN;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 /// Returns the number of bytes that a slot needs for a request: its size plus the least slack.
@@ -221,6 +222,9 @@ fn slower<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
     // Only the class is used: the empty heap of a thread without a heap has one row of bins.
     let class = index.class().index();
     with_heap(caller, |allocator, heap| {
+        if class == NO_SLOTS {
+            return allocator.requests().allocate_zero_size(heap, ALIGN, site);
+        }
         let address = allocator.supply().allocate_slow(heap, class, site)?;
         Some(allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim))
     })
@@ -302,9 +306,9 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: Site) -> Po
 /// size.
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: Site) -> Pointer {
     let mut scope = SamplingScope::OneBlock;
-    if !SECURE && size <= MEDIUM_MAX && align <= MEDIUM_MAX {
+    if !SECURE && (1..=MEDIUM_MAX).contains(&size) && align <= MEDIUM_MAX {
         let heap = caller.heap();
-        let bytes = (size.max(1) + align - 1) & !(align - 1);
+        let bytes = (size + align - 1) & !(align - 1);
         let index = match bytes {
             0..=SMALL_MAX => Some(heap.small_bin(bytes, site)),
             _ if bytes <= MEDIUM_MAX => Some(heap.bin(class_of_medium(bytes), site)),
@@ -349,8 +353,8 @@ impl<O: Os> Requests<'_, O> {
     /// to the sampler.
     #[inline(always)]
     pub(crate) fn block(self, heap: &Heap, size: usize, align: usize, site: Site) -> Option<usize> {
-        if SECURE && size == 0 {
-            return self.secure_slots().allocate_zero_size(heap, align, site);
+        if size == 0 {
+            return self.allocate_zero_size(heap, align, site);
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {

@@ -16,6 +16,7 @@
 //! | | `free.rs` | free, for blocks of every kind |
 //! | | `realloc.rs` | realloc: in place, by moving pages, or by copying |
 //! | | `permanent_free.rs` | frees after which an address is never used again |
+//! | | `zero_size.rs` | zero-size blocks, which have an address and no memory |
 //! | | `guarded.rs` | sampling, fill patterns and verification on slow paths |
 //! | | `caller.rs` | the calling thread, with its allocator and its heap |
 
@@ -30,6 +31,7 @@ mod refill;
 mod secure;
 mod shared_heaps;
 mod wrappers;
+mod zero_size;
 
 use crate::allocator::{Allocator, handle};
 pub use caller::{Caller, On, Pointer};

@@ -42,9 +42,7 @@ impl<O: Os> Requests<'_, O> {
                 bytes
             }
             // The address of a zero-size block is never mapped.
-            Found::ZeroSize(place) => {
-                return self.secure_slots().free_zero_size(place, address, call);
-            }
+            Found::ZeroSize(place) => return self.free_zero_size(place, address, call),
             _ => return self.misused_unless_sampled(call, address),
         };
         let [blocks, total_bytes] = self.permanently_freed();

@@ -72,7 +72,7 @@ impl<O: Os> Requests<'_, O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
                 (slot.bytes(), slot.bytes())
             }
-            Found::ZeroSize(place) if self.secure_slots().has_zero_size(place) => (0, 0),
+            Found::ZeroSize(place) if self.has_zero_size(place) => (0, 0),
             _ => {
                 self.misused_unless_sampled(Call::Realloc, address);
                 return Resized::Misused;

@@ -4,7 +4,7 @@ use super::lookup::Lookup;
 use super::plot::short_bytes;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
-use crate::policy::{SECURE, SLAB_BYTES, ZERO_SIZE_SPAN};
+use crate::policy::{SLAB_BYTES, ZERO_SIZE_SPAN};
 
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -84,9 +84,9 @@ impl Windows {
     }
 
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
-    /// each. Returns zero in the default build.
+    /// each.
     pub fn zero_size_span(&self) -> usize {
-        if SECURE { (self.large_span / 256).min(ZERO_SIZE_SPAN) } else { 0 }
+        (self.large_span / 256).min(ZERO_SIZE_SPAN)
     }
 
     /// Chooses windows at random places. Halves their sizes until the system can map pages at their

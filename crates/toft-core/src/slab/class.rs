@@ -10,7 +10,7 @@
 //! 32 KiB to 128 KiB   2 per doubling    medium
 //! ```
 //!
-//! The waste in a slot is at most 15 bytes up to 256 bytes. Above that it is at most 11 % of the
+//! The waste in a slot is at most 15 bytes up to 256 bytes. Above that it is at most 13 % of the
 //! slot with 8 classes per doubling, 20 % with 4, and a third with 2. The third is only address
 //! space, because untouched pages take no memory.
 //!
@@ -36,6 +36,11 @@ const _: () = assert!(CLASSES.is_power_of_two());
 const _: () = assert!(!SECURE || SIZES[39] as usize <= crate::policy::RESERVED_SIZE_MOST);
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
+
+/// The class of no slots: `CLASSES` if there is none. Its bins are always empty, so that malloc
+/// leaves the fast path for zero bytes, without a comparison (decision 0070). Requests of its size,
+/// 15 KiB, get the next class. The secure build compares, and uses every class.
+pub const NO_SLOTS: usize = if SECURE { CLASSES } else { 54 };
 
 /// The sizes of small slots are multiples of this number of bytes.
 const SMALL_GRANULE: usize = 16;
@@ -98,22 +103,24 @@ static MULTIPLIERS: [u64; CLASSES] = {
 /// The number of entries in a table of small classes.
 pub const SMALL_STEPS: usize = SMALL_MAX / SMALL_GRANULE + 1;
 
-/// Returns a table with `times` the class of a small request, indexed by `(size + 15) / 16`.
-pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
+/// Returns a table with `times` the class of a small request, indexed by `(size + 15) / 16`. Zero
+/// bytes have the class `of_zero`.
+pub const fn small_classes(of_zero: usize, times: usize) -> [u8; SMALL_STEPS] {
     let mut table = [0; SMALL_STEPS];
+    table[0] = (of_zero * times) as u8;
     let mut class = 0;
     let mut i = 1;
     while i < table.len() {
         if i * 16 > SIZES[class] as usize {
             class += 1;
         }
-        table[i] = class as u8 * times;
+        table[i] = (class * times) as u8;
         i += 1;
     }
     table
 }
 
-static SMALL_TABLE: [u8; SMALL_STEPS] = small_classes(1);
+static SMALL_TABLE: [u8; SMALL_STEPS] = small_classes(0, 1);
 
 /// The class of a medium request, indexed by `(size - 1) / MEDIUM_GRANULE`.
 static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
@@ -123,6 +130,9 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
     while i < table.len() {
         if (i + 1) * MEDIUM_GRANULE > SIZES[class] as usize {
             class += 1;
+            if class == NO_SLOTS {
+                class += 1;
+            }
         }
         table[i] = class as u8;
         i += 1;
@@ -196,9 +206,9 @@ impl SizeClass {
         SIZES[index] as usize
     }
 
-    /// Returns all classes.
+    /// Returns all classes that have slots.
     pub fn all() -> impl Iterator<Item = SizeClass> {
-        (0..CLASSES).map(SizeClass::new)
+        (0..CLASSES).filter(|&class| class != NO_SLOTS).map(SizeClass::new)
     }
 
     /// Returns the class's index.
@@ -245,9 +255,10 @@ mod tests {
     fn every_size_gets_the_smallest_class_that_holds_it() {
         for size in 0..=MEDIUM_MAX {
             let class = SizeClass::of(size).unwrap();
-            assert!(class.size() >= size, "{size}");
-            if class.index() > 0 {
-                assert!(SizeClass::new(class.index() - 1).size() < size.max(1), "{size}");
+            assert!(class.size() >= size && class.index() != NO_SLOTS, "{size}");
+            let smaller = SizeClass::all().take_while(|smaller| smaller.index() < class.index());
+            if let Some(smaller) = smaller.last() {
+                assert!(smaller.size() < size.max(1), "{size}");
             }
         }
         assert_eq!(SizeClass::of(MEDIUM_MAX + 1), None);

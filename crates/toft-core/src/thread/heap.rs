@@ -67,6 +67,8 @@ pub struct Heap {
     pub(crate) hash: SiteHash,
     /// Counts of the slots lately drawn from shared heaps. Holder only.
     demand: Demand,
+    /// The word of bits where the next search for a zero-size block begins, or zero. Holder only.
+    zero_size: AtomicU32,
     bins: BinsHead,
 }
 
@@ -118,6 +120,7 @@ impl Heap {
             sites: 0,
             hash: SiteHash::single(),
             demand: Demand::new(),
+            zero_size: AtomicU32::new(0),
             bins: BinsHead::new(),
         }
     }
@@ -234,6 +237,13 @@ impl Heap {
     /// heaps, which are never written. Holder only.
     pub fn distance(&self) -> Option<&Distance> {
         (!self.is_sentinel()).then(|| self.bins.distance())
+    }
+
+    /// Returns the number of the word of bits where the next search for a zero-size block begins,
+    /// which is zero at first. Returns `None` for the constant heaps, which are never written.
+    /// Holder only.
+    pub fn zero_size_cursor(&self) -> Option<&AtomicU32> {
+        (!self.is_sentinel()).then_some(&self.zero_size)
     }
 
     /// Returns the quarantine: the slots that this heap's thread has freed and that are not free

@@ -9,7 +9,7 @@ use crate::common::ops::{OP_BYTES, Op, SITES, random_bytes};
 use crate::common::plain::{Dice, allocator, birth, one_heap, two_heaps};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toft_core::large::ReturnedBy;
 use toft_core::options::{Options, Reclaim, SiteMode};
 use toft_core::os::fake::{Fake, Fault, Machine, PageState, Request};
@@ -594,4 +594,30 @@ fn law_5_a_foreign_mapping_does_not_hold_anybody_up() {
         assert_eq!(fake.failed(), 1, "the mapping was met");
         assert!(worst < 20_000, "mapping {number}: {worst} system calls for one request");
     }
+}
+
+/// Law 4: a live zero-size block costs a bit, and a third more.
+#[test]
+fn zero_size_blocks_cost_bits() {
+    const COUNT: usize = 700_000;
+    let (fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
+    let take = |align| allocator.allocate_aligned(heap, 0, align, code_address(3)).unwrap();
+    let first = take(16);
+    let before = allocator.mapped_bytes();
+    let blocks: Vec<usize> = (0..COUNT).map(|_| take(16)).collect();
+    assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), COUNT);
+    let mapped = allocator.mapped_bytes();
+    let grown = mapped.1 - before.1;
+    assert_eq!(mapped.0, before.0, "no slab");
+    assert!((1..=COUNT / 6).contains(&grown), "{grown}");
+    allocator.check().unwrap();
+    for address in blocks.into_iter().chain([first]) {
+        allocator.free(heap, address, Call::Free);
+    }
+    allocator.check().unwrap();
+    // What is free is used again.
+    let again: Vec<usize> = (0..COUNT).map(|_| take(16)).collect();
+    assert_eq!(allocator.mapped_bytes(), mapped);
+    again.into_iter().for_each(|address| allocator.free(heap, address, Call::Free));
+    assert_eq!(fake.take_reports(), [] as [String; 0]);
 }

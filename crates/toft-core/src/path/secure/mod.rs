@@ -17,7 +17,6 @@
 //! (`slab/written.rs`). The fast path is in `fast.rs`.
 
 mod fast;
-mod zero_size;
 
 use crate::allocator::{Allocator, Found, handle};
 use crate::bin::Taken;

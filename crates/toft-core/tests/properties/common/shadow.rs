@@ -36,7 +36,7 @@ pub enum Tier {
     Small,
     Medium,
     Large,
-    /// Nowhere: a zero-size block, in the secure build.
+    /// Nowhere: a zero-size block.
     ZeroSize,
 }
 

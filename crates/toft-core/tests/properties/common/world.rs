@@ -256,7 +256,7 @@ impl World {
             let kind = Kind { tier: Tier::Large, partition: block.partition().number(), class };
             return (kind, usable.max(ZERO_SIZE_STEP));
         }
-        if cfg!(feature = "secure-light") && usable == 0 {
+        if usable == 0 {
             return (Kind { tier: Tier::ZeroSize, partition: 0, class: 0 }, ZERO_SIZE_STEP);
         }
         let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));

@@ -1,21 +1,25 @@
-//! Requests for no bytes, in the secure build.
+//! Zero-size blocks: requests for no bytes, and what the program does with their addresses.
 
 use crate::os::Os;
-use crate::path::secure::SecureSlots;
+use crate::path::Requests;
+use crate::policy::SECURE;
 use crate::region::Site;
 use crate::report::Call;
 use crate::thread::Heap;
-use crate::zero_size::{ALIGN, ZeroSizePlace};
+use crate::zero_size::{ALIGN, ALIGN_MAX, ZeroSizePlace};
 
-impl<O: Os> SecureSlots<'_, O> {
-    /// Allocates a zero-size block at a multiple of `align`. An alignment above the usual one gets
-    /// a large block, which has no pages either. So does a request that finds no bit: another
-    /// thread may have been stopped while it maps the first bits.
+impl<O: Os> Requests<'_, O> {
+    /// Allocates a zero-size block at a multiple of `align`. An alignment that the set does not
+    /// serve gets a large block, which has no pages either: in the secure build above the usual
+    /// one. So does a request that finds no bit: another thread may have been stopped while it
+    /// maps the first bits.
     #[cold]
     #[inline(never)]
     pub fn allocate_zero_size(self, heap: &Heap, align: usize, site: Site) -> Option<usize> {
-        if align <= ALIGN
-            && let Ok(address) = self.zero_size.allocate(&self.os)
+        // With one cursor for all threads, a freed address comes back late in every thread.
+        let cursor = if SECURE { None } else { heap.zero_size_cursor() };
+        if align <= if SECURE { ALIGN } else { ALIGN_MAX }
+            && let Ok(address) = self.zero_size.allocate(&self.os, align, cursor)
         {
             return Some(address);
         }
@@ -33,7 +37,7 @@ impl<O: Os> SecureSlots<'_, O> {
         }
     }
 
-    /// Whether a zero-size block is live.
+    /// Returns true if a zero-size block is live.
     pub(crate) fn has_zero_size(self, place: ZeroSizePlace) -> bool {
         matches!(place, ZeroSizePlace::Block(number) if self.zero_size.is_live(number))
     }
