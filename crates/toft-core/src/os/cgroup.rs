@@ -10,7 +10,7 @@
 //! use no memory of malloc. If nothing can be read, the result is empty.
 
 use super::filter::Permit;
-use super::process;
+use super::process::{self, LINE, Lines};
 use core::ffi::CStr;
 
 /// How short of memory a group of processes is.
@@ -124,21 +124,10 @@ impl Path {
 
 /// Calls `each` with each line of a file, which is cut off if it is too long.
 fn lines(read: Read<'_>, path: &CStr, mut each: impl FnMut(&[u8])) {
-    let mut line = [0u8; LONGEST];
-    let mut len = 0;
-    read(path, &mut |piece| {
-        for &byte in piece {
-            if byte == b'\n' {
-                each(line.get(..len).unwrap_or(&[]));
-                len = 0;
-            } else if let Some(place) = line.get_mut(len) {
-                *place = byte;
-                len += 1;
-            }
-        }
-    });
-    if len != 0 {
-        each(line.get(..len).unwrap_or(&[]));
+    let mut lines = Lines { line: &mut [0; LINE], len: 0 };
+    read(path, &mut |piece| lines.take(piece, &mut each));
+    if lines.len != 0 {
+        lines.take(b"\n", each);
     }
 }
 

@@ -337,38 +337,5 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Finds the seccomp mode in the kernel's description of a thread, which is read in pieces.
-#[derive(Debug, Default)]
-pub(super) struct ModeFinder {
-    /// The number of bytes of [`FIELD`] at the end of the text so far.
-    matched: usize,
-    mode: Option<u8>,
-}
-
-const FIELD: &[u8] = b"\nSeccomp:";
-
-impl ModeFinder {
-    pub(super) fn take(&mut self, piece: &[u8]) {
-        for &byte in piece {
-            if self.matched == FIELD.len() {
-                if self.mode.is_none() && !byte.is_ascii_whitespace() {
-                    self.mode = Some(byte);
-                }
-            } else if FIELD.get(self.matched) == Some(&byte) {
-                self.matched += 1;
-            } else {
-                // Only the first byte of the field can begin it again.
-                self.matched = usize::from(FIELD.first() == Some(&byte));
-            }
-        }
-    }
-
-    /// Returns true if the text says that there is no filter. A kernel that does not tell may have
-    /// one.
-    pub(super) fn says_none(&self) -> bool {
-        self.mode == Some(b'0')
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Linux, by raw system calls.
 
-use super::filter::{ModeFinder, Permit};
+use super::filter::Permit;
 use super::keys::{self, KeyNumber};
+use super::process::Status;
 use super::seccomp::{self, Answers};
 use super::syscall::{result, syscall};
 use super::{Error, Group, Os, cgroup, process};
@@ -52,13 +53,10 @@ unsafe impl Os for Linux {
     }
 
     fn is_filtered(&self) -> Option<bool> {
-        let mut finder = ModeFinder::default();
-        // The pieces are small, because a signal handler may call this on a stack of 8 KiB.
-        let pieces = &mut [0u8; 512];
-        let status = c"/proc/thread-self/status";
-        match process::read_file_with(status, pieces, |piece| finder.take(piece)) {
+        match Status::of_thread() {
             Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => None,
-            Ok(()) | Err(_) => Some(!finder.says_none()),
+            // A kernel that does not tell may have one.
+            status => Some(status.map_or(None, |status| status.filtered) != Some(false)),
         }
     }
 

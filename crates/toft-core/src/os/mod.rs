@@ -25,6 +25,7 @@ mod syscall;
 pub mod thread;
 mod threads;
 pub mod userfault;
+mod userfaultfd;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;

@@ -7,8 +7,8 @@
 
 use super::share::DESCRIPTOR_LEAST;
 use super::syscall::syscall;
+use super::userfaultfd::{self, REGISTER, USER_MODE_ONLY, check, control};
 use super::{Error, Linux, process};
-use core::ffi::CStr;
 
 /// The pages that a scan finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,35 +110,15 @@ const IS_WRITTEN: u64 = 1 << 1;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_HUGE: u64 = 1 << 6;
 
-const UFFD_USER_MODE_ONLY: usize = 1;
-const UFFDIO_API: usize = 0xC018_AA3F;
-const UFFDIO_REGISTER: usize = 0xC020_AA00;
-const UFFDIO_WAKE: usize = 0x8010_AA02;
-const UFFD_API: u64 = 0xAA;
 const FEATURE_WRITE_PROTECT_UNPOPULATED: u64 = 1 << 13;
 const FEATURE_WRITE_PROTECT_ASYNC: u64 = 1 << 15;
 const REGISTER_WRITE_PROTECT: u64 = 1 << 1;
-
-fn result(code: isize) -> Result<usize, Error> {
-    usize::try_from(code).map_err(|_| Error::Unsupported)
-}
-
-fn control<T>(descriptor: u32, request: usize, argument: &mut T) -> Result<usize, Error> {
-    let args = [descriptor as usize, request, (&raw mut *argument) as usize, 0, 0, 0];
-    // SAFETY: callers pass the request's own structure, which the kernel reads and writes. Its
-    // pointers lead to memory of the length that it states.
-    result(unsafe { syscall(libc::SYS_ioctl, args) })
-}
 
 // SAFETY: (1) paging out and write protection that the kernel resolves itself change no contents;
 // (2) raw system calls.
 unsafe impl PageIdleness for Linux {
     fn open_pages(&self) -> Result<u32, Error> {
-        const PATH: &CStr = c"/proc/self/pagemap";
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-        let args = [libc::AT_FDCWD as usize, PATH.as_ptr() as usize, flags, 0, 0, 0];
-        // SAFETY: the kernel reads the path.
-        result(unsafe { syscall(libc::SYS_openat, args) }).map(|descriptor| descriptor as u32)
+        process::open_pages().map(|pages| pages as u32).ok_or(Error::Unsupported)
     }
 
     fn close_pages(&self, pages: u32) {
@@ -147,34 +127,19 @@ unsafe impl PageIdleness for Linux {
 
     fn open_watch(&self) -> Result<u32, Error> {
         // User mode only, so it needs no privilege. The kernel's own writes are recorded as well.
-        let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
-        // SAFETY: makes a descriptor.
-        let watch =
-            result(unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) })? as u32;
         let features = FEATURE_WRITE_PROTECT_ASYNC | FEATURE_WRITE_PROTECT_UNPOPULATED;
-        let mut api = [UFFD_API, features, 0];
-        let known = control(watch, UFFDIO_API, &mut api);
-        let above = [watch as usize, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_LEAST, 0, 0, 0];
-        // SAFETY: a second descriptor for the same file.
-        let kept = known.and_then(|_| result(unsafe { syscall(libc::SYS_fcntl, above) }));
-        if known.is_err() || kept.is_ok() {
-            process::close(watch.cast_signed());
-        }
-        known?;
-        // If no descriptor may be that high, the first one stays.
-        Ok(kept.map_or(watch, |kept| kept as u32))
+        // So it needs no privilege. The kernel's own writes are recorded as well.
+        let flags = libc::O_NONBLOCK | USER_MODE_ONLY;
+        userfaultfd::open(flags, features, DESCRIPTOR_LEAST).map(|watch| watch as u32)
     }
 
     fn is_watch(&self, watch: u32) -> bool {
-        // No thread waits at that address. A descriptor that is not a userfaultfd does not know the
-        // command.
-        let mut nothing = [1u64 << 30, 1 << 16];
-        control(watch, UFFDIO_WAKE, &mut nothing).is_ok()
+        userfaultfd::is_open(watch.cast_signed())
     }
 
     fn watch(&self, watch: u32, addr: usize, len: usize) -> Result<(), Error> {
         let mut register = [addr as u64, len as u64, REGISTER_WRITE_PROTECT, 0];
-        control(watch, UFFDIO_REGISTER, &mut register).map(drop)
+        control(watch.cast_signed(), REGISTER, &mut register).map(drop)
     }
 
     fn scan(
@@ -205,7 +170,7 @@ unsafe impl PageIdleness for Linux {
             category_anyof_mask: 0,
             return_mask: IS_PRESENT,
         };
-        let count = control(pages, PAGEMAP_SCAN, &mut arguments)?;
+        let count = control(pages.cast_signed(), PAGEMAP_SCAN, &mut arguments)?;
         for (range, region) in found.iter_mut().zip(regions.iter().take(count)) {
             *range = (region.start as usize, (region.end - region.start) as usize);
         }
@@ -223,6 +188,6 @@ unsafe impl PageIdleness for Linux {
         let advice = if swap { libc::MADV_PAGEOUT } else { libc::MADV_COLD };
         // SAFETY: contents stay, wherever they are.
         let code = unsafe { syscall(libc::SYS_madvise, [addr, len, advice as usize, 0, 0, 0]) };
-        result(code).map(drop)
+        check(code).map(drop)
     }
 }

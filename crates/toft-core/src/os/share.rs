@@ -12,26 +12,23 @@
 //! stop writers. These include its own writes for the program, such as `read` into a block. If the
 //! kernel does not allow it, ranges are changed only in a program that has no other thread.
 
+use super::process::Status;
 use super::syscall::syscall;
+use super::userfaultfd::{self, REGISTER, UNREGISTER, WAKE, check, control};
 use super::{Error, process};
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
+use core::ffi::c_int;
 
 /// `MFD_NOEXEC_SEAL`, Linux 6.3.
 const MFD_NOEXEC_SEAL: usize = 8;
 
-const UFFDIO_API: usize = 0xC018_AA3F;
-const UFFDIO_REGISTER: usize = 0xC020_AA00;
-const UFFDIO_UNREGISTER: usize = 0x8010_AA01;
-const UFFDIO_WAKE: usize = 0x8010_AA02;
-const UFFDIO_WRITEPROTECT: usize = 0xC018_AA06;
+const WRITEPROTECT: usize = 0xC018_AA06;
 /// `UFFDIO_REGISTER_MODE_WP` and `UFFDIO_WRITEPROTECT_MODE_WP`.
 const REGISTER_WRITES: u64 = 2;
 const PROTECT: u64 = 1;
 /// `UFFD_FEATURE_PAGEFAULT_FLAG_WP` (5.7) and `UFFD_FEATURE_WP_HUGETLBFS_SHMEM` (5.19).
 const FEATURES: u64 = 1 | 1 << 12;
-/// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
-const NEW_FROM_DEVICE: usize = 0xAA00;
 
 /// The lowest number of our descriptors, above those that programs check.
 pub(super) const DESCRIPTOR_LEAST: usize = 700;
@@ -41,7 +38,7 @@ pub(super) const DESCRIPTOR_LEAST: usize = 700;
 #[derive(Debug)]
 pub struct Sharing {
     /// The descriptor that stops writers, or `None` if there are no other threads.
-    watch: Option<usize>,
+    watch: Option<c_int>,
     /// The descriptor of a memory file plus one, the address of its mapping, and its length. All
     /// are zero if there is no file.
     file: usize,
@@ -64,14 +61,6 @@ pub fn set_mask(mask: u64) -> u64 {
     before
 }
 
-fn check(code: isize) -> Result<usize, Error> {
-    match code {
-        -4095..0 if -code as i32 == libc::ENOMEM => Err(Error::NoMemory),
-        -4095..0 => Err(Error::Unsupported),
-        _ => Ok(code as usize),
-    }
-}
-
 /// Makes a system call and converts its result.
 ///
 /// # Safety
@@ -84,30 +73,8 @@ unsafe fn call(number: i64, args: [usize; 6]) -> Result<usize, Error> {
 /// Returns the number of threads of the process, and true if the calling thread has a filter of
 /// system calls.
 pub fn threads_and_filter() -> Option<(u32, bool)> {
-    let mut line = [0u8; 32];
-    let mut len = 0;
-    let (mut threads, mut filter) = (None, None);
-    // The pieces are small, because a signal handler may call this on a stack of 8 KiB.
-    let pieces = &mut [0u8; 512];
-    let _ = process::read_file_with(c"/proc/thread-self/status", pieces, |piece| {
-        for &byte in piece {
-            if byte != b'\n' {
-                if let Some(place) = line.get_mut(len) {
-                    *place = byte;
-                    len += 1;
-                }
-                continue;
-            }
-            let text = line.get(..len).unwrap_or(&[]);
-            if let Some(value) = text.strip_prefix(b"Threads:\t") {
-                threads = crate::options::parse_number(value);
-            } else if let Some(value) = text.strip_prefix(b"Seccomp:\t") {
-                filter = Some(value != b"0");
-            }
-            len = 0;
-        }
-    });
-    Some((threads? as u32, filter.unwrap_or(false)))
+    let status = Status::of_thread().ok().filter(|status| status.threads != 0)?;
+    Some((status.threads as u32, status.filtered.unwrap_or(false)))
 }
 
 impl Sharing {
@@ -277,9 +244,9 @@ impl Sharing {
             unsafe { core::ptr::with_exposed_provenance::<u8>(page).read_volatile() };
         }
         let mut register = [address as u64, len as u64, REGISTER_WRITES, 0];
-        control(watch, UFFDIO_REGISTER, &raw mut register as usize)?;
+        control(watch, REGISTER, &mut register)?;
         let mut protect = [address as u64, len as u64, PROTECT];
-        let done = control(watch, UFFDIO_WRITEPROTECT, &raw mut protect as usize);
+        let done = control(watch, WRITEPROTECT, &mut protect).map(drop);
         if done.is_err() {
             self.wake(address, len, false);
         }
@@ -289,18 +256,13 @@ impl Sharing {
     /// Lets writers go on. If the range was not replaced, unregisters it first.
     fn wake(&self, address: usize, len: usize, replaced: bool) {
         let Some(watch) = self.watch else { return };
-        let range = [address as u64, len as u64];
+        let mut range = [address as u64, len as u64];
         if !replaced {
             // This also removes the protection.
-            let _ = control(watch, UFFDIO_UNREGISTER, &raw const range as usize);
+            let _ = control(watch, UNREGISTER, &mut range);
         }
-        let _ = control(watch, UFFDIO_WAKE, &raw const range as usize);
+        let _ = control(watch, WAKE, &mut range);
     }
-}
-
-fn control(descriptor: usize, command: usize, argument: usize) -> Result<(), Error> {
-    // SAFETY: (1) callers' arguments are the structures that the commands read and write.
-    unsafe { call(libc::SYS_ioctl, [descriptor, command, argument, 0, 0, 0]) }.map(drop)
 }
 
 /// Makes an unused range of pages private, zero and new.
@@ -325,50 +287,14 @@ pub unsafe fn empty(address: usize, len: usize) -> Result<(), Error> {
 }
 
 /// Returns a descriptor that stops writers: the kept one, or a new one.
-fn watch(kept: &AtomicU32) -> Result<usize, Error> {
-    if let Some(watch) = kept.load(Relaxed).checked_sub(1) {
-        // The program may have closed the descriptor and opened something else. That does not know
-        // the command.
-        let nothing = [1u64 << 30, 1 << 16];
-        let command = UFFDIO_WAKE;
-        if control(watch as usize, command, &raw const nothing as usize).is_ok() {
-            return Ok(watch as usize);
-        }
+fn watch(kept: &AtomicU32) -> Result<c_int, Error> {
+    let known = kept.load(Relaxed).checked_sub(1).map(u32::cast_signed);
+    if let Some(watch) = known.filter(|&watch| userfaultfd::is_open(watch)) {
+        return Ok(watch);
     }
-    let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
-    // SAFETY: (1) a new descriptor.
-    let first = unsafe { call(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
-    let first = first.or_else(|_| from_device(flags))?;
-    let mut api = [0xAAu64, FEATURES, 0];
-    let known = control(first, UFFDIO_API, &raw mut api as usize);
-    if known.is_err() {
-        process::close(first as i32);
-        known?;
-    }
-    let above = [first, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_LEAST, 0, 0, 0];
-    // SAFETY: (1) a second descriptor for the same file.
-    let watch = match unsafe { call(libc::SYS_fcntl, above) } {
-        Ok(watch) => {
-            process::close(first as i32);
-            watch
-        }
-        Err(_) => first,
-    };
+    let watch = userfaultfd::open(libc::O_NONBLOCK, FEATURES, DESCRIPTOR_LEAST)?;
     kept.store(watch as u32 + 1, Relaxed);
     Ok(watch)
-}
-
-fn from_device(flags: usize) -> Result<usize, Error> {
-    let path = c"/dev/userfaultfd".as_ptr().expose_provenance();
-    let open = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
-    let at = libc::AT_FDCWD as isize as usize;
-    // SAFETY: (1) the kernel reads the path; new descriptors.
-    unsafe {
-        let device = call(libc::SYS_openat, [at, path, open, 0, 0, 0])?;
-        let watch = call(libc::SYS_ioctl, [device, NEW_FROM_DEVICE, flags, 0, 0, 0]);
-        process::close(device as i32);
-        watch
-    }
 }
 
 /// Closes the kept descriptor in the child of a fork, where it refers to the parent's memory.

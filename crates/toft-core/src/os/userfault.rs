@@ -1,26 +1,20 @@
-//! Faults on pages that were never written, reported by the kernel: userfaultfd, by raw system
-//! calls.
+//! Faults on pages that were never written, reported by the kernel: by userfaultfd.
 //!
 //! The descriptor must also report the kernel's own accesses (`read` into such a page). The system
 //! allows that with `CAP_SYS_PTRACE` or with `vm.unprivileged_userfaultfd=1`. It also allows it to
 //! a process that can open `/dev/userfaultfd`.
 
-use super::process::{close, read_lines_by};
+use super::process::read_lines_by;
 use super::syscall::syscall;
+use super::userfaultfd::{self, REGISTER, UNREGISTER, control};
 use core::ffi::{CStr, c_int};
 
-const API: u64 = 0xAA;
 /// Each fault has the number of its thread, Linux 4.14.
 const THREAD_ID: u64 = 1 << 8;
 /// Each fault has its exact address instead of its page, Linux 5.18.
 const EXACT_ADDRESS: u64 = 1 << 11;
 const MISSING: u64 = 1;
-const IOCTL_API: usize = 0xC018_AA3F;
-const IOCTL_REGISTER: usize = 0xC020_AA00;
-const IOCTL_UNREGISTER: usize = 0x8010_AA01;
-const IOCTL_ZEROPAGE: usize = 0xC020_AA04;
-/// The request to `/dev/userfaultfd` for a new descriptor.
-const IOCTL_NEW: usize = 0xAA00;
+const ZEROPAGE: usize = 0xC020_AA04;
 const EVENT_PAGEFAULT: u8 = 0x12;
 const FLAG_WRITE: u64 = 1;
 /// The lowest number of the descriptor. A program that opens and closes low descriptors does not
@@ -50,65 +44,26 @@ pub enum Doing {
     Unknown,
 }
 
-fn control<T>(file: c_int, request: usize, argument: &mut T) -> bool {
-    let argument = &raw mut *argument as usize;
-    // SAFETY: each request reads and writes only the structure that callers pass. In memory it only
-    // fills pages that were never written.
-    unsafe { syscall(libc::SYS_ioctl, [file as usize, request, argument, 0, 0, 0]) == 0 }
-}
-
 /// Opens a descriptor that reports faults. Returns `None` if the system does not allow it.
 pub fn open() -> Option<c_int> {
-    let file = open_for(THREAD_ID | EXACT_ADDRESS).or_else(|| open_for(THREAD_ID))?;
-    let duplicate = [file as usize, libc::F_DUPFD_CLOEXEC as usize, HIGH, 0, 0, 0];
-    // SAFETY: only makes a descriptor.
-    let high = unsafe { syscall(libc::SYS_fcntl, duplicate) };
-    if high < 0 {
-        return Some(file);
-    }
-    close(file);
-    Some(high as c_int)
-}
-
-fn open_for(features: u64) -> Option<c_int> {
-    let flags = libc::O_CLOEXEC as usize;
-    // SAFETY: only makes a descriptor.
-    let mut file = unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
-    if file < 0 {
-        let at = libc::AT_FDCWD as isize as usize;
-        let path = c"/dev/userfaultfd".as_ptr() as usize;
-        let mode = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
-        // SAFETY: the kernel reads the path.
-        let device = unsafe { syscall(libc::SYS_openat, [at, path, mode, 0, 0, 0]) };
-        if device < 0 {
-            return None;
-        }
-        // SAFETY: only makes a descriptor.
-        file = unsafe { syscall(libc::SYS_ioctl, [device as usize, IOCTL_NEW, flags, 0, 0, 0]) };
-        close(device as c_int);
-    }
-    let file = (file >= 0).then_some(file as c_int)?;
-    if !control(file, IOCTL_API, &mut [API, features, 0]) {
-        close(file);
-        return None;
-    }
-    Some(file)
+    let open = |features| userfaultfd::open(0, features, HIGH).ok();
+    open(THREAD_ID | EXACT_ADDRESS).or_else(|| open(THREAD_ID))
 }
 
 /// Makes each first access to a page of the range wait and be reported. Returns true if it could.
 pub fn register(file: c_int, start: usize, len: usize) -> bool {
-    control(file, IOCTL_REGISTER, &mut [start as u64, len as u64, MISSING, 0])
+    control(file, REGISTER, &mut [start as u64, len as u64, MISSING, 0]).is_ok()
 }
 
 /// Ends `register`. Waiting threads go on, with pages of zeros. Returns true if it could.
 pub fn unregister(file: c_int, start: usize, len: usize) -> bool {
-    control(file, IOCTL_UNREGISTER, &mut [start as u64, len as u64])
+    control(file, UNREGISTER, &mut [start as u64, len as u64]).is_ok()
 }
 
 /// Fills a page that was never written with zeros, and releases the threads that wait for it.
 /// Returns true if it could.
 pub fn fill(file: c_int, start: usize, len: usize) -> bool {
-    control(file, IOCTL_ZEROPAGE, &mut [start as u64, len as u64, 0, 0])
+    control(file, ZEROPAGE, &mut [start as u64, len as u64, 0, 0]).is_ok()
 }
 
 /// Waits for the next fault and returns it, or `None` if the descriptor is of no use any more.

@@ -124,7 +124,7 @@ fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
     if permit.is_some() {
         process::read_lines(c"/proc/self/maps", |line| {
             // Executable mappings are what addresses of call sites are looked up in.
-            if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
+            if !process::Mapping::parse(line).is_some_and(|mapping| mapping.is_executable()) {
                 return;
             }
             // At once, so that the lines of two processes do not run into each other.

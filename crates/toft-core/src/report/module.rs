@@ -1,7 +1,7 @@
 //! Finds the file that contains an address of code, and the place in it, from `/proc/self/maps` and
 //! the mapped header of the file.
 
-use crate::os::process::{LINE, peek, read_lines_by, read_lines_with};
+use crate::os::process::{LINE, Mapping, peek, read_lines_by, read_lines_with};
 
 /// The most bytes of a path that are kept. The kernel's lines are read in pieces of about this
 /// size.
@@ -62,46 +62,6 @@ impl Module {
     }
 }
 
-/// A line of the kernel's list.
-#[derive(Clone, Copy)]
-struct Mapping<'a> {
-    start: usize,
-    end: usize,
-    executable: bool,
-    offset: usize,
-    path: &'a [u8],
-}
-
-fn hex(text: &[u8]) -> Option<usize> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0usize, |number, &byte| {
-        let digit = (byte as char).to_digit(16)?;
-        number.checked_mul(16)?.checked_add(digit as usize)
-    })
-}
-
-impl Mapping<'_> {
-    /// Parses a line: `start-end rights offset device inode   path`.
-    fn parse(line: &[u8]) -> Option<Mapping<'_>> {
-        let mut fields = line.splitn(6, |&byte| byte == b' ');
-        let range = fields.next()?;
-        let dash = range.iter().position(|&byte| byte == b'-')?;
-        let rights = fields.next()?;
-        let offset = hex(fields.next()?)?;
-        let path = fields.nth(2).unwrap_or(&[]);
-        let begin = path.iter().position(|&byte| byte != b' ').unwrap_or(path.len());
-        Some(Mapping {
-            start: hex(range.get(..dash)?)?,
-            end: hex(range.get(dash + 1..)?)?,
-            executable: rights.contains(&b'x'),
-            offset,
-            path: path.get(begin..)?,
-        })
-    }
-}
-
 /// The buffers for finding files, in one place, for callers with a short stack. All zero at first.
 #[derive(Debug)]
 #[repr(C)]
@@ -126,21 +86,20 @@ impl Desk {
         let Desk { module, pieces, line, notes } = self;
         (module.path_len, module.build_id_len, module.base) = (0, 0, 0);
         let mut found = false;
-        read_lines_with(c"/proc/self/maps", (pieces, line), |line| {
+        let _ = read_lines_with(c"/proc/self/maps", (pieces, line), |line| {
             let Some(mapping) = Mapping::parse(line) else { return };
             if found || mapping.start > address {
                 return;
             }
             // A file's mappings follow each other, and the first of them has the header.
-            let known = mapping.path.get(..PATH).unwrap_or(mapping.path);
+            let known = mapping.name.get(..PATH).unwrap_or(mapping.name);
             if known != module.path() {
                 module.path_len =
                     module.path.iter_mut().zip(known).map(|(to, &from)| *to = from).count();
                 module.base = mapping.start.wrapping_sub(mapping.offset);
             }
             module.text = (mapping.start, mapping.end);
-            found =
-                address < mapping.end && mapping.executable && mapping.path.first() == Some(&b'/');
+            found = address < mapping.end && mapping.is_code_of_file();
         });
         if !found {
             return None;
@@ -162,10 +121,9 @@ pub fn for_each_code(mut each: impl FnMut(&[u8], usize)) {
     // Malloc may search on the stack of any thread.
     read_lines_by::<512>(c"/proc/self/maps", |line| {
         if let Some(mapping) = Mapping::parse(line)
-            && mapping.executable
-            && mapping.path.first() == Some(&b'/')
+            && mapping.is_code_of_file()
         {
-            each(mapping.path, mapping.start);
+            each(mapping.name, mapping.start);
         }
     });
 }
@@ -275,17 +233,6 @@ impl Module {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_the_kernel_are_read() {
-        let line =
-            b"7f00-7f80 r-xp 00001000 fe:00 12345                      /usr/lib/with space.so";
-        let mapping = Mapping::parse(line).unwrap();
-        assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x7f80, 0x1000));
-        assert!(mapping.executable && mapping.path == b"/usr/lib/with space.so");
-        assert!(Mapping::parse(b"7f00-7f80 rw-p 00000000 00:00 0").unwrap().path.is_empty());
-        assert!(Mapping::parse(b"nonsense").is_none() && Mapping::parse(b"").is_none());
-    }
 
     #[test]
     fn code_of_this_program_is_found_and_data_is_not() {

@@ -2,7 +2,8 @@
 //! the figures at the program's end. For a process that goes on, read them from outside instead
 //! (`toft rss`).
 
-use crate::os::process::read_lines;
+use crate::options::parse_number;
+use crate::os::process::{Mapping, read_lines};
 use crate::region::Layout;
 
 /// Bytes that the kernel counts as resident, by place. All are zero if there is no `/proc`.
@@ -70,8 +71,8 @@ impl Resident {
 
     /// Adds a line of smaps. The first line of each mapping tells its place.
     fn take(&mut self, layout: &Layout, place: &mut Place, line: &[u8]) {
-        if let Some(start) = mapping_start(line) {
-            *place = place_of(layout, start, line);
+        if let Some(mapping) = Mapping::parse(line) {
+            *place = place_of(layout, &mapping);
             return;
         }
         let Some((name, bytes)) = field(line) else { return };
@@ -99,38 +100,22 @@ impl Resident {
     }
 }
 
-fn place_of(layout: &Layout, start: usize, line: &[u8]) -> Place {
+fn place_of(layout: &Layout, mapping: &Mapping) -> Place {
     let windows = &layout.windows;
-    let offset = start.wrapping_sub(windows.data);
+    let offset = mapping.start.wrapping_sub(windows.data);
     if offset < 2 * windows.span + windows.large_span {
         let large = windows.span..windows.span + windows.large_span;
         return if large.contains(&offset) { Place::Large } else { Place::Slabs };
     }
-    if (layout.tables..layout.end).contains(&start) {
+    if (layout.tables..layout.end).contains(&mapping.start) {
         return Place::Metadata;
     }
-    let name = line.splitn(6, |&byte| byte == b' ').nth(5).unwrap_or(&[]).trim_ascii();
-    match name {
+    match mapping.name {
         b"[heap]" => Place::Brk,
         b"[stack]" => Place::Stack,
-        _ if name.starts_with(b"/") => Place::Files,
+        name if name.starts_with(b"/") => Place::Files,
         _ => Place::Other,
     }
-}
-
-/// Returns the address with which a mapping's first line begins. All other lines begin with a name.
-fn mapping_start(line: &[u8]) -> Option<usize> {
-    let mut address = 0usize;
-    for (i, &byte) in line.iter().enumerate() {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'-' if i > 0 => return Some(address),
-            _ => return None,
-        };
-        address = address << 4 | digit as usize;
-    }
-    None
 }
 
 /// Returns the name and the number of bytes of a line such as `Rss:    12 kB`.
@@ -138,12 +123,7 @@ fn field(line: &[u8]) -> Option<(&[u8], u64)> {
     let colon = line.iter().position(|&byte| byte == b':')?;
     let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?);
     let value = value.trim_ascii().strip_suffix(b"kB")?.trim_ascii();
-    let mut number = 0u64;
-    for &byte in value {
-        let digit = byte.checked_sub(b'0').filter(|&digit| digit < 10)?;
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
-    Some((name, number.checked_mul(1024)?))
+    Some((name, (parse_number(value)? as u64).checked_mul(1024)?))
 }
 
 #[cfg(test)]
@@ -219,7 +199,6 @@ mod tests {
         {
             all.take(&layout(), &mut place, line.as_bytes());
         }
-        // An empty number is zero, and a mapping without a name is anonymous.
         assert_eq!((all, place), (Resident::default(), Place::Other));
     }
 

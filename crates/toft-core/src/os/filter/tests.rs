@@ -247,20 +247,3 @@ fn a_child_forgets_the_permits_of_threads_that_it_does_not_have() {
     drop(permit);
     assert_eq!(filter.in_flight.load(Relaxed), 0);
 }
-
-#[test]
-fn the_mode_is_found_in_whatever_pieces() {
-    let text = b"Name:\tx\n\nSeccompX:\t1\nSeccomp:\t2\nSeccomp_filters:\t0\n";
-    for size in 1..=text.len() {
-        let mut finder = ModeFinder::default();
-        text.chunks(size).for_each(|piece| finder.take(piece));
-        assert_eq!(finder.mode, Some(b'2'), "{size}");
-    }
-    let says_none = |text: &[u8]| {
-        let mut finder = ModeFinder::default();
-        finder.take(text);
-        finder.says_none()
-    };
-    assert!(says_none(b"\nSeccomp:\t0\n"));
-    assert!(!says_none(b"\nSeccomp:\t2\n") && !says_none(b"\nSeccomp:") && !says_none(b""));
-}

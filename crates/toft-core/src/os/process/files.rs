@@ -2,7 +2,7 @@
 
 use super::super::syscall::syscall;
 use super::{scratch, unmap};
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 
 /// Writes all of `bytes`. Returns true if the descriptor accepted them. Waits at most one second
@@ -41,15 +41,29 @@ fn wait_writable(descriptor: c_int) {
 /// Returns true if a descriptor is open and is a pipe or a socket, which is read while it is
 /// written.
 pub fn is_pipe(descriptor: c_int) -> bool {
+    let kind = status_of(descriptor).map(|status| status.st_mode & libc::S_IFMT);
+    kind == Some(libc::S_IFIFO) || kind == Some(libc::S_IFSOCK)
+}
+
+/// Returns what the kernel knows about an open file.
+fn status_of(file: c_int) -> Option<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    let args = [descriptor as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    let args = [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
-    if unsafe { syscall(libc::SYS_fstat, args) } != 0 {
-        return false;
-    }
+    let code = unsafe { syscall(libc::SYS_fstat, args) };
     // SAFETY: the call succeeded, so the kernel has written it.
-    let mode = unsafe { status.assume_init() }.st_mode;
-    mode & libc::S_IFMT == libc::S_IFIFO || mode & libc::S_IFMT == libc::S_IFSOCK
+    (code == 0).then(|| unsafe { status.assume_init() })
+}
+
+/// Opens a file, and keeps it out of programs that this process will execute. Only the owner has
+/// access to a new file. Returns the error number on failure.
+pub fn open(path: &CStr, flags: c_int) -> Result<c_int, c_int> {
+    let at = libc::AT_FDCWD as isize as usize;
+    let flags = (flags | libc::O_CLOEXEC) as usize;
+    let args = [at, path.as_ptr() as usize, flags, 0o600, 0, 0];
+    // SAFETY: the path is a C string, and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, args) };
+    if file < 0 { Err(-file as c_int) } else { Ok(file as c_int) }
 }
 
 /// Closes a descriptor.
@@ -66,24 +80,18 @@ pub fn close_on_exec(descriptor: c_int) {
 }
 
 /// Reads a file in pieces and passes each to `each`. Does nothing if the file cannot be opened.
-pub fn read_file(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
+pub fn read_file(path: &CStr, each: impl FnMut(&[u8])) {
     let _ = read_file_with(path, &mut [0u8; 4096], each);
 }
 
 /// Reads a file in pieces of the size of `buffer`, for callers with a short stack. Returns the
 /// error number if the file was not read to its end.
 pub fn read_file_with(
-    path: &core::ffi::CStr,
+    path: &CStr,
     buffer: &mut [u8],
     mut each: impl FnMut(&[u8]),
 ) -> Result<(), c_int> {
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    let at = libc::AT_FDCWD as isize as usize;
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
-    if file < 0 {
-        return Err(-file as c_int);
-    }
+    let file = open(path, libc::O_RDONLY)?;
     let end = loop {
         let args = [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0];
         // SAFETY: the kernel writes at most the buffer.
@@ -95,39 +103,27 @@ pub fn read_file_with(
             _ => break Err(-got as c_int),
         }
     };
-    close(file as c_int);
+    close(file);
     end
 }
 
 /// Reads a whole regular file into memory that stays mapped for the life of the process. If the
 /// file grows meanwhile, reads only the earlier size. Returns the reason on failure: there is no
 /// file, it cannot be read, or it has more than `most` bytes.
-pub fn read_whole(path: &core::ffi::CStr, most: usize) -> Result<&'static [u8], &'static str> {
+pub fn read_whole(path: &CStr, most: usize) -> Result<&'static [u8], &'static str> {
     // The open does not wait for a writer to a pipe.
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as usize;
-    let at = libc::AT_FDCWD as isize as usize;
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
-    if file == -(libc::ENOENT as isize) {
-        return Err("there is no such file");
-    }
-    if file < 0 {
-        return Err("it cannot be opened");
-    }
-    let text = read_open(file as c_int, most);
-    close(file as c_int);
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = open(path, flags).map_err(|code| match code {
+        libc::ENOENT => "there is no such file",
+        _ => "it cannot be opened",
+    })?;
+    let text = read_open(file, most);
+    close(file);
     text
 }
 
 fn read_open(file: c_int, most: usize) -> Result<&'static [u8], &'static str> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    let args = [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
-    if unsafe { syscall(libc::SYS_fstat, args) } != 0 {
-        return Err("it cannot be read");
-    }
-    // SAFETY: the call succeeded, so the kernel has written it.
-    let status = unsafe { status.assume_init() };
+    let status = status_of(file).ok_or("it cannot be read")?;
     if status.st_mode & libc::S_IFMT != libc::S_IFREG {
         return Err("it is no regular file");
     }
@@ -160,24 +156,13 @@ fn read_open(file: c_int, most: usize) -> Result<&'static [u8], &'static str> {
 }
 
 /// Maps a file while `body` reads it. Does nothing if that is not possible.
-pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
-    let at = libc::AT_FDCWD as isize as usize;
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
-    if file < 0 {
-        return;
-    }
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    let args = [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
-    let known = unsafe { syscall(libc::SYS_fstat, args) } == 0;
-    // SAFETY: the call succeeded, so the kernel has written it.
-    let bytes = if known { unsafe { status.assume_init() }.st_size as usize } else { 0 };
+pub fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {
+    let Ok(file) = open(path, libc::O_RDONLY | libc::O_NONBLOCK) else { return };
+    let bytes = status_of(file).map_or(0, |status| status.st_size as usize);
     let (read, private) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
     // SAFETY: a new mapping changes no existing one.
     let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, read, private, file as usize, 0]) };
-    close(file as c_int);
+    close(file);
     if got <= 0 {
         return;
     }
@@ -194,52 +179,56 @@ pub const LINE: usize = 512;
 
 /// Reads a text file and passes each line to `each`, without its end. At most the first [`LINE`]
 /// bytes of a line are passed. A last line without an end is left out.
-pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
+pub fn read_lines(path: &CStr, each: impl FnMut(&[u8])) {
     read_lines_by::<4096>(path, each);
 }
 
 /// Reads a text file by lines, in pieces of `BYTES` bytes, for callers with a short stack.
-pub fn read_lines_by<const BYTES: usize>(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
-    read_lines_with(path, (&mut [0u8; BYTES], &mut [0u8; LINE]), each);
+pub fn read_lines_by<const BYTES: usize>(path: &CStr, each: impl FnMut(&[u8])) {
+    let _ = read_lines_with(path, (&mut [0u8; BYTES], &mut [0u8; LINE]), each);
 }
 
 /// Reads a text file by lines, with a buffer for the pieces and one for a line, for callers without
-/// spare stack.
+/// spare stack. Returns the error number if the file was not read to its end.
 pub fn read_lines_with(
-    path: &core::ffi::CStr,
+    path: &CStr,
     (buffer, line): (&mut [u8], &mut [u8; LINE]),
     mut each: impl FnMut(&[u8]),
-) {
-    let mut len = 0;
-    let _ = read_file_with(path, buffer, |chunk| {
-        for &byte in chunk {
+) -> Result<(), c_int> {
+    let mut lines = Lines { line, len: 0 };
+    read_file_with(path, buffer, |piece| lines.take(piece, &mut each))
+}
+
+/// Puts a text that comes in pieces together to lines.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    /// The beginning of the line that is not complete yet.
+    pub line: &'a mut [u8; LINE],
+    /// The number of its bytes.
+    pub len: usize,
+}
+
+impl Lines<'_> {
+    /// Takes a piece, and passes each line that ends in it to `each`.
+    pub fn take(&mut self, piece: &[u8], mut each: impl FnMut(&[u8])) {
+        for &byte in piece {
             if byte == b'\n' {
-                each(line.get(..len).unwrap_or(&[]));
-                len = 0;
-            } else if let Some(place) = line.get_mut(len) {
+                each(self.line.get(..self.len).unwrap_or(&[]));
+                self.len = 0;
+            } else if let Some(place) = self.line.get_mut(self.len) {
                 *place = byte;
-                len += 1;
+                self.len += 1;
             }
         }
-    });
+    }
 }
 
-/// Opens a file to append to it. Only the owner has access to a new file.
-pub fn open_to_append(path: &core::ffi::CStr) -> Option<c_int> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let at = libc::AT_FDCWD as isize as usize;
-    let args = [at, path.as_ptr() as usize, flags as usize, 0o600, 0, 0];
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, args) };
-    (file >= 0).then_some(file as c_int)
+/// Opens a file to append to it.
+pub fn open_to_append(path: &CStr) -> Option<c_int> {
+    open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY).ok()
 }
 
-/// Opens a file to replace its contents. Only the owner has access to a new file.
-pub fn open_to_replace(path: &core::ffi::CStr) -> Option<c_int> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let at = libc::AT_FDCWD as isize as usize;
-    let args = [at, path.as_ptr() as usize, flags as usize, 0o600, 0, 0];
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, args) };
-    (file >= 0).then_some(file as c_int)
+/// Opens a file to replace its contents.
+pub fn open_to_replace(path: &CStr) -> Option<c_int> {
+    open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_NOCTTY).ok()
 }

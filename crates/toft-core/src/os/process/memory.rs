@@ -1,7 +1,7 @@
 //! The library's own memory, which is separate from the memory that it hands out.
 
 use super::super::syscall::syscall;
-use super::pid;
+use super::{open, pid};
 use core::ffi::c_int;
 
 /// Copies memory of this process, which may be unmapped. Returns the number of bytes copied.
@@ -17,12 +17,7 @@ pub fn peek(address: usize, into: &mut [u8]) -> usize {
 
 /// Opens the kernel's list of this process's pages. Returns `None` if it may not be read.
 pub fn open_pages() -> Option<c_int> {
-    let at = libc::AT_FDCWD as isize as usize;
-    let path = c"/proc/self/pagemap".as_ptr() as usize;
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    // SAFETY: the path is a C string, and the kernel only reads it.
-    let file = unsafe { syscall(libc::SYS_openat, [at, path, flags, 0, 0, 0]) };
-    (file >= 0).then_some(file as c_int)
+    open(c"/proc/self/pagemap", libc::O_RDONLY).ok()
 }
 
 /// Reads the entries of pages from the list, beginning with the page of this number. Returns how

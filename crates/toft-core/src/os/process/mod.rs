@@ -1,19 +1,23 @@
 //! The allocator's interface to its process: the auxiliary vector, the environment, thread-exit and
 //! fork handlers, and the end of the process. Files and lines are in `files.rs`. The library's own
-//! memory is in `memory.rs`.
+//! memory is in `memory.rs`. The kernel's lists are read by `mappings.rs` and `status.rs`.
 //!
 //! The few libc functions named here neither allocate nor take a lock that allocation needs.
 //! `pthread_setspecific` may allocate for late keys. It is called when the thread's heap already
 //! exists, so that the re-entry is an ordinary call.
 
 mod files;
+mod mappings;
 mod memory;
+mod status;
 
 use super::syscall::syscall;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 pub use files::*;
+pub use mappings::*;
 pub use memory::*;
+pub use status::*;
 
 unsafe extern "C" {
     static mut environ: *mut *mut u8;

@@ -7,7 +7,7 @@
 
 use super::Outcome;
 use crate::os::syscall::syscall;
-use crate::os::thread;
+use crate::os::{thread, userfaultfd};
 use core::ffi::c_int;
 
 const NOWHERE: usize = usize::MAX;
@@ -201,9 +201,9 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             // The first flag does not exist. The second call makes a descriptor, which is closed
             // with the child.
             all.fails(libc::SYS_userfaultfd, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
-            let flags = libc::O_CLOEXEC as usize | USER_MODE_ONLY;
+            let flags = (libc::O_CLOEXEC | userfaultfd::USER_MODE_ONLY) as usize;
             all.succeeds(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]);
-            all.fails(libc::SYS_ioctl, [NOWHERE, UFFDIO_API, 0, 0, 0, 0], libc::EBADF);
+            all.fails(libc::SYS_ioctl, [NOWHERE, userfaultfd::API, 0, 0, 0, 0], libc::EBADF);
         }
         16 => {
             let name = c"toft".as_ptr().expose_provenance();
@@ -241,8 +241,6 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
 
 const MADV_POPULATE_WRITE: c_int = 23;
 const MADV_COLLAPSE: c_int = 25;
-const USER_MODE_ONLY: usize = 1;
-const UFFDIO_API: usize = 0xC018_AA3F;
 
 fn read(address: usize) -> u8 {
     // SAFETY: callers pass the first byte of their buffer, which the kernel may have written.

@@ -14,7 +14,8 @@
 //! process does not count as a parent, because one such as bubblewrap's installs its filter after
 //! it has forked. Files are read by calls that the loader has made under the same filter.
 
-use super::super::{digits, process};
+use super::super::digits;
+use super::super::process::{self, Status};
 use crate::options::parse_number;
 use core::ffi::CStr;
 
@@ -27,46 +28,20 @@ pub enum Way {
     Clone3,
 }
 
-/// The kernel's record of a process: its parent, threads, and filters (Linux 5.9).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Status {
-    pub(super) parent: usize,
-    pub(super) threads: usize,
-    pub(super) filters: usize,
-}
-
-impl Status {
-    pub(super) fn line(&mut self, line: &[u8]) {
-        let field = |name: &[u8]| line.strip_prefix(name).and_then(parse_number);
-        if let Some(parent) = field(b"PPid:\t") {
-            self.parent = parent;
-        } else if let Some(threads) = field(b"Threads:\t") {
-            self.threads = threads;
-        } else if let Some(filters) = field(b"Seccomp_filters:\t") {
-            self.filters = filters;
-        }
-    }
-
-    fn read(path: &CStr) -> Status {
-        let mut status = Status::default();
-        process::read_lines_by::<256>(path, |line| status.line(line));
-        status
-    }
-}
-
 /// Returns the call that may create a child, or `None` if there is no evidence that one may.
 pub(super) fn way(cloned: bool) -> Option<Way> {
     if cloned {
         return Some(Way::Clone);
     }
-    let own = Status::read(c"/proc/thread-self/status");
+    let read = |path: &CStr| Status::read(path).unwrap_or_default();
+    let own = Status::of_thread().unwrap_or_default();
     if own.threads > 1 {
         return Some(way_of_threads());
     }
     if own.filters == 0 {
         return None;
     }
-    let same = |path: &CStr| Status::read(path).filters == own.filters;
+    let same = |path: &CStr| read(path).filters == own.filters;
     let parent = path_of(own.parent);
     let forked = own.parent > 1 && same(&parent);
     (forked || is_in_container() && same(c"/proc/1/status")).then_some(Way::Clone)

@@ -38,7 +38,7 @@ const NEAR: usize = 2;
 enum Holder<'a> {
     /// A live block.
     Block,
-    /// A mapping, by its line in the kernel's list.
+    /// A mapping, by its name in the kernel's list.
     Mapping(&'a [u8]),
 }
 
@@ -69,9 +69,9 @@ impl<O: Os> PointerScan<'_, O> {
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
         let mut scan = DanglingScan { found: 0, file, in_text };
         let from = here.unwrap_or((&raw const scan).addr());
-        for_each_root(&self, [(0, 0); 2], from, |start, end, line| {
+        for_each_root(&self, [(0, 0); 2], from, |start, end, name| {
             if start != from || here.is_some() {
-                self.scan_range(&mut scan, start, end, Holder::Mapping(line));
+                self.scan_range(&mut scan, start, end, Holder::Mapping(name));
             }
         });
         self.for_each_slab(|slab| {
@@ -185,8 +185,9 @@ impl<O: Os> PointerScan<'_, O> {
                 line.text("byte ").number((address - block.begin) as u64).text(" of the live ");
                 line.number(block.size as u64).text("-byte block at ").address(block.begin);
             }
-            (None, Holder::Mapping(line_of_map)) => {
-                line.text("a word of ").raw(name_of(line_of_map));
+            (None, Holder::Mapping(name)) => {
+                let unnamed = b"a mapping without a name (data, or a thread's stack)";
+                line.text("a word of ").raw(if name.is_empty() { unnamed } else { name });
             }
             (None, Holder::Block) => {
                 line.text("a word of the heap");
@@ -239,13 +240,6 @@ fn was_freed(state: SlotState) -> bool {
     matches!(state, SlotState::Free | SlotState::Remote)
 }
 
-/// Returns the name of a mapping, or a description if it has none.
-fn name_of(line: &[u8]) -> &[u8] {
-    // `start-end rights offset device inode   name`
-    let name = line.splitn(6, |&byte| byte == b' ').nth(5).unwrap_or(&[]).trim_ascii();
-    if name.is_empty() { b"a mapping without a name (data, or a thread's stack)" } else { name }
-}
-
 fn write_json(
     file: i32,
     line: &Line,
@@ -275,17 +269,4 @@ fn write_json(
     frame_json(&mut w, freed.site.address(), true);
     w.text("}\n");
     w.flush();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mappings_have_names_or_none() {
-        let stack = b"7ffc-7ffe rw-p 00000000 00:00 0                          [stack]";
-        assert_eq!(name_of(stack), b"[stack]");
-        assert_eq!(name_of(b"1-2 rw-p 00000000 fe:00 12   /tmp/a b"), b"/tmp/a b");
-        assert!(name_of(b"1-2 rw-p 00000000 00:00 0").starts_with(b"a mapping"));
-    }
 }

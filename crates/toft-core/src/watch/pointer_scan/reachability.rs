@@ -15,7 +15,7 @@
 use crate::allocator::{Allocator, Found};
 use crate::large::BlockState;
 use crate::os::Os;
-use crate::os::process::{close, open_pages, peek, read_lines_by, read_pages, scratch};
+use crate::os::process::{Mapping, close, open_pages, peek, read_lines_by, read_pages, scratch};
 use crate::os::seccomp::Calls;
 use crate::slab::{SlotIndex, SlotState};
 use core::ffi::c_int;
@@ -176,7 +176,7 @@ pub(crate) fn can_peek() -> bool {
     peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
 }
 
-/// Passes every writable mapping to `each`, with its line of the kernel's list. Leaves out the
+/// Passes every writable mapping to `each`, with its name in the kernel's list. Leaves out the
 /// allocator's windows, the tables of guarded blocks and the ranges `but`, and pages of private
 /// mappings without a file that were never touched. A page that a program would fill in at the
 /// first touch (userfaultfd) was not. The calling thread's stack begins at `here`, because the
@@ -198,7 +198,8 @@ pub(crate) fn for_each_root<O: Os>(
     // Opened after the list of mappings, which is needed more if there is one descriptor left.
     let mut pages = None;
     read_lines_by::<1024>(c"/proc/self/maps", |line| {
-        let Some((start, end)) = writable(line) else { return };
+        let Some(mapping) = Mapping::parse(line).filter(Mapping::is_writable) else { return };
+        let Mapping { start, end, name, .. } = mapping;
         if ours.iter().any(|&(first, last)| start < last && first < end) {
             return;
         }
@@ -209,14 +210,14 @@ pub(crate) fn for_each_root<O: Os>(
             let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
             let &(first, last) = ours.unwrap_or(&(end, end));
             if at < first {
-                let may_be_untouched = is_anonymous(line) && !(start..end).contains(&here);
+                let may_be_untouched = mapping.is_anonymous() && !(start..end).contains(&here);
                 if permit.is_some() && may_be_untouched {
                     let pages = *pages.get_or_insert_with(|| open_pages().unwrap_or(-1));
                     for_each_touched(pages, page, at..first, |part| {
-                        each(part.start, part.end, line);
+                        each(part.start, part.end, name);
                     });
                 } else {
-                    each(at, first, line);
+                    each(at, first, name);
                 }
             }
             at = last;
@@ -261,54 +262,9 @@ fn for_each_touched(
     }
 }
 
-/// Returns true if a line is about a private mapping without a file: what was never touched is
-/// zero.
-fn is_anonymous(line: &[u8]) -> bool {
-    let mut fields = line.split(|&byte| byte == b' ');
-    fields.nth(1).is_some_and(|rights| rights.ends_with(b"p"))
-        && fields.nth(2).is_some_and(|inode| inode == b"0")
-}
-
-/// Returns the range of a mapping that can be read and written.
-fn writable(line: &[u8]) -> Option<(usize, usize)> {
-    let hex = |text: &[u8]| {
-        text.iter().try_fold(0usize, |number, &byte| {
-            Some(number << 4 | (byte as char).to_digit(16)? as usize)
-        })
-    };
-    let mut fields = line.splitn(3, |&byte| byte == b' ');
-    let range = fields.next()?;
-    let dash = range.iter().position(|&byte| byte == b'-')?;
-    let rights = fields.next()?;
-    let both = rights.starts_with(b"rw");
-    both.then_some((hex(range.get(..dash)?)?, hex(range.get(dash + 1..)?)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_can_be_written_to_is_looked_at() {
-        assert_eq!(writable(b"10-2f rw-p 00000000 00:00 0"), Some((0x10, 0x2f)));
-        assert_eq!(writable(b"10-2f r--p 00000000 00:00 0"), None);
-        assert_eq!(writable(b"10-2f ---p 00000000 00:00 0"), None);
-        assert_eq!(writable(b"nonsense"), None);
-    }
-
-    #[test]
-    fn only_private_mappings_without_a_file_are_known_to_begin_as_zero() {
-        for (line, is) in [
-            (&b"10-2f rw-p 00000000 00:00 0"[..], true),
-            (b"10-2f rw-p 00000000 00:00 0    [heap]", true),
-            (b"10-2f rw-s 00000000 00:00 0", false),
-            (b"10-2f rw-p 00001000 fe:00 1234 /lib/x.so", false),
-            (b"10-2f rw-p", false),
-            (b"nonsense", false),
-        ] {
-            assert_eq!(is_anonymous(line), is, "{}", line.escape_ascii());
-        }
-    }
 
     /// Of 600 pages the first, some in the middle, and the last are touched.
     #[test]
