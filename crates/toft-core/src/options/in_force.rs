@@ -7,8 +7,8 @@ use super::parse::{
     parse_partitions, parse_report, parse_share, parse_size, parse_word,
 };
 use super::table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, HUGE, LEAKS, MAPPINGS, ON_MISUSE, PARTITIONS_EXACT,
-    PARTITIONS_USUAL, RECLAIM, VERIFY_EXIT, VERIFY_MAX,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, HUGE, LEAKS, LOCK, MAPPINGS, NAMES, ON_MISUSE,
+    PARTITIONS_EXACT, PARTITIONS_USUAL, POPULATE, RECLAIM, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
 use crate::policy::{DECAY, QUARANTINE_BYTES, SECURE, WIPE};
@@ -216,129 +216,78 @@ impl Options {
     /// business.
     pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
         let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
-        let bad = Err(Problem::BadValue(entry));
+        let bad = Problem::BadValue(entry);
+        let number = |most| parse_number(value).filter(|&number| number <= most).ok_or(bad);
+        let flag = || parse_flag(value).ok_or(bad);
+        let not_weaker = |is_weaker: bool| match is_weaker && SECURE {
+            true => Err(Problem::Weaker(entry)),
+            false => Ok(()),
+        };
         match entry.name {
-            "TOFT_PARTITIONS" => match parse_partitions(value) {
-                Some(partitions) => (self.sites, self.partitions) = partitions,
-                None => return bad,
-            },
-            "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
-                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(word) => (self.warn_only, self.in_silence) = (word != 0, word == 2),
-                None => return bad,
-            },
-            "TOFT_WRAPPERS" => match parse_names(value) {
-                Some(names) => self.wrappers = Some(names),
-                None => return bad,
-            },
-            "TOFT_HINTS" => match parse_file(value) {
-                Some(_) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(name) => self.hints = Some(name),
-                None => return bad,
-            },
-            "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
-                Some(0) => self.reclaim = Reclaim::Auto,
-                Some(1) => self.reclaim = Reclaim::Thread,
-                Some(2) => self.reclaim = Reclaim::Calls,
-                Some(_) => self.reclaim = Reclaim::Off,
-                None => return bad,
-            },
-            "TOFT_DECAY" => match parse_number(value) {
-                Some(n) if n <= DECAY_MAX => self.decay = n as u32,
-                _ => return bad,
-            },
-            "TOFT_COMPACT" => match parse_flag(value) {
-                Some(true) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(flag) => self.compact = flag,
-                None => return bad,
-            },
-            "TOFT_LIMIT" => match parse_share(value) {
-                Some(limit) => self.limit = limit,
-                None => return bad,
-            },
-            "TOFT_COLD" => match parse_number(value) {
-                Some(n) if n <= COLD_MAX => self.cold = n as u32,
-                _ => return bad,
-            },
-            "TOFT_HUGE" => match parse_word(value, HUGE) {
-                Some(0) => self.huge = Huge::Off,
-                Some(1) => self.huge = Huge::Dense,
-                Some(_) => self.huge = Huge::Kernel,
-                None => return bad,
-            },
-            "TOFT_MAPPINGS" => match parse_list(value, MAPPINGS) {
-                Some(words) => {
-                    let has = |word: u32| words & 1 << word != 0;
-                    (self.prepopulate, self.mlock, self.names) = (has(0), has(1), has(2));
+            "TOFT_PARTITIONS" => {
+                (self.sites, self.partitions) = parse_partitions(value).ok_or(bad)?;
+            }
+            "TOFT_ON_MISUSE" => {
+                let (warn_only, in_silence) = parse_word(value, ON_MISUSE).ok_or(bad)?;
+                not_weaker(warn_only)?;
+                (self.warn_only, self.in_silence) = (warn_only, in_silence);
+            }
+            "TOFT_WRAPPERS" => self.wrappers = Some(parse_names(value).ok_or(bad)?),
+            "TOFT_HINTS" => {
+                let name = parse_file(value).ok_or(bad)?;
+                not_weaker(true)?;
+                self.hints = Some(name);
+            }
+            "TOFT_RECLAIM" => self.reclaim = parse_word(value, RECLAIM).ok_or(bad)?,
+            "TOFT_DECAY" => self.decay = number(DECAY_MAX)? as u32,
+            "TOFT_COMPACT" => {
+                let compact = flag()?;
+                not_weaker(compact)?;
+                self.compact = compact;
+            }
+            "TOFT_LIMIT" => self.limit = parse_share(value).ok_or(bad)?,
+            "TOFT_COLD" => self.cold = number(COLD_MAX)? as u32,
+            "TOFT_HUGE" => self.huge = parse_word(value, HUGE).ok_or(bad)?,
+            "TOFT_MAPPINGS" => {
+                let words = parse_list(value, MAPPINGS).ok_or(bad)?;
+                (self.prepopulate, self.mlock, self.names) =
+                    (words & POPULATE != 0, words & LOCK != 0, words & NAMES != 0);
+            }
+            "TOFT_PKEY" => self.pkey = flag()?,
+            "TOFT_SCOPE" => {
+                let words = &[("program", true), ("children", false)];
+                self.program_only = parse_word(value, words).ok_or(bad)?;
+            }
+            "TOFT_DEEPBIND" => {
+                let deepbind = flag()?;
+                not_weaker(!deepbind)?;
+                self.deepbind = deepbind;
+            }
+            "TOFT_REPORT_FD" => self.report_descriptor = Some(number(i32::MAX as usize)? as i32),
+            "TOFT_REPORT" => (self.report, self.report_file) = parse_report(value).ok_or(bad)?,
+            "TOFT_GUARDED" => (self.uninit, self.guarded) = parse_guarded(value).ok_or(bad)?,
+            "TOFT_FILL" => {
+                let fill = parse_word(value, FILL).ok_or(bad)?;
+                if WIPE && fill != Fill::Off {
+                    return Err(Problem::Needless(entry));
                 }
-                None => return bad,
-            },
-            "TOFT_PKEY" => match parse_flag(value) {
-                Some(flag) => self.pkey = flag,
-                None => return bad,
-            },
-            "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
-                Some(word) => self.program_only = word == 0,
-                None => return bad,
-            },
-            "TOFT_DEEPBIND" => match parse_flag(value) {
-                Some(false) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(flag) => self.deepbind = flag,
-                None => return bad,
-            },
-            "TOFT_REPORT_FD" => match parse_number(value) {
-                Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
-                _ => return bad,
-            },
-            "TOFT_REPORT" => match parse_report(value) {
-                Some(report) => (self.report, self.report_file) = report,
-                None => return bad,
-            },
-            "TOFT_GUARDED" => match parse_guarded(value) {
-                Some(guarded) => (self.uninit, self.guarded) = guarded,
-                None => return bad,
-            },
-            "TOFT_FILL" => match parse_word(value, FILL) {
-                Some(1..) if WIPE => return Err(Problem::Needless(entry)),
-                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(0) => self.fill = Fill::Off,
-                Some(1) => self.fill = Fill::Alloc,
-                Some(2) => self.fill = Fill::Free,
-                Some(_) => self.fill = Fill::Both,
-                None => return bad,
-            },
+                not_weaker(fill != Fill::Off)?;
+                self.fill = fill;
+            }
             "TOFT_VERIFY" if value == VERIFY_EXIT.as_bytes() => self.verify_exit = true,
-            "TOFT_VERIFY" => match parse_number(value) {
-                Some(n) if n <= VERIFY_MAX => self.verify = n,
-                _ => return bad,
-            },
-            "TOFT_DANGLING" => match parse_number(value) {
-                Some(n) if n <= DANGLING_MAX => self.dangling = n,
-                _ => return bad,
-            },
-            "TOFT_LEAKS" => match parse_word(value, LEAKS) {
-                Some(0) => self.leaks = Leaks::Off,
-                Some(1) => self.leaks = Leaks::Lost,
-                Some(_) => self.leaks = Leaks::All,
-                None => return bad,
-            },
-            "TOFT_PROFILE" => match parse_file(value) {
-                Some(name) => self.profile = Some(name),
-                None => return bad,
-            },
-            "TOFT_PROFILE_AT" => match parse_moments(value) {
-                Some(moments) => (self.profile_signal, self.profile_growth) = moments,
-                None => return bad,
-            },
-            "TOFT_SAMPLE" => match parse_size(value) {
-                Some(1..) if SECURE => return Err(Problem::Weaker(entry)),
-                Some(bytes) => self.sample = bytes,
-                None => return bad,
-            },
-            _ => match parse_flag(value) {
-                Some(flag) => self.stats = flag,
-                None => return bad,
-            },
+            "TOFT_VERIFY" => self.verify = number(VERIFY_MAX)?,
+            "TOFT_DANGLING" => self.dangling = number(DANGLING_MAX)?,
+            "TOFT_LEAKS" => self.leaks = parse_word(value, LEAKS).ok_or(bad)?,
+            "TOFT_PROFILE" => self.profile = Some(parse_file(value).ok_or(bad)?),
+            "TOFT_PROFILE_AT" => {
+                (self.profile_signal, self.profile_growth) = parse_moments(value).ok_or(bad)?;
+            }
+            "TOFT_SAMPLE" => {
+                let bytes = parse_size(value).ok_or(bad)?;
+                not_weaker(bytes != 0)?;
+                self.sample = bytes;
+            }
+            _ => self.stats = flag()?,
         }
         Ok(())
     }

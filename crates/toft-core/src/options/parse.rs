@@ -95,15 +95,14 @@ pub fn parse_share(text: &[u8]) -> Option<LimitTo> {
     }
 }
 
-/// Which of `words` the text is.
-pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
-    words.iter().position(|word| word.as_bytes() == text)
+/// What the text stands for, if it is one of `words`.
+pub fn parse_word<T: Copy>(text: &[u8], words: &[(&str, T)]) -> Option<T> {
+    words.iter().find(|(word, _)| word.as_bytes() == text).map(|&(_, value)| value)
 }
 
-/// Which of `words` are in a list with commas, as bits; at least one.
-pub fn parse_list(text: &[u8], words: &[&str]) -> Option<u32> {
-    text.split(|&byte| byte == b',')
-        .try_fold(0, |bits, word| Some(bits | 1 << parse_word(word, words)?))
+/// The bits of those of `words` that are in a list with commas; at least one.
+pub fn parse_list(text: &[u8], words: &[(&str, u32)]) -> Option<u32> {
+    text.split(|&byte| byte == b',').try_fold(0, |bits, word| Some(bits | parse_word(word, words)?))
 }
 
 /// At which signal and after how many bytes of growth a profile is written: `signal:NUMBER`,
@@ -133,7 +132,7 @@ pub fn parse_guarded(text: &[u8]) -> Option<(bool, usize)> {
 /// How much is reported, and into which file as JSON: a word, the name of a file, or both with a
 /// comma between them. The name contains a `/`, so no misspelt word is taken for one.
 pub fn parse_report(text: &[u8]) -> Option<(Report, Option<FileName>)> {
-    let word = |text| parse_word(text, REPORT).map(Report::of_word);
+    let word = |text| parse_word(text, REPORT);
     let file = |text: &[u8]| parse_file(text).filter(|_| text.contains(&b'/'));
     if let Some(report) = word(text) {
         return Some((report, None));
@@ -251,7 +250,7 @@ pub fn parse_file(text: &[u8]) -> Option<FileName> {
 
 /// `1` or `0`.
 pub fn parse_flag(text: &[u8]) -> Option<bool> {
-    parse_word(text, &["0", "1"]).map(|word| word == 1)
+    parse_word(text, &[("0", false), ("1", true)])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! reads. A new one is a row of [`TABLE`], a field and an arm in `in_force.rs`, and an example in
 //! `tests.rs`.
 
+use super::values::{Fill, Huge, Leaks, Reclaim, Report};
 use crate::policy::SECURE;
 
 /// Most partitions that may be asked for.
@@ -34,13 +35,31 @@ pub const SIGNAL_MAX: usize = 64;
 /// Most allocations between two looks for dangling pointers.
 pub const DANGLING_MAX: usize = 1_000_000_000;
 
-pub(super) const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
-pub(super) const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
-pub(super) const HUGE: &[&str] = &["off", "dense", "kernel"];
-pub(super) const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
-pub(super) const MAPPINGS: &[&str] = &["populate", "lock", "names"];
-pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
-pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
+/// Words, and what each stands for.
+pub(super) type Words<T> = &'static [(&'static str, T)];
+
+/// Whether misuse is only named, and whether it is not even named.
+pub(super) const ON_MISUSE: Words<(bool, bool)> =
+    &[("abort", (false, false)), ("warn", (true, false)), ("ignore", (true, true))];
+pub(super) const RECLAIM: Words<Reclaim> = &[
+    ("auto", Reclaim::Auto),
+    ("thread", Reclaim::Thread),
+    ("calls", Reclaim::Calls),
+    ("off", Reclaim::Off),
+];
+pub(super) const HUGE: Words<Huge> =
+    &[("off", Huge::Off), ("dense", Huge::Dense), ("kernel", Huge::Kernel)];
+pub(super) const FILL: Words<Fill> =
+    &[("off", Fill::Off), ("alloc", Fill::Alloc), ("free", Fill::Free), ("alloc,free", Fill::Both)];
+/// Bits of a list of words.
+pub(super) const POPULATE: u32 = 1;
+pub(super) const LOCK: u32 = 2;
+pub(super) const NAMES: u32 = 4;
+pub(super) const MAPPINGS: Words<u32> = &[("populate", POPULATE), ("lock", LOCK), ("names", NAMES)];
+pub(super) const LEAKS: Words<Leaks> =
+    &[("0", Leaks::Off), ("1", Leaks::Lost), ("all", Leaks::All)];
+pub(super) const REPORT: Words<Report> =
+    &[("auto", Report::Auto), ("line", Report::Line), ("full", Report::Full)];
 
 const FLAG: &str = "0 or 1";
 const FILE: &str = "the name of a file, of at most 255 bytes";

@@ -61,17 +61,6 @@ pub enum Report {
     Full,
 }
 
-impl Report {
-    /// What the word with this number in the table means.
-    pub(super) fn of_word(number: usize) -> Report {
-        match number {
-            0 => Report::Auto,
-            1 => Report::Line,
-            _ => Report::Full,
-        }
-    }
-}
-
 /// Which blocks are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
