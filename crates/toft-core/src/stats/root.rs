@@ -72,7 +72,10 @@ impl Anchor {
 }
 
 macro_rules! root {
-    ($($(#[$doc:meta])* $word:ident,)*) => {
+    (
+        of($allocator:ident) { $($places:tt)* }
+        $($(#[$doc:meta])* $word:ident: $value:expr,)*
+    ) => {
         /// The places of everything: only numbers, so that any reader can use them.
         #[repr(C)]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,226 +91,18 @@ macro_rules! root {
             pub fn from_words(mut words: impl Iterator<Item = u64>) -> Option<Root> {
                 Some(Root { $($word: words.next()?,)* })
             }
+
+            /// Returns the root of an allocator.
+            pub fn of<O: Os>($allocator: &Allocator<O>) -> Root {
+                $($places)*
+                Root { $($word: $value as u64,)* }
+            }
         }
     };
 }
 
 root! {
-    /// Not zero after the other words are filled in.
-    ready,
-    /// The number of bytes in a page.
-    page_size,
-    /// The number of partitions.
-    partitions,
-    /// The first address of the data window: small slabs, then large blocks, then medium slabs.
-    data,
-    /// The number of bytes of each slab tier of the data window.
-    span,
-    /// The number of bytes of its large tier.
-    large_span,
-    /// The first address of the metadata window, which begins with the tables.
-    tables,
-    /// The first address of the small slabs' descriptors: those of short plots, then one for each
-    /// slab from `data` on.
-    small_slabs,
-    /// The first address of the medium slabs' descriptors, in the same order.
-    medium_slabs,
-    /// The number of bytes of address space for the descriptors of short plots, in each tier.
-    short_bytes,
-    /// The first address of the large blocks' descriptors, one for each unit.
-    large_blocks,
-    /// The first address of the heaps.
-    heaps,
-    /// The end of the metadata window.
-    end,
-    /// The number of bytes in a small slab.
-    small_slab,
-    /// The number of bytes in a medium slab.
-    medium_slab,
-    /// The number of bytes in a unit of the large tier.
-    unit,
-    /// The number of bytes from one heap to the next.
-    heap_stride,
-    /// The address of the heaps' states, one byte each.
-    heap_states,
-    /// The state of a heap that a thread uses.
-    heap_live,
-    /// The address of the number of heaps, 32 bits.
-    heap_count,
-    /// In a heap, the address of its thread's control block.
-    heap_thread_block,
-    /// The number of bytes in a slab's descriptor. The words to `slab_states` are offsets in it.
-    slab_bytes,
-    /// The address of the owning heap, and flags; 64 bits.
-    slab_owner,
-    /// The number of slots, 64 bits; zero if there is no slab.
-    slab_slots,
-    /// The address of slot 0, 64 bits.
-    slab_base,
-    /// The first call site, 64 bits.
-    slab_site,
-    /// The number of bytes in a slot, 32 bits.
-    slab_size,
-    /// The partition, 32 bits.
-    slab_partition,
-    /// The claimed slots of one group of 64 slots, one bit each.
-    slab_claim,
-    /// The address of the claimed group's states, 64 bits.
-    slab_claim_states,
-    /// One bit for each slot that another thread has freed, 64 bits to a word.
-    slab_remote,
-    /// The states of the slots, one byte each.
-    slab_states,
-    /// The state of a live slot. The slot is freed if its bit in `slab_remote` is set.
-    slot_live,
-    /// The flag bits in `slab_owner`.
-    owner_flag,
-    /// The number of bytes in a large block's descriptor. The words to `block_site` are offsets in
-    /// it.
-    block_bytes,
-    /// The state of the block, 32 bits.
-    block_state,
-    /// The partition, 32 bits.
-    block_partition,
-    /// The number of bytes that the program may use, 64 bits.
-    block_usable,
-    /// The number of bytes mapped, 64 bits.
-    block_mapped,
-    /// The number of bytes of address space, 64 bits.
-    block_extent,
-    /// The call site that allocated the block, 64 bits.
-    block_site,
-    /// The state of a descriptor without a block.
-    block_none,
-    /// The state of a live block.
-    block_live,
-    /// The address of the control record of the reclaimer's thread. The words to `control_given`
-    /// are offsets in it.
-    control,
-    /// The word that the thread sleeps on, 32 bits. It is not zero if the thread must check for
-    /// work.
-    control_word,
-    /// The number of the thread, 32 bits; zero if there is none.
-    control_thread,
-    /// The number of purges requested, 64 bits.
-    control_asked,
-    /// The number of purges done, 64 bits: the value of `asked` when the last one began.
-    control_answered,
-    /// The bytes of address space whose pages the last purge discarded, resident or not; 64 bits.
-    control_given,
-    /// The bits that are set in the state of a slot whose memory another slab uses. A build with a
-    /// quarantine does not compact, so there they mark a slot that is never handed out.
-    slot_lent,
-    /// The address of the table of call sites, each with a separate or a shared partition. Zero if
-    /// sites are hashed. An entry whose first 64 bits are zero is not in use.
-    sites,
-    /// The number of bytes in an entry of `sites`.
-    site_bytes,
-    /// The address of the number of mapped bytes of `sites`, 64 bits.
-    sites_mapped,
-    /// The number of low bits of the first 64 bits of an entry of `sites` that hold the partition.
-    /// The other bits are the low bits of the site.
-    site_partition_bits,
-    /// The first partition that a single site uses. Those before it are shared, and 0 is not in
-    /// use.
-    site_first_own,
-    /// The first value of the partition bits that is not a partition. From there on, the site is in
-    /// a wrapper of malloc, and the callers of the wrapper count as sites.
-    site_first_code,
-    /// Bits that may be set in addition to `slot_live`: the slot was reported to a probe.
-    slot_sampled,
-    /// In a slab's descriptor, the number of frees that its credit has not counted, 64 bits.
-    slab_frees,
-    /// The number of frees by other threads that took effect without the owner, 64 bits.
-    slab_absorbed,
-    /// The value that the credit was set to, 32 bits.
-    slab_credit_start,
-    /// The remaining credit, 32 bits. The difference from `slab_credit_start` counts as frees too.
-    slab_credit,
-    /// The bit that is set in the state of a slot that is not free. It is also set in the states of
-    /// held and lent slots.
-    slot_taken,
-    /// The bits that are set in the state of a slot that the reclaimer holds to release pages. The
-    /// slot counts as free.
-    slot_held,
-    /// The address of the counts of large blocks by call site. An entry whose first 64 bits are
-    /// zero is not in use.
-    tally,
-    /// The number of bytes in an entry of `tally`.
-    tally_bytes,
-    /// The address of the number of mapped bytes of `tally`, 64 bits.
-    tally_mapped,
-    /// In an entry of `tally`, the site, 64 bits.
-    tally_site,
-    /// In an entry of `tally`, the number of blocks, 64 bits.
-    tally_blocks,
-    /// In an entry of `tally`, the bytes of the blocks, 64 bits.
-    tally_allocated,
-    /// The number of low bits of the first 64 bits of an entry of `tally` that hold the partition
-    /// plus one.
-    tally_partition_bits,
-    /// The address of two numbers: the blocks that could not be counted, and their bytes.
-    tally_missed,
-    /// The state of a freed slot in a quarantine. Zero in a build without a quarantine.
-    slot_quarantined,
-    /// The address of the stacks of sampled allocations, or zero if none are kept. An entry whose
-    /// first 64 bits are zero is not in use.
-    samples,
-    /// The number of bytes in an entry of `samples`.
-    sample_bytes,
-    /// The address of the number of mapped bytes of `samples`, 64 bits.
-    samples_mapped,
-    /// In an entry of `samples`, the number of frames, 32 bits. The next 32 bits are not zero if
-    /// there were more frames that could not be read.
-    sample_about,
-    /// In an entry of `samples`, the number of samples, of the blocks that they represent, and of
-    /// those blocks' bytes; 64 bits each.
-    sample_had,
-    /// In an entry of `samples`, the freed part of those three numbers.
-    sample_freed,
-    /// In an entry of `samples`, the return addresses, 64 bits each, up to the end of the entry.
-    sample_frames,
-    /// The number of fraction bits of numbers of blocks.
-    sample_object_bits,
-    /// The average number of bytes from one sampled byte to the next.
-    sample_interval,
-    /// The address of three numbers: samples, blocks and bytes for which there was no memory.
-    samples_missed,
-    /// The address of the record about filters of system calls (seccomp).
-    filter,
-    /// In the filter record, the number of filters that the process has installed, 32 bits.
-    filter_installed,
-    /// In the filter record: not zero if each installation is reported, 32 bits.
-    filter_watched,
-    /// In the filter record, whether the process was started under a filter: 0 not checked, 1 no, 2
-    /// yes; 32 bits.
-    filter_inherited,
-    /// In the filter record, the progress of the test of that filter: 2 when it is complete, 32
-    /// bits.
-    filter_probe,
-    /// In the filter record, one bit for each row of `os::seccomp::Calls` whose call neither kills
-    /// nor returns a false result, 32 bits.
-    filter_safe,
-    /// In the filter record, one bit for each row whose call works, 32 bits.
-    filter_works,
-    /// The state of a heap that several threads share.
-    heap_shared,
-    /// The bit of a frame in `sample_frames` that is no return address, but the address of a named
-    /// frame: a function that an interpreter runs.
-    sample_named,
-    /// The number of bytes of a named frame. The words to `named_file` are offsets in it.
-    named_bytes,
-    /// The line, 32 bits; zero if it is unknown.
-    named_line,
-    /// The name of the function, with a final zero.
-    named_function,
-    /// The name of the source file, with a final zero.
-    named_file,
-}
-
-impl Root {
-    /// Returns the root of an allocator.
-    pub fn of<O: Os>(allocator: &Allocator<O>) -> Root {
+    of(allocator) {
         let layout = allocator.layout();
         let heaps = allocator.heaps.places();
         let sites = allocator.sites.places();
@@ -315,104 +110,217 @@ impl Root {
         let filter = Words::OFFSETS;
         let samples = allocator.samples().places();
         let (slab, block) = (SlabFields::NOW, Block::FIELDS);
-        Root {
-            ready: 1,
-            page_size: allocator.os().page_size() as u64,
-            partitions: allocator.options().partitions as u64,
-            data: layout.windows.data as u64,
-            span: layout.windows.span as u64,
-            large_span: layout.windows.large_span as u64,
-            tables: layout.tables as u64,
-            small_slabs: layout.small_slabs as u64,
-            medium_slabs: layout.medium_slabs as u64,
-            short_bytes: layout.short_bytes as u64,
-            large_blocks: layout.large_blocks as u64,
-            heaps: layout.heaps as u64,
-            end: layout.end as u64,
-            small_slab: Tier::of(SMALL).slab_bytes() as u64,
-            medium_slab: Tier::of(MEDIUM).slab_bytes() as u64,
-            unit: crate::large::UNIT as u64,
-            heap_stride: heaps.stride as u64,
-            heap_states: heaps.states as u64,
-            heap_live: HeapState::Live as u64,
-            heap_count: heaps.count as u64,
-            heap_thread_block: Heap::THREAD_BLOCK as u64,
-            slab_bytes: slab.bytes as u64,
-            slab_owner: slab.owner as u64,
-            slab_slots: slab.slots as u64,
-            slab_base: slab.base as u64,
-            slab_site: slab.site as u64,
-            slab_size: slab.size as u64,
-            slab_partition: slab.partition as u64,
-            slab_claim: slab.claim as u64,
-            slab_claim_states: slab.claim_states as u64,
-            slab_remote: slab.remote as u64,
-            slab_states: slab.states as u64,
-            slot_live: u64::from(slab.live),
-            owner_flag: FLAGS as u64,
-            block_bytes: block.size as u64,
-            block_state: block.state as u64,
-            block_partition: block.partition as u64,
-            block_usable: block.bytes as u64,
-            block_mapped: block.mapped as u64,
-            block_extent: block.extent as u64,
-            block_site: block.site as u64,
-            block_none: u64::from(block.none),
-            block_live: u64::from(block.live),
-            control: (&raw const *allocator.control()).expose_provenance() as u64,
-            control_word: offset_of!(Control, word) as u64,
-            control_thread: offset_of!(Control, thread) as u64,
-            control_asked: offset_of!(Control, asked) as u64,
-            control_answered: offset_of!(Control, answered) as u64,
-            control_given: offset_of!(Control, given) as u64,
-            slot_lent: u64::from(slab.lent),
-            sites: sites.entries as u64,
-            site_bytes: sites.entry_bytes as u64,
-            sites_mapped: sites.mapped as u64,
-            site_partition_bits: u64::from(sites.number_bits),
-            site_first_own: sites.first_own as u64,
-            site_first_code: sites.first_code as u64,
-            slot_sampled: u64::from(slab.sampled),
-            slab_frees: slab.frees as u64,
-            slab_absorbed: slab.absorbed as u64,
-            slab_credit_start: slab.credit_start as u64,
-            slab_credit: slab.credit as u64,
-            slot_taken: u64::from(slab.taken),
-            slot_held: u64::from(slab.held),
-            tally: tally.entries as u64,
-            tally_bytes: tally.entry_bytes as u64,
-            tally_mapped: tally.mapped as u64,
-            tally_site: tally.site as u64,
-            tally_blocks: tally.blocks as u64,
-            tally_allocated: tally.bytes as u64,
-            tally_partition_bits: u64::from(tally.partition_bits),
-            tally_missed: tally.missed as u64,
-            slot_quarantined: u64::from(slab.quarantined),
-            samples: samples.entries as u64,
-            sample_bytes: samples.entry_bytes as u64,
-            samples_mapped: samples.mapped as u64,
-            sample_about: samples.about as u64,
-            sample_had: samples.had as u64,
-            sample_freed: samples.freed as u64,
-            sample_frames: samples.frames as u64,
-            sample_object_bits: u64::from(OBJECT_BITS),
-            sample_interval: allocator.options().interval() as u64,
-            samples_missed: samples.missed as u64,
-            filter: (&raw const *allocator.filter()).expose_provenance() as u64,
-            filter_installed: filter[0] as u64,
-            filter_watched: filter[1] as u64,
-            filter_inherited: filter[2] as u64,
-            filter_probe: filter[3] as u64,
-            filter_safe: filter[4] as u64,
-            filter_works: filter[5] as u64,
-            heap_shared: HeapState::Shared as u64,
-            sample_named: NAMED as u64,
-            named_bytes: samples.named_bytes as u64,
-            named_line: samples.named_line as u64,
-            named_function: samples.named_function as u64,
-            named_file: samples.named_file as u64,
-        }
     }
+    /// Not zero after the other words are filled in.
+    ready: 1,
+    /// The number of bytes in a page.
+    page_size: allocator.os().page_size(),
+    /// The number of partitions.
+    partitions: allocator.options().partitions,
+    /// The first address of the data window: small slabs, then large blocks, then medium slabs.
+    data: layout.windows.data,
+    /// The number of bytes of each slab tier of the data window.
+    span: layout.windows.span,
+    /// The number of bytes of its large tier.
+    large_span: layout.windows.large_span,
+    /// The first address of the metadata window, which begins with the tables.
+    tables: layout.tables,
+    /// The first address of the small slabs' descriptors: those of short plots, then one for each
+    /// slab from `data` on.
+    small_slabs: layout.small_slabs,
+    /// The first address of the medium slabs' descriptors, in the same order.
+    medium_slabs: layout.medium_slabs,
+    /// The number of bytes of address space for the descriptors of short plots, in each tier.
+    short_bytes: layout.short_bytes,
+    /// The first address of the large blocks' descriptors, one for each unit.
+    large_blocks: layout.large_blocks,
+    /// The first address of the heaps.
+    heaps: layout.heaps,
+    /// The end of the metadata window.
+    end: layout.end,
+    /// The number of bytes in a small slab.
+    small_slab: Tier::of(SMALL).slab_bytes(),
+    /// The number of bytes in a medium slab.
+    medium_slab: Tier::of(MEDIUM).slab_bytes(),
+    /// The number of bytes in a unit of the large tier.
+    unit: crate::large::UNIT,
+    /// The number of bytes from one heap to the next.
+    heap_stride: heaps.stride,
+    /// The address of the heaps' states, one byte each.
+    heap_states: heaps.states,
+    /// The state of a heap that a thread uses.
+    heap_live: HeapState::Live,
+    /// The address of the number of heaps, 32 bits.
+    heap_count: heaps.count,
+    /// In a heap, the address of its thread's control block.
+    heap_thread_block: Heap::THREAD_BLOCK,
+    /// The number of bytes in a slab's descriptor. The words to `slab_states` are offsets in it.
+    slab_bytes: slab.bytes,
+    /// The address of the owning heap, and flags; 64 bits.
+    slab_owner: slab.owner,
+    /// The number of slots, 64 bits; zero if there is no slab.
+    slab_slots: slab.slots,
+    /// The address of slot 0, 64 bits.
+    slab_base: slab.base,
+    /// The first call site, 64 bits.
+    slab_site: slab.site,
+    /// The number of bytes in a slot, 32 bits.
+    slab_size: slab.size,
+    /// The partition, 32 bits.
+    slab_partition: slab.partition,
+    /// The claimed slots of one group of 64 slots, one bit each.
+    slab_claim: slab.claim,
+    /// The address of the claimed group's states, 64 bits.
+    slab_claim_states: slab.claim_states,
+    /// One bit for each slot that another thread has freed, 64 bits to a word.
+    slab_remote: slab.remote,
+    /// The states of the slots, one byte each.
+    slab_states: slab.states,
+    /// The state of a live slot. The slot is freed if its bit in `slab_remote` is set.
+    slot_live: slab.live,
+    /// The flag bits in `slab_owner`.
+    owner_flag: FLAGS,
+    /// The number of bytes in a large block's descriptor. The words to `block_site` are offsets in
+    /// it.
+    block_bytes: block.size,
+    /// The state of the block, 32 bits.
+    block_state: block.state,
+    /// The partition, 32 bits.
+    block_partition: block.partition,
+    /// The number of bytes that the program may use, 64 bits.
+    block_usable: block.bytes,
+    /// The number of bytes mapped, 64 bits.
+    block_mapped: block.mapped,
+    /// The number of bytes of address space, 64 bits.
+    block_extent: block.extent,
+    /// The call site that allocated the block, 64 bits.
+    block_site: block.site,
+    /// The state of a descriptor without a block.
+    block_none: block.none,
+    /// The state of a live block.
+    block_live: block.live,
+    /// The address of the control record of the reclaimer's thread. The words to `control_given`
+    /// are offsets in it.
+    control: (&raw const *allocator.control()).expose_provenance(),
+    /// The word that the thread sleeps on, 32 bits. It is not zero if the thread must check for
+    /// work.
+    control_word: offset_of!(Control, word),
+    /// The number of the thread, 32 bits; zero if there is none.
+    control_thread: offset_of!(Control, thread),
+    /// The number of purges requested, 64 bits.
+    control_asked: offset_of!(Control, asked),
+    /// The number of purges done, 64 bits: the value of `asked` when the last one began.
+    control_answered: offset_of!(Control, answered),
+    /// The bytes of address space whose pages the last purge discarded, resident or not; 64 bits.
+    control_given: offset_of!(Control, given),
+    /// The bits that are set in the state of a slot whose memory another slab uses. A build with a
+    /// quarantine does not compact, so there they mark a slot that is never handed out.
+    slot_lent: slab.lent,
+    /// The address of the table of call sites, each with a separate or a shared partition. Zero if
+    /// sites are hashed. An entry whose first 64 bits are zero is not in use.
+    sites: sites.entries,
+    /// The number of bytes in an entry of `sites`.
+    site_bytes: sites.entry_bytes,
+    /// The address of the number of mapped bytes of `sites`, 64 bits.
+    sites_mapped: sites.mapped,
+    /// The number of low bits of the first 64 bits of an entry of `sites` that hold the partition.
+    /// The other bits are the low bits of the site.
+    site_partition_bits: sites.number_bits,
+    /// The first partition that a single site uses. Those before it are shared, and 0 is not in
+    /// use.
+    site_first_own: sites.first_own,
+    /// The first value of the partition bits that is not a partition. From there on, the site is in
+    /// a wrapper of malloc, and the callers of the wrapper count as sites.
+    site_first_code: sites.first_code,
+    /// Bits that may be set in addition to `slot_live`: the slot was reported to a probe.
+    slot_sampled: slab.sampled,
+    /// In a slab's descriptor, the number of frees that its credit has not counted, 64 bits.
+    slab_frees: slab.frees,
+    /// The number of frees by other threads that took effect without the owner, 64 bits.
+    slab_absorbed: slab.absorbed,
+    /// The value that the credit was set to, 32 bits.
+    slab_credit_start: slab.credit_start,
+    /// The remaining credit, 32 bits. The difference from `slab_credit_start` counts as frees too.
+    slab_credit: slab.credit,
+    /// The bit that is set in the state of a slot that is not free. It is also set in the states of
+    /// held and lent slots.
+    slot_taken: slab.taken,
+    /// The bits that are set in the state of a slot that the reclaimer holds to release pages. The
+    /// slot counts as free.
+    slot_held: slab.held,
+    /// The address of the counts of large blocks by call site. An entry whose first 64 bits are
+    /// zero is not in use.
+    tally: tally.entries,
+    /// The number of bytes in an entry of `tally`.
+    tally_bytes: tally.entry_bytes,
+    /// The address of the number of mapped bytes of `tally`, 64 bits.
+    tally_mapped: tally.mapped,
+    /// In an entry of `tally`, the site, 64 bits.
+    tally_site: tally.site,
+    /// In an entry of `tally`, the number of blocks, 64 bits.
+    tally_blocks: tally.blocks,
+    /// In an entry of `tally`, the bytes of the blocks, 64 bits.
+    tally_allocated: tally.bytes,
+    /// The number of low bits of the first 64 bits of an entry of `tally` that hold the partition
+    /// plus one.
+    tally_partition_bits: tally.partition_bits,
+    /// The address of two numbers: the blocks that could not be counted, and their bytes.
+    tally_missed: tally.missed,
+    /// The state of a freed slot in a quarantine. Zero in a build without a quarantine.
+    slot_quarantined: slab.quarantined,
+    /// The address of the stacks of sampled allocations, or zero if none are kept. An entry whose
+    /// first 64 bits are zero is not in use.
+    samples: samples.entries,
+    /// The number of bytes in an entry of `samples`.
+    sample_bytes: samples.entry_bytes,
+    /// The address of the number of mapped bytes of `samples`, 64 bits.
+    samples_mapped: samples.mapped,
+    /// In an entry of `samples`, the number of frames, 32 bits. The next 32 bits are not zero if
+    /// there were more frames that could not be read.
+    sample_about: samples.about,
+    /// In an entry of `samples`, the number of samples, of the blocks that they represent, and of
+    /// those blocks' bytes; 64 bits each.
+    sample_had: samples.had,
+    /// In an entry of `samples`, the freed part of those three numbers.
+    sample_freed: samples.freed,
+    /// In an entry of `samples`, the return addresses, 64 bits each, up to the end of the entry.
+    sample_frames: samples.frames,
+    /// The number of fraction bits of numbers of blocks.
+    sample_object_bits: OBJECT_BITS,
+    /// The average number of bytes from one sampled byte to the next.
+    sample_interval: allocator.options().interval(),
+    /// The address of three numbers: samples, blocks and bytes for which there was no memory.
+    samples_missed: samples.missed,
+    /// The address of the record about filters of system calls (seccomp).
+    filter: (&raw const *allocator.filter()).expose_provenance(),
+    /// In the filter record, the number of filters that the process has installed, 32 bits.
+    filter_installed: filter[0],
+    /// In the filter record: not zero if each installation is reported, 32 bits.
+    filter_watched: filter[1],
+    /// In the filter record, whether the process was started under a filter: 0 not checked, 1 no, 2
+    /// yes; 32 bits.
+    filter_inherited: filter[2],
+    /// In the filter record, the progress of the test of that filter: 2 when it is complete, 32
+    /// bits.
+    filter_probe: filter[3],
+    /// In the filter record, one bit for each row of `os::seccomp::Calls` whose call neither kills
+    /// nor returns a false result, 32 bits.
+    filter_safe: filter[4],
+    /// In the filter record, one bit for each row whose call works, 32 bits.
+    filter_works: filter[5],
+    /// The state of a heap that several threads share.
+    heap_shared: HeapState::Shared,
+    /// The bit of a frame in `sample_frames` that is no return address, but the address of a named
+    /// frame: a function that an interpreter runs.
+    sample_named: NAMED,
+    /// The number of bytes of a named frame. The words to `named_file` are offsets in it.
+    named_bytes: samples.named_bytes,
+    /// The line, 32 bits; zero if it is unknown.
+    named_line: samples.named_line,
+    /// The name of the function, with a final zero.
+    named_function: samples.named_function,
+    /// The name of the source file, with a final zero.
+    named_file: samples.named_file,
 }
 
 #[cfg(test)]
