@@ -22,6 +22,7 @@ pub mod release;
 pub mod seccomp;
 mod share;
 mod syscall;
+mod text;
 pub mod thread;
 mod threads;
 pub mod userfault;
@@ -44,6 +45,7 @@ pub use pin::{PIECE_BYTES, Pin, Pinned};
 use seccomp::Answers;
 pub use share::{Sharing, threads_and_filter};
 pub use syscall::syscall;
+pub use text::Text;
 pub use threads::Threads;
 
 /// The reason why a call to the system failed.

@@ -26,10 +26,14 @@ pub unsafe trait PageSharing {
     ) -> Result<Sharing, Error>;
 
     /// Ends the work that `begin_sharing` began.
-    fn end_sharing(&self, sharing: Sharing);
+    fn end_sharing(&self, mut sharing: Sharing) {
+        sharing.end();
+    }
 
     /// Resets `kept` in the child of a fork, where it is the parent's.
-    fn forget_sharing(&self, kept: &AtomicU32);
+    fn forget_sharing(&self, kept: &AtomicU32) {
+        share::forget(kept);
+    }
 
     /// Makes private pages a view of the store from `offset` on. `copy` gets the address to which
     /// it must copy the needed contents. Meanwhile no thread can write to the range, and every read
@@ -96,14 +100,6 @@ unsafe impl PageSharing for Linux {
         bytes: usize,
     ) -> Result<Sharing, Error> {
         Sharing::begin(own, kept, bytes)
-    }
-
-    fn end_sharing(&self, mut sharing: Sharing) {
-        sharing.end();
-    }
-
-    fn forget_sharing(&self, kept: &AtomicU32) {
-        share::forget(kept);
     }
 
     unsafe fn share(

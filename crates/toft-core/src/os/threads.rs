@@ -1,6 +1,5 @@
 //! Threads: those that Toft starts, sleep and wake-up, signals, and time.
 
-use super::syscall::syscall;
 use super::{Linux, process, share, thread};
 use crate::sync::AtomicU32;
 
@@ -47,10 +46,14 @@ pub unsafe trait Threads {
 
     /// Blocks all signals of the calling thread. A handler might write to memory whose writers the
     /// thread itself has stopped. Returns the argument for `restore_signals`.
-    fn block_signals(&self) -> u64;
+    fn block_signals(&self) -> u64 {
+        share::block_signals()
+    }
 
     /// Ends `block_signals`.
-    fn restore_signals(&self, before: u64);
+    fn restore_signals(&self, before: u64) {
+        share::set_mask(before);
+    }
 
     /// Lets about a millisecond pass, so that an interrupted thread can go on.
     fn wait_briefly(&self);
@@ -90,22 +93,9 @@ unsafe impl Threads for Linux {
         thread::wake(word);
     }
 
-    fn block_signals(&self) -> u64 {
-        share::block_signals()
-    }
-
-    fn restore_signals(&self, before: u64) {
-        share::set_mask(before);
-    }
-
     fn wait_briefly(&self) {
-        // This waits on a futex that is never woken. Of the calls that let time pass, it is the one
-        // that a filter made for malloc allows.
-        let word = 0u32;
-        let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-        let args = [&raw const word as usize, wait, 0, &raw const time as usize, 0, 0];
-        // SAFETY: (1) the kernel only reads the word and the time.
-        unsafe { syscall(libc::SYS_futex, args) };
+        // No thread wakes this futex. Of the calls that let time pass, it is the one that a filter
+        // made for malloc allows.
+        thread::sleep_on(&AtomicU32::new(0), 0, 1);
     }
 }

@@ -4,10 +4,11 @@
 //! allows that with `CAP_SYS_PTRACE` or with `vm.unprivileged_userfaultfd=1`. It also allows it to
 //! a process that can open `/dev/userfaultfd`.
 
+use super::Text;
 use super::process::read_lines_by;
 use super::syscall::syscall;
 use super::userfaultfd::{self, REGISTER, UNREGISTER, control};
-use core::ffi::{CStr, c_int};
+use core::ffi::c_int;
 
 /// Each fault has the number of its thread, Linux 4.14.
 const THREAD_ID: u64 = 1 << 8;
@@ -109,18 +110,10 @@ pub fn keep_alone(file: c_int) -> bool {
 
 /// Returns what a waiting thread of this process is doing.
 pub fn doing(thread: u32) -> Doing {
-    let mut path = *b"/proc/self/task/0000000000/syscall\0";
-    let mut rest = thread;
-    for place in path.iter_mut().skip(16).take(10).rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    // The kernel's names of threads have no leading zeros.
-    let zeros = 10 - (thread.max(1).ilog10() as usize + 1);
-    path.copy_within(16 + zeros.., 16);
-    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return Doing::Unknown };
+    let path: Text<48> =
+        *Text::new().add(b"/proc/self/task/").digits(thread.into(), 10).add(b"/syscall");
     let mut doing = Doing::Unknown;
-    read_lines_by::<256>(path, |line| doing = parse(line));
+    read_lines_by::<256>(path.as_c_str(), |line| doing = parse(line));
     doing
 }
 

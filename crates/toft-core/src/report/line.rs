@@ -1,13 +1,12 @@
 //! The first line of a report, in a fixed buffer.
 
 use super::Call;
-use crate::os::digits;
+use crate::os::Text;
 
 /// A line that is being written. What does not fit is cut off, and nothing is ever allocated.
 #[derive(Debug)]
 pub struct Line {
-    bytes: [u8; 320],
-    len: usize,
+    text: Text<320>,
     hide_addresses: bool,
     /// The subject, for the rest of the report. Empty if the line is no report.
     pub(crate) subject: Subject,
@@ -28,7 +27,7 @@ pub(crate) struct Subject {
 impl Line {
     /// Returns an empty line.
     pub fn new(hide_addresses: bool) -> Line {
-        Line { bytes: [0; 320], len: 0, hide_addresses, subject: Subject::default() }
+        Line { text: Text::new(), hide_addresses, subject: Subject::default() }
     }
 
     /// Appends text.
@@ -40,22 +39,15 @@ impl Line {
     /// Appends bytes as they are.
     #[inline(never)]
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Line {
-        // The last byte is kept for the newline.
-        for &byte in bytes {
-            if self.len + 1 < self.bytes.len()
-                && let Some(place) = self.bytes.get_mut(self.len)
-            {
-                *place = byte;
-                self.len += 1;
-            }
-        }
+        self.text.add(bytes);
         self
     }
 
     /// Appends a number in decimal digits.
     #[inline(never)]
     pub fn number(&mut self, number: u64) -> &mut Line {
-        self.raw(digits(number, 10, &mut [0; 20]))
+        self.text.digits(number, 10);
+        self
     }
 
     /// Appends an address, unless addresses are hidden.
@@ -65,25 +57,18 @@ impl Line {
         if self.hide_addresses {
             return self.text("?");
         }
-        let bits = usize::BITS - (address | 1).leading_zeros();
-        for digit in (0..bits.div_ceil(4)).rev() {
-            let value = (address >> (4 * digit) & 15) as u8;
-            self.raw(&[if value < 10 { b'0' + value } else { b'a' + value - 10 }]);
-        }
+        self.text.digits(address as u64, 16);
         self
     }
 
     /// Returns the line so far.
     pub(crate) fn so_far(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&[])
+        self.text.as_bytes()
     }
 
     /// Ends the line with a newline, and returns it.
     pub fn end(&mut self) -> &[u8] {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = b'\n';
-        }
-        self.bytes.get(..=self.len).unwrap_or(&[])
+        self.text.ended_by(b'\n')
     }
 }
 

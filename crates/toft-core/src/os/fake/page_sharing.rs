@@ -20,14 +20,6 @@ unsafe impl PageSharing for Fake {
         Sharing::begin(Some(u32::MAX), kept, bytes)
     }
 
-    fn end_sharing(&self, mut sharing: Sharing) {
-        sharing.end();
-    }
-
-    fn forget_sharing(&self, kept: &AtomicU32) {
-        share::forget(kept);
-    }
-
     unsafe fn share(
         &self,
         sharing: &Sharing,

@@ -1,7 +1,7 @@
 //! The fake's time and threads: it starts none, and the test moves its clock.
 
 use super::Fake;
-use crate::os::{Threads, share};
+use crate::os::Threads;
 use crate::sync::AtomicU32;
 
 // SAFETY: (1) the test runs in one thread, or its threads meet at a separate barrier; (2) as for
@@ -38,14 +38,6 @@ unsafe impl Threads for Fake {
     fn sleep_on(&self, _: &AtomicU32, _: u32, _: u32) {}
 
     fn wake(&self, _: &AtomicU32) {}
-
-    fn block_signals(&self) -> u64 {
-        share::block_signals()
-    }
-
-    fn restore_signals(&self, before: u64) {
-        share::set_mask(before);
-    }
 
     fn wait_briefly(&self) {
         self.state().waits += 1;

@@ -207,11 +207,7 @@ pub fn counter() -> u64 {
 
 /// Returns the number of seconds since 1970.
 pub fn seconds() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let args = [libc::CLOCK_REALTIME as usize, &raw mut now as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel writes one time.
-    unsafe { syscall(libc::SYS_clock_gettime, args) };
-    now.tv_sec as u64
+    nanoseconds(libc::CLOCK_REALTIME) / 1_000_000_000
 }
 
 /// Returns the nanoseconds of a clock that only goes forward.

@@ -14,7 +14,7 @@
 //! process does not count as a parent, because one such as bubblewrap's installs its filter after
 //! it has forked. Files are read by calls that the loader has made under the same filter.
 
-use super::super::digits;
+use super::super::Text;
 use super::super::process::{self, Status};
 use crate::options::parse_number;
 use core::ffi::CStr;
@@ -43,31 +43,13 @@ pub(super) fn way(cloned: bool) -> Option<Way> {
     }
     let same = |path: &CStr| read(path).filters == own.filters;
     let parent = path_of(own.parent);
-    let forked = own.parent > 1 && same(&parent);
+    let forked = own.parent > 1 && same(parent.as_c_str());
     (forked || is_in_container() && same(c"/proc/1/status")).then_some(Way::Clone)
 }
 
 /// Returns the path `/proc/N/status`.
-pub(super) fn path_of(process: usize) -> Path {
-    let mut path = [0; 40];
-    let mut buffer = [0; 20];
-    let digits = digits(process as u64, 10, &mut buffer);
-    let text = b"/proc/".iter().chain(digits).chain(b"/status");
-    for (place, &byte) in path.iter_mut().zip(text) {
-        *place = byte;
-    }
-    Path(path)
-}
-
-/// A path that ends with a zero.
-pub(super) struct Path([u8; 40]);
-
-impl core::ops::Deref for Path {
-    type Target = CStr;
-
-    fn deref(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
-    }
+pub(super) fn path_of(process: usize) -> Text<40> {
+    *Text::new().add(b"/proc/").digits(process as u64, 10).add(b"/status")
 }
 
 /// Returns the call by which the C library creates threads. glibc uses `clone3` since 2.34.

@@ -214,8 +214,8 @@ fn the_process_is_left_as_it_was() {
 
 #[test]
 fn paths_and_versions_of_the_kernel() {
-    assert_eq!(&*path_of(1), c"/proc/1/status");
-    assert_eq!(&*path_of(4194304), c"/proc/4194304/status");
+    assert_eq!(path_of(1).as_c_str(), c"/proc/1/status");
+    assert_eq!(path_of(4194304).as_c_str(), c"/proc/4194304/status");
     for (text, wanted) in [(&b"2.36"[..], true), (b"2.34", true), (b"2.33", false), (b"", false)] {
         assert_eq!(at_least(text, (2, 34)), wanted);
     }

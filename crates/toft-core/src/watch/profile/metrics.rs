@@ -8,14 +8,12 @@ use super::own_name;
 use super::table::Entry;
 use super::table::Table;
 use crate::large::BlockState;
-use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
+use crate::os::{Os, Text, process};
 use crate::report::Writer;
 use crate::stats::metrics::{
     CALL_SITES, Family, Metrics, Page, SITE_BLOCKS, SITE_BYTES, TOP, head, one, sample,
 };
 use crate::stats::resident_now;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::watch::profile::Profiler;
 use core::ffi::c_int;
 
@@ -35,21 +33,12 @@ impl<const BYTES: usize> Page for Writer<BYTES> {
 impl<O: Os> Profiler<'_, O> {
     #[inline(never)]
     pub(crate) fn metrics_to(self, descriptor: c_int) -> bool {
-        let busy = &self.written().busy;
-        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
-            return false;
-        };
-        if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
-            return false;
-        }
-        let done = self.with_room(|room| {
+        self.on_request(|room| {
             let Some(mut table) = Table::of(&self) else { return false };
             let taken = self.write_metrics(room, descriptor, &mut table);
             table.unmap();
             taken
-        });
-        busy.store(0, Release);
-        done == Some(true)
+        })
     }
 
     #[inline(never)]
@@ -69,15 +58,15 @@ impl<O: Os> Profiler<'_, O> {
         let mut family = |family: Family, value: fn(&Entry) -> usize| {
             head(w, family);
             for entry in live().take(TOP) {
-                let mut place = Name { bytes: [0; PLACE], len: 0 };
+                let mut place: Text<PLACE> = Text::new();
                 let file = desk.module_of(entry.site.address()).map(|module| {
                     let path = module.path();
                     let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-                    place.add(file).add(b"+0x").hex(module.offset);
+                    place.add(file).add(b"+0x").digits(module.offset as u64, 16);
                     file
                 });
                 if file.is_none() {
-                    place.add(b"0x").hex(entry.site.address());
+                    place.add(b"0x").digits(entry.site.address() as u64, 16);
                 }
                 let labels = [("site", place.as_bytes()), ("file", file.unwrap_or(b"no file"))];
                 sample(w, family, &labels, value(entry) as u64);
@@ -126,35 +115,5 @@ impl<O: Os> Profiler<'_, O> {
             }
         });
         m
-    }
-}
-
-/// The name of a place, cut off if it does not fit.
-struct Name {
-    bytes: [u8; PLACE],
-    len: usize,
-}
-
-impl Name {
-    fn add(&mut self, bytes: &[u8]) -> &mut Name {
-        for &byte in bytes {
-            if let Some(place) = self.bytes.get_mut(self.len) {
-                *place = byte;
-                self.len += 1;
-            }
-        }
-        self
-    }
-
-    fn hex(&mut self, number: usize) {
-        let digits = usize::BITS / 4 - (number | 1).leading_zeros() / 4;
-        for digit in (0..digits).rev() {
-            let digit = (number >> (4 * digit) & 15) as u8;
-            self.add(&[if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }]);
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&[])
     }
 }

@@ -137,6 +137,21 @@ impl<O: Os> Profiler<'_, O> {
         written.busy.store(0, Release);
     }
 
+    /// Runs `body` with a room on the program's request. Returns false if a filter may forbid the
+    /// system calls, or another thread is writing.
+    fn on_request(self, body: impl FnOnce(&mut Room) -> bool) -> bool {
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
+            return false;
+        };
+        let busy = &self.written().busy;
+        if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
+            return false;
+        }
+        let done = self.with_room(body);
+        busy.store(0, Release);
+        done == Some(true)
+    }
+
     /// Runs `body` with a room, if there is memory for one.
     fn with_room<R>(self, body: impl FnOnce(&mut Room) -> R) -> Option<R> {
         let address = process::scratch(size_of::<Room>())?;
@@ -152,7 +167,7 @@ impl<O: Os> Profiler<'_, O> {
         let written = self.written();
         let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
         let inherited = written.first.load(Relaxed) != process::pid();
-        room.path.set(name, inherited, number);
+        path::set(&mut room.path, name, inherited, number);
         // With this option the user states that an inherited filter allows the system calls.
         if let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true)
             && let Some(file) = process::open_to_replace(room.path.as_c_str())

@@ -4,10 +4,9 @@
 //! allocated.
 
 use super::table::Table;
+use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
 use crate::report::{Writer, place_text};
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::watch::profile::Profiler;
 use core::ffi::c_int;
 
@@ -49,15 +48,6 @@ impl<O: Os> Profiler<'_, O> {
 
     #[inline(never)]
     pub(crate) fn profile_to(self, descriptor: c_int) -> bool {
-        let busy = &self.written().busy;
-        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
-            return false;
-        };
-        if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
-            return false;
-        }
-        let done = self.with_room(|room| self.profile_into(room, descriptor, super::Why::Call));
-        busy.store(0, Release);
-        done == Some(true)
+        self.on_request(|room| self.profile_into(room, descriptor, super::Why::Call))
     }
 }
