@@ -359,10 +359,7 @@ fn a_filter_that_comes_meanwhile_ends_the_scan() {
 
 /// What a scan has found out of a block that was freed meanwhile is forgotten.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn a_block_that_was_freed_meanwhile_is_not_marked() {
     let program = Program::with(OPTIONS);
     let live = program.take_filled(4 << 20, 1, 1);

@@ -11,10 +11,7 @@ use toft_core::report::Call;
 const MIB: usize = 1 << 20;
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let (fake, allocator, heap) = one_heap(Options::DEFAULT);
     let keep = || {

@@ -134,10 +134,7 @@ fn empty_slabs_keep_their_pages_for_a_while() {
 /// Free large blocks go in the period after the next, in pieces; one that was freed just now does
 /// not.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn large_blocks_keep_their_pages_for_a_while() {
     const MIB: usize = 1 << 20;
     let program = Program::with(OPTIONS);

@@ -72,10 +72,7 @@ fn law_1_holds_where_sites_are_exact() {
 /// Fills blocks of every class and of two large sizes; frees them in both ways; finds every byte as
 /// it was, when they are free and when they are handed out again.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure builds clear what is freed, or its canary"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure builds clear freed blocks")]
 fn law_2_no_metadata_is_next_to_data() {
     let (fake, allocator, mine, other) = two_heaps(Options::DEFAULT);
     let site = code_address(3);
@@ -134,10 +131,7 @@ fn returned_by(thread: bool) -> ReturnedBy {
 /// While the reclaimer's thread runs, free large blocks keep what was live in this period and the
 /// last. The child of a fork has no such thread.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
     const MIB: usize = 1 << 20;
     let (fake, allocator, heap) = one_heap(Options::DEFAULT);
@@ -178,10 +172,7 @@ fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
 /// than its live blocks ever made it, by a quarter at most, and their pages serve any request that
 /// needs some.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
     let options = Options { reclaim: Reclaim::Off, ..Options::DEFAULT };
@@ -231,10 +222,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
 /// A free block that has far more than is asked for gives its last pages, and keeps the others for
 /// the next request: nothing is returned to the OS, and nothing new is mapped.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_a_free_block_is_split() {
     const KIB: usize = 1 << 10;
     let (fake, allocator, heap) = one_heap(Options::DEFAULT);
@@ -261,10 +249,7 @@ fn law_4_a_free_block_is_split() {
 /// call, while the reclaimer runs. It is trimmed if it stays small, and at once if what it does not
 /// need would raise the peak.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_a_growing_block_settles_and_is_trimmed() {
     const MIB: usize = 1 << 20;
     for (reclaimed, by_time) in [(false, true), (true, true), (true, false)] {
@@ -334,10 +319,7 @@ fn law_4_a_growing_block_settles_and_is_trimmed() {
 /// A block that is used again and again is kept after 16 MiB in all, also where only the calls of
 /// the program return what is idle. They do so, two periods later. Not more than 32 MiB are kept.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_a_block_that_is_used_again_is_kept() {
     const MIB: usize = 1 << 20;
     for (reclaim, keeps) in [(Reclaim::Off, false), (Reclaim::Calls, true)] {
@@ -369,10 +351,7 @@ fn law_4_a_block_that_is_used_again_is_kept() {
 
 /// What was freed before a given moment is returned to the OS, the oldest first, and nothing else.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn law_4_old_blocks_can_be_given_back() {
     const MIB: usize = 1 << 20;
     let (fake, allocator, heap) = one_heap(Options::DEFAULT);

@@ -165,10 +165,7 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn kept_blocks_go_before_a_request_is_refused() {
     let program = Program::new(4, 16 * MIB);
     let blocks = [(); 2].map(|()| program.take(6 * MIB, 3).unwrap());
@@ -390,10 +387,7 @@ fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
 
 /// What a free large block keeps, and what is after a live one, counts.
 #[test]
-#[cfg_attr(
-    feature = "secure-light",
-    ignore = "the secure build keeps no pages of freed large blocks"
-)]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build keeps no freed large pages")]
 fn large_blocks_count_with_what_lies_behind_them() {
     let program = Program::new(1, 64 * MIB);
     let before = program.allocator.counted_bytes();

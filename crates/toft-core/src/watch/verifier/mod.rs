@@ -2,6 +2,7 @@
 
 mod contents;
 mod extent;
+mod pieces;
 mod verify;
 mod verify_others;
 mod verify_share;

@@ -3,9 +3,8 @@
 //! The checks cover the canaries of live blocks, reserved slots, the zeros in free slots, and the
 //! slots in quarantines.
 //!
-//! Other threads run meanwhile, and pages may vanish. So the kernel reads the memory ([`peek`]). A
-//! slot counts as damaged only if every check in a fifth of a second finds damage, with the same
-//! state before and after. A thread that is stopped for longer causes no false alarm either:
+//! Other threads run meanwhile (`pieces.rs`). A thread that is stopped for longer than the checks
+//! take causes no false alarm either:
 //!
 //! ```text
 //! live          malloc writes LIVE after the canary. While realloc changes a canary, the slack is
@@ -26,36 +25,7 @@ use crate::thread::Heap;
 use crate::watch::reports::damage::Damage;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
-
-/// The number of bytes read at a time.
-const PIECE: usize = 4096;
-
-/// A copy of some of a slab's bytes.
-struct Piece {
-    begin: usize,
-    bytes: [u8; PIECE],
-}
-
-impl Piece {
-    fn read(begin: usize) -> Option<Piece> {
-        let mut bytes = [0; PIECE];
-        (peek(begin, &mut bytes) == PIECE).then_some(Piece { begin, bytes })
-    }
-
-    fn has(&self, address: usize) -> bool {
-        address.wrapping_sub(self.begin) < PIECE
-    }
-
-    /// Returns the byte at `address` from the copy. A byte outside the copy is read from memory
-    /// now.
-    fn byte(&self, address: usize) -> Option<u8> {
-        if let Some(&byte) = self.bytes.get(address.wrapping_sub(self.begin)) {
-            return Some(byte);
-        }
-        let mut byte = [0];
-        (peek(address, &mut byte) == 1).then_some(byte[0])
-    }
-}
+use crate::watch::verifier::pieces::PIECE;
 
 impl<O: Os> Verifier<'_, O> {
     /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
@@ -81,73 +51,37 @@ impl<O: Os> Verifier<'_, O> {
     }
 
     fn slots_of_others(self, slab: &Slab) -> bool {
-        let (size, end) = (slab.size(), slab.slots() * slab.size());
-        for at in (0..end).step_by(PIECE) {
-            if slab.is_dormant() {
-                break;
-            }
-            let begin = slab.base() + at;
-            let beyond = ((at + PIECE - 1) / size + 1).min(slab.slots());
-            let slots = SlotIndex::range(at / size..beyond);
-            let ends_here = |slot: SlotIndex| slot.end(size) <= at + PIECE;
-            let wanted = |slot: SlotIndex| match slab.care(slot) {
-                SlotCare::Canary(_) => ends_here(slot),
+        let size = slab.size();
+        let care = |slot: SlotIndex, end| {
+            let care = slab.care(slot);
+            let is_checked = match care {
+                SlotCare::Canary(_) => slot.end(size) <= end,
                 SlotCare::Pattern | SlotCare::Zero => true,
                 SlotCare::Any => false,
             };
-            let Some(piece) = slots.clone().any(wanted).then(|| Piece::read(begin)).flatten()
-            else {
-                continue;
-            };
-            for slot in slots.filter(|&slot| wanted(slot)) {
-                if self.wrong_in(slab, slot, slab.care(slot), &piece).is_none() {
-                    continue;
-                }
-                // The slot seems damaged. `look` also compares its state before and after the
-                // bytes.
-                let look = || {
-                    let care = slab.care(slot);
-                    let wrong = self.wrong_in(slab, slot, care, &Piece::read(begin)?);
-                    wrong.filter(|_| slab.care(slot) == care)
-                };
-                if !wait_for(&self.os, || look().is_none())
-                    && let Some(damage) = look()
-                {
-                    self.reports().damaged(Call::Verify, slab, slot, damage);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Returns the damage of a slot whose bytes must be as `care` says, as far as `piece` shows it.
-    fn wrong_in(
-        self,
-        slab: &Slab,
-        slot: SlotIndex,
-        care: SlotCare,
-        piece: &Piece,
-    ) -> Option<Damage> {
-        let (begin, size) = (slab.slot_address(slot), slab.size());
-        let (first, end) = (begin.max(piece.begin), (begin + size).min(piece.begin + PIECE));
-        let find = |must: &dyn Fn(usize) -> u8| {
-            let differs = |&address: &usize| piece.byte(address) != Some(must(address));
-            (first..end).find(differs).map(|address| address - begin)
+            is_checked.then_some(care)
         };
-        match care {
-            SlotCare::Canary(asked) if asked < size && piece.has(begin + size - 1) => {
-                let read = |place| piece.byte(begin + asked + place);
-                self.slot_checks()
-                    .canary(slab, slot)
-                    .damage_read(size - asked, read)
-                    .map(Damage::Behind)
+        self.pieces_are_whole(slab, care, |slot, care, piece| {
+            let begin = slab.slot_address(slot);
+            let find = |must: &dyn Fn(usize) -> u8| {
+                let (offset, part) = piece.part(slab, slot)?;
+                let differs = |&(at, byte): &(usize, &u8)| *byte != must(begin + at);
+                (offset..).zip(part).find(differs).map(|(at, _)| at)
+            };
+            match care {
+                SlotCare::Canary(asked) if asked < size && piece.has(begin + size - 1) => {
+                    let read = |place| piece.byte(begin + asked + place);
+                    let canary = self.slot_checks().canary(slab, slot);
+                    canary.damage_read(size - asked, read).map(Damage::Behind)
+                }
+                SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
+                SlotCare::Pattern => {
+                    find(&|address| self.slot_checks().reserved_byte(begin, address))
+                        .map(Damage::Reserved)
+                }
+                SlotCare::Canary(_) | SlotCare::Any => None,
             }
-            SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
-            SlotCare::Pattern => find(&|address| self.slot_checks().reserved_byte(begin, address))
-                .map(Damage::Reserved),
-            SlotCare::Canary(_) | SlotCare::Any => None,
-        }
+        })
     }
 
     /// Checks the slots in the quarantine of another heap, whose thread may have exited. Returns
