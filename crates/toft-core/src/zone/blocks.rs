@@ -22,7 +22,7 @@ pub(super) struct Block {
 
 /// A zone whose lock the current thread holds.
 #[derive(Debug)]
-pub(super) struct Zone<'a, O: Os> {
+pub struct Zone<'a, O: Os> {
     pub(super) state: &'a State,
     pub(super) os: &'a O,
     pub(super) me: usize,
@@ -154,11 +154,13 @@ impl<'a, O: Os> Zone<'a, O> {
         }
     }
 
-    pub(super) fn usable_size(&self, address: usize) -> Result<usize, Refusal> {
+    /// Returns the number of usable bytes of a live block.
+    pub fn usable_size(&self, address: usize) -> Result<usize, Refusal> {
         Ok(self.block(address)?.0.size())
     }
 
-    pub(super) fn free(&self, address: usize) -> Result<(), Refusal> {
+    /// Frees a block.
+    pub fn free(&self, address: usize) -> Result<(), Refusal> {
         let (lot, slot) = self.block(address)?;
         let size = lot.size();
         let Some(slot) = slot else { return self.free_large(lot) };

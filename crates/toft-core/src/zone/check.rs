@@ -1,29 +1,25 @@
 //! The invariants of zones, and the checks of `toft_zone_verify`.
 
-use super::handle::Handle;
+use super::blocks::Zone;
 use super::lot::{Kind, LOT_BYTES, Lot};
 use super::record::{Record, head};
 use super::window::State;
-use super::zones::{Damage, Refusal, Zones};
+use super::zones::{Damage, Zones};
 use crate::harden::first_nonzero;
 use crate::os::Os;
 use crate::policy::SECURE;
 use crate::sync::Ordering::Relaxed;
 
-impl Zones {
-    /// Verifies the tables of a zone. The secure build also verifies that free slots were not
+impl<O: Os> Zone<'_, O> {
+    /// Verifies the tables of the zone. The secure build also verifies that free slots were not
     /// written to.
-    pub fn verify(
-        &self,
-        os: &impl Os,
-        me: usize,
-        handle: Handle,
-    ) -> Result<Result<(), Damage>, Refusal> {
-        let zone = self.enter(os, me, handle)?;
-        let tables = zone.state.verify(zone.place, zone.record);
-        Ok(tables.and_then(|()| zone.state.free_is_clean(zone.record)))
+    pub fn verify(&self) -> Result<(), Damage> {
+        let tables = self.state.verify(self.place, self.record);
+        tables.and_then(|()| self.state.free_is_clean(self.record))
     }
+}
 
+impl Zones {
     /// Verifies every zone. No other thread may use a zone meanwhile.
     pub fn check(&self) -> Result<(), &'static str> {
         let Some(state) = self.state() else { return Ok(()) };
@@ -140,7 +136,7 @@ mod tests {
         let zone = zones.create(&fake, 2, &terms).unwrap();
         let show = |_: usize, _: usize, _: &Name| false;
         let block = zones.allocate(&fake, 2, zone, (64, 1, false), &show).unwrap();
-        let what = || zones.verify(&fake, 2, zone).unwrap().map_err(|damage| damage.what);
+        let what = || zones.enter(&fake, 2, zone).unwrap().verify().map_err(|damage| damage.what);
         assert_eq!(what(), Ok(()));
         let lot = zones.state().unwrap().lot_of(block).unwrap();
         lot.damage_bit(5);

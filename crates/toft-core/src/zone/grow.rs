@@ -255,8 +255,8 @@ impl<'a, O: Os> Zone<'a, O> {
         }
     }
 
-    /// Destroys the zone.
-    pub(super) fn destroy(self) -> Result<(), Refusal> {
+    /// Destroys the zone: all its memory is unmapped, and its handle is invalid afterwards.
+    pub fn destroy(self) -> Result<(), Refusal> {
         let (state, os) = (self.state, self.os);
         let open = state.open(os, self.me)?;
         self.record.end();

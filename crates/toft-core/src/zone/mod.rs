@@ -60,6 +60,7 @@ mod tags;
 mod window;
 mod zones;
 
+pub use blocks::Zone;
 pub use handle::Handle;
 pub use lot::{LOT_BYTES, SLOT_MAX, ZoneLocation};
 pub use record::{Figures, Name};

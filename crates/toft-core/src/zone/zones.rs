@@ -159,7 +159,7 @@ impl Zones {
     }
 
     /// Locks the zone of a handle, and returns it.
-    pub(super) fn enter<'a, O: Os>(
+    pub fn enter<'a, O: Os>(
         &'a self,
         os: &'a O,
         me: usize,
@@ -205,58 +205,19 @@ impl Zones {
         }
         Ok(block.address)
     }
+}
 
-    /// Frees a block of a zone.
-    pub fn free(
-        &self,
-        os: &impl Os,
-        me: usize,
-        handle: Handle,
-        address: usize,
-    ) -> Result<(), Refusal> {
-        self.enter(os, me, handle)?.free(address)
-    }
-
-    /// Returns the number of usable bytes of a live block of a zone.
-    pub fn usable_size(
-        &self,
-        os: &impl Os,
-        me: usize,
-        handle: Handle,
-        address: usize,
-    ) -> Result<usize, Refusal> {
-        self.enter(os, me, handle)?.usable_size(address)
-    }
-
-    /// Changes the name of a zone.
-    pub fn rename(
-        &self,
-        os: &impl Os,
-        me: usize,
-        handle: Handle,
-        name: &Name,
-        show: Show<'_>,
-    ) -> Result<(), Refusal> {
-        let zone = self.enter(os, me, handle)?;
-        zone.record.set_name(name);
-        zone.for_each_stretch(|address, bytes| {
-            zone.record.show_name(show(address, bytes, name));
+impl<O: Os> Zone<'_, O> {
+    /// Changes the name of the zone.
+    pub fn rename(&self, name: &Name, show: Show<'_>) {
+        self.record.set_name(name);
+        self.for_each_stretch(|address, bytes| {
+            self.record.show_name(show(address, bytes, name));
         });
-        Ok(())
     }
 
-    /// Returns the name of a zone.
-    pub fn name(&self, os: &impl Os, me: usize, handle: Handle) -> Result<Name, Refusal> {
-        Ok(self.enter(os, me, handle)?.record.name())
-    }
-
-    /// Returns the figures of a zone.
-    pub fn figures(&self, os: &impl Os, me: usize, handle: Handle) -> Result<Figures, Refusal> {
-        Ok(self.enter(os, me, handle)?.record.figures())
-    }
-
-    /// Destroys a zone: all its memory is unmapped, and its handle is invalid afterwards.
-    pub fn destroy(&self, os: &impl Os, me: usize, handle: Handle) -> Result<(), Refusal> {
-        self.enter(os, me, handle)?.destroy()
+    /// Returns the name and the figures of the zone.
+    pub fn figures(&self) -> (Name, Figures) {
+        (self.record.name(), self.record.figures())
     }
 }

@@ -114,9 +114,7 @@ pub fn rename(zone: Handle, name: &Name) -> bool {
 
 /// A zone's name and figures.
 pub fn figures(zone: Handle) -> Option<(Name, Figures)> {
-    call(|allocator| {
-        Ok((allocator.zones().zone_name(zone)?, allocator.zones().zone_figures(zone)?))
-    })
+    call(|allocator| allocator.zones().zone_figures(zone))
 }
 
 /// The tagged word for an address in a live block of a tagged zone; zero where there is none.

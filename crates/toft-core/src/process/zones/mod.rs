@@ -7,7 +7,7 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::report::{Call, Line, head};
 use crate::thread::thread_block;
-use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, ZoneLocation};
+use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, Zone, ZoneLocation};
 use core::ffi::CStr;
 
 /// What a zone is called in `/proc/PID/maps` begins with this.
@@ -36,53 +36,56 @@ impl<O: Os> PrivateZones<'_, O> {
         result.map_err(|refusal| self.refused(refusal, Call::ZoneMalloc, zone, 0))
     }
 
+    /// Makes a call on a zone, and names what is refused if it is the program's mistake.
+    fn on<R>(
+        self,
+        zone: Handle,
+        call: Call,
+        address: usize,
+        body: impl FnOnce(Zone<'_, O>) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        let result = self.zones.enter(&self.os, thread_block(), zone).and_then(body);
+        result.map_err(|refusal| self.refused(refusal, call, zone, address))
+    }
+
     /// Takes a block of a zone back.
     pub fn zone_free(self, zone: Handle, address: usize) -> Result<(), Refusal> {
-        let result = self.zones.free(&self.os, thread_block(), zone, address);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneFree, zone, address))
+        self.on(zone, Call::ZoneFree, address, |zone| zone.free(address))
     }
 
     /// Usable bytes of a live block of a zone.
     pub fn zone_usable_size(self, zone: Handle, address: usize) -> Result<usize, Refusal> {
-        let result = self.zones.usable_size(&self.os, thread_block(), zone, address);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneUsableSize, zone, address))
+        self.on(zone, Call::ZoneUsableSize, address, |zone| zone.usable_size(address))
     }
 
     /// Verifies a zone, and names what is wrong with it; returns true if nothing is.
     pub fn zone_verify(self, zone: Handle) -> Result<bool, Refusal> {
-        match self.zones.verify(&self.os, thread_block(), zone) {
-            Ok(Ok(())) => Ok(true),
-            Ok(Err(damage)) => {
+        match self.on(zone, Call::ZoneVerify, 0, |zone| Ok(zone.verify()))? {
+            Ok(()) => Ok(true),
+            Err(damage) => {
                 self.zone_is_damaged(damage);
                 Ok(false)
             }
-            Err(refusal) => Err(self.refused(refusal, Call::ZoneVerify, zone, 0)),
         }
     }
 
     /// Ends a zone and all blocks in it.
     pub fn zone_destroy(self, zone: Handle) -> Result<(), Refusal> {
-        let result = self.zones.destroy(&self.os, thread_block(), zone);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneDestroy, zone, 0))
+        self.on(zone, Call::ZoneDestroy, 0, |zone| zone.destroy())
     }
 
     /// Gives a zone another name.
     pub fn zone_rename(self, zone: Handle, name: &Name) -> Result<(), Refusal> {
         let show = |address, bytes, name: &Name| self.show(address, bytes, name);
-        let result = self.zones.rename(&self.os, thread_block(), zone, name, &show);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneName, zone, 0))
+        self.on(zone, Call::ZoneName, 0, |zone| {
+            zone.rename(name, &show);
+            Ok(())
+        })
     }
 
-    /// A zone's name.
-    pub fn zone_name(self, zone: Handle) -> Result<Name, Refusal> {
-        let result = self.zones.name(&self.os, thread_block(), zone);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
-    }
-
-    /// A zone's figures.
-    pub fn zone_figures(self, zone: Handle) -> Result<Figures, Refusal> {
-        let result = self.zones.figures(&self.os, thread_block(), zone);
-        result.map_err(|refusal| self.refused(refusal, Call::ZoneStats, zone, 0))
+    /// A zone's name and figures.
+    pub fn zone_figures(self, zone: Handle) -> Result<(Name, Figures), Refusal> {
+        self.on(zone, Call::ZoneStats, 0, |zone| Ok(zone.figures()))
     }
 
     /// The tagged word for a block of a tagged zone, or for an address within it.
