@@ -1,46 +1,51 @@
 //! glibc's own questions: how much, and please give some back.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
+use toft_core::os::Text;
 use toft_core::process;
 use toft_core::process::inside;
+use toft_core::report::Writer;
 use toft_core::stats::{Snapshot, snapshot};
 
-/// glibc's `struct mallinfo`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MallInfo {
-    arena: c_int,
-    ordblks: c_int,
-    smblks: c_int,
-    hblks: c_int,
-    hblkhd: c_int,
-    usmblks: c_int,
-    fsmblks: c_int,
-    uordblks: c_int,
-    fordblks: c_int,
-    keepcost: c_int,
+macro_rules! mallinfo {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// glibc's `struct mallinfo2`.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct MallInfo2 { $($(#[$doc])* $field: usize,)* }
+
+        /// glibc's `struct mallinfo`.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct MallInfo { $($field: c_int,)* }
+
+        /// As [`mallinfo2`], in `int`s, which stop at their largest value.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn mallinfo() -> MallInfo {
+            let int = |value: usize| value.min(c_int::MAX as usize) as c_int;
+            let m = mallinfo2();
+            MallInfo { $($field: int(m.$field),)* }
+        }
+    };
 }
 
-/// glibc's `struct mallinfo2`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MallInfo2 {
+mallinfo! {
     /// Bytes in slabs that are in use or were: what glibc calls the arena.
-    arena: usize,
+    arena,
     /// Free slots in slabs: not counted one by one here, so the number of slabs.
-    ordblks: usize,
-    smblks: usize,
+    ordblks,
+    smblks,
     /// Large blocks and guarded ones, and their bytes.
-    hblks: usize,
-    hblkhd: usize,
-    usmblks: usize,
-    fsmblks: usize,
+    hblks,
+    hblkhd,
+    usmblks,
+    fsmblks,
     /// Bytes in use in slabs.
-    uordblks: usize,
+    uordblks,
     /// Bytes free in slabs.
-    fordblks: usize,
+    fordblks,
     /// Bytes of empty slabs and free large blocks that have pages: a purge returns at least these.
-    keepcost: usize,
+    keepcost,
 }
 
 fn figures() -> Snapshot {
@@ -64,25 +69,6 @@ pub extern "C" fn mallinfo2() -> MallInfo2 {
         uordblks: used,
         fordblks: arena.saturating_sub(used),
         keepcost: s.kept_bytes,
-    }
-}
-
-/// As [`mallinfo2`], in `int`s, which stop at their largest value.
-#[unsafe(no_mangle)]
-pub extern "C" fn mallinfo() -> MallInfo {
-    let int = |value: usize| value.min(c_int::MAX as usize) as c_int;
-    let m = mallinfo2();
-    MallInfo {
-        arena: int(m.arena),
-        ordblks: int(m.ordblks),
-        smblks: int(m.smblks),
-        hblks: int(m.hblks),
-        hblkhd: int(m.hblkhd),
-        usmblks: int(m.usmblks),
-        fsmblks: int(m.fsmblks),
-        uordblks: int(m.uordblks),
-        fordblks: int(m.fordblks),
-        keepcost: int(m.keepcost),
     }
 }
 
@@ -122,9 +108,9 @@ pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     let s = figures();
-    let mut text = Text::new(libc::STDERR_FILENO);
+    let mut text: Writer = Writer::new(libc::STDERR_FILENO);
     for (name, value) in rows(&s) {
-        text.put("toft: ").put(name).put(" ").number(value).put("\n");
+        text.text("toft: ").text(name).text(" ").digits(value as u64, 10).text("\n");
     }
     text.flush();
     toft_core::process::print_profile(libc::STDERR_FILENO);
@@ -156,8 +142,9 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
         return libc::EINVAL;
     }
     let s = figures();
-    let mut text = Text::new(-1);
-    text.put("<malloc version=\"1\" allocator=\"toft ").put(toft_core::VERSION).put("\">\n");
+    let mut page: Text<1024> = Text::new();
+    page.add(b"<malloc version=\"1\" allocator=\"toft ").add(toft_core::VERSION.as_bytes());
+    page.add(b"\">\n");
     let slabs = s.mapped_bytes.saturating_sub(s.large_bytes + s.kept_bytes);
     for (kind, count, size) in [
         ("small", s.live_blocks - s.large_blocks - s.guarded_blocks, s.small_bytes),
@@ -165,51 +152,16 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
         ("mmap", s.large_blocks + s.guarded_blocks, s.large_bytes + s.guarded_bytes),
         ("kept", 0, s.kept_bytes),
     ] {
-        text.put("<total type=\"").put(kind).put("\" count=\"").number(count);
-        text.put("\" size=\"").number(size).put("\"/>\n");
+        page.add(b"<total type=\"").add(kind.as_bytes()).add(b"\" count=\"");
+        page.digits(count as u64, 10).add(b"\" size=\"").digits(size as u64, 10).add(b"\"/>\n");
     }
-    text.put("<system type=\"current\" size=\"").number(slabs + s.large_bytes + s.kept_bytes);
-    text.put("\"/>\n<aspace type=\"total\" size=\"").number(s.mapped_bytes + s.metadata_bytes);
-    text.put("\"/>\n</malloc>\n");
+    let system = slabs + s.large_bytes + s.kept_bytes;
+    page.add(b"<system type=\"current\" size=\"").digits(system as u64, 10);
+    page.add(b"\"/>\n<aspace type=\"total\" size=\"");
+    page.digits((s.mapped_bytes + s.metadata_bytes) as u64, 10);
+    page.add(b"\"/>\n</malloc>\n");
+    let bytes = page.as_bytes();
     // SAFETY: (1) the caller's; the buffer is as long as stated.
-    let written =
-        unsafe { libc::fwrite(text.bytes.as_ptr().cast::<c_void>(), 1, text.len, stream) };
-    if written == text.len { 0 } else { -1 }
-}
-
-/// A page of text, without allocation.
-struct Text {
-    descriptor: c_int,
-    bytes: [u8; 1024],
-    len: usize,
-}
-
-impl Text {
-    fn new(descriptor: c_int) -> Text {
-        Text { descriptor, bytes: [0; 1024], len: 0 }
-    }
-
-    #[inline(never)]
-    fn put(&mut self, text: &str) -> &mut Text {
-        for &byte in text.as_bytes() {
-            if let Some(place) = self.bytes.get_mut(self.len) {
-                *place = byte;
-                self.len += 1;
-            }
-        }
-        self
-    }
-
-    fn number(&mut self, number: usize) -> &mut Text {
-        if number >= 10 {
-            self.number(number / 10);
-        }
-        let digit = [b'0' + (number % 10) as u8];
-        self.put(core::str::from_utf8(&digit).unwrap_or(""))
-    }
-
-    fn flush(&self) {
-        let bytes = self.bytes.get(..self.len).unwrap_or(&[]);
-        toft_core::os::process::write_all(self.descriptor, bytes);
-    }
+    let written = unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
+    if written == bytes.len() { 0 } else { -1 }
 }
