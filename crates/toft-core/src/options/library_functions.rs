@@ -74,8 +74,8 @@ const CXX_CLOSURES: [&[u8]; 5] =
     [b"St6thread", b"__thread_proxy", b"_Function_handler", b"__function", b"__invoke"];
 
 /// How the names of functions of C++ begin that stand for malloc, or are of containers, in large
-/// programs: gcc, V8 and node.
-const CXX_PROGRAMS: [&[u8]; 16] = [
+/// programs: gcc, V8 and node. `toft-profile` makes the names in labels of these.
+pub const CXX_PROGRAMS: [&[u8]; 16] = [
     b"_Z11ggc_realloc",
     b"_Z18ggc_internal_alloc",
     b"_Z26ggc_internal_cleared_alloc",

@@ -14,7 +14,7 @@ mod tests;
 mod values;
 
 pub use in_force::Options;
-pub use library_functions::{of_c, of_libc};
+pub use library_functions::{CXX_PROGRAMS, of_c, of_libc};
 pub use parse::{
     FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_guarded, parse_list,
     parse_moments, parse_names, parse_number, parse_partitions, parse_report, parse_share,

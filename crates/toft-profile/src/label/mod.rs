@@ -5,6 +5,9 @@
 //! | `libraries.txt` | code that allocates for its callers: libraries, containers, wrappers of malloc |
 //! | `name.rs` | names of functions without what a reader does not need |
 //!
+//! `library_functions.rs` of toft-core has more such functions, by their symbols: those of C, and
+//! those of large programs in C++.
+//!
 //! The functions that are inlined at a site are known from debug information. The first one outside
 //! libraries is the label.
 
@@ -13,7 +16,7 @@ mod name;
 use std::sync::LazyLock;
 
 use crate::Frame;
-use toft_core::options::{of_c, of_libc};
+use toft_core::options::{CXX_PROGRAMS, of_c, of_libc};
 
 pub use name::short;
 
@@ -24,6 +27,43 @@ struct Libraries {
     names: Vec<&'static str>,
     paths: Vec<&'static str>,
     interpreters: Vec<&'static str>,
+    /// Those of large programs in C++.
+    of_programs: Vec<Path>,
+}
+
+/// The function, the class or the namespace at a path, and what is in it.
+struct Path(String);
+
+impl Path {
+    /// Returns the path in the beginning of a symbol: `_ZN2v88internal4Zone6Expand` is
+    /// `v8::internal::Zone::Expand`. A template's path ends in `<`, and that of a class alone in
+    /// `::`, because a symbol of that form is of a function in it.
+    fn of_symbol(symbol: &str) -> Option<Path> {
+        let nested = symbol.strip_prefix("_ZN");
+        let mut rest = nested.or(symbol.strip_prefix("_Z"))?;
+        let mut names = Vec::new();
+        while rest.starts_with(|letter: char| letter.is_ascii_digit()) {
+            let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+            let (length, after) = rest.split_at(digits);
+            let (name, after) = after.split_at_checked(length.parse().ok()?)?;
+            names.push(name);
+            rest = after;
+        }
+        let end = match rest {
+            "" if nested.is_some() && names.len() == 1 => "::",
+            "" => "",
+            "I" => "<",
+            "nw" => "::operator new",
+            _ => return None,
+        };
+        Some(Path(names.join("::") + end))
+    }
+
+    fn has(&self, subject: &str) -> bool {
+        let open = self.0.ends_with(['<', ':']);
+        let rest = subject.strip_prefix(&self.0);
+        rest.is_some_and(|rest| open || rest.is_empty() || rest.starts_with("::"))
+    }
 }
 
 static LIBRARIES: LazyLock<Libraries> =
@@ -31,7 +71,9 @@ static LIBRARIES: LazyLock<Libraries> =
 
 impl Libraries {
     fn read(text: &'static str) -> Libraries {
-        let mut libraries = Libraries::default();
+        let symbols = CXX_PROGRAMS.iter().filter_map(|symbol| str::from_utf8(symbol).ok());
+        let of_programs = symbols.filter_map(Path::of_symbol).collect();
+        let mut libraries = Libraries { of_programs, ..Libraries::default() };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             match line.split_once(' ') {
                 Some(("name", prefix)) => libraries.prefixes.push(prefix),
@@ -51,7 +93,10 @@ impl Libraries {
             || self.names.contains(&subject)
             || of_c(subject.as_bytes())
             || of_libc(subject.as_bytes())
+            // A type of the program that stands for malloc.
+            || frame.function.contains(" as core::alloc::global::GlobalAlloc>::")
             || self.prefixes.iter().any(|prefix| subject.starts_with(*prefix))
+            || self.of_programs.iter().any(|path| path.has(subject))
     }
 }
 
@@ -63,6 +108,19 @@ pub fn is_interpreter(file: &str) -> bool {
 /// Returns true if a frame is outside libraries.
 pub fn is_own(frame: &Frame) -> bool {
     !LIBRARIES.have(frame)
+}
+
+/// Returns true if a function of this name stands for malloc: it allocates what its caller asks
+/// for.
+pub fn stands_for_malloc(function: &str) -> bool {
+    let subject = name::subject(function);
+    LIBRARIES.names.contains(&subject)
+        || of_c(subject.as_bytes())
+        || of_libc(subject.as_bytes())
+        || subject.starts_with("operator new")
+        || ["__rust_alloc", "__rust_realloc", "__rdl_alloc", "__rdl_realloc"]
+            .iter()
+            .any(|shim| subject.contains(shim))
 }
 
 /// The index of the first frame outside libraries; `None` if all frames are of libraries.
@@ -100,6 +158,28 @@ mod tests {
         assert_eq!(code + read.interpreters.len(), lines);
     }
 
+    /// No symbol of the list in toft-core is of a form that is not read.
+    #[test]
+    fn symbols_of_programs_are_paths() {
+        assert_eq!(LIBRARIES.of_programs.len(), CXX_PROGRAMS.len());
+        for library in [
+            "v8::internal::AllocWithRetry",
+            "v8::internal::Malloced::operator new(unsigned long)",
+            "node::NodeArrayBufferAllocator::Allocate(unsigned long)",
+            "node::MaybeStackBuffer<char, 1024ul>::AllocateSufficientStorage(unsigned long)",
+            "void va_heap::reserve<tree_node*>(vec<tree_node*, va_heap, vl_embed>*&, unsigned int)",
+            "vec<tree_node*, va_heap, vl_ptr>::reserve(unsigned int, bool)",
+            "ggc_realloc(void*, unsigned long)",
+        ] {
+            assert_eq!(first_own(&[frame(library, "a.cc")]), None, "{library}");
+        }
+        for own in
+            ["vec", "va_heap", "v8::internal::Zone::ExpandAll", "ggc_reallocate", "node::Maybe"]
+        {
+            assert_eq!(first_own(&[frame(own, "a.cc")]), Some(0), "{own}");
+        }
+    }
+
     #[test]
     fn the_label_is_the_first_function_outside_libraries() {
         let frames = [
@@ -113,6 +193,27 @@ mod tests {
         assert_eq!(first_own(&frames[..2]), None);
         assert_eq!(label(&frames[..2]), Some(&frames[1]));
         assert_eq!(label(&[]), None);
+    }
+
+    #[test]
+    fn functions_that_allocate_what_is_asked_for_stand_for_malloc() {
+        for name in [
+            "malloc",
+            "aligned_alloc",
+            "toft_malloc_at",
+            "g_malloc",
+            "strdup",
+            "operator new[](unsigned long)",
+            "__rustc::__rust_alloc",
+            "__rdl_realloc",
+        ] {
+            assert!(stands_for_malloc(name), "{name}");
+        }
+        for name in
+            ["main", "free", "__rust_dealloc", "alloc::fmt::format", "operator delete(void*)"]
+        {
+            assert!(!stands_for_malloc(name), "{name}");
+        }
     }
 
     #[test]
@@ -136,6 +237,7 @@ mod tests {
             "g_malloc",
             "strdup",
             "__rust_alloc",
+            "<app::Counted as core::alloc::global::GlobalAlloc>::alloc",
         ] {
             assert_eq!(first_own(&[frame(library, "a.cc")]), None, "{library}");
         }
