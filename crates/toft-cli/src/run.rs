@@ -271,10 +271,15 @@ pub fn run(run: &Run) -> End {
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {
         environment.push(("PYTHONMALLOC".into(), "malloc".into()));
-    } else if (asks_for_sites || io::stderr().is_terminal())
-        && let Some(runtime) = runtime_of(run, &vetted)
-    {
-        message(&format!("{}, which Toft does not see: {}", runtime.keeps, runtime.remedy));
+    } else if asks_for_sites || io::stderr().is_terminal() {
+        let (program, words) = runtime_of(run, &vetted);
+        if let Some(runtime) = Runtime::of(program, &words) {
+            message(&format!("{}, which Toft does not see: {}", runtime.keeps, runtime.remedy));
+        } else if run.sample.is_some()
+            && let Some(advice) = Runtime::could_name_more(program, &words)
+        {
+            message(advice);
+        }
     }
     let many = scope != Scope::Program;
     let profile = run.profile.as_deref().map(|path| AtExit::new(path, many)).transpose()?;
@@ -300,14 +305,16 @@ pub fn run(run: &Run) -> End {
     Ok(finish(run, &vetted, outcome, Wanted { stats, leaks, profiled }))
 }
 
-/// Returns the language runtime that the target is, if it keeps something from Toft.
-fn runtime_of(run: &Run, vetted: &Vetted) -> Option<&'static Runtime> {
-    let mut words = vetted.target.arguments.join(OsStr::new("\0"));
+/// Returns the file by which the target may be known as a language runtime, and its arguments and
+/// environment as one text. A version manager puts a script of the runtime's name in its place.
+fn runtime_of<'a>(run: &Run, vetted: &'a Vetted) -> (&'a Path, OsString) {
+    let target = &vetted.target;
+    let mut words = target.arguments.join(OsStr::new("\0"));
     let own = run.env.iter().map(|(name, value)| (name.into(), value.clone()));
     for (name, value) in env::vars_os().chain(own) {
         words.extend([OsStr::new("\0"), &name, OsStr::new("="), &value]);
     }
-    Runtime::of(&vetted.target.binary, &words)
+    (if vetted.starter.is_some() && target.script { &target.named } else { &target.binary }, words)
 }
 
 #[derive(Clone, Copy)]

@@ -20,6 +20,9 @@ pub struct Runtime {
     pub option: &'static str,
     /// What follows `toft run`, and what that shows.
     pub remedy: &'static str,
+    /// An option without which `setting` names not all functions of sampled stacks, and what to
+    /// say of it; empty if there is none.
+    names_more: [&'static str; 2],
 }
 
 const RUNTIMES: [Runtime; 3] = [
@@ -31,6 +34,7 @@ const RUNTIMES: [Runtime; 3] = [
         keeps: "CPython keeps small objects in its own pools",
         option: " --python",
         remedy: "--python shows each object",
+        names_more: ["", ""],
     },
     Runtime {
         names: &["node", "nodejs"],
@@ -38,8 +42,13 @@ const RUNTIMES: [Runtime; 3] = [
         unused_malloc: false,
         keeps: "V8 keeps JavaScript objects in its own heap",
         option: "",
-        remedy: "--sample 512k -- node --perf-basic-prof shows the JavaScript functions that allocate \
-                 the rest",
+        remedy: "--sample 512k -- node --perf-basic-prof --interpreted-frames-native-stack shows the \
+                 JavaScript functions that allocate the rest",
+        names_more: [
+            "--interpreted-frames-native-stack",
+            "stacks lack the JavaScript functions that V8 has not compiled: node \
+             --interpreted-frames-native-stack names these, too",
+        ],
     },
     Runtime {
         names: &["java"],
@@ -49,6 +58,7 @@ const RUNTIMES: [Runtime; 3] = [
         option: "",
         remedy: "--sample 512k -- java -XX:+PreserveFramePointer, and then jcmd PID Compiler.perfmap, \
                  shows the Java methods that allocate the rest",
+        names_more: ["", ""],
     },
 ];
 
@@ -73,6 +83,14 @@ impl Runtime {
     pub fn of(program: &Path, words: &OsStr) -> Option<&'static Runtime> {
         let runtime = Runtime::named(program)?;
         (!words.to_string_lossy().contains(runtime.setting)).then_some(runtime)
+    }
+
+    /// Returns what to say of a program that names some functions of sampled stacks, by its
+    /// arguments and environment, and could name more.
+    pub fn could_name_more(program: &Path, words: &OsStr) -> Option<&'static str> {
+        let Runtime { setting, names_more: [option, advice], .. } = Runtime::named(program)?;
+        let words = words.to_string_lossy();
+        (words.contains(setting) && !words.contains(option)).then_some(*advice)
     }
 
     /// Returns the runtime that a running process is.

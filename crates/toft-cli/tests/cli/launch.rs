@@ -432,10 +432,44 @@ fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
     assert!(each > 100_000 && !advised, "{each}");
 }
 
+/// A version manager of Python has scripts for programs.
+#[test]
+fn a_script_with_the_name_of_python_is_advised_as_python() {
+    let place = directory();
+    for (name, advised) in [("python3.11", true), ("serve", false)] {
+        let script = b"#!/usr/bin/env bash\nexec /usr/bin/python3 \"$@\"\n";
+        let script = file(place.path(), name, script, 0o755);
+        let output = run(&["--stats"], &[text(&script), "-c", "print(1)"]);
+        let said = stderr(&output).contains("own pools, which Toft does not see: --python shows");
+        assert_eq!((stdout(&output).as_str(), said), ("1\n", advised), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn node_is_told_of_functions_that_it_has_not_compiled_if_stacks_are_sampled() {
+    let place = directory();
+    let program = compile(place.path(), "node", "int main(void) { return 0; }", &[]);
+    let more = "--interpreted-frames-native-stack";
+    for (options, words, advised) in [
+        (&["--sample", "4k"][..], &["--perf-basic-prof"][..], true),
+        (&["--sample", "4k"], &["--perf-basic-prof", more], false),
+        (&["--stats"], &["--perf-basic-prof"], false),
+    ] {
+        let page = stderr(&run(options, &[&[text(&program)], words].concat()));
+        let advice = format!(
+            "toft: stacks lack the JavaScript functions that V8 has not compiled: node {more}"
+        );
+        assert_eq!(page.contains(&advice), advised, "{page}");
+    }
+}
+
 /// A program is known by its name, and here it is only that.
 #[test]
 fn functions_of_generated_code_are_advised_for_their_runtimes() {
-    let node = ("V8 keeps JavaScript objects in its own heap", "node --perf-basic-prof");
+    let node = (
+        "V8 keeps JavaScript objects in its own heap",
+        "node --perf-basic-prof --interpreted-frames-native-stack",
+    );
     is_advised("node", node, "the JavaScript functions");
     let java = ("the JVM keeps Java objects in its own heap", "java -XX:+PreserveFramePointer");
     is_advised("java", java, "the Java methods");
