@@ -3,6 +3,8 @@
 //! Debug information is taken from the file itself or, by build-id, from a separate debug file.
 //! Without any, the symbol table has the function.
 
+mod calls;
+
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,13 @@ use toft_profile::{Frame, Frames, Location, Mapping, read_file};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
 use crate::style;
+
+use calls::Code;
+
+pub use calls::Caller;
+
+/// The parts of a file that are mapped: file offset, length, address.
+type Segments = Vec<(u64, u64, u64)>;
 
 /// Adds the file and the function of a call site to an object.
 pub fn with_place(mut object: Value, location: &Location) -> Value {
@@ -73,13 +82,13 @@ pub enum Found {
 #[derive(Default)]
 struct Named {
     build_id: Option<String>,
-    /// By the offset of the call site.
-    places: HashMap<u64, (Found, Frames)>,
+    /// By the offset, and whether it is a call site.
+    places: HashMap<(u64, bool), (Found, Frames)>,
 }
 
 struct Module {
-    /// File offset, length, address.
-    segments: Vec<(u64, u64, u64)>,
+    segments: Segments,
+    code: Option<Code>,
     /// Address, length, name; in order.
     functions: Vec<(u64, u64, String)>,
     lines: Option<Loader>,
@@ -110,21 +119,28 @@ impl Symbols {
     }
 
     /// Finds the functions of a call site in the file with its name and build-id. Another file with
-    /// that name says nothing.
+    /// that name says nothing. The first function is the one that allocates, if that does so by a
+    /// jump and has no frame.
     pub fn name(&mut self, location: &mut Location) -> Found {
+        self.name_call(location, true)
+    }
+
+    /// Finds the functions of a call, which need not be one of an allocating function.
+    pub fn name_call(&mut self, location: &mut Location, is_site: bool) -> Found {
         let (Some(module), Some(offset)) = (&location.module, location.offset) else {
             return Found::Missing;
         };
+        let place = (offset, is_site);
         let known = self.named.get(module).filter(|named| named.build_id == location.build_id);
-        let known = known.and_then(|named| named.places.get(&offset)).cloned();
+        let known = known.and_then(|named| named.places.get(&place)).cloned();
         let (found, frames) = known.unwrap_or_else(|| {
-            let new = self.find(module, location.build_id.as_deref(), offset);
+            let new = self.find(module, location.build_id.as_deref(), place);
             let named = self.named.entry(module.clone()).or_default();
             if named.build_id != location.build_id {
                 // Another file has taken its place.
                 *named = Named { build_id: location.build_id.clone(), ..Named::default() };
             }
-            named.places.entry(offset).or_insert(new).clone()
+            named.places.entry(place).or_insert(new).clone()
         });
         if !frames.is_empty() {
             location.frames = frames;
@@ -132,7 +148,25 @@ impl Symbols {
         found
     }
 
-    fn find(&mut self, module: &str, build_id: Option<&str>, offset: u64) -> (Found, Frames) {
+    fn find(
+        &mut self,
+        module: &str,
+        build_id: Option<&str>,
+        (offset, is_site): (u64, bool),
+    ) -> (Found, Frames) {
+        let (found, path) = self.file_of(module, build_id);
+        let module = path.as_deref().and_then(|path| self.module(path));
+        let frames = module.map_or(Vec::new(), |module| {
+            let by_jump = if is_site { module.tail_caller(offset) } else { None };
+            // The return address may already belong to the next line, or to the next function if
+            // the callee never returns.
+            by_jump.into_iter().chain(module.frames(offset.wrapping_sub(1))).collect()
+        });
+        (found, frames.into())
+    }
+
+    /// Returns the file of a module, if it has this build-id.
+    fn file_of(&mut self, module: &str, build_id: Option<&str>) -> (Found, Option<PathBuf>) {
         let path = Path::new(module.strip_suffix(" (deleted)").unwrap_or(module));
         let mut found = Found::Missing;
         for path in self.candidates(path, build_id) {
@@ -141,11 +175,9 @@ impl Symbols {
                 found = Found::Another;
                 continue;
             }
-            // The return address may already belong to the next line, or to the next function if
-            // the callee never returns.
-            return (Found::Same, module.frames(offset.wrapping_sub(1)).into());
+            return (Found::Same, Some(path));
         }
-        (found, Frames::default())
+        (found, None)
     }
 
     /// Returns where a file may be. The folders of the user come first: the user knows that the
@@ -174,6 +206,7 @@ impl Module {
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
+        let code = Code::of(path, &elf, &segments);
         let build_id = elf.build_id().ok().flatten().map(hex);
         let separate = debug_files::find(path, &elf, search);
 
@@ -189,7 +222,7 @@ impl Module {
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
         let lines = lines(separate.as_deref().unwrap_or(path), shared.as_deref());
-        Some(Module { segments, functions, lines, build_id })
+        Some(Module { segments, code, functions, lines, build_id })
     }
 
     fn address_of(&self, in_file: u64) -> Option<u64> {
@@ -228,11 +261,17 @@ impl Module {
     }
 
     fn function(&self, probe: u64) -> Option<String> {
+        self.symbol(probe).map(|(.., name)| demangle(name))
+    }
+
+    /// The symbol of the function at an address.
+    fn symbol(&self, probe: u64) -> Option<&(u64, u64, String)> {
         let after = self.functions.partition_point(|(address, ..)| *address <= probe);
-        let (address, length, name) = self.functions.get(after.checked_sub(1)?)?;
         // Beyond the symbol's length the address belongs to a function that the table does not
         // have.
-        (probe - address < *length).then(|| demangle(name))
+        self.functions
+            .get(after.checked_sub(1)?)
+            .filter(|(address, length, _)| probe - address < *length)
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use toft_profile::format::units::bytes;
-use toft_profile::{Frame, Location, Modules, Profile};
+use toft_profile::{Frame, Location, Modules, Profile, SampledStack};
 
 use super::perf_map::PerfMap;
 use crate::runtime::Runtime;
-use crate::symbols::{Found, Symbols};
+use crate::symbols::{Caller, Found, Symbols};
 use crate::vet::elf;
 
 /// If libraries have more than one part in this number of the live memory, a note says so.
@@ -62,7 +62,7 @@ impl Names {
         let mut symbols = self.symbols.borrow_mut();
         // Generated code moves, so that the map is read for each profile, where there is such code.
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
-        for location in profile.locations_mut() {
+        for (is_site, location) in profile.locations_mut() {
             // The library has copied these names.
             if location.is_of_runtime() {
                 continue;
@@ -74,7 +74,7 @@ impl Names {
                 }
                 continue;
             };
-            let found = symbols.name(location);
+            let found = symbols.name_call(location, is_site);
             if location.frames.is_empty() {
                 match found {
                     // The pages have a line for each place, and only for places with live blocks.
@@ -86,6 +86,8 @@ impl Names {
                 }
             }
         }
+        let stacks = profile.sampled.iter_mut().flat_map(|sampled| &mut sampled.stacks);
+        check_callers(&mut symbols, stacks);
         if !not_found.is_empty() {
             let names: Vec<&str> = not_found.iter().take(3).map(String::as_str).collect();
             let more = if not_found.len() > names.len() { ", ..." } else { "" };
@@ -148,6 +150,53 @@ impl Names {
         let found: BTreeSet<_> = files.into_iter().flat_map(&mut of).collect();
         ["rust", "c++", "c"].into_iter().filter(|language| found.contains(language)).collect()
     }
+}
+
+/// Ends sampled stacks before a call that cannot be part of them, and inserts functions that were
+/// called and have no frame: a walk by frame pointers does not see them, or believes words that
+/// earlier calls have left.
+fn check_callers<'a>(symbols: &mut Symbols, stacks: impl Iterator<Item = &'a mut SampledStack>) {
+    let mut known: HashMap<(u64, u64), Caller> = HashMap::new();
+    for stack in stacks {
+        let has_names = stack.calls.iter().any(Location::is_of_runtime);
+        let mut inner: Option<Location> = None;
+        let mut calls = Vec::with_capacity(stack.calls.len());
+        let mut is_cut = false;
+        for call in std::mem::take(&mut stack.calls) {
+            // The library has read these from the interpreter.
+            if call.is_of_runtime() {
+                calls.push(call);
+                continue;
+            }
+            if is_cut {
+                continue;
+            }
+            if let Some(inner) = &inner {
+                let caller = known
+                    .entry((call.site, inner.site))
+                    .or_insert_with(|| symbols.caller(&call, inner));
+                match caller {
+                    _ if is_toft(call.module_name()) => is_cut = true,
+                    Caller::False => is_cut = true,
+                    Caller::Through(between) => calls.push(Location::clone(between)),
+                    Caller::Next => {}
+                }
+                if is_cut {
+                    stack.truncated |= !has_names;
+                    continue;
+                }
+            }
+            inner = Some(call.clone());
+            calls.push(call);
+        }
+        stack.calls = calls;
+    }
+}
+
+/// Returns true if a file is a library of Toft's. It calls no function of the program.
+fn is_toft(file: &str) -> bool {
+    let after = file.strip_prefix("libtoft");
+    after.is_some_and(|rest| [".so", "-", "_record"].iter().any(|part| rest.starts_with(part)))
 }
 
 /// Returns the advice about functions that several callers share: what shows these callers, and

@@ -186,6 +186,95 @@ fn a_cxx_program_that_is_run_shows_its_own_functions() {
     shows_its_own_functions(&program, &names, &lines, "::allocate");
 }
 
+/// `make_node` and `make_pair` allocate by a jump, so that they have no frame. The return address
+/// is in their callers. `make_item` has a frame. `my_alloc` is looked through, as named.
+const TAIL_CALLS: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+#include <stdio.h>
+#define NOINLINE __attribute__((noinline))
+char *all[6000];
+NOINLINE void *emergency(void) { return malloc(1 << 20); }
+NOINLINE void *make_node(int n) { return malloc(200 + n); }
+NOINLINE static void *of_pair(int n) { return malloc(300 + n); }
+NOINLINE void *make_pair(int n) { return of_pair(2 * n); }
+NOINLINE void *make_item(int n) { char *p = malloc(400 + n); p[0] = 1; return p; }
+NOINLINE void *my_alloc(int n) { void *p = malloc(500 + n); return p ? p : emergency(); }
+NOINLINE void *xmalloc(int n) { return malloc(700 + n); }
+NOINLINE void add_nodes(int n) { for (int i = 0; i < 1000; i++) all[i] = make_node(n); }
+NOINLINE void add_pairs(int n) { for (int i = 0; i < 1000; i++) all[1000 + i] = make_pair(n); }
+NOINLINE void add_items(int n) { for (int i = 0; i < 1000; i++) all[2000 + i] = make_item(n); }
+NOINLINE void add_plain(int n) { for (int i = 0; i < 1000; i++) all[3000 + i] = malloc(600 + n); }
+NOINLINE void add_looked(int n) { for (int i = 0; i < 1000; i++) all[4000 + i] = my_alloc(n); }
+NOINLINE void add_known(int n) { for (int i = 0; i < 1000; i++) all[5000 + i] = xmalloc(n); }
+int main(int argc, char **argv) {
+    (void)argv;
+    add_nodes(argc); add_pairs(argc); add_items(argc); add_plain(argc); add_looked(argc);
+    add_known(argc);
+    puts("ready"); fflush(stdout); pause();
+}
+"#;
+
+#[test]
+fn a_function_that_allocates_by_a_jump_names_the_site() {
+    let directory = directory();
+    for flags in [&["-fcf-protection=none"][..], &["-fcf-protection"], &["-fno-plt"], &["-no-pie"]]
+    {
+        let compiler = [&["gcc", "-g", "-O2"], flags].concat();
+        let program = built(directory.path(), TAIL_CALLS, "tail.c", &compiler);
+        let target = start(&[("TOFT_WRAPPERS", "my_alloc")], &program);
+        let table = heap(&target, &[]);
+        for named in ["make_node at tail.c:8", "make_pair at tail.c:10", "make_item at tail.c:11"] {
+            line(&table, named);
+        }
+        for caller in ["add_plain", "add_looked", "add_known"] {
+            line(&table, &format!("{caller} at tail.c:"));
+        }
+        for other in ["add_nodes", "add_pairs", "add_items", "my_alloc", "of_pair"] {
+            assert!(!table.contains(other), "{other}: {table}");
+        }
+        // The caller follows. Functions of libraries are left to the label.
+        let full = heap(&target, &["--full"]);
+        assert!(!full.contains("xmalloc"), "{full}");
+        let (_, after) = full.split_once("< make_node at tail.c:8").unwrap();
+        assert!(after.trim_start().starts_with("< add_nodes at tail.c:"), "{full}");
+    }
+}
+
+/// In Rust the jump leads into the library, which `toft run` looks through.
+const RUST_TAIL_CALLS: &str = r#"
+#[inline(never)]
+pub fn reserve_room(buffer: &mut Vec<u8>, n: usize) { buffer.reserve(n) }
+#[inline(never)]
+pub fn copy(text: &str) -> String { let mut copy = String::from(text); copy.push('x'); copy }
+#[inline(never)]
+fn add_rooms(all: &mut Vec<Vec<u8>>) {
+    for _ in 0..1000 { let mut room = Vec::new(); reserve_room(&mut room, 300); all.push(room); }
+}
+#[inline(never)]
+fn add_copies(all: &mut Vec<String>) {
+    let text = "y".repeat(700);
+    for _ in 0..1000 { all.push(copy(&text)); }
+}
+fn main() {
+    let (mut rooms, mut copies) = (Vec::with_capacity(1000), Vec::with_capacity(1000));
+    add_rooms(&mut rooms);
+    add_copies(&mut copies);
+    std::mem::forget((rooms, copies));
+}
+"#;
+
+#[test]
+fn a_function_of_rust_that_allocates_by_a_jump_names_the_site() {
+    let directory = directory();
+    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
+    let program = built(directory.path(), RUST_TAIL_CALLS, "program.rs", &rust);
+    let [table, _] = tables(&program);
+    line(&table, "program::reserve_room at program.rs:3");
+    line(&table, "program::copy at program.rs:5");
+    assert!(!table.contains("add_rooms"), "{table}");
+}
+
 /// The value of the first `TOFT_WRAPPERS=` in a note, with the variable.
 #[track_caller]
 fn remedy(table: &str) -> &str {

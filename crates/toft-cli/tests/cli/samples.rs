@@ -175,6 +175,28 @@ fn frame_pointers_that_lead_nowhere_are_marked_and_not_followed() {
     assert!(cut >= 90 && page.contains(&cut_off), "{page}");
 }
 
+/// The call before a return address tells which function it went to.
+#[test]
+fn functions_without_a_frame_are_inserted_and_words_that_are_no_caller_end_a_stack() {
+    let directory = directory();
+    let flags = ["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-builtin"];
+    let source = include_str!("programs/samples-false.c");
+    let program = compile(directory.path(), "false", source, &flags);
+    let file = directory.path().join("heap.toft");
+    let options = ["run", "--sample", "1", "--profile", text(&file), "--"];
+    succeeds(&[&options[..], &[text(&program)]].concat());
+    let profile = report(&file);
+    for stack in ["plain<hidden<main", "leaf<jumper<through<main", "stale", "stale_in_toft"] {
+        assert_eq!(sum(&profile, stack, "samples"), 100, "{stack}: {profile:#}");
+    }
+    let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
+    let own = stacks.filter(|stack| stack["samples"] == 100);
+    for stack in own {
+        let is_cut = names(stack).starts_with("stale");
+        assert_eq!(stack["truncated"] == true, is_cut, "{stack:#}");
+    }
+}
+
 #[test]
 fn a_child_goes_on_from_what_its_parent_had() {
     let directory = directory();

@@ -114,7 +114,10 @@ impl Format {
 fn without_names(profile: &Profile) -> Profile {
     let mut plain = profile.clone();
     // Names that no file has are not found again.
-    let in_files = plain.locations_mut().filter(|location| location.module.is_some());
+    let in_files = plain
+        .locations_mut()
+        .map(|(_, location)| location)
+        .filter(|location| location.module.is_some());
     in_files.for_each(|location| location.frames.clear());
     plain
 }

@@ -271,11 +271,13 @@ impl Profile {
         rows.chain(stacks.flat_map(|stack| &stack.calls))
     }
 
-    /// Returns the same locations, to give them names.
-    pub fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+    /// Returns the same locations, to give them names, with true if it is one of a call site. The
+    /// other calls of a stack are no calls of an allocating function.
+    pub fn locations_mut(&mut self) -> impl Iterator<Item = (bool, &mut Location)> {
         let stacks = self.sampled.iter_mut().flat_map(|sampled| &mut sampled.stacks);
-        let rows = self.rows.iter_mut().map(|row| &mut row.location);
-        rows.chain(stacks.flat_map(|stack| &mut stack.calls))
+        let rows = self.rows.iter_mut().map(|row| (true, &mut row.location));
+        let calls = stacks.flat_map(|stack| stack.calls.iter_mut().enumerate());
+        rows.chain(calls.map(|(number, call)| (number == 0, call)))
     }
 
     /// Puts the rows in order, and counts them.
