@@ -65,7 +65,13 @@ pub struct Symbols {
     named: HashMap<String, Named>,
     /// Folders to search for files that are not at their own paths.
     search: Vec<PathBuf>,
+    /// Where files are that were deleted or replaced after a process had mapped them, by the name
+    /// of the mapping.
+    deleted: HashMap<String, PathBuf>,
 }
+
+/// What the kernel appends to the path of a file that is no longer there.
+const DELETED: &str = " (deleted)";
 
 /// Which file was found under the name of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +105,17 @@ impl Symbols {
     /// Searches these folders first: under the whole path, under its last part, or as
     /// `.build-id/ab/cdef.debug`.
     pub fn new(search: Vec<PathBuf>) -> Symbols {
-        Symbols { modules: HashMap::new(), named: HashMap::new(), search }
+        Symbols { modules: HashMap::new(), named: HashMap::new(), search, deleted: HashMap::new() }
+    }
+
+    /// Finds the program of a running process even if its file was deleted or replaced.
+    pub fn look_at_process(&mut self, pid: i32) {
+        let link = PathBuf::from(format!("/proc/{pid}/exe"));
+        let program =
+            fs::read_link(&link).ok().and_then(|path| path.into_os_string().into_string().ok());
+        if let Some(program) = program.filter(|program| program.ends_with(DELETED)) {
+            self.deleted.insert(program, link);
+        }
     }
 
     /// Returns the named call site of a return address, by the mappings of its process.
@@ -167,9 +183,8 @@ impl Symbols {
 
     /// Returns the file of a module, if it has this build-id.
     fn file_of(&mut self, module: &str, build_id: Option<&str>) -> (Found, Option<PathBuf>) {
-        let path = Path::new(module.strip_suffix(" (deleted)").unwrap_or(module));
         let mut found = Found::Missing;
-        for path in self.candidates(path, build_id) {
+        for path in self.candidates(module, build_id) {
             let Some(module) = self.module(&path) else { continue };
             if build_id.is_some() && module.build_id.as_deref() != build_id {
                 found = Found::Another;
@@ -182,36 +197,42 @@ impl Symbols {
 
     /// Returns where a file may be. The folders of the user come first: the user knows that the
     /// other files are not the right ones.
-    fn candidates(&self, path: &Path, build_id: Option<&str>) -> Vec<PathBuf> {
+    fn candidates(&self, module: &str, build_id: Option<&str>) -> Vec<PathBuf> {
+        let path = Path::new(module.strip_suffix(DELETED).unwrap_or(module));
         let mut candidates = Vec::new();
         for folder in &self.search {
             candidates.push(folder.join(path.strip_prefix("/").unwrap_or(path)));
             candidates.extend(path.file_name().map(|name| folder.join(name)));
             candidates.extend(build_id.map(|id| by_id(folder, id)));
         }
+        candidates.extend(self.deleted.get(module).cloned());
         candidates.push(path.to_owned());
         candidates.extend(build_id.map(|id| by_id(Path::new(SYSTEM), id)));
         candidates
     }
 
     fn module(&mut self, path: &Path) -> Option<&Module> {
+        // Debug information is beside the place where the file was.
+        let was_at = self.deleted.iter().find(|(_, file)| *file == path);
+        let was_at = was_at.and_then(|(module, _)| module.strip_suffix(DELETED)).map(Path::new);
         let known = self.modules.entry(path.to_owned());
-        known.or_insert_with(|| Module::load(path, &self.search)).as_ref()
+        known.or_insert_with(|| Module::load(path, was_at.unwrap_or(path), &self.search)).as_ref()
     }
 }
 
 impl Module {
-    fn load(path: &Path, search: &[PathBuf]) -> Option<Module> {
+    /// Reads a file that is, or was, at `place`.
+    fn load(path: &Path, place: &Path, search: &[PathBuf]) -> Option<Module> {
         let bytes = read_file(path, FILE_MOST).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
         let code = Code::of(path, &elf, &segments);
         let build_id = elf.build_id().ok().flatten().map(hex);
-        let separate = debug_files::find(path, &elf, search);
+        let separate = debug_files::find(place, &elf, search);
 
         let mut functions = functions(&elf);
-        let mut shared = debug_files::shared(path, &elf, search);
+        let mut shared = debug_files::shared(place, &elf, search);
         if let Some(path) = &separate
             && let Ok(extra) = read_file(path, FILE_MOST)
             && let Ok(debug) = object::File::parse(&*extra)

@@ -39,8 +39,10 @@ impl Names {
         Names { symbols, languages: Rc::default(), process: None }
     }
 
-    /// Names functions that this process has generated, as well.
+    /// Names functions that this process has generated, as well, and those of its program even if
+    /// the file was deleted.
     pub fn with_generated(self, pid: i32) -> Names {
+        self.symbols.borrow_mut().look_at_process(pid);
         Names { process: Some(pid), ..self }
     }
 
@@ -60,6 +62,9 @@ impl Names {
         let mut nameless = BTreeSet::new();
         let process = self.process;
         let mut symbols = self.symbols.borrow_mut();
+        if let Some(pid) = process {
+            symbols.look_at_process(pid);
+        }
         // Generated code moves, so that the map is read for each profile, where there is such code.
         let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
         for (is_site, location) in profile.locations_mut() {

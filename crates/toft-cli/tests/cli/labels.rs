@@ -553,6 +553,30 @@ fn debug_information_is_found_by_the_link_to_it() {
     assert!(!heap(&running, &[]).contains("keep_blocks"));
 }
 
+/// The process still has its file, and the new one at its path says nothing of it.
+#[test]
+fn a_program_whose_file_was_replaced_or_deleted_is_named() {
+    let directory = directory();
+    for flags in [&[][..], &["-Wl,--build-id=none"]] {
+        let program = compile(directory.path(), "keeper", KEEPER, flags);
+        let running = start(&[], &program);
+        let other =
+            KEEPER.replace("keep_blocks", "another_name").replace("int main", "\n\nint main");
+        let other = compile(directory.path(), "other", &other, flags);
+        std::fs::rename(other, &program).unwrap();
+        let table = heap(&running, &[]);
+        line(&table, "keep_blocks at keeper.c:5");
+        assert!(!table.contains("not here"), "{table}");
+        std::fs::remove_file(&program).unwrap();
+        line(&heap(&running, &[]), "keep_blocks at keeper.c:5");
+        // From a profile that outlives the process it cannot be read.
+        let file = directory.path().join("heap.toft");
+        heap(&running, &["-o", text(&file)]);
+        drop(running);
+        line(&stdout(&succeeds(&["report", text(&file)])), "not here, or rebuilt since");
+    }
+}
+
 /// Two processes have the same path for two programs, because one has other mounts.
 #[test]
 fn names_are_from_the_file_that_the_process_sees() {
