@@ -232,6 +232,11 @@ impl Module {
         let separate = debug_files::find(place, &elf, search);
 
         let mut functions = functions(&elf);
+        if let Some(inside) = debug_files::compressed(&elf)
+            && let Ok(symbols) = object::File::parse(&*inside)
+        {
+            functions.extend(self::functions(&symbols));
+        }
         let mut shared = debug_files::shared(place, &elf, search);
         if let Some(path) = &separate
             && let Ok(extra) = read_file(path, FILE_MOST)

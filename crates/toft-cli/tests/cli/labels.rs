@@ -553,6 +553,28 @@ fn debug_information_is_found_by_the_link_to_it() {
     assert!(!heap(&running, &[]).contains("keep_blocks"));
 }
 
+/// Fedora's programs have the names of their functions in a compressed section.
+#[test]
+fn names_in_a_compressed_section_are_read() {
+    let directory = directory();
+    let program = compile(directory.path(), "keeper", KEEPER, &[]);
+    let symbols = directory.path().join("symbols");
+    std::fs::copy(&program, &symbols).unwrap();
+    tool(Command::new("strip").arg("--strip-debug").arg(&symbols));
+    tool(Command::new("strip").arg(&program));
+    tool(Command::new("xz").arg(&symbols));
+    let section = format!(".gnu_debugdata={}.xz", text(&symbols));
+    let running = start(&[], &program);
+    let note = "1 call site is in a function without a symbol";
+    assert_contains(&heap(&running, &[]), &["keeper+0x", note]);
+    drop(running);
+    tool(Command::new("objcopy").arg("--add-section").arg(section).arg(&program));
+    let running = start(&[], &program);
+    let table = heap(&running, &[]);
+    line(&table, "keep_blocks in keeper");
+    assert!(!table.contains("without a symbol"), "{table}");
+}
+
 /// The process still has its file, and the new one at its path says nothing of it.
 #[test]
 fn a_program_whose_file_was_replaced_or_deleted_is_named() {
