@@ -123,17 +123,8 @@ impl Names {
             );
         }
         if !nameless.is_empty() {
-            let (count, sites) = match nameless.len() {
-                1 => (1, "call site is in a function"),
-                more => (more, "call sites are in functions"),
-            };
-            note(
-                profile,
-                format!(
-                    "{count} {sites} without a symbol: debug information (-g, or the distribution's \
-                 -dbgsym package) names them."
-                ),
-            );
+            let text = without_symbols(profile, &nameless, process);
+            note(profile, text);
         }
     }
 
@@ -204,6 +195,48 @@ fn is_toft(file: &str) -> bool {
     after.is_some_and(|rest| [".so", "-", "_record"].iter().any(|part| rest.starts_with(part)))
 }
 
+/// Returns the note about call sites, by file and offset, that have no name: what names them, and
+/// what helps without names.
+fn without_symbols(
+    profile: &Profile,
+    sites: &BTreeSet<(String, u64)>,
+    process: Option<i32>,
+) -> String {
+    let (count, are) = match sites.len() {
+        1 => (1, "call site is in a function"),
+        more => (more, "call sites are in functions"),
+    };
+    let files: BTreeSet<&str> = sites.iter().map(|(file, _)| file.as_str()).collect();
+    let named: Vec<&str> = files.iter().copied().take(2).collect();
+    let more = if files.len() > named.len() { ", ..." } else { "" };
+    let is_one = |location: &Location| {
+        let place = location.module.clone().zip(location.offset);
+        place.is_some_and(|place| sites.contains(&place))
+    };
+    let rows = profile.rows.iter().filter(|row| is_one(&row.location));
+    let much = rows.map(|row| row.bytes).sum::<u64>() > profile.bytes / SHARED_LEAST;
+    let environment = process.map_or(Vec::new(), environment_of);
+    let mut variables = environment.split(|&byte| byte == 0);
+    let finds = |variable: &[u8]| {
+        let list = variable.strip_prefix(b"TOFT_WRAPPERS=");
+        list.is_some_and(|list| list.split(|&byte| byte == b',').any(|name| name == b"auto"))
+    };
+    let advice = match much && !variables.any(finds) {
+        true => "; if one of them stands for malloc, TOFT_WRAPPERS=auto finds its callers",
+        false => "",
+    };
+    format!(
+        "{count} {are} without a symbol, in {}{more}: debug information (-g, the distribution's \
+         -dbgsym package, or DEBUGINFOD_URLS) names them{advice}.",
+        named.join(", ")
+    )
+}
+
+/// Returns the variables that a process was started with.
+fn environment_of(pid: i32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
 /// Returns the advice about functions that several callers share: what shows these callers, and
 /// what gives each a call site. It names `toft run`, or variables if the process was started
 /// without it.
@@ -212,8 +245,7 @@ fn remedy(
     runtime: Option<&Runtime>,
     mut languages: Vec<&'static str>,
 ) -> String {
-    let environment = process.and_then(|pid| std::fs::read(format!("/proc/{pid}/environ")).ok());
-    let environment = environment.unwrap_or_default();
+    let environment = process.map_or(Vec::new(), environment_of);
     let variables = || environment.split(|&byte| byte == 0);
     let is_looked_through = variables().any(|variable| variable.starts_with(b"TOFT_WRAPPERS="));
     if languages.is_empty() || is_looked_through {

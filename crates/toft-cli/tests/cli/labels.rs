@@ -565,9 +565,12 @@ fn names_in_a_compressed_section_are_read() {
     tool(Command::new("xz").arg(&symbols));
     let section = format!(".gnu_debugdata={}.xz", text(&symbols));
     let running = start(&[], &program);
-    let note = "1 call site is in a function without a symbol";
-    assert_contains(&heap(&running, &[]), &["keeper+0x", note]);
+    let note = format!("1 call site is in a function without a symbol, in {}: ", text(&program));
+    let auto = "TOFT_WRAPPERS=auto finds its callers";
+    assert_contains(&heap(&running, &[]), &["keeper+0x", &note, auto]);
     drop(running);
+    let table = heap(&start(&[("TOFT_WRAPPERS", "auto")], &program), &[]);
+    assert!(table.contains(&note) && !table.contains(auto), "{table}");
     tool(Command::new("objcopy").arg("--add-section").arg(section).arg(&program));
     let running = start(&[], &program);
     let table = heap(&running, &[]);
