@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! malloc -> a claimed slot                                                    35 instructions
-//!   malloc_medium -> a claimed slot             malloc_large -> large.rs
-//!   malloc_slow   -> a claimed slot of the site's own row, if each site has one
+//!   malloc_by_row -> a claimed slot: of a medium class, or of the row of a site that has one
+//!     malloc_large -> large.rs
 //!     malloc_refill -> more slots of the bin's slab        a claim begins: observers
 //!       malloc_slower -> refill.rs                         memory grows: keepers
 //! ```
@@ -18,7 +18,7 @@ use crate::os::{Os, probes, process};
 use crate::path::Requests;
 use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
-use crate::region::Site;
+use crate::region::{Partition, Site};
 use crate::site::{NEW_WORDS, Place};
 use crate::slab::{MEDIUM_MAX, NO_SLOTS, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
 use crate::thread::Heap;
@@ -35,7 +35,7 @@ pub(crate) fn bytes_with_slack(size: usize) -> usize {
 ///
 /// The fast path finds the class by one table load and the partition by two multiplications. It
 /// finds the slab and the slot by one load each. It has no atomic read-modify-write, no lock and no
-/// search.
+/// search. In exact mode it ends at the first comparison.
 #[inline(always)]
 pub fn malloc<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     let heap = caller.heap();
@@ -45,13 +45,13 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
             None => malloc_secure(caller, size, site),
         };
     }
-    if size > SMALL_MAX {
-        return malloc_medium(caller, size, site);
+    if size > heap.hashed_most() {
+        return malloc_by_row(caller, size, site);
     }
     let index = heap.small_bin(size, site);
     match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
-        None => malloc_slow(caller, index, site),
+        None => malloc_refill(caller, index, site, heap),
     }
 }
 
@@ -72,37 +72,23 @@ fn malloc_secure<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     }
 }
 
-/// Allocates a medium block, or a large one if `size` requires it. This is a separate function, so
-/// that the code of each tier is straight-line code.
+/// Allocates a medium block, or a large one if `size` requires it, or in exact mode a block of any
+/// size. This is a separate function, so that the code of `malloc` is straight-line code. It has no
+/// stack frame.
 #[inline(never)]
-fn malloc_medium<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
+fn malloc_by_row<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
     if size > MEDIUM_MAX {
         return malloc_large(caller, size, site);
     }
     let heap = caller.heap();
-    let index = heap.bin(class_of_medium(size), site);
-    match heap.pop(index) {
-        Some(address) => with_exposed_provenance_mut(address),
-        None => malloc_slow(caller, index, site),
-    }
-}
-
-/// Allocates after malloc found no claimed slot in bin `index`.
-///
-/// If each site has a separate row of bins, row 0 is always empty and every malloc calls this
-/// function. `index` is then a bin of row 0, and tells only the class. The function is kept free of
-/// a stack frame for those calls.
-#[inline(never)]
-fn malloc_slow<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
-    let heap = caller.heap();
-    if !heap.is_exact() {
-        return malloc_refill(caller, index, site, heap);
-    }
-    let row = heap.known_row(site);
-    if row.is_row_0() {
-        return caller.through(index, site);
-    }
-    let index = row.of_class_of(index);
+    let class = match size {
+        0..=SMALL_MAX => heap.small_class(size),
+        _ => BinIndex::row(Partition::new(0)).of_class(class_of_medium(size)),
+    };
+    let Some(row) = heap.remembered_row(site) else {
+        return caller.through(class, site);
+    };
+    let index = row.of_class_of(class);
     match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
         None => malloc_refill(caller, index, site, heap),

@@ -14,7 +14,7 @@ use crate::policy::SECURE;
 use crate::region::Site;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
-use crate::slab::{Slab, SlotIndex};
+use crate::slab::{SMALL_MAX, Slab, SlotIndex};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
 
@@ -65,6 +65,9 @@ pub struct Heap {
     sites: usize,
     /// Read by every malloc. Written once, at birth.
     pub(crate) hash: SiteHash,
+    /// The most bytes of a request whose row malloc finds by the hash: [`SMALL_MAX`], or zero in
+    /// exact mode. Read by every malloc. Written once, at birth.
+    hashed_most: usize,
     /// Counts of the slots lately drawn from shared heaps. Holder only.
     demand: Demand,
     /// The word of bits where the next search for a zero-size block begins, or zero. Holder only.
@@ -79,8 +82,10 @@ const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
 // malloc or free stores.
 #[cfg(not(loom))]
 const _: () = {
-    let first = core::mem::offset_of!(Heap, hash);
-    assert!(!Slab::has_hot_store(first) && !Slab::has_hot_store(first + size_of::<SiteHash>() - 1));
+    let (hash, most) =
+        (core::mem::offset_of!(Heap, hash), core::mem::offset_of!(Heap, hashed_most));
+    assert!(!Slab::has_hot_store(hash) && !Slab::has_hot_store(hash + size_of::<SiteHash>() - 1));
+    assert!(!Slab::has_hot_store(most));
 };
 // The bins follow their head, which is the last part of a heap.
 const _: () =
@@ -119,6 +124,7 @@ impl Heap {
             own_places: AtomicUsize::new(0),
             sites: 0,
             hash: SiteHash::single(),
+            hashed_most: SMALL_MAX,
             demand: Demand::new(),
             zero_size: AtomicU32::new(0),
             bins: BinsHead::new(),
@@ -129,7 +135,9 @@ impl Heap {
     /// sites, or zero.
     pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
         let maintained_at = AtomicU32::new(now);
-        Heap { hash, sites, number, busy: Busy::new(), maintained_at, ..Heap::empty() }
+        let hashed_most = if sites == 0 { SMALL_MAX } else { 0 };
+        let busy = Busy::new();
+        Heap { hash, hashed_most, sites, number, busy, maintained_at, ..Heap::empty() }
     }
 
     /// Returns the thread's cache of call sites, or `None` if sites are hashed. Holder only.
@@ -408,6 +416,19 @@ impl Heap {
     /// the heap.
     pub(super) fn inherit_seat(&self) -> Seat<'_> {
         self.busy.inherit()
+    }
+
+    /// Returns the most bytes of a request for which malloc calls `small_bin`: at most
+    /// [`SMALL_MAX`]. Holder only.
+    #[inline(always)]
+    pub fn hashed_most(&self) -> usize {
+        self.hashed_most
+    }
+
+    /// Returns the index of the bin in row 0 of a small request. Holder only.
+    #[inline(always)]
+    pub fn small_class(&self, size: usize) -> BinIndex {
+        self.bins.small_bin(size)
     }
 
     /// Returns the index of the bin of a small request. Holder only.

@@ -1,16 +1,17 @@
 //! Heaps change hands only whole: the thread that finds one whose thread was ended in the middle of
 //! a change repairs it.
 
-use crate::common::plain::{AT_ONCE, birth, two_heaps};
+use crate::common::plain::{AT_ONCE, birth, one_heap, two_heaps};
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft_core::Allocator;
 use toft_core::bin::BinIndex;
 use toft_core::keeper::Which;
+use toft_core::options::{Options, SiteMode};
 use toft_core::os::fake::Fake;
 use toft_core::report::Call;
-use toft_core::slab::PENDING;
+use toft_core::slab::{PENDING, SMALL_MAX};
 use toft_core::thread::{EXITED_HEAP, Heap, HeapState};
 
 const SIZE: usize = 100;
@@ -146,4 +147,12 @@ fn what_was_about_to_be_collected_is_collected_by_the_next() {
     allocator.sweeper().purge(Some(adopter));
     assert_eq!(pending(), 0);
     allocator.check().unwrap();
+}
+
+/// Where each call site has a partition, malloc does not look into a row by the hash first.
+#[test]
+fn every_request_of_an_exact_heap_goes_by_row() {
+    let most = |sites| one_heap(Options { sites, ..Options::DEFAULT }).2.hashed_most();
+    assert_eq!(most(SiteMode::Exact), 0);
+    assert_eq!(most(SiteMode::Hash), SMALL_MAX);
 }
