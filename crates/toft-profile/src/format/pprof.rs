@@ -403,7 +403,8 @@ mod tests {
     #[test]
     fn sampled_stacks_have_values_of_their_own() {
         let profile = sampled_profile();
-        let proto = build(&[profile.clone()], View { stacks: true, full: false }, false);
+        let proto =
+            build(std::slice::from_ref(&profile), View { stacks: true, full: false }, false);
         let text = |number: i64| proto.string_table[number as usize].as_str();
         let kinds: Vec<&str> = proto.sample_type.iter().map(|kind| text(kind.kind)).collect();
         assert_eq!(kinds[3..5], ["inuse_space", "sampled_alloc_objects"]);

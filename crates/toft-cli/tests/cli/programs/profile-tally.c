@@ -36,7 +36,8 @@ static void *had(void *p, size_t before) {
     if (!p) return p;
     size_t bytes = next_usable(p);
     pthread_mutex_lock(&lock);
-    if (before == 0) ever_blocks++;
+    /* A block of no bytes is in no figure. */
+    if (before == 0 && bytes) ever_blocks++;
     if (bytes > before) ever_bytes += bytes - before;
     unsigned i = place((uintptr_t)p);
     while (table[i] > 1) i = (i + 1) % PLACES;
@@ -103,7 +104,7 @@ __attribute__((destructor)) static void ended(void) {
     if (!start()) return;
     size_t bytes = 0, blocks = 0;
     for (unsigned i = 0; i < PLACES; i++)
-        if (table[i] > 1) { bytes += next_usable((void *)table[i]); blocks++; }
+        if (table[i] > 1) { size_t n = next_usable((void *)table[i]); bytes += n; blocks += n != 0; }
     char line[300];
     snprintf(line, sizeof line, "%s.%d", getenv("TALLY"), getpid());
     int file = open(line, O_WRONLY | O_CREAT | O_TRUNC, 0600);

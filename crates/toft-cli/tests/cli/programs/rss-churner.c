@@ -11,7 +11,7 @@ static void *churn(void *arg) {
         int i = rand_r(&seed) % 5000;
         if (round == 20000) pthread_barrier_wait(&steady);
         free(kept[i]);
-        kept[i] = malloc(rand_r(&seed) % (i % 50 || arg ? 2000 : 300000));
+        kept[i] = malloc(1 + rand_r(&seed) % (i % 50 || arg ? 2000 : 300000));
         if (kept[i]) *(volatile char *)kept[i] = 1;
     }
 }
