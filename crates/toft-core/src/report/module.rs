@@ -67,6 +67,8 @@ impl Module {
 #[repr(C)]
 pub struct Desk {
     module: Module,
+    /// The address of code that was found last, or zero.
+    found: usize,
     /// Pieces of the kernel's list, and one line of it.
     pieces: [u8; 512],
     line: [u8; LINE],
@@ -76,14 +78,27 @@ pub struct Desk {
 impl Desk {
     /// Returns a desk with empty buffers.
     pub fn empty() -> Desk {
-        Desk { module: Module::NONE, pieces: [0; 512], line: [0; LINE], notes: [0; NOTES] }
+        Desk {
+            module: Module::NONE,
+            found: 0,
+            pieces: [0; 512],
+            line: [0; LINE],
+            notes: [0; NOTES],
+        }
     }
 
     /// Returns the file that the code at `address` was mapped from, or `None` if that is no code of
-    /// a file.
+    /// a file. The kernel's list, which may be long, is not read again if the address is in the
+    /// mapping that was found last.
     #[inline(never)]
     pub fn module_of(&mut self, address: usize) -> Option<&Module> {
-        let Desk { module, pieces, line, notes } = self;
+        let Desk { module, found: last, pieces, line, notes } = self;
+        if *last != 0 && (module.text.0..module.text.1).contains(&address) {
+            module.offset = module.offset.wrapping_add(address.wrapping_sub(*last));
+            *last = address;
+            return Some(module);
+        }
+        *last = 0;
         (module.path_len, module.build_id_len, module.base) = (0, 0, 0);
         let mut found = false;
         let _ = read_lines_with(c"/proc/self/maps", (pieces, line), |line| {
@@ -107,6 +122,7 @@ impl Desk {
         module.offset = address.wrapping_sub(module.base);
         module.fixed = false;
         module.read_header(notes);
+        *last = address;
         Some(module)
     }
 
@@ -248,6 +264,24 @@ mod tests {
         let local = 0u64;
         assert!(module_of((&raw const local).addr()).is_none());
         assert!(module_of(1).is_none());
+    }
+
+    #[test]
+    fn a_desk_finds_what_a_new_one_finds() {
+        let mut desk = Desk::empty();
+        let here = a_desk_finds_what_a_new_one_finds as *const () as usize;
+        let there = code_of_this_program_is_found_and_data_is_not as *const () as usize;
+        let other = libc::getpid as *const () as usize;
+        let (start, end) = module_of(here).unwrap().text;
+        for address in [here, there, other, there, start, end - 1, end, 1, here, start - 1] {
+            let new = module_of(address);
+            let found = desk.module_of(address);
+            let what = |module: &Module| {
+                let id = module.build_id().to_vec();
+                (module.path().to_vec(), module.offset, module.base, module.text, id)
+            };
+            assert_eq!(found.map(what), new.as_ref().map(what), "{address:#x}");
+        }
     }
 
     #[test]
