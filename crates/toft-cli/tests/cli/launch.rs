@@ -390,10 +390,9 @@ fn a_process_left_behind_does_not_keep_the_launcher() {
     assert!(child.wait().unwrap().success());
     let mut pid = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut pid).unwrap();
-    assert!(
-        matches!(state(pid.trim().parse().unwrap()), 'R' | 'S'),
-        "the launcher has waited for it"
-    );
+    // On a busy machine it may still be loading its program: D.
+    let state = state(pid.trim().parse().unwrap());
+    assert!(matches!(state, 'R' | 'S' | 'D'), "the launcher has waited for it: {state}");
     kill(Pid::from_raw(pid.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
 }
 
