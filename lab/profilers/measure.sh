@@ -19,18 +19,13 @@ rounds=${2:-3}
 libs=/usr/lib/$(gcc -print-multiarch)
 jemalloc=$libs/libjemalloc.so.2 gperftools=$libs/libtcmalloc.so.4
 memray=${MEMRAY:-memray}
+functions=$(cd "$(dirname "$0")/../../tests/labels/lib" && pwd)/functions.awk
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 mkdir results
 
-awk 'BEGIN {
-    for (i = 0; i < 600; i++)
-        printf "static int f%d(int a, const char *s) { int x[%d] = {a}; for (int i = 1; i < %d; i++) x[i] = x[i-1] * %d + s[i %% 3]; switch (a %% 5) { case 0: return x[%d]; case 1: return x[0] ^ a; default: return a * %d; } }\n", i, i % 30 + 2, i % 30 + 2, i, i % 30 + 1, i + 3;
-    print "int main(void) { int sum = 0;";
-    for (i = 0; i < 600; i++) printf "sum += f%d(%d, \"text %d\");\n", i, i * 7, i;
-    print "return sum; }";
-}' >program.c
+awk -v n=600 -f "$functions" >program.c
 cat >program.py <<'END'
 import json
 kept = []

@@ -5,11 +5,5 @@
 # below: most of its functions have no symbol, and many that have one are *alloc* by name
 # own: cc1
 . "$LABELS/lib/labelled.sh"
-awk 'BEGIN {
-    for (i = 0; i < 1200; i++)
-        printf "static int f%d(int a, const char *s) { int x[%d] = {a}; for (int i = 1; i < %d; i++) x[i] = x[i-1] * %d + s[i %% 3]; switch (a %% 5) { case 0: return x[%d]; case 1: return x[0] ^ a; default: return a * %d; } }\n", i, i % 30 + 2, i % 30 + 2, i, i % 30 + 1, i + 3;
-    print "int main(void) { int sum = 0;";
-    for (i = 0; i < 1200; i++) printf "sum += f%d(%d, \"text %d\");\n", i, i * 7, i;
-    print "return sum; }";
-}' >large.c
+awk -v n=1200 -f "$LABELS/lib/functions.awk" >large.c
 ends "$(gcc -print-prog-name=cc1)" -quiet -O1 large.c -o large.s

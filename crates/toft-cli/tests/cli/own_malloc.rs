@@ -198,9 +198,9 @@ fn the_browser_is_named_through_its_wrapper() {
     assert!(page.lines().any(|text| text.contains("/chromium brings")), "{page}");
 }
 
-/// A virtual machine's heap and an unknown malloc look the same. If a program has much memory that
-/// is not Toft's, each report says how much was not checked. Only `--strict` with a report ends
-/// with 124.
+/// A virtual machine's heap and an unknown malloc look the same. A program may have much memory
+/// that Toft has not allocated. Each report then gives the size of that memory, which was not
+/// checked. The exit status is 124 only with `--strict` and a report.
 #[test]
 fn memory_that_is_not_tofts_is_reported_at_exit() {
     let directory = directory();
