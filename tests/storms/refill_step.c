@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 
 enum { N = 1500, SIZE = 48, REFILLS = 16, MOST = 20, LONG = 100, STEPS = 900, INNER = 3, SAME = 50 };
+/* Refills that are interrupted after each instruction; others only after those that find no slot. */
+enum { WHOLE = 4, BEGINNING = 128 };
 static unsigned char *volatile block[N];
 static void *volatile inner[INNER];
 /* Whether the handler is at it: seen by the parent, too. */
@@ -124,7 +126,8 @@ int main(void)
         int length, before = mallocs_before_refill(&length);
         /* Those that do no more than to claim are as short. */
         refills += length < STEPS;
-        for (target = 1; length < STEPS && target <= length; target++) {
+        int end = refills > WHOLE && length > BEGINNING ? BEGINNING : length;
+        for (target = 1; length < STEPS && target <= end; target++) {
             int how = interrupted_at(before);
             same += how == SAME;
             if (how && how != SAME && how != 9) {

@@ -53,8 +53,9 @@ const PLANS: &[Plan] = &[
     // C and C++ on the built library.
     Plan::new("whole", 60, || Ok(programs(&[]))),
     Plan::new("secure", 45, || on_secure(Strength::Full, &["abi", "misuse", "storms"])),
-    // All but the storms.
-    Plan::new("secure-light", 45, || on_secure(Strength::Light, &["abi", "misuse", "corpus"])),
+    Plan::new("secure-light", 45, || {
+        on_secure(Strength::Light, &["abi", "misuse", "corpus", "storms"])
+    }),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
     // The core's unit and property tests, with the policy of each secure build.

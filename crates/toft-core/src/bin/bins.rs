@@ -185,12 +185,17 @@ impl Bins {
         let [drawn, next] = bin.halves();
         let slot = next.load(Relaxed);
         let rest = claim_without(slab.claimed(), slot)?;
+        let taken = SlotIndex::new(slot as usize);
+        // A signal handler that allocated here may have claimed another group. Then the claim or
+        // the slot is of the group before, and the slot may be live.
+        if !slab.is_claimable(taken) {
+            return None;
+        }
         let random = drawn.load(Relaxed).wrapping_mul(GENERATOR).wrapping_add(1);
         drawn.store(random, Relaxed);
         // After the last claimed slot the result may be any slot of the group.
         let following = draw_from(rest, random, slot);
         next.store(following as u32, Relaxed);
-        let taken = SlotIndex::new(slot as usize);
         let (address, bytes) = slab.hand_out_any(rest, taken);
         let steps = following.wrapping_sub(slot as usize);
         let next = address.wrapping_add(steps.wrapping_mul(bytes));
@@ -206,9 +211,11 @@ impl Bins {
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
             let [_, next] = bin.halves();
+            // `take` did not take from this claim, if there is one.
+            let keeps = slab.claimed() != 0 && !slab.claim_at_most(0);
             // The slot number is stored before the claim is visible. A signal handler that runs
             // before `draw` then takes a slot of this claim, or none.
-            let has_claim = slab.claimed() != 0
+            let has_claim = keeps
                 || slab.refill(self.dice().roll(), |_| next.store(slab.first_of_claim(), Relaxed));
             if has_claim {
                 self.draw(bin);

@@ -6,7 +6,7 @@ use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
 #[cfg(not(any(loom, miri)))]
 use super::states::{ARMED_BIT, QUARANTINED};
-use super::states::{DIRTY, FROM_CLAIM, LEFT, LIVE, StateCell};
+use super::states::{DIRTY, FROM_CLAIM, HELD, LEFT, LIVE, StateCell, TAKEN};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::{RANDOM_ORDER, SECURE};
@@ -98,6 +98,13 @@ impl Slab {
         // The caller does not use the result if there is no other slot.
         let following = lowest_bit(rest);
         following.wrapping_sub(slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
+    }
+
+    /// Returns true if a slot is free. It may be held by the reclaimer. Owner only.
+    #[inline(always)]
+    pub fn is_claimable(&self, slot: SlotIndex) -> bool {
+        let state = self.states.of(slot).load(Relaxed);
+        !state.has(TAKEN) || state.has(HELD)
     }
 
     /// Takes any slot of the claim for malloc, and leaves `rest`. `make_live` follows. Returns the
@@ -522,5 +529,20 @@ mod tests {
         assert!(slab.claim_at_most(9) && slab.claimed() == 0b1011_0100);
         assert!(slab.claim_at_most(2) && slab.claimed() == 0b0001_0100);
         assert!(slab.claim_at_most(0) && slab.claimed() == 0);
+    }
+
+    #[test]
+    fn what_is_in_use_is_not_claimable() {
+        let slab = Slab::zeroed();
+        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
+        slab.publish(1 << 20, slots);
+        slab.relist();
+        assert!(slab.refill(0, |_| ()));
+        let first = SlotIndex::in_group(slab.claimed_group(), slab.claimed().trailing_zeros());
+        for (state, claimable) in [(DIRTY, true), (HELD, true), (LIVE, false), (QUARANTINED, false)]
+        {
+            slab.states.of(first).store(state, Relaxed);
+            assert_eq!(slab.is_claimable(first), claimable, "{state:?}");
+        }
     }
 }

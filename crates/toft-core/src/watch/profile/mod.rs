@@ -76,9 +76,11 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
     }
 }
 
-/// Writes the profile at the program's end.
+/// Writes the profile at the program's end, if one was requested: only then is its code loaded.
 pub(crate) fn at_exit(allocator: &Allocator<Linux>) {
-    allocator.profiler().profile(Why::Exit);
+    if allocator.options().profile.is_some() {
+        allocator.profiler().profile(Why::Exit);
+    }
 }
 
 /// Handles the signal. It makes only raw system calls, which leave `errno` alone.
