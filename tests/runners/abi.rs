@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use std::path::Path;
 use toft_tests::image;
-use toft_tests::library::library;
+use toft_tests::library::{Build, build_under_test, library};
 use toft_tests::linked::{Link, links, stacks};
 use toft_tests::platform::{Platform, platform};
 use toft_tests::rust;
@@ -55,5 +55,8 @@ fn main() {
     }
     all.push(trial("rust_dynamic", || rust::reports(rust::Link::Dynamic)));
     all.push(trial("rust_static", || rust::reports(rust::Link::Static)));
+    if build_under_test() == Build::Secure {
+        all.push(trial("rust_both_features", rust::both_features));
+    }
     run(all)
 }

@@ -40,8 +40,8 @@ impl Library {
     }
 }
 
-/// A build of the library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A build of the library. The later one has the checks of those before it, and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
     /// `libtoft.so`, and the C library.
     Default,

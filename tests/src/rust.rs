@@ -1,8 +1,9 @@
 //! Rust programs with `toft::Toft` as their allocator: what they say at exit and of misuse, linked
-//! dynamically and statically.
+//! dynamically and statically. Their build is the one under test: `secure` and `secure-light` are
+//! features of the crate.
 
 use crate::directives::Ending;
-use crate::library::{library, target_dir, workspace};
+use crate::library::{Build, build_under_test, library, target_dir, workspace};
 use crate::process::{Finished, command, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,13 +23,14 @@ pub enum Link {
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// Builds `crates/toft/examples/reports.rs` among what is built already, and copies it to a folder
-/// of this kind of linking. One at a time: they have the same name.
-fn build(link: Link) -> Result<PathBuf, String> {
+/// Builds `crates/toft/examples/reports.rs` among what is built already, with these features, and
+/// copies it to a folder of this kind of linking. One at a time: they have the same name.
+fn build(link: Link, features: &str) -> Result<PathBuf, String> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["rustc", "--quiet", "--package", "toft", "--example", "reports"]);
+    cargo.args(["--features", features]);
     cargo.current_dir(workspace()).env_remove("TOFT_TEST_LIBRARY");
     let built = match link {
         Link::Dynamic | Link::Static => target_dir(),
@@ -44,7 +46,8 @@ fn build(link: Link) -> Result<PathBuf, String> {
     if !out.status.success() {
         return Err(format!("{cargo:?}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
-    let folder = target_dir().join("toft-tests").join(format!("rust-{link:?}")).join("examples");
+    let folder = format!("rust-{link:?}-{features}");
+    let folder = target_dir().join("toft-tests").join(folder).join("examples");
     let (from, to) = (built.join("debug/examples/reports"), folder.join("reports"));
     // Another process writes it: a child that a test beside this one forks would hold our
     // descriptor for a moment, and a file that is open for writing cannot be executed.
@@ -63,17 +66,72 @@ fn start(program: &Path, word: &str, settings: &[(&str, &str)]) -> Finished {
     run(command, &[], Duration::from_secs(60))
 }
 
+fn check(
+    finished: &Finished,
+    ending: Ending,
+    right: &dyn Fn(&str) -> bool,
+    what: &str,
+) -> Result<(), String> {
+    if finished.ending == ending && right(&finished.stderr) {
+        return Ok(());
+    }
+    Err(finished.describe(&format!("not: {what}, and the end {ending:?}")))
+}
+
+/// Each misuse, the weakest build that names it, and the message but for the address. Weaker builds
+/// say nothing of it.
+const MISUSES: [(&str, Build, [&str; 2]); 4] = [
+    ("twice", Build::Default, ["double free: free(0x", ""]),
+    (
+        "overflow",
+        Build::Light,
+        ["heap overflow: free(0x", ": byte 0 behind this 100-byte block was overwritten"],
+    ),
+    (
+        "size",
+        Build::Light,
+        ["size mismatch: free(0x", ": this 100-byte block is not one of 99 bytes"],
+    ),
+    (
+        "stale",
+        Build::Secure,
+        ["write after free: ", ": byte 50 of this free 100-byte block was overwritten"],
+    ),
+];
+
+fn names_its_misuses(program: &Path, build: Build) -> Result<(), String> {
+    for (word, weakest, [begin, end]) in MISUSES {
+        let said = start(program, word, &[]);
+        if build < weakest {
+            check(&said, Ending::Exit(0), &str::is_empty, "silence of this build")?;
+            continue;
+        }
+        let named = |text: &str| {
+            let first = text.lines().next().and_then(|line| line.strip_prefix("toft: "));
+            first.is_some_and(|line| line.starts_with(begin) && line.contains(end))
+        };
+        check(&said, Ending::Signal(libc::SIGABRT), &named, &format!("{begin}..{end}"))?;
+    }
+    check(&start(program, "once", &[]), Ending::Exit(0), &str::is_empty, "silence")
+}
+
+/// With both features a program has the build of `secure`.
+pub fn both_features() -> Result<(), String> {
+    names_its_misuses(&build(Link::Dynamic, "secure,secure-light")?, Build::Secure)
+}
+
 /// What must hold of such a program.
 pub fn reports(link: Link) -> Result<(), String> {
-    let program = build(link)?;
-    let check = |finished: &Finished, ending, right: &dyn Fn(&str) -> bool, what: &str| {
-        if finished.ending == ending && right(&finished.stderr) {
-            return Ok(());
-        }
-        Err(finished.describe(&format!("not: {what}, and the end {ending:?}")))
+    let (features, lost) = match build_under_test() {
+        Build::Default => ("", 4096),
+        // Every slot is larger than its block.
+        Build::Light => ("secure-light", 4160),
+        Build::Secure => ("secure", 4160),
     };
+    let program = build(link, features)?;
     let (well, aborted) = (Ending::Exit(0), Ending::Signal(libc::SIGABRT));
     let silent: &dyn Fn(&str) -> bool = &|text| text.is_empty();
+    names_its_misuses(&program, build_under_test())?;
 
     let asked = [("TOFT_STATS", "1"), ("TOFT_LEAKS", "1")];
     let stats =
@@ -86,8 +144,8 @@ pub fn reports(link: Link) -> Result<(), String> {
     check(&start(&program, "abort", &asked), aborted, silent, "nothing at an abort")?;
 
     let leaks = |text: &str| {
-        text.contains("toft: leaks: 4096 bytes in 4 blocks, of 1 call sites")
-            && text.contains("toft:   4096 bytes in 4 blocks, from ")
+        text.contains(&format!("toft: leaks: {lost} bytes in 4 blocks, of 1 call sites"))
+            && text.contains(&format!("toft:   {lost} bytes in 4 blocks, from "))
             && text.contains("/examples/reports")
     };
     check(&start(&program, "leak", &asked[1..]), well, &leaks, "four blocks that are lost")?;
@@ -106,7 +164,6 @@ pub fn reports(link: Link) -> Result<(), String> {
         return Err(format!("an empty profile: {path}"));
     }
 
-    check(&start(&program, "once", &[]), well, silent, "silence of the correct twin")?;
     let twice = start(&program, "twice", &[]);
     let found = crate::linked::functions(&program, &twice.stderr, "called from")?;
     let place = |name: &str| found.iter().position(|function| function.contains(name));

@@ -1,7 +1,7 @@
 //! What the tests of reports in Rust programs run: allocates, and ends as its word says.
 //!
 //! ```text
-//! reports nothing | leak | twice | once | exit | abort | filter
+//! reports nothing | leak | twice | once | overflow | size | stale | exit | abort | filter
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -10,15 +10,21 @@ use std::hint::black_box;
 #[global_allocator]
 static ALLOCATOR: toft::Toft = toft::Toft;
 
+const LAYOUT: Layout = Layout::new::<[u8; 100]>();
+
+fn allocate() -> *mut u8 {
+    // SAFETY: of 100 bytes.
+    black_box(unsafe { ALLOCATOR.alloc(LAYOUT) })
+}
+
 /// Frees a block, and again if `again` is set.
 #[inline(never)]
 fn inner(block: *mut u8, again: bool) {
-    let layout = Layout::new::<[u8; 100]>();
     // SAFETY: allocated with this layout. The second call is the misuse that is to be reported.
     unsafe {
-        ALLOCATOR.dealloc(block, layout);
+        ALLOCATOR.dealloc(block, LAYOUT);
         if again {
-            ALLOCATOR.dealloc(block, layout);
+            ALLOCATOR.dealloc(block, LAYOUT);
         }
     }
     black_box(());
@@ -61,11 +67,27 @@ fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
     let kept: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     match word.as_str() {
-        "leak" => (0..4).for_each(|_| lose()),
-        "twice" | "once" => {
-            let layout = Layout::new::<[u8; 100]>();
-            // SAFETY: of 100 bytes.
-            outer(black_box(unsafe { ALLOCATOR.alloc(layout) }), word == "twice");
+        "leak" => {
+            (0..4).for_each(|_| lose());
+            // Its address takes the place of the last one in frames that are left.
+            drop(black_box(vec![1u8; 1000]));
+        }
+        "twice" | "once" => outer(allocate(), word == "twice"),
+        "overflow" => {
+            let block = allocate();
+            // SAFETY: the misuse: one byte more than the block has.
+            unsafe { block.add(100).write_volatile(1) };
+            inner(block, false);
+        }
+        // SAFETY: the misuse: one byte less than was requested.
+        "size" => unsafe { ALLOCATOR.dealloc(allocate(), Layout::new::<[u8; 99]>()) },
+        "stale" => {
+            let block = allocate();
+            inner(block, false);
+            // SAFETY: the misuse: the block is free.
+            unsafe { block.add(50).write_volatile(1) };
+            // Until it leaves the quarantine.
+            (0..20_000).for_each(|_| inner(allocate(), false));
         }
         "filter" => {
             forbid();
