@@ -4,7 +4,7 @@
 // toft: missed
 // toft size=4000: prevented|missed
 // secure: caught written-after-free
-// secure thread=cross: caught|prevented written-after-free
+// secure thread=cross: caught|late|prevented written-after-free
 // light: prevented|missed
 // class: 10 Write to a large block after it was freed, until it is handed out again
 // sizes: 262144 1048576
