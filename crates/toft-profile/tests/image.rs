@@ -96,6 +96,7 @@ fn root() -> Root {
 #[derive(Default)]
 struct Image {
     pages: BTreeMap<u64, Vec<u8>>,
+    exited: bool,
 }
 
 impl Image {
@@ -153,6 +154,9 @@ impl Memory for Image {
     }
 
     fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        if self.exited {
+            return Err(Error::Ended(7));
+        }
         let line =
             |start, end| Mapping::of_line(&format!("{start:x}-{end:x} rw-p 0 0:0 0")).unwrap();
         Ok(vec![line(DATA, DATA + 3 * SPAN), line(TABLES, END)])
@@ -408,6 +412,17 @@ fn call_sites_and_their_partitions_are_read() {
         image.word(TABLES + 512, mapped);
         assert!(matches!(tables.sites(&image), Err(Error::Nonsense(..))), "{mapped}");
     }
+}
+
+/// Nothing of an exited process can be read, which says nothing about its tables.
+#[test]
+fn an_exited_process_is_not_one_whose_tables_make_no_sense() {
+    let tables = Tables { root: root() };
+    let errors = |image: &Image| [tables.sites(image).err(), tables.filter(image).err()];
+    let mut image = Image::default();
+    assert!(errors(&image).iter().all(|error| matches!(error, Some(Error::Nonsense(7, _)))));
+    image.exited = true;
+    assert_eq!(errors(&image), [Some(Error::Ended(7)), Some(Error::Ended(7))]);
 }
 
 /// The descriptors of short plots come first. Only they say where their slabs are.

@@ -348,6 +348,7 @@ impl Turn<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::os::Linux;
 
     /// A program that shrinks and grows in turn is swept early only when it grows beyond its peak.
     #[test]
@@ -364,5 +365,8 @@ mod tests {
         }
         reclaimer.raise_limit(usize::MAX);
         assert_eq!(reclaimer.limit(), usize::MAX);
+        // The child of a fork has had no peak.
+        reclaimer.repair(&Linux::undetected(), (1, 1), |_| None, |_| {});
+        assert_eq!(reclaimer.limit(), 0);
     }
 }
