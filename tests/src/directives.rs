@@ -22,6 +22,9 @@
 //! //                         or `secure`, which is the last two
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! // machine: pkeys WHY        left out where processor or kernel have no protection keys
+//! // case: NAME -DSIZE=64      a test of this name, compiled with these flags and -DCASE=NAME; the
+//! //                         directives up to the next case are its own, those above the first all
+//! //                         cases'
 //! ```
 
 use crate::library::Build;
@@ -64,7 +67,7 @@ pub struct Limit {
 pub struct Source {
     /// The file.
     pub path: PathBuf,
-    /// Its name without the ending.
+    /// Its name without the ending, or that of one of its cases.
     pub name: String,
     /// Added to the compiler's arguments.
     pub flags: Vec<String>,
@@ -138,16 +141,22 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 impl Source {
-    /// Reads the directives of a file; an unknown one is an error, for a misspelt expectation would
-    /// otherwise hold nothing.
+    /// Reads the directives of a file with one test.
     pub fn read(path: &Path) -> Result<Source, String> {
+        Source::cases(path).map(|mut cases| cases.swap_remove(0))
+    }
+
+    /// Reads the directives of a file, for each of its cases; an unknown one is an error, for a
+    /// misspelt expectation would otherwise hold nothing.
+    pub fn cases(path: &Path) -> Result<Vec<Source>, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Source::parse(path, stem, &text).map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    fn parse(path: &Path, name: String, text: &str) -> Result<Source, String> {
-        let mut source = Source {
+    fn parse(path: &Path, name: String, text: &str) -> Result<Vec<Source>, String> {
+        let mut cases: Vec<Source> = Vec::new();
+        let mut shared = Source {
             path: path.to_owned(),
             name,
             flags: Vec::new(),
@@ -176,12 +185,29 @@ impl Source {
             let Some((key, value)) = line.split_once(':') else {
                 continue;
             };
-            source.directive(key, value.trim())?;
+            match key {
+                "case" => cases.push(shared.as_case(value)?),
+                _ => cases.last_mut().unwrap_or(&mut shared).directive(key, value.trim())?,
+            }
         }
-        if source.runs.is_empty() {
-            source.runs.push(Vec::new());
+        if cases.is_empty() {
+            cases.push(shared);
         }
-        Ok(source)
+        for case in cases.iter_mut().filter(|case| case.runs.is_empty()) {
+            case.runs.push(Vec::new());
+        }
+        Ok(cases)
+    }
+
+    /// One case of this file: its name and its flags.
+    fn as_case(&self, value: &str) -> Result<Source, String> {
+        let mut flags = words(value).into_iter();
+        let name = flags.next().ok_or("a case without a name")?;
+        let mut case = self.clone();
+        case.flags.push(format!("-DCASE={name}"));
+        case.flags.extend(flags);
+        case.name = name;
+        Ok(case)
     }
 
     fn directive(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -277,8 +303,12 @@ impl Source {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Source, String> {
+    fn cases(text: &str) -> Result<Vec<Source>, String> {
         Source::parse(Path::new("x.c"), "x".into(), text)
+    }
+
+    fn parse(text: &str) -> Result<Source, String> {
+        cases(text).map(|mut cases| cases.swap_remove(0))
     }
 
     #[test]
@@ -316,5 +346,24 @@ mod tests {
         assert!(parse("// expect: exits 0\n").is_err());
         assert!(parse("// ulimit: -q 3\n").is_err());
         assert!(parse("// build: soft and warm\n").is_err());
+    }
+    #[test]
+    fn a_case_has_what_all_have_and_its_own() {
+        let [small, large] = &cases(
+            "// expect: signal ABRT\n// case: x_small -DSIZE=64\n// stderr: small\n\
+             // case: x_large -DSIZE=300000\n// run: 1\n// stderr: large\nint x;\n",
+        )
+        .unwrap()[..] else {
+            panic!("two cases")
+        };
+        assert_eq!((&*small.name, &*large.name), ("x_small", "x_large"));
+        assert_eq!(small.flags, ["-DCASE=x_small", "-DSIZE=64"]);
+        assert_eq!(large.flags, ["-DCASE=x_large", "-DSIZE=300000"]);
+        for (case, said) in [(small, "small"), (large, "large")] {
+            assert_eq!(case.ending, Ending::Signal(libc::SIGABRT));
+            assert_eq!(case.stderr, Stderr::Lines(vec![said.into()]));
+        }
+        assert_eq!((&small.runs[..], &large.runs[..]), (&[vec![]][..], &[vec!["1".into()]][..]));
+        assert!(cases("// case:\n").is_err());
     }
 }

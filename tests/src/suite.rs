@@ -21,10 +21,15 @@ pub fn sources(suite: &str) -> Vec<Result<Source, String>> {
     files.sort();
     let mut out = Vec::new();
     for file in files {
-        let source = Source::read(&file);
-        let twin = source.as_ref().ok().filter(|s| s.twin).map(Source::as_twin);
-        out.push(source);
-        out.extend(twin.map(Ok));
+        match Source::cases(&file) {
+            Err(e) => out.push(Err(e)),
+            Ok(cases) => {
+                for source in cases {
+                    let twin = source.twin.then(|| source.as_twin());
+                    out.extend([Some(source), twin].into_iter().flatten().map(Ok));
+                }
+            }
+        }
     }
     out
 }
@@ -87,6 +92,17 @@ mod tests {
         for source in sources("misuse") {
             let source = source.expect("directives are well formed");
             assert!(!source.promises.is_empty(), "{} names no promise", source.path.display());
+        }
+    }
+
+    /// Two programs of one name would be built over each other.
+    #[test]
+    fn every_test_has_a_name_of_its_own() {
+        for suite in ["abi", "misuse", "storms"] {
+            let mut names = std::collections::HashSet::new();
+            for source in sources(suite).into_iter().flatten() {
+                assert!(names.insert(source.name.clone()), "{suite}: two tests {}", source.name);
+            }
         }
     }
 }
