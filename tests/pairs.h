@@ -1,5 +1,5 @@
-/* Whether slots that one call site has freed are handed out to another: of those in "sites.h", unless "wrapped.h"
- * is there already. */
+/* Whether slots that one call site has freed are handed out to another: of those in "sites.h", unless other sites are
+ * there already. */
 #ifndef SITES_ARE_THERE
 #include "sites.h"
 #endif

@@ -1,9 +1,6 @@
 /* Call sites behind a wrapper, in each of its shapes: by the stack pointer, by the frame pointer, and two of them,
  * one calling the other. */
 #include "common.h"
-#define SITES_ARE_THERE
-
-enum { SITES = 16 };
 
 static int shape; /* which wrapper the sites call */
 static int entry; /* which entry point the wrappers call */
@@ -66,10 +63,4 @@ NOINLINE void *wrap_twice(size_t size)
         NO_TAIL_CALL();                                                                            \
         return p;                                                                                  \
     }
-SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
-SITE(8) SITE(9) SITE(10) SITE(11) SITE(12) SITE(13) SITE(14) SITE(15)
-
-static void *(*const site[SITES])(size_t) = {
-    site_0, site_1, site_2, site_3, site_4, site_5, site_6, site_7,
-    site_8, site_9, site_10, site_11, site_12, site_13, site_14, site_15,
-};
+#include "site_table.h"

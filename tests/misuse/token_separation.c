@@ -8,10 +8,7 @@
 // libc: skip it has no partitions
 // promise: 15
 #include "common.h"
-#define SITES_ARE_THERE
 #include "../../crates/toft-preload/include/toft.h"
-
-enum { SITES = 16 };
 
 static int entry;
 static void *(*by_malloc)(size_t, uint64_t);
@@ -32,13 +29,7 @@ NOINLINE void *of_token(size_t size, uint64_t token)
 
 #define SITE(n)                                                                                    \
     NOINLINE void *site_##n(size_t size) { return of_token(size, n); }
-SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
-SITE(8) SITE(9) SITE(10) SITE(11) SITE(12) SITE(13) SITE(14) SITE(15)
-
-static void *(*const site[SITES])(size_t) = {
-    site_0, site_1, site_2, site_3, site_4, site_5, site_6, site_7,
-    site_8, site_9, site_10, site_11, site_12, site_13, site_14, site_15,
-};
+#include "site_table.h"
 #include "pairs.h"
 
 int main(int argc, char **argv)

@@ -8,9 +8,6 @@
 // libc: skip it has no statistics
 // promise: 16
 #include "many_sites.h"
-#define SITES_ARE_THERE
-
-enum { SITES = 16 };
 
 NOINLINE void *many_sizes_of_one(size_t size)
 {
@@ -42,13 +39,7 @@ static int shape;
         NO_TAIL_CALL();                                                                            \
         return p;                                                                                  \
     }
-SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
-SITE(8) SITE(9) SITE(10) SITE(11) SITE(12) SITE(13) SITE(14) SITE(15)
-
-static void *(*const site[SITES])(size_t) = {
-    site_0, site_1, site_2, site_3, site_4, site_5, site_6, site_7,
-    site_8, site_9, site_10, site_11, site_12, site_13, site_14, site_15,
-};
+#include "site_table.h"
 #include "found.h"
 
 int main(int argc, char **argv)
