@@ -7,10 +7,11 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use toft_bench::child::Killed;
 use toft_tests::compile::compiler;
 use toft_tests::library::{library, scratch_dir};
 use toft_tests::process::command;
@@ -122,32 +123,33 @@ fn in_container(filter: &str, program: &Path, more: &str) -> Result<Command, Str
     Ok(shell)
 }
 
-/// Runs `frees` and reads what it says: KiB when full and in the end, and what it noticed.
-fn frees(mut command: Command) -> Result<(u64, u64, u64), String> {
+/// Has the library preloaded, if one is under test.
+fn preload(command: &mut Command) {
+    command.envs(library().path().map(|library| ("LD_PRELOAD", library)));
+}
+
+/// Runs `frees`, which is to give back what it can, or nothing, and reads what it says: KiB when
+/// full and in the end, and what it noticed.
+fn frees(mut command: Command, gives_back: bool, more: Option<&str>) -> Result<(), String> {
+    let seconds = if gives_back { PATIENCE } else { 2 };
+    command.args([FREED.to_string(), seconds.to_string()]).args(more);
     let out = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let said: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match said[..] {
-        [full, left, wrong] => Ok((full, left, wrong)),
-        _ => Err(format!(
-            "{command:?}: {:?} {text}{}",
-            out.status,
-            String::from_utf8_lossy(&out.stderr)
-        )),
+    let [full, left, wrong] = said[..] else {
+        let errors = String::from_utf8_lossy(&out.stderr);
+        return Err(format!("{command:?}: {:?} {text}{errors}", out.status));
+    };
+    if wrong != 0 || gives_back != (left <= u64::from(FREED) << 10) {
+        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
     }
+    Ok(())
 }
 
 fn gives_back(filter: &str) -> Result<(), String> {
     let mut command = contained(filter, &build("frees", &["-pthread"])?)?;
-    command.args([FREED.to_string(), PATIENCE.to_string()]);
-    if let Some(library) = library().path() {
-        command.env("LD_PRELOAD", library);
-    }
-    let (full, left, wrong) = frees(command)?;
-    if left > u64::from(FREED) << 10 || wrong != 0 {
-        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
-    }
-    Ok(())
+    preload(&mut command);
+    frees(command, true, None)
 }
 
 /// What tells a program without threads that its filter allows processes.
@@ -178,17 +180,8 @@ fn looks_for(evidence: Evidence) -> Result<(), String> {
         }
         Evidence::NoMark => in_container("docker", &frees_program, "--as-pid-1 --tmpfs /run")?,
     };
-    let gives_back = matches!(evidence, Evidence::Parent | Evidence::Mark);
-    let seconds = if gives_back { PATIENCE } else { 2 };
-    command.args([FREED.to_string(), seconds.to_string(), "alone".to_owned()]);
-    if let Some(library) = library().path() {
-        command.env("LD_PRELOAD", library);
-    }
-    let (full, left, wrong) = frees(command)?;
-    if wrong != 0 || gives_back != (left <= u64::from(FREED) << 10) {
-        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
-    }
-    Ok(())
+    preload(&mut command);
+    frees(command, matches!(evidence, Evidence::Parent | Evidence::Mark), Some("alone"))
 }
 
 /// A program under a filter that kills, traps or lies for one call lives, is none the wiser, and
@@ -196,27 +189,9 @@ fn looks_for(evidence: Evidence) -> Result<(), String> {
 fn lives(how: &str, call: &str, gives_back: bool) -> Result<(), String> {
     let mut command = command(under()?);
     command.arg(format!("{how}:{call}")).arg("--").arg("env");
-    if let Some(library) = library().path() {
-        command.arg(format!("LD_PRELOAD={}", library.display()));
-    }
+    command.args(library().path().map(|library| format!("LD_PRELOAD={}", library.display())));
     command.arg(build("frees", &["-pthread"])?);
-    let seconds = if gives_back { PATIENCE } else { 2 };
-    command.args([FREED.to_string(), seconds.to_string()]);
-    let (full, left, wrong) = frees(command)?;
-    if wrong != 0 || gives_back != (left <= u64::from(FREED) << 10) {
-        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
-    }
-    Ok(())
-}
-
-/// A program that ends with the test.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    frees(command, gives_back, None)
 }
 
 /// The command `toft` returns the free memory of a program under a filter, which the program itself
@@ -225,12 +200,10 @@ fn is_seen(filter: &str) -> Result<(), String> {
     let mut command = filtered(filter, &build("frees", &["-pthread"])?)?;
     // It waits for less than it can have, so that it is there until the test ends.
     command.args(["0", &(2 * PATIENCE).to_string()]).env("TOFT_DECAY", "3600000");
-    if let Some(library) = library().path() {
-        command.env("LD_PRELOAD", library);
-    }
+    preload(&mut command);
     let child = command.stdout(Stdio::null()).spawn().map_err(|e| format!("{command:?}: {e}"))?;
-    let pid = child.id().to_string();
-    let _program = Program(child);
+    let program = Killed(child);
+    let pid = program.pid();
     let toft = toft()?;
     let said = |arguments: &[&str]| {
         let out = Command::new(toft).args(arguments).arg(&pid).output();
@@ -274,15 +247,13 @@ fn number(text: &str, name: &str) -> Option<u64> {
 
 /// A server that ends with the test.
 struct Server {
-    child: Child,
+    _child: Killed,
     folder: tempfile::TempDir,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.ask("SHUTDOWN NOSAVE");
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -298,12 +269,10 @@ impl Server {
         command
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(&socket);
-        if let Some(library) = library().path() {
-            command.env("LD_PRELOAD", library);
-        }
+        preload(&mut command);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
-        let server = Server { child, folder };
+        let server = Server { _child: Killed(child), folder };
         wait(|| server.ask("PING").is_ok_and(|answer| answer.contains("PONG")))
             .ok_or("redis does not answer")?;
         Ok(server)

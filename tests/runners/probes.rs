@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use toft_bench::child::Killed;
 use toft_tests::compile::compiler;
 use toft_tests::library::{is_secure, library, scratch_dir};
 use toft_tests::process::command;
@@ -70,16 +71,6 @@ fn no_uprobes() -> Option<String> {
 /// Blocks that the program has while the tracer looks on.
 const STEADY: u64 = 200_000;
 
-/// A child that ends with the test.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// bpftrace attaches to a running program, and what the chosen blocks stand for adds up to what the
 /// program has had.
 fn bpftrace_adds_up(library: &Path) -> Result<(), String> {
@@ -95,7 +86,7 @@ fn bpftrace_adds_up(library: &Path) -> Result<(), String> {
     steady.arg(STEADY.to_string()).env("LD_PRELOAD", library);
     steady.env("TOFT_SAMPLE", INTERVAL.to_string());
     let steady = steady.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut steady = Ends(steady.map_err(wrong)?);
+    let mut steady = Killed(steady.map_err(wrong)?);
     let lib = library.display();
     let script = format!(
         "usdt:{lib}:otel_memory:alloc {{ @stands = sum(arg2); @told = count(); }}\n\
@@ -103,24 +94,24 @@ fn bpftrace_adds_up(library: &Path) -> Result<(), String> {
          interval:s:1 {{ printf(\"looking\\n\"); }}"
     );
     let mut tracer = command("bpftrace");
-    tracer.args(["-B", "line", "-p", &steady.0.id().to_string(), "-e", &script]);
+    tracer.args(["-B", "line", "-p", &steady.pid(), "-e", &script]);
     let tracer = tracer.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut tracer = Ends(tracer.map_err(wrong)?);
-    let mut told = BufReader::new(tracer.0.stdout.take().ok_or("no output")?);
+    let mut tracer = Killed(tracer.map_err(wrong)?);
+    let mut told = BufReader::new(tracer.stdout.take().ok_or("no output")?);
     let mut text = String::new();
     while !text.ends_with("looking\n") {
         if told.read_line(&mut text).map_err(wrong)? == 0 {
             let mut why = String::new();
-            tracer.0.stderr.take().map(|mut e| e.read_to_string(&mut why));
+            tracer.stderr.take().map(|mut e| e.read_to_string(&mut why));
             return Err(format!("bpftrace has ended: {text}{why}"));
         }
     }
-    steady.0.stdin.as_mut().ok_or("no input")?.write_all(b"go\n").map_err(wrong)?;
+    steady.stdin.as_mut().ok_or("no input")?.write_all(b"go\n").map_err(wrong)?;
     let mut had = String::new();
-    let output = steady.0.stdout.as_mut().ok_or("no output")?;
+    let output = steady.stdout.as_mut().ok_or("no output")?;
     BufReader::new(output).read_line(&mut had).map_err(wrong)?;
     let had: f64 = had.trim().parse().map_err(|_| format!("the program said {had}"))?;
-    let number = tracer.0.id().to_string();
+    let number = tracer.pid();
     command("kill").args(["-INT", &number]).status().map_err(wrong)?;
     told.read_to_string(&mut text).map_err(wrong)?;
     let value = |name: &str| {

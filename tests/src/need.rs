@@ -1,12 +1,6 @@
 //! What a machine may not have: programs, and what its processor lacks.
 
-use std::path::PathBuf;
-
-/// Where a program is, searching `PATH` as a shell would.
-pub fn find(tool: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(tool)).find(|p| p.is_file())
-}
+pub use toft_bench::preloadable::installed as find;
 
 /// The Debian packages of those tools that are missing.
 pub fn missing(needs: &[(String, String)]) -> Vec<&str> {

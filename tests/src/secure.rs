@@ -8,10 +8,9 @@ use crate::directives::Source;
 use crate::judge::judge;
 use crate::library::library;
 use crate::process::{command, run};
-use std::fs::{Permissions, copy, create_dir_all, remove_dir_all, set_permissions};
+use std::fs::{Permissions, copy, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
@@ -22,24 +21,13 @@ pub fn can_run() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder that stays behind is no reason to fail a test.
-        let _ = remove_dir_all(&self.0);
-    }
-}
-
 /// Runs a source setuid root as `nobody`.
 pub fn run_setuid(source: &Source) -> Result<(), String> {
     let said = |e: std::io::Error| format!("{}: {e}", source.path.display());
     let library = library().path().ok_or("needs the library")?;
     // The target directory may be closed to other users.
-    let folder =
-        Folder(std::env::temp_dir().join(format!("toft-{}-{}", source.name, std::process::id())));
-    let dir = &folder.0;
-    create_dir_all(dir).map_err(said)?;
+    let folder = tempfile::Builder::new().prefix("toft-").tempdir().map_err(said)?;
+    let dir = folder.path();
     set_permissions(dir, Permissions::from_mode(0o755)).map_err(said)?;
     let stem = library.file_stem().ok_or("the library has no name")?.to_string_lossy();
     let (object, binary) = (dir.join(format!("{stem}.so.0")), dir.join(&source.name));

@@ -1,8 +1,8 @@
 //! The Debian packages that commands need: installed where that can be done, named where not.
 
 use crate::{files, place};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
+pub use toft_bench::preloadable::installed as find;
 
 /// What the tests need that CI runs.
 pub const TESTS: &str = "tests/packages.txt";
@@ -18,13 +18,6 @@ fn listed(list: &str) -> Result<Vec<String>, String> {
     let text = files::read(&place::root().join(list))?;
     let lines = text.lines().map(str::trim);
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect())
-}
-
-/// Where a program of this name is.
-pub fn find(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|dir| dir.join(program))
-        .find(|path| path.is_file())
 }
 
 /// A program of the package's name that came from elsewhere (cargo by rustup) is as good. A name

@@ -4,11 +4,43 @@ use crate::peers::Peer;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// A child that is killed and waited for when this value is dropped.
+pub struct Killed(pub Child);
+
+impl Killed {
+    /// Its number, as a word of a command line.
+    pub fn pid(&self) -> String {
+        self.id().to_string()
+    }
+}
+
+impl Deref for Killed {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing left to stop.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// What a finished process cost.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ mod peer_settings;
 mod peer_table;
 pub mod peers;
 mod percentiles;
-mod preloadable;
+pub mod preloadable;
 mod program;
 mod progress;
 mod published;

@@ -17,6 +17,7 @@ pub enum Found {
     Program(PathBuf),
     /// A file that cannot.
     NotExecutable(PathBuf),
+    /// No file.
     Nothing,
 }
 
@@ -42,6 +43,14 @@ pub fn find(name: &Path, path: &OsStr) -> Found {
         }
     }
     found
+}
+
+/// Where an installed program is.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    match find(Path::new(name), &std::env::var_os("PATH")?) {
+        Found::Program(file) => Some(file),
+        _ => None,
+    }
 }
 
 /// Why no library can be preloaded into a program, if so. Of a script its interpreter counts. What

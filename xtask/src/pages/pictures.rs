@@ -7,8 +7,9 @@ use crate::step::{succeed, text};
 use crate::{files, place};
 use std::num::NonZeroU16;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
+use toft_bench::child::Killed;
 
 /// The program that is looked at: it fills a cache, and its sessions come and go.
 const PROGRAM: &str = include_str!("pictures/server.c");
@@ -36,8 +37,8 @@ pub fn main() -> Result<ExitCode, String> {
         .current_dir(&folder)
         .spawn()
         .map_err(|e| format!("toft run: {e}"))?;
-    let server = Ended(server);
-    let pid = server.0.id();
+    let server = Killed(server);
+    let pid = server.id();
 
     await_sessions(&toft, pid)?;
 
@@ -53,16 +54,6 @@ pub fn main() -> Result<ExitCode, String> {
     photographed(&page, &figures.join("heap.png"))?;
     println!("docs/figures/heap.png");
     Ok(ExitCode::SUCCESS)
-}
-
-/// A process that ends with this value.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Waits until the program runs on Toft and has opened its sessions.

@@ -1,13 +1,13 @@
 //! Redis: a server on the peer, the load from a client that is not.
 
 use super::{HostWorkload, Stage};
-use crate::child::{self, Limits};
+use crate::child::{self, Killed, Limits};
 use crate::outcome::{Outcome, megabytes, status_kib};
 use crate::params::Params;
 use crate::peers::Peer;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 pub const WORKLOAD: HostWorkload = HostWorkload {
     name: "redis",
@@ -37,7 +37,7 @@ fn run(peer: &Peer, params: &Params, stage: &Stage, limits: Limits) -> Result<Ou
         total += requests as f64 * rates.len() as f64;
         seconds += rates.iter().map(|rate| requests as f64 / rate).sum::<f64>();
     }
-    let pid = server.child.id().to_string();
+    let pid = server.child.pid();
     Ok(Outcome::timed(total as u64, seconds)
         .with("kreq", total / seconds / 1e3)
         .with("peak_mb", megabytes(status_kib(&pid, "VmHWM")))
@@ -71,7 +71,7 @@ fn rates(csv: &str) -> Result<Vec<f64>, String> {
 }
 
 struct Server {
-    child: Child,
+    child: Killed,
     socket: PathBuf,
 }
 
@@ -89,9 +89,9 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("redis-server: {error}"))?;
-        let mut server = Self { child, socket: socket.to_owned() };
+        let mut server = Self { child: Killed(child), socket: socket.to_owned() };
         server.wait_until_ready()?;
-        let pid = server.child.id().to_string();
+        let pid = server.child.pid();
         match &peer.library {
             Some(library) if !child::is_loaded(&pid, library) => {
                 Err(format!("{} is not loaded in redis-server", library.display()))
@@ -117,9 +117,6 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing left to stop.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.socket);
     }
 }

@@ -3,15 +3,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+/// A process that ends with the test, however that ends.
+pub use toft_bench::child::Killed as Running;
 
 /// The command, with nothing of the caller's settings.
 pub fn toft() -> Command {
@@ -145,35 +146,6 @@ pub fn until<T>(what: &str, mut result: impl FnMut() -> Option<T>) -> T {
 pub fn assert_clean(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     assert_eq!(stderr(output), "");
-}
-
-/// A process that ends with the test, however that ends.
-pub struct Running(pub Child);
-
-impl Running {
-    pub fn pid(&self) -> String {
-        self.id().to_string()
-    }
-}
-
-impl Deref for Running {
-    type Target = Child;
-    fn deref(&self) -> &Child {
-        &self.0
-    }
-}
-
-impl DerefMut for Running {
-    fn deref_mut(&mut self) -> &mut Child {
-        &mut self.0
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A program on Toft that prints a line when it is ready, and one for each that it reads.
