@@ -91,9 +91,7 @@ static void forbid_waiting(void)
         KILL(SYS_sched_yield), KILL(SYS_poll),  KILL(SYS_ppoll),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = PROGRAM(rules);
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    INSTALL(rules);
 }
 
 static void no_time_passes(void)

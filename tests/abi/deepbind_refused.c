@@ -23,9 +23,7 @@ int main(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = PROGRAM(instructions);
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    INSTALL(instructions);
     for (int i = 0; i < 3; i++) {
         void *library = opened("deep", RTLD_NOW | RTLD_DEEPBIND);
         cross(library, false);

@@ -31,6 +31,13 @@
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                                           \
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 #define PROGRAM(instructions) {sizeof instructions / sizeof *instructions, instructions}
+/* Installs a filter for the calling thread. */
+#define INSTALL(instructions)                                                                      \
+    do {                                                                                           \
+        struct sock_fprog program = PROGRAM(instructions);                                         \
+        CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);                                        \
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);                          \
+    } while (0)
 
 /* What a malloc may call, and what the storm below calls itself; everything else kills. */
 #define USUAL_CALLS                                                                                \

@@ -19,9 +19,7 @@ int main(int argc, char **argv)
             KILL(SYS_sysinfo),
             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
-        struct sock_fprog program = PROGRAM(unusual);
-        CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+        INSTALL(unusual);
         execl("/proc/self/exe", "again", "again", (char *)NULL);
         CHECK(!"exec");
     }

@@ -21,9 +21,7 @@ int main(void)
     if (on_toft())
         CHECK(malloc(100) == NULL && errno == ENOMEM);
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    struct sock_fprog program = PROGRAM(all);
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    INSTALL(all);
     CHECK(setrlimit(RLIMIT_AS, &before) == 0);
     CHECK(pipe(pipe_ends) == 0);
     free(malloc(100));

@@ -37,9 +37,7 @@ static void pairs_without_calls(int discards)
         KILL(discards ? SYS_munmap : SYS_madvise),  KILL(SYS_mprotect), KILL(SYS_process_madvise), KILL(SYS_futex),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = PROGRAM(rules);
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    INSTALL(rules);
     pairs(1000);
 }
 

@@ -41,9 +41,7 @@ int main(int argc, char **argv)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = PROGRAM(refuse);
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    INSTALL(refuse);
     CHECK(setenv("TOFT_GUARDED", "uninit", 1) == 0);
     execl("/proc/self/exe", argv[0], "inner", (char *)NULL);
     CHECK(!"execl");

@@ -2,18 +2,11 @@
 // build: secure the default one writes no canary
 // libc: skip glibc writes no canary
 // promise: 3 7
-#include "common.h"
+#include "one_site.h"
 
 enum { BLOCKS = 400, BEFORE = 1100, AFTER = 1200, ROUNDS = 50 };
 
 /* One call site, because no two share slots. */
-NOINLINE void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
-
 int main(void)
 {
     static unsigned char *blocks[BLOCKS], canaries[BLOCKS][8];

@@ -11,7 +11,7 @@
 // expect: exit 4
 // twin: clears them
 // promise: 28
-#include "common.h"
+#include "dangling.h"
 
 struct node {
     size_t value;
@@ -61,13 +61,6 @@ NOINLINE void pointer_to_the_end(struct node *n)
         if (block[i] != n->end[0])
             block[i] = NULL;
     NO_TAIL_CALL();
-}
-
-NOINLINE void clear_stack(void)
-{
-    volatile char bytes[20000];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = 0;
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 // expect: exit 0
 // twin: clears it
 // promise: 28
-#include "common.h"
+#include "dangling.h"
 
 static char *global = (char *)1;
 
@@ -20,13 +20,6 @@ NOINLINE void fill_in(void)
     global = p + 3;
     free(p);
     NO_TAIL_CALL();
-}
-
-NOINLINE void clear_stack(void)
-{
-    volatile char bytes[20000];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = 0;
 }
 
 int main(void)

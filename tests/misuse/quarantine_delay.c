@@ -14,16 +14,9 @@
 // run: 5000
 // libc: skip glibc hands out what was freed last
 // promise: 13 30
-#include "common.h"
+#include "one_site.h"
 
 enum { TRIALS = 1000 };
-
-NOINLINE void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
 
 int main(int argc, char **argv)
 {

@@ -12,14 +12,7 @@
 // stderr: toft: write after free: {re:malloc|free}({p}): byte {place} of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it frees
 // promise: 12 30
-#include "common.h"
-
-NOINLINE void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
+#include "one_site.h"
 
 int main(int argc, char **argv)
 {

@@ -12,17 +12,10 @@
 // libc: skip it looks at nothing
 // twin: reads only
 // promise: 11 12
-#include "common.h"
+#include "one_site.h"
 
 enum { N = 64 };
 static unsigned char *block[N];
-
-NOINLINE void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
 
 int main(int argc, char **argv)
 {

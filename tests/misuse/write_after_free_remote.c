@@ -7,14 +7,7 @@
 // stderr: toft: write after free: {re:malloc|free}({p}): byte 3 of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it is freed
 // promise: 12 30
-#include "common.h"
-
-NOINLINE void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
+#include "one_site.h"
 
 static void *freer(void *p)
 {

@@ -1,5 +1,9 @@
 // free_sized with a size that was not requested, if only by a byte.
 // build: secure the default one believes it
+// expect: signal ABRT
+// twin: says what it has asked for
+// promise: 5
+// case: size_mismatch_free_sized
 // run: 100 10
 // run: 100 200
 // run: 5000 100
@@ -9,10 +13,13 @@
 // run: 100 101
 // run: 5000 4999
 // run: 5000 5001
-// expect: signal ABRT
 // stderr: toft: size mismatch: free_sized({p}): this {size}-byte block is not one of {given} bytes ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
-// twin: says what it has asked for
-// promise: 5
+// case: size_mismatch_large
+// run: 300000 100
+// run: 300000 3000000
+// run: 300000 299999
+// run: 300000 300001
+// stderr: toft: size mismatch: free_sized({p}): this {size}-byte block is not one of {given} bytes (large block, partition {n}; call site {addr})
 #include "common.h"
 
 int main(int argc, char **argv)
