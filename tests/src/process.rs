@@ -3,10 +3,13 @@
 use crate::directives::{Ending, Limit};
 use crate::programs::tree::processor_time;
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How a program ended and what it said.
 #[derive(Debug)]
@@ -118,6 +121,23 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     }
     command.env_remove("LD_PRELOAD").env("LC_ALL", "C.UTF-8");
     command
+}
+
+/// Hides the cargo that runs these tests from a program that may start another.
+pub fn hide_cargo(command: &mut Command) {
+    for (key, _) in std::env::vars_os() {
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO") && name != "CARGO_HOME" || name == "RUSTFLAGS" {
+            command.env_remove(&key);
+        }
+    }
+}
+
+/// A temporary folder with a short path, which other users can enter.
+pub fn open_folder() -> std::io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("toft-").tempdir()?;
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    Ok(folder)
 }
 
 /// Runs to the end or to the deadline. Whatever the program left running in its group is killed.

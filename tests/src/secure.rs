@@ -7,7 +7,7 @@ use crate::compile::compiler;
 use crate::directives::Source;
 use crate::judge::judge;
 use crate::library::library;
-use crate::process::{command, run};
+use crate::process::{command, open_folder, run};
 use std::fs::{Permissions, copy, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -26,9 +26,8 @@ pub fn run_setuid(source: &Source) -> Result<(), String> {
     let said = |e: std::io::Error| format!("{}: {e}", source.path.display());
     let library = library().path().ok_or("needs the library")?;
     // The target directory may be closed to other users.
-    let folder = tempfile::Builder::new().prefix("toft-").tempdir().map_err(said)?;
+    let folder = open_folder().map_err(said)?;
     let dir = folder.path();
-    set_permissions(dir, Permissions::from_mode(0o755)).map_err(said)?;
     let stem = library.file_stem().ok_or("the library has no name")?.to_string_lossy();
     let (object, binary) = (dir.join(format!("{stem}.so.0")), dir.join(&source.name));
     copy(library, &object).map_err(said)?;

@@ -16,7 +16,7 @@ use super::run::toft;
 use super::{Script, files_in};
 use crate::directives::Ending;
 use crate::library::{scratch_dir, workspace};
-use crate::process::{command, run};
+use crate::process::{command, hide_cargo, open_folder, run};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -207,12 +207,9 @@ fn is_below(figures: &Figures) -> bool {
 fn profile(program: &Program, options: &str) -> Result<Profile, String> {
     let name = &program.script.name;
     // Servers run as another user.
-    let temporary =
-        tempfile::Builder::new().prefix("toft-").tempdir().map_err(|e| e.to_string())?;
-    let folder = temporary.path();
     let said = |error: std::io::Error| format!("{name}: {error}");
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder, open).map_err(said)?;
+    let temporary = open_folder().map_err(said)?;
+    let folder = temporary.path();
     let toft = {
         let copy = folder.join("toft");
         std::fs::copy(toft()?, &copy).map_err(said)?;
@@ -235,12 +232,7 @@ fn profile(program: &Program, options: &str) -> Result<Profile, String> {
         .env("BUILT", scratch_dir("labels"))
         .env("TMPDIR", folder)
         .env("PYTHONHASHSEED", "0");
-    for (key, _) in std::env::vars_os() {
-        let key = key.to_string_lossy();
-        if key.starts_with("CARGO") && key != "CARGO_HOME" || key == "RUSTFLAGS" {
-            shell.env_remove(&*key);
-        }
-    }
+    hide_cargo(&mut shell);
     let finished = run(shell, &[], program.script.timeout);
     if finished.ending != Ending::Exit(0) {
         return Err(finished.describe(&format!("{name} fails")));

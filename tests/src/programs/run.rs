@@ -4,7 +4,7 @@ use super::measure::{Figures, Follower};
 use super::{Script, folder};
 use crate::directives::Ending;
 use crate::library::{scratch_dir, workspace};
-use crate::process::{Finished, command, run_followed};
+use crate::process::{Finished, command, hide_cargo, open_folder, run_followed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -68,9 +68,7 @@ pub fn run(script: &Script, peer: &Peer, times: u32) -> Result<Run, String> {
     // Sockets are bound in the temporary folder (Chromium does), and a socket's path has room for
     // 108 bytes: the folder is a short one, wherever the clone is. Servers that refuse to run as
     // root run as another user, who can enter it.
-    let temporary = tempfile::Builder::new().prefix("toft-").tempdir().map_err(said)?;
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(temporary.path(), open).map_err(said)?;
+    let temporary = open_folder().map_err(said)?;
     let library = match &peer.library {
         Some(library) => {
             let copy = temporary.path().join(library.file_name().ok_or("a library has a name")?);
@@ -107,13 +105,7 @@ pub fn run(script: &Script, peer: &Peer, times: u32) -> Result<Run, String> {
         .env("PYTHONHASHSEED", "0")
         .env("TZ", "UTC")
         .envs(peer.settings());
-    // The cargo that runs these tests must not be seen by one that is tested.
-    for (key, _) in std::env::vars_os() {
-        let name = key.to_string_lossy();
-        if name.starts_with("CARGO") && name != "CARGO_HOME" || name == "RUSTFLAGS" {
-            command.env_remove(&key);
-        }
-    }
+    hide_cargo(&mut command);
     // With a new home, rustup and cargo would no longer find what is installed in the old one.
     if let Some(home) = std::env::var_os("HOME") {
         for (key, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
