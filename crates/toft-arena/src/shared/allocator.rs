@@ -84,6 +84,17 @@ unsafe fn grow_zeroed(
 }
 
 macro_rules! allocator {
+    (@resizing $error:path, $($method:ident: $function:ident),*) => {$(
+        unsafe fn $method(
+            &self,
+            block: NonNull<u8>,
+            old: Layout,
+            new: Layout,
+        ) -> Result<NonNull<[u8]>, $error> {
+            // SAFETY: as the caller promises.
+            unsafe { $function(*self, block, old, new) }.map_err(|_| $error)
+        }
+    )*};
     ($trait:path, $error:path, $type:ty, $($generics:tt)*) => {
         // SAFETY: blocks are of their layout, stay where they are until they are freed or resized,
         // and any copy of the reference frees what another has allocated.
@@ -98,33 +109,7 @@ macro_rules! allocator {
                 // SAFETY: as the caller promises.
                 unsafe { deallocate(*self, block, layout) };
             }
-            unsafe fn grow(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, $error> {
-                // SAFETY: as the caller promises.
-                unsafe { resize(*self, block, old, new) }.map_err(|_| $error)
-            }
-            unsafe fn grow_zeroed(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, $error> {
-                // SAFETY: as the caller promises.
-                unsafe { grow_zeroed(*self, block, old, new) }.map_err(|_| $error)
-            }
-            unsafe fn shrink(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, $error> {
-                // SAFETY: as the caller promises.
-                unsafe { resize(*self, block, old, new) }.map_err(|_| $error)
-            }
+            allocator!(@resizing $error, grow: resize, grow_zeroed: grow_zeroed, shrink: resize);
         }
     };
 }
