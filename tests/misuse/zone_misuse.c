@@ -1,5 +1,4 @@
-// Addresses that a zone is to free and that are not a live block of its own, and zones that are
-// none.
+// Addresses that are not a live block of the zone they are freed to, and zones that are none.
 // expect: signal ABRT
 // libc: skip it has no zones
 // promise: 4

@@ -176,11 +176,10 @@ fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
 /// Of a process: large enough to have a thread that can be asked to purge.
 #[test]
 fn a_full_disk_is_an_error_of_verbs_that_read_a_process() {
-    let place = directory();
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(void) {\n\
                   for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\n\
                   write(1, \"\\n\", 1); pause(); }\n";
-    let program = compile(place.path(), "large", source, &["-fno-builtin"]);
+    let program = compiled("large", source, &["-fno-builtin"]);
     let target = Target::start(&program);
     let pid = target.pid.clone();
     let purged = || toft().args(["purge", &pid]).output().unwrap().status.success().then_some(());

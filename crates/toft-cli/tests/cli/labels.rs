@@ -44,9 +44,13 @@ fn main() {
 }
 "#;
 
+const RUSTC: [&str; 5] = ["rustc", "-g", "-O", "--edition", "2021"];
+
 /// Builds `program` from a source of this name.
-fn built(directory: &Path, source: &str, name: &str, compiler: &[&str]) -> PathBuf {
-    build(&file(directory, name, source.as_bytes(), 0o644), "program", compiler)
+fn built(source: &str, name: &str, compiler: &[&str]) -> Program {
+    Program::made(|folder| {
+        build(&file(folder, name, source.as_bytes(), 0o644), "program", compiler)
+    })
 }
 
 /// Starts a program that gives each call site its own partition.
@@ -74,8 +78,7 @@ fn line<'a>(table: &'a str, part: &str) -> &'a str {
 
 #[test]
 fn a_site_with_inlined_containers_is_named_by_the_function_of_the_program() {
-    let directory = directory();
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O2"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O2"]);
     let running = start(&[], &program);
     let table = heap(&running, &[]);
     assert!(line(&table, "keep_numbers").contains("keep_numbers at program.cc:"), "{table}");
@@ -95,9 +98,8 @@ fn a_site_with_inlined_containers_is_named_by_the_function_of_the_program() {
 
 #[test]
 fn samples_distinguish_callers_that_share_code_of_a_library() {
-    let directory = directory();
     // Without optimization every function has a frame pointer, and nothing is inlined.
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O0"]);
     let running = start(&[], &program);
     let table = heap(&running, &[]);
     let note = line(&table, "come from functions of libraries");
@@ -120,9 +122,7 @@ fn samples_distinguish_callers_that_share_code_of_a_library() {
 
 #[test]
 fn samples_distinguish_callers_in_rust() {
-    let directory = directory();
-    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
-    let program = built(directory.path(), RUST, "program.rs", &rust);
+    let program = built(RUST, "program.rs", &RUSTC);
     let running = start(&[], &program);
     line(&heap(&running, &[]), "come from functions of libraries");
     drop(running);
@@ -159,10 +159,8 @@ fn tables(program: &Path) -> [String; 2] {
 
 #[test]
 fn a_rust_program_that_is_run_shows_its_own_functions() {
-    let directory = directory();
     let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
-    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
-    let program = built(directory.path(), &source, "program.rs", &rust);
+    let program = built(&source, "program.rs", &RUSTC);
     let [names, lines] =
         ["read_names", "read_lines"].map(|f| format!("program::{f} at program.rs:"));
     shows_its_own_functions(&program, &names, &lines, "finish_grow");
@@ -170,18 +168,17 @@ fn a_rust_program_that_is_run_shows_its_own_functions() {
     let source = "fn read_names() -> Vec<u8> { vec![1; 10_000] }\n\
         fn read_lines() -> Vec<u64> { vec![1; 3000] }\n\
         fn main() { std::mem::forget((read_names(), read_lines())); }";
-    let program = built(directory.path(), source, "program.rs", &["rustc", "-g"]);
+    let program = built(source, "program.rs", &["rustc", "-g"]);
     shows_its_own_functions(&program, &names, &lines, "try_allocate_in");
 }
 
 #[test]
 fn a_cxx_program_that_is_run_shows_its_own_functions() {
-    let directory = directory();
     // What no destructor frees is live at the exit.
     let keep = "new auto(std::move(names)); new auto(std::move(lines));";
     let source = CPP.replace("pause();", keep);
     // Nothing is inlined, so all blocks come from one function of the library.
-    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(&source, "program.cc", &["g++", "-g", "-O0"]);
     let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.cc:"));
     shows_its_own_functions(&program, &names, &lines, "::allocate");
 }
@@ -217,11 +214,10 @@ int main(int argc, char **argv) {
 
 #[test]
 fn a_function_that_allocates_by_a_jump_names_the_site() {
-    let directory = directory();
     for flags in [&["-fcf-protection=none"][..], &["-fcf-protection"], &["-fno-plt"], &["-no-pie"]]
     {
         let compiler = [&["gcc", "-g", "-O2"], flags].concat();
-        let program = built(directory.path(), TAIL_CALLS, "tail.c", &compiler);
+        let program = built(TAIL_CALLS, "tail.c", &compiler);
         let target = start(&[("TOFT_WRAPPERS", "my_alloc")], &program);
         let table = heap(&target, &[]);
         for named in ["make_node at tail.c:8", "make_pair at tail.c:10", "make_item at tail.c:11"] {
@@ -266,9 +262,7 @@ fn main() {
 
 #[test]
 fn a_function_of_rust_that_allocates_by_a_jump_names_the_site() {
-    let directory = directory();
-    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
-    let program = built(directory.path(), RUST_TAIL_CALLS, "program.rs", &rust);
+    let program = built(RUST_TAIL_CALLS, "program.rs", &RUSTC);
     let [table, _] = tables(&program);
     line(&table, "program::reserve_room at program.rs:3");
     line(&table, "program::copy at program.rs:5");
@@ -310,22 +304,19 @@ fn the_printed_variable_names(program: &Path, function: &str) {
 
 #[test]
 fn the_printed_remedy_shows_the_functions_of_the_program() {
-    let directory = directory();
     let source = RUST.replace("std::thread::park();", "").replace("drop(", "std::mem::forget(");
-    let rust = ["rustc", "-g", "-O", "--edition", "2021"];
-    let program = built(directory.path(), &source, "program.rs", &rust);
+    let program = built(&source, "program.rs", &RUSTC);
     the_printed_variable_names(&program, "program::read_names at program.rs:");
     let source = CPP.replace("pause();", "new auto(std::move(names)); new auto(std::move(lines));");
-    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(&source, "program.cc", &["g++", "-g", "-O0"]);
     the_printed_variable_names(&program, "read_names at program.cc:");
-    let program = built(directory.path(), WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
+    let program = built(WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
     the_printed_variable_names(&program, "read_names at program.c:");
 }
 
 #[test]
 fn a_process_that_was_preloaded_is_told_of_variables() {
-    let directory = directory();
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O0"]);
     let table = heap(&start(&[], &program), &[]);
     let note = line(&table, "come from functions of libraries");
     assert!(note.contains("the variables TOFT_SAMPLE=512k show"), "{note}");
@@ -370,7 +361,6 @@ fn callers_are_above_the_site(program: &Path, callees: &[&str], whole: bool) {
 
 #[test]
 fn a_sampled_stack_of_rust_has_no_callee_of_its_site() {
-    let directory = directory();
     let own = "std::mem::forget((names, lines));";
     let source = RUST.replace("std::thread::park();", "").replace("drop((names, lines));", own);
     let callees = ["alloc::", "fmt::", "read_names", "read_lines"];
@@ -381,19 +371,17 @@ fn a_sampled_stack_of_rust_has_no_callee_of_its_site() {
         (&[], false),
     ] {
         let rust = [&["rustc", "-g", "--edition", "2021"], flags].concat();
-        let program = built(directory.path(), &source, "program.rs", &rust);
+        let program = built(&source, "program.rs", &rust);
         callers_are_above_the_site(&program, &callees, whole);
     }
 }
 
 #[test]
 fn a_sampled_stack_of_cxx_has_no_callee_of_its_site() {
-    let directory = directory();
     let keep = "new auto(std::move(names)); new auto(std::move(lines));";
     let source = CPP.replace("pause();", keep);
     for (flags, whole) in [(&["-O0"][..], true), (&["-O2", "-fno-omit-frame-pointer"], true)] {
-        let program =
-            built(directory.path(), &source, "program.cc", &[&["g++", "-g"], flags].concat());
+        let program = built(&source, "program.cc", &[&["g++", "-g"], flags].concat());
         let callees = ["std::", "__gnu_cxx::", "read_names", "read_lines"];
         callers_are_above_the_site(&program, &callees, whole);
     }
@@ -402,7 +390,7 @@ fn a_sampled_stack_of_cxx_has_no_callee_of_its_site() {
 #[test]
 fn profiles_for_other_programs_begin_with_the_function_of_the_program() {
     let directory = directory();
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O2"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O2"]);
     let running = start(&[("TOFT_SAMPLE", "4k")], &program);
     let file = |name: &str, options: &[&str]| {
         let file = directory.path().join(name);
@@ -456,8 +444,7 @@ int main(void) {
 
 #[test]
 fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
-    let directory = directory();
-    let program = built(directory.path(), WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
+    let program = built(WRAPPED, "program.c", &["gcc", "-g", "-O1"]);
     let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.c:"));
     shows_its_own_functions(&program, &names, &lines, "xmalloc");
     let set = |program: &Path, options: &[&str]| {
@@ -469,7 +456,7 @@ fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
     // A program without such a name keeps its 64 partitions, unless the interpreter in a library
     // has one.
     let source = WRAPPED.replace("xmalloc", "get_memory");
-    let program = built(directory.path(), &source, "program.c", &["gcc", "-g", "-O1"]);
+    let program = built(&source, "program.c", &["gcc", "-g", "-O1"]);
     assert_eq!(set(&program, &[]), "none");
     assert_eq!(set(&program, &["--python"]), "c");
 }
@@ -487,8 +474,7 @@ int main(void) { read_names(); read_lines(); return xmalloc(100) == NULL; }
 
 #[test]
 fn what_the_c_library_allocates_is_of_the_function_that_called_it() {
-    let directory = directory();
-    let program = built(directory.path(), THROUGH_LIBC, "program.c", &["gcc", "-g", "-O1"]);
+    let program = built(THROUGH_LIBC, "program.c", &["gcc", "-g", "-O1"]);
     let [names, lines] = ["read_names", "read_lines"].map(|f| format!("{f} at program.c:"));
     let [own, shared] = tables(&program);
     assert!(own.contains(&names) && own.contains(&lines), "{own}");
@@ -501,8 +487,7 @@ const GENERATED: &str = include_str!("programs/labels-generated.c");
 
 #[test]
 fn generated_code_is_named_by_the_map_of_its_runtime() {
-    let directory = directory();
-    let program = compile(directory.path(), "program", GENERATED, &[]);
+    let program = compiled("program", GENERATED, &[]);
     let running = start(&[], &program);
     let table = heap(&running, &[]);
     let map = format!("/tmp/perf-{}.map", running.pid);
@@ -517,8 +502,7 @@ const TOKENS: &str = include_str!("programs/labels-tokens.c");
 
 #[test]
 fn a_token_of_the_program_is_named_as_one() {
-    let directory = directory();
-    let program = compile(directory.path(), "program", TOKENS, &[]);
+    let program = compiled("program", TOKENS, &[]);
     let table = heap(&start(&[], &program), &[]);
     assert!(line(&table, "token 17").contains("1 000"), "{table}");
     assert!(line(&table, "main at program.c").contains("1 000"), "{table}");
@@ -762,8 +746,7 @@ fn debug_information_is_found_in_a_folder_by_build_id() {
 
 #[test]
 fn lines_of_a_stack_are_short_unless_all_is_asked_for() {
-    let directory = directory();
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O0"]);
     let running = start(&[("TOFT_SAMPLE", "4k")], &program);
     let stacks = |options: &[&str]| {
         heap(&running, options).split_once("\nsampled stacks: ").unwrap().1.to_owned()
@@ -780,12 +763,12 @@ fn lines_of_a_stack_are_short_unless_all_is_asked_for() {
 #[test]
 fn statistics_have_the_label_of_the_heap() {
     let directory = directory();
-    let program = built(directory.path(), CPP, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(CPP, "program.cc", &["g++", "-g", "-O0"]);
     let running = start(&[], &program);
     let profile: Value = serde_json::from_str(&heap(&running, &["--json"])).unwrap();
     drop(running);
     let source = CPP.replace("pause();", "");
-    let program = built(directory.path(), &source, "program.cc", &["g++", "-g", "-O0"]);
+    let program = built(&source, "program.cc", &["g++", "-g", "-O0"]);
     let output = directory.path().join("stats.json");
     let own = ["--env", "TOFT_PARTITIONS=exact"];
     let options = [&own[..], &["--stats", "--json", "--output", text(&output)]].concat();
@@ -804,9 +787,8 @@ fn statistics_have_the_label_of_the_heap() {
 /// Two call sites in one line of one function.
 #[test]
 fn call_sites_with_one_label_share_a_line_in_every_table() {
-    let directory = directory();
     let source = include_str!("programs/one-line.c");
-    let program = compile(directory.path(), "one-line", source, &["-fno-builtin"]);
+    let program = compiled("one-line", source, &["-fno-builtin"]);
     let stats = stderr(&run(&["--stats"], &[text(&program)]));
     let running = Target::start(&program);
     let rss = stdout(&succeeds(&["rss", &running.pid]));

@@ -112,8 +112,7 @@ const PRESSED: i32 = 20;
 /// it twice.
 #[test]
 fn interrupts_from_the_terminal_arrive_once() {
-    let directory = directory();
-    let program = compile(directory.path(), "counter", COUNTER, &[]);
+    let program = compiled("counter", COUNTER, &[]);
     let line = format!("exec {} run -- {}", env!("CARGO_BIN_EXE_toft"), text(&program));
     // `script` makes a terminal, and ends as the command does.
     let mut script = Command::new("script");
@@ -185,8 +184,7 @@ const WRITES_BEHIND: &str = "#include <stdlib.h>\n\
 
 #[test]
 fn the_secure_builds_are_carried_too() {
-    let directory = directory();
-    let program = compile(directory.path(), "behind", WRITES_BEHIND, &["-fno-builtin"]);
+    let program = compiled("behind", WRITES_BEHIND, &["-fno-builtin"]);
     let program = text(&program);
     for (option, light) in [("--secure", false), ("--secure=full", false), ("--secure=light", true)]
     {
@@ -222,8 +220,7 @@ fn the_secure_builds_are_carried_too() {
 fn the_secure_build_verifies_at_exit_by_default() {
     const WRITES_AFTER: &str = "#include <stdlib.h>\n\
         int main(void) { char *volatile p = malloc(100); free(p); p[3] = 7; return 3; }";
-    let directory = directory();
-    let program = compile(directory.path(), "after", WRITES_AFTER, &["-fno-builtin"]);
+    let program = compiled("after", WRITES_AFTER, &["-fno-builtin"]);
     let program = text(&program);
     let caught = run(&["--secure"], &[program]);
     assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
@@ -290,10 +287,8 @@ fn the_environment_is_as_asked() {
 
 #[test]
 fn an_existing_preload_stays_behind_ours() {
-    let directory = directory();
     let source = "#include <unistd.h>\n__attribute__((constructor)) static void here(void) { write(2, \"here\\n\", 5); }";
-    let library =
-        compile(directory.path(), "mine.so", source, &["-shared", "-fPIC", "-Wno-unused-result"]);
+    let library = compiled("mine.so", source, &["-shared", "-fPIC", "-Wno-unused-result"]);
     let output = toft()
         .env("LD_PRELOAD", &library)
         .args(["run", "--children", "--", "sh", "-c", "echo $LD_PRELOAD"])
@@ -446,8 +441,7 @@ fn a_script_with_the_name_of_python_is_advised_as_python() {
 
 #[test]
 fn node_is_told_of_functions_that_it_has_not_compiled_if_stacks_are_sampled() {
-    let place = directory();
-    let program = compile(place.path(), "node", "int main(void) { return 0; }", &[]);
+    let program = compiled("node", "int main(void) { return 0; }", &[]);
     let more = "--interpreted-frames-native-stack";
     for (options, words, advised) in [
         (&["--sample", "4k"][..], &["--perf-basic-prof"][..], true),
@@ -476,10 +470,9 @@ fn functions_of_generated_code_are_advised_for_their_runtimes() {
 
 #[track_caller]
 fn is_advised(name: &str, (keeps, remedy): (&str, &str), shown: &str) {
-    let place = directory();
     let source = "#include <stdio.h>\n#include <stdlib.h>\n\
         int main(void) { free(malloc(100)); puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
-    let program = compile(place.path(), name, source, &[]);
+    let program = compiled(name, source, &[]);
     let advice = format!("toft run --sample 512k -- {remedy}");
     let option = remedy.split_once(' ').unwrap().1;
     for (arguments, advised) in [(&[][..], true), (&[option], false)] {

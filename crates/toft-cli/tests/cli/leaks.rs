@@ -57,11 +57,10 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
 
 #[test]
 fn call_sites_with_one_label_are_one_line_with_their_number() {
-    let directory = directory();
     let source = "#include <stdlib.h>\nvoid *volatile sink;\n\
         static void lose(void) { sink = malloc(100); sink = malloc(100); }\n\
         int main(void) { for (int i = 0; i < 20; i++) lose(); sink = 0; return 0; }\n";
-    let program = compile(directory.path(), "two", source, &["-fno-builtin"]);
+    let program = compiled("two", source, &["-fno-builtin"]);
     let page = stderr(&ends_with(123, run(&["--leaks"], &[text(&program)])));
     assert!(page.contains(" blocks, from 2 call sites"), "{page}");
     assert!(
@@ -106,8 +105,7 @@ fn a_program_s_own_failure_comes_first() {
 fn a_program_that_exits_without_a_report_is_named() {
     let source =
         "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { malloc(9); _exit(0); }\n";
-    let directory = directory();
-    let program = compile(directory.path(), "quick", source, &["-fno-builtin"]);
+    let program = compiled("quick", source, &["-fno-builtin"]);
     let output = ends_with(124, run(&["--leaks"], &[text(&program)]));
     assert!(stderr(&output).contains("no report of leaks"), "{}", stderr(&output));
 }
@@ -167,7 +165,6 @@ fn without_the_command_the_library_writes_lines_that_can_be_explained() {
 
 #[test]
 fn more_call_sites_than_any_table_are_all_there() {
-    let directory = directory();
     let mut source = String::from("#include <stdlib.h>\nvoid *volatile sink;\n");
     for number in 0..700 {
         source += &format!(
@@ -178,7 +175,7 @@ fn more_call_sites_than_any_table_are_all_there() {
     source += "int main(void) {\n";
     (0..700).for_each(|number| source += &format!("site_{number}();\n"));
     source += "sink = 0; return 0; }\n";
-    let program = compile(directory.path(), "many", &source, &["-fno-builtin"]);
+    let program = compiled("many", &source, &["-fno-builtin"]);
     let output = run(&["--leaks", "--json"], &[text(&program)]);
     let report = last_json(&stderr(&output));
     // A word that main has left somewhere may keep one or two.

@@ -17,8 +17,9 @@ use crate::common::*;
 /// argument names.
 const PROGRAM: &str = include_str!("programs/metrics.c");
 
-fn start(directory: &Path) -> Target {
-    start_program(&compile(directory, "target", PROGRAM, &["-fno-builtin"]))
+fn start() -> Target {
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
+    start_program(&program).keeping(program)
 }
 
 fn start_program(program: &Path) -> Target {
@@ -70,8 +71,7 @@ fn metrics(words: &[&str]) -> Samples {
 
 #[test]
 fn figures_are_what_the_program_has() {
-    let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let before = metrics(&[&target.pid]);
     target.ask("g\n");
     let samples = metrics(&[&target.pid, "--top", "2"]);
@@ -107,8 +107,7 @@ fn figures_are_what_the_program_has() {
 /// A block that a probe was notified of is live in every reading: here the probe sees all.
 #[test]
 fn blocks_that_a_probe_was_notified_of_are_live() {
-    let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let path = library();
     let notes = tool(Command::new("readelf").arg("-n").arg(&path).env("LC_ALL", "C"));
     let maps = fs::read_to_string(format!("/proc/{}/maps", target.pid)).unwrap();
@@ -140,7 +139,7 @@ fn blocks_that_a_probe_was_notified_of_are_live() {
 #[test]
 fn a_file_is_whole_and_goes_with_the_process() {
     let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let path = place.path().join("toft.prom");
     succeeds(&["metrics", &target.pid, "-o", text(&path)]);
     let first = parse(&fs::read_to_string(&path).unwrap());
@@ -174,7 +173,7 @@ fn a_file_is_whole_and_goes_with_the_process() {
 #[test]
 fn what_has_the_name_of_a_file_is_kept() {
     let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let fifo = place.path().join("fifo");
     tool(Command::new("mkfifo").arg(&fifo));
     let reader = {
@@ -205,7 +204,7 @@ fn ask(mut peer: impl Read + Write, path: &str) -> (String, String) {
 #[test]
 fn a_socket_answers_until_the_process_ends() {
     let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let path = place.path().join("toft.sock");
     // Another process has left one behind.
     drop(UnixListener::bind(&path).unwrap());
@@ -238,7 +237,7 @@ fn a_socket_answers_until_the_process_ends() {
 #[test]
 fn what_stands_for_the_process_goes_with_an_interrupt() {
     let place = directory();
-    let mut target = start(place.path());
+    let mut target = start();
     let (prom, socket) = (place.path().join("toft.prom"), place.path().join("toft.sock"));
     let start = |words: &[&str]| {
         let mut command = toft();
@@ -309,8 +308,7 @@ impl Server {
 
 #[test]
 fn an_address_of_this_machine_answers() {
-    let place = directory();
-    let target = start(place.path());
+    let target = start();
     let server = Server::start(&[&target.pid, "--listen", "127.0.0.1:0"]);
     let (status, body) = server.ask("/metrics");
     assert_eq!(status, "HTTP/1.1 200 OK");
@@ -319,8 +317,7 @@ fn an_address_of_this_machine_answers() {
 
 #[test]
 fn every_address_answers_if_that_is_asked_for() {
-    let place = directory();
-    let target = start(place.path());
+    let target = start();
     let server = Server::start(&[&target.pid, "--listen", "0.0.0.0:0", "--expose"]);
     assert!(server.address.starts_with("0.0.0.0:"), "{}", server.address);
     assert_eq!(server.ask("/metrics").0, "HTTP/1.1 200 OK");
@@ -329,7 +326,7 @@ fn every_address_answers_if_that_is_asked_for() {
 #[test]
 fn pprof_reads_the_heap_from_the_address() {
     let place = directory();
-    let target = start(place.path());
+    let target = start();
     let server = Server::start(&[&target.pid, "--listen", "127.0.0.1:0"]);
     let url = format!("http://{}/debug/pprof/heap", server.address);
     let mut pprof = Command::new("go");
@@ -407,9 +404,8 @@ fn pprof_reads_the_heaps_of_several_processes() {
 
 #[test]
 fn processes_of_a_name_come_and_go() {
-    let place = directory();
     let name = format!("fleet-{}", std::process::id());
-    let program = compile(place.path(), &name, PROGRAM, &["-fno-builtin"]);
+    let program = compiled(&name, PROGRAM, &["-fno-builtin"]);
     let words = ["--name", &format!("{}*", &name[..name.len() - 1]), "--listen", "127.0.0.1:0"];
     let server = Server::start(&words);
     let pids = || -> HashSet<String> {
@@ -449,7 +445,7 @@ fn processes_of_a_name_come_and_go() {
 #[test]
 fn what_cannot_be_written_or_served_is_refused() {
     let place = directory();
-    let target = start(place.path());
+    let target = start();
     let why = refused(&["metrics", &target.pid, "-o", "/no/such/folder/a.prom"]);
     assert!(why.contains("cannot write /no/such/folder/a.prom"), "{why}");
     for (words, why) in [
@@ -470,8 +466,7 @@ fn what_cannot_be_written_or_served_is_refused() {
 /// has more than places.
 #[test]
 fn from_inside_and_from_outside_it_is_the_same_page() {
-    let place = directory();
-    let program = compile(place.path(), "stripped", PROGRAM, &["-fno-builtin", "-s"]);
+    let program = compiled("stripped", PROGRAM, &["-fno-builtin", "-s"]);
     let mut target = start_program(&program);
     target.ask("g\n");
     target.ask("m\n");

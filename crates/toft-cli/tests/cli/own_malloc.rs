@@ -251,7 +251,6 @@ fn memory_that_is_not_tofts_is_reported_at_exit() {
 /// The comparison opens files, for which a filter of the program's own may kill.
 #[test]
 fn a_program_under_its_own_filter_is_not_compared() {
-    let directory = directory();
     let source = "#include <stddef.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n\
         #include <sys/prctl.h>\n#include <sys/syscall.h>\n\
         int main(void) { struct sock_filter kill[] = {\n\
@@ -262,7 +261,7 @@ fn a_program_under_its_own_filter_is_not_compared() {
         struct sock_fprog filter = { 4, kill };\n\
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)\n\
             || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter); }";
-    let program = compile(directory.path(), "filtered", source, &[]);
+    let program = compiled("filtered", source, &[]);
     assert_clean(&run(&["--strict"], &[text(&program)]));
 }
 

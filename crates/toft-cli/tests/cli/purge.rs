@@ -38,8 +38,7 @@ fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) ->
 
 #[test]
 fn idle_memory_is_returned_on_request() {
-    let directory = directory();
-    let program = compile(directory.path(), "target", PROGRAM, &["-fno-builtin"]);
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
     // Resident memory fell by what was discarded, except for what Toft itself maps meanwhile.
     let (target, object) = purged_first(&program, |number| {
         assert!(number("rss_after") < 8 << 20);
@@ -63,13 +62,7 @@ fn idle_memory_is_returned_on_request() {
 /// them were there.
 #[test]
 fn no_more_is_reported_than_was_resident() {
-    let directory = directory();
-    let program = compile(
-        directory.path(),
-        "touched",
-        PROGRAM,
-        &["-fno-builtin", "-DSIZE=60000", "-DUSED=1"],
-    );
+    let program = compiled("touched", PROGRAM, &["-fno-builtin", "-DSIZE=60000", "-DUSED=1"]);
     let (target, object) =
         purged_first(&program, |number| number("discarded_bytes") > 4 * number("rss_before"));
     let number = |name: &str| object[name].as_u64().unwrap();
@@ -96,10 +89,9 @@ fn a_process_in_a_container_is_purged_from_outside() {
         eprintln!("left out: no namespace of processes can be made here");
         return;
     }
-    let directory = directory();
-    let program = compile(directory.path(), "target", PROGRAM, &["-fno-builtin"]);
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
     let mut unshare = unshare();
-    let command = unshare.args(["env", "TOFT_DECAY=3600000"]).arg(program);
+    let command = unshare.args(["env", "TOFT_DECAY=3600000"]).arg(&program);
     let mut target = Target::of(command);
     assert_eq!(target.line, "1", "its number there");
     let children = format!("/proc/{0}/task/{0}/children", target.pid);
@@ -111,8 +103,7 @@ fn a_process_in_a_container_is_purged_from_outside() {
 
 #[test]
 fn a_process_that_cannot_be_asked_is_named() {
-    let directory = directory();
-    let program = compile(directory.path(), "target", PROGRAM, &["-fno-builtin"]);
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
     let target = start(&program, &[("TOFT_RECLAIM", "calls")]);
     let why = refused(&["purge", &target.pid]);
     assert_contains(&why, &["has no reclaimer", "malloc_trim(0)"]);

@@ -160,8 +160,7 @@ fn each_frame_has_the_name_and_the_line_that_the_interpreter_says() {
 
 #[test]
 fn an_interpreter_that_is_loaded_late_is_found() {
-    let directory = directory();
-    let program = compile(directory.path(), "late", LATE, &["-ldl"]);
+    let program = compiled("late", LATE, &["-ldl"]);
     let ask = "import sys, sysconfig\n\
                print(sys.base_prefix, *sysconfig.get_config_vars('LIBDIR', 'INSTSONAME'))";
     for (version, python) in interpreters() {

@@ -21,6 +21,8 @@ struct Counted {
     command: Running,
     own: Value,
     library: Value,
+    /// The program, if nothing else needs it.
+    _program: Option<Program>,
 }
 
 impl Counted {
@@ -62,7 +64,7 @@ fn start_by(command: &mut Command) -> Counted {
     // Both lines are read, and the pipe stays open: the program ends if it cannot write.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    Counted { own: next(), library: next(), command: Running(child) }
+    Counted { own: next(), library: next(), command: Running(child), _program: None }
 }
 
 /// That the terms of a report add up to the kernel's number; what is left without a name.
@@ -75,8 +77,11 @@ fn unaccounted(report: &Value) -> u64 {
 }
 
 /// The program whose blocks are known.
-fn start_known(directory: &Path) -> Counted {
-    start(&compile(directory, "target", PROGRAM, &["-pthread"]))
+fn start_known() -> Counted {
+    let program = compiled("target", PROGRAM, &["-pthread"]);
+    let mut target = start(&program);
+    target._program = Some(program);
+    target
 }
 
 fn site<'a>(object: &'a Value, function: &str) -> &'a Value {
@@ -88,8 +93,7 @@ fn site<'a>(object: &'a Value, function: &str) -> &'a Value {
 
 #[test]
 fn live_bytes_are_exact_and_everything_adds_up_to_the_kernels_number() {
-    let directory = directory();
-    let target = start_known(directory.path());
+    let target = start_known();
     let report = target.report();
 
     assert_eq!(report["live_bytes"], target.library["live_bytes"]);
@@ -124,7 +128,7 @@ fn live_bytes_are_exact_and_everything_adds_up_to_the_kernels_number() {
 #[test]
 fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
     let directory = directory();
-    let target = start_known(directory.path());
+    let target = start_known();
     let report = target.report();
     // 256-byte slots, sixteen to a page, of which one is live.
     let first = &report["pins"][0];
@@ -203,8 +207,7 @@ fn mappings_of_the_program_between_the_allocator_s_are_not_taken_for_its() {
 
 #[test]
 fn each_thread_has_its_own() {
-    let directory = directory();
-    let target = start_known(directory.path());
+    let target = start_known();
     let report = target.report();
     let of = |number: &Value| {
         let mut threads = report["threads"].as_array().unwrap().iter();
@@ -227,8 +230,7 @@ fn each_thread_has_its_own() {
 /// A shell tells the number of `toft run`, which stands for the program.
 #[test]
 fn the_number_of_a_toft_run_stands_for_its_program() {
-    let directory = directory();
-    let target = start_known(directory.path());
+    let target = start_known();
     let pid = target.command.pid();
     assert_ne!(pid, target.pid());
     assert_eq!(object(&["rss", "--json", &pid])["pid"], target.own["pid"]);
@@ -258,9 +260,8 @@ fn the_number_of_an_npx_stands_for_the_program_that_toft_runs() {
 /// kernel's proportional number.
 #[test]
 fn what_compaction_shares_is_a_line_of_its_own() {
-    let directory = directory();
     let source = include_str!("programs/rss-sparse.c");
-    let program = compile(directory.path(), "sparse", source, &[]);
+    let program = compiled("sparse", source, &[]);
     let target = start_by(toft().env("TOFT_COMPACT", "1").args(["run", "--"]).arg(&program));
     let report = target.report();
     let shared = &target.library["shared"];
@@ -306,8 +307,7 @@ const QUARANTINED: &str = include_str!("programs/rss-quarantined.c");
 
 #[test]
 fn the_quarantine_of_the_secure_build_is_a_line_of_its_own() {
-    let directory = directory();
-    let program = compile(directory.path(), "waits", QUARANTINED, &["-pthread", "-fno-builtin"]);
+    let program = compiled("waits", QUARANTINED, &["-pthread", "-fno-builtin"]);
     let target = start_by(toft().args(["run", "--secure", "--"]).arg(&program));
     let report = target.report();
     let terms = &report["resident"];
@@ -330,8 +330,7 @@ fn the_quarantine_of_the_secure_build_is_a_line_of_its_own() {
 
 #[test]
 fn the_usual_build_has_no_quarantine() {
-    let directory = directory();
-    let program = compile(directory.path(), "waits", QUARANTINED, &["-pthread", "-fno-builtin"]);
+    let program = compiled("waits", QUARANTINED, &["-pthread", "-fno-builtin"]);
     let target = start(&program);
     let report = target.report();
     let terms = &report["resident"];
@@ -393,7 +392,7 @@ fn a_process_that_has_ended_is_named() {
 #[test]
 fn a_process_of_somebody_else_is_refused_with_the_way_out() {
     let directory = directory();
-    let target = start_known(directory.path());
+    let target = start_known();
     let pid = target.pid();
     if !nix::unistd::geteuid().is_root() {
         assert!(refused(&["rss", "1"]).contains("`sudo toft` may"));
@@ -474,8 +473,7 @@ fn a_32_bit_program_is_refused() {
 /// Whenever the target ends, there is an answer or a line, and never more.
 #[test]
 fn a_target_may_end_at_any_moment() {
-    let directory = directory();
-    let program = compile(directory.path(), "target", PROGRAM, &["-pthread"]);
+    let program = compiled("target", PROGRAM, &["-pthread"]);
     let mut answers = [0, 0];
     for wait in 0..12 {
         let target = start(&program);

@@ -23,8 +23,7 @@ fn json(options: &[&str], words: &[&str]) -> Value {
 
 #[test]
 fn the_object_has_the_figures_of_the_run() {
-    let directory = directory();
-    let program = compile(directory.path(), "hoarder", HOARDER, &[]);
+    let program = compiled("hoarder", HOARDER, &[]);
     let stats = json(&[], &[text(&program)]);
     assert_eq!(stats["loaded"], true);
     assert_eq!(stats["exit_status"], 3);
@@ -46,8 +45,7 @@ fn the_object_has_the_figures_of_the_run() {
 
 #[test]
 fn the_top_call_site_is_named_with_file_and_line() {
-    let directory = directory();
-    let program = compile(directory.path(), "hoarder", HOARDER, &[]);
+    let program = compiled("hoarder", HOARDER, &[]);
     let stats = json(&[], &[text(&program)]);
     let top = &stats["top_sites"][0];
     assert_eq!(top["function"], "hoard", "{stats}");
@@ -73,8 +71,7 @@ fn the_top_call_site_is_named_with_file_and_line() {
 
 #[test]
 fn the_page_for_people_has_the_same_figures() {
-    let directory = directory();
-    let program = compile(directory.path(), "hoarder", HOARDER, &[]);
+    let program = compiled("hoarder", HOARDER, &[]);
     let output = ends_with(3, run(&["--stats"], &[text(&program)]));
     assert_eq!(stdout(&output), "");
     let page = stderr(&output);
@@ -99,8 +96,7 @@ const LARGE: &str = include_str!("programs/stats-large.c");
 
 #[test]
 fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
-    let directory = directory();
-    let program = compile(directory.path(), "large", LARGE, &[]);
+    let program = compiled("large", LARGE, &[]);
     let output = run(&["--stats", "--json"], &[text(&program)]);
     let stats: Value = serde_json::from_str(stderr(&output).trim()).unwrap();
     let heap = &stats["heap"];
@@ -138,9 +134,8 @@ fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
 
 #[test]
 fn slots_at_the_end_are_live_free_or_claimed() {
-    let directory = directory();
     let source = include_str!("programs/stats-halves.c");
-    let program = compile(directory.path(), "halves", source, &[]);
+    let program = compiled("halves", source, &[]);
     let heap = &json(&[], &[text(&program)])["heap"];
     let number = |name: &str| heap[name].as_u64().unwrap();
     assert!((500 * 1024..600 * 1024).contains(&number("live_bytes")), "{heap}");
@@ -156,9 +151,8 @@ fn slots_at_the_end_are_live_free_or_claimed() {
 /// nothing it is not.
 #[test]
 fn the_savings_of_compaction_are_shown() {
-    let directory = directory();
     let source = include_str!("programs/stats-sparse.c");
-    let program = compile(directory.path(), "sparse", source, &[]);
+    let program = compiled("sparse", source, &[]);
     let page = |compact: &str| {
         let mut toft = toft();
         let run = toft.env("TOFT_COMPACT", compact).args(["run", "--stats", "--"]).arg(&program);
@@ -198,8 +192,7 @@ fn colours_and_width_are_the_terminals_choice() {
 
 #[test]
 fn a_killed_program_has_the_kernels_figures() {
-    let directory = directory();
-    let program = compile(directory.path(), "hoarder", HOARDER, &[]);
+    let program = compiled("hoarder", HOARDER, &[]);
     let stats = json(&[], &[text(&program), "abort"]);
     assert_eq!((&stats["signal"], &stats["exit_status"]), (&libc::SIGABRT.into(), &Value::Null));
     assert_eq!(stats["heap"], Value::Null);
@@ -223,8 +216,7 @@ fn figures_can_go_to_a_file() {
 
 #[test]
 fn without_the_library_only_the_kernel_counts() {
-    let directory = directory();
-    let library = compile(directory.path(), "other.so", "int other;", &["-shared", "-fPIC"]);
+    let library = compiled("other.so", "int other;", &["-shared", "-fPIC"]);
     let stats = json(&["--library", text(&library)], &["true"]);
     assert_eq!((&stats["loaded"], &stats["heap"]), (&false.into(), &Value::Null));
     assert!(stats["user_seconds"].is_number());
@@ -232,8 +224,7 @@ fn without_the_library_only_the_kernel_counts() {
 
 #[test]
 fn the_figures_are_of_the_program_not_of_its_children() {
-    let directory = directory();
-    let program = compile(directory.path(), "hoarder", HOARDER, &[]);
+    let program = compiled("hoarder", HOARDER, &[]);
     let script = format!("{} & {} & wait; exit 0", text(&program), text(&program));
     let stats = json(&["--children"], &["bash", "-c", &script]);
     assert_eq!(stats["loaded"], true);

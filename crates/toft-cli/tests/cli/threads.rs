@@ -58,8 +58,7 @@ const UNTOUCHED: &str = include_str!("programs/threads-untouched.c");
 
 #[test]
 fn what_is_free_is_shown_as_far_as_it_is_resident() {
-    let place = directory();
-    let program = compile(place.path(), "untouched", UNTOUCHED, &["-fno-builtin"]);
+    let program = compiled("untouched", UNTOUCHED, &["-fno-builtin"]);
     let target = Target::with(&program, &[("TOFT_RECLAIM", "off")]);
     let pid = &*target.pid;
 
@@ -82,8 +81,7 @@ const SHARERS: &str = include_str!("programs/threads-sharers.c");
 
 #[test]
 fn a_shared_heap_is_told_from_that_of_an_ended_thread() {
-    let place = directory();
-    let program = compile(place.path(), "sharers", SHARERS, &["-pthread", "-fno-builtin"]);
+    let program = compiled("sharers", SHARERS, &["-pthread", "-fno-builtin"]);
     let target = Target::start(&program);
     assert_eq!(target.line, "ready");
     let pid = &*target.pid;

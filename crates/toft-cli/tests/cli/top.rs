@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,12 +16,13 @@ const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
 /// 1000 blocks one after another at each line that begins with c.
 const PROGRAM: &str = include_str!("programs/top.c");
 
-fn start(directory: &Path) -> Target {
-    start_with(directory, &[])
+fn start() -> Target {
+    start_with(&[])
 }
 
-fn start_with(directory: &Path, variables: &[(&str, &str)]) -> Target {
-    Target::with(&compile(directory, "target", PROGRAM, &["-fno-builtin"]), variables)
+fn start_with(variables: &[(&str, &str)]) -> Target {
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
+    Target::with(&program, variables).keeping(program)
 }
 
 /// The command in a separate terminal, which `script` makes.
@@ -100,8 +100,7 @@ fn begins(contents: &str, names: [&str; 3]) -> bool {
 
 #[test]
 fn sites_are_sorted_filtered_and_opened_and_growth_is_seen() {
-    let directory = directory();
-    let mut target = start(directory.path());
+    let mut target = start();
     let mut terminal = Terminal::start(&target.pid);
     let first = terminal.wait("live first", |text| begins(text, ["resting", "small", "growing"]));
     assert_contains(&first, &[&format!("{} (target)", target.pid), "RSS "]);
@@ -169,9 +168,8 @@ fn sites_are_sorted_filtered_and_opened_and_growth_is_seen() {
 
 #[test]
 fn call_sites_that_share_a_partition_are_marked() {
-    let directory = directory();
     let marked = |options: &[(&str, &str)]| {
-        let target = start_with(directory.path(), options);
+        let target = start_with(options);
         let terminal = Terminal::start(&target.pid);
         let text = terminal.wait("there", |text| sites(text).len() >= 3);
         assert_eq!(terminal.end(), Some(0));
@@ -183,8 +181,7 @@ fn call_sites_that_share_a_partition_are_marked() {
 
 #[test]
 fn threads_are_shown_in_place_of_call_sites() {
-    let directory = directory();
-    let mut target = start(directory.path());
+    let mut target = start();
     let mut terminal = Terminal::start(&target.pid);
     let first = terminal.wait("there", |text| sites(text).len() >= 3);
     assert!(first.contains("t threads"), "{first}");
@@ -213,8 +210,7 @@ fn threads_are_shown_in_place_of_call_sites() {
 
 #[test]
 fn the_end_of_the_process_is_printed_and_the_terminal_is_restored() {
-    let directory = directory();
-    let target = start(directory.path());
+    let target = start();
     let mut terminal = Terminal::start(&target.pid);
     terminal.wait("there", |text| sites(text).len() >= 3);
     let pid = target.pid.clone();
@@ -227,8 +223,7 @@ fn the_end_of_the_process_is_printed_and_the_terminal_is_restored() {
 /// Whatever the width, figures are whole: columns go instead.
 #[test]
 fn a_narrow_terminal_has_fewer_columns() {
-    let directory = directory();
-    let target = start(directory.path());
+    let target = start();
     for columns in [79, 70, 60, 50, 40, 32] {
         let mut terminal = Terminal::of_width(&target.pid, columns);
         let whole = |text: &str| {
@@ -257,8 +252,7 @@ fn a_narrow_terminal_has_fewer_columns() {
 
 #[test]
 fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
-    let directory = directory();
-    let target = start(directory.path());
+    let target = start();
     let pid = target.pid.clone();
     let output = succeeds(&["top", "--json", "--count", "3", "--interval", "0.05", &pid]);
     let lines: Vec<Value> =
@@ -275,8 +269,7 @@ fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
 /// A site of which nothing is ever live at a reading.
 #[test]
 fn blocks_that_come_and_go_between_two_readings_are_counted() {
-    let directory = directory();
-    let mut target = start(directory.path());
+    let mut target = start();
     let mut looking = toft();
     let words = ["top", "--json", "--count", "30", "--interval", "0.05"];
     let mut child = looking.args(words).arg(&target.pid).stdout(Stdio::piped()).spawn().unwrap();

@@ -157,9 +157,8 @@ fn a_shell_script_passes_the_library_on_and_says_so() {
 
 #[test]
 fn a_static_program_is_refused() {
-    let directory = directory();
     let source = "#include <unistd.h>\nint main(void) { return write(1, \"ran\", 3) != 3; }";
-    let program = compile(directory.path(), "fixed", source, &["-static"]);
+    let program = compiled("fixed", source, &["-static"]);
     assert_refused(text(&program), "is statically linked: LD_PRELOAD cannot reach it");
 
     let output = run(&["--force"], &[text(&program)]);
@@ -255,8 +254,7 @@ fn a_setuid_program_is_refused_and_ones_own_is_not() {
 
 #[test]
 fn a_sanitizer_is_found_and_refused() {
-    let directory = directory();
-    let shared = compile(directory.path(), "shared", NOTHING, &["-fsanitize=address"]);
+    let shared = compiled("shared", NOTHING, &["-fsanitize=address"]);
     let (found, answer) = kinds(text(&shared));
     assert_eq!(found, ["sanitizer"], "{answer}");
     assert!(answer["findings"][0]["text"].as_str().unwrap().contains("libasan.so"), "{answer}");

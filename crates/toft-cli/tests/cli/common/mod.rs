@@ -1,8 +1,10 @@
 //! What the tests of the command share: the command itself in a clean environment, C programs that
 //! are compiled for a test, and processes on Toft.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -155,6 +157,8 @@ pub struct Target {
     /// The last line that it printed.
     pub line: String,
     lines: Lines<BufReader<ChildStdout>>,
+    /// The program, if nothing else needs it.
+    _program: Option<Program>,
 }
 
 impl Target {
@@ -167,13 +171,18 @@ impl Target {
         Target::of(Command::new(program).envs(variables.iter().copied()))
     }
 
+    /// Removes its program with this value.
+    pub fn keeping(self, program: Program) -> Target {
+        Target { _program: Some(program), ..self }
+    }
+
     #[track_caller]
     pub fn of(command: &mut Command) -> Target {
         let command = command.env("LD_PRELOAD", library());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines.next().unwrap().unwrap();
-        Target { pid: child.id().to_string(), child: Running(child), line, lines }
+        Target { pid: child.id().to_string(), child: Running(child), line, lines, _program: None }
     }
 
     pub fn send(&mut self, text: &str) {
@@ -212,6 +221,40 @@ pub fn directory() -> TempDir {
 pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let source = file(directory, &format!("{name}.c"), source.as_bytes(), 0o644);
     build(&source, name, &[&["gcc", "-O0", "-g"], flags].concat())
+}
+
+/// A program in a folder that is removed with it.
+pub struct Program {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Deref for Program {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<OsStr> for Program {
+    fn as_ref(&self) -> &OsStr {
+        self.path.as_os_str()
+    }
+}
+
+impl Program {
+    /// Makes a program in a separate folder.
+    #[track_caller]
+    pub fn made(make: impl FnOnce(&Path) -> PathBuf) -> Program {
+        let folder = directory();
+        Program { path: make(folder.path()), _folder: folder }
+    }
+}
+
+/// Compiles a C program in a separate folder.
+#[track_caller]
+pub fn compiled(name: &str, source: &str, flags: &[&str]) -> Program {
+    Program::made(|folder| compile(folder, name, source, flags))
 }
 
 /// Builds a program beside its source with a compiler and its flags.
