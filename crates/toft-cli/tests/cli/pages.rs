@@ -48,7 +48,8 @@ fn skipped_without_reason(page: &str) -> Vec<&str> {
 }
 
 /// What stands before the commands of a page. A page waits by `sleep` until a process in the
-/// background is ready: here that takes as long as it takes, on a machine that is busy.
+/// background is ready: here that takes as long as it takes, on a machine that is busy. It is ready
+/// if it sleeps three times in a row: a program that starts also sleeps now and then.
 const BEFORE: &str = r#"
 set -eu
 exec 2>&1
@@ -56,9 +57,11 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 sleep() {
     command sleep "$1"
     [ -n "${!-}" ] || return 0
+    asleep=0
     for _ in $(seq 1200); do
         kill -0 $! 2>/dev/null || return 0
-        if grep -q '^State:.S' /proc/$!/status && toft heap $! >/dev/null 2>&1; then return 0; fi
+        if grep -q '^State:.S' /proc/$!/status; then asleep=$((asleep + 1)); else asleep=0; fi
+        if [ $asleep -ge 3 ] && toft heap $! >/dev/null 2>&1; then return 0; fi
         command sleep 0.1
     done
 }
