@@ -168,7 +168,7 @@ fn exchange(stream: &mut dyn Stream, source: &mut Source) -> io::Result<()> {
     let unavailable =
         |why: String| ("503 Service Unavailable", PLAIN, format!("{why}\n").into_bytes());
     let (status, kind, body) = match reply(&request) {
-        Err(status) => (status, PLAIN, format!("{status}\n").into_bytes()),
+        Err((status, why)) => (status, PLAIN, format!("{why}\n").into_bytes()),
         Ok(Page::Metrics) => match source.text() {
             Ok(text) => ("200 OK", CONTENT_TYPE, text.into_bytes()),
             Err(why) => unavailable(why),
@@ -178,8 +178,10 @@ fn exchange(stream: &mut dyn Stream, source: &mut Source) -> io::Result<()> {
             Err(why) => unavailable(why),
         },
     };
+    // With this header pprof prints the text of an error, and not the status alone.
+    let error = if kind == PLAIN { "X-Go-Pprof: 1\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{error}Connection: close\r\n\r\n",
         body.len()
     );
     let body: &[u8] = if request.starts_with(b"HEAD ") { &[] } else { &body };
@@ -221,8 +223,9 @@ enum Page {
     },
 }
 
-/// The page that is asked for; else the status that says why there is none.
-fn reply(request: &[u8]) -> Result<Page, &'static str> {
+/// The page that is asked for; else the status and the reason why there is none.
+fn reply(request: &[u8]) -> Result<Page, (&'static str, &'static str)> {
+    const BAD: &str = "400 Bad Request";
     let line = request.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
@@ -230,16 +233,23 @@ fn reply(request: &[u8]) -> Result<Page, &'static str> {
         (Some("GET" | "HEAD"), Some(path), Some(version)) if version.starts_with("HTTP/1.") => {
             let (path, query) = path.split_once('?').unwrap_or((path, ""));
             let pid = query.split('&').find_map(|part| part.strip_prefix("pid="));
-            let pid = pid.map(str::parse).transpose().map_err(|_| "400 Bad Request")?;
+            let pid = pid.map(str::parse).transpose().map_err(|_| (BAD, BAD))?;
+            // `seconds` is not refused, though a profile is of one moment: with `params` in its
+            // configuration Parca 0.28.0 adds it to all addresses, because of profiles of Go.
             match path {
                 "/" | "/metrics" => Ok(Page::Metrics),
                 "/debug/pprof/heap" => Ok(Page::Pprof { pid, stacks: false }),
                 "/debug/pprof/allocs" => Ok(Page::Pprof { pid, stacks: true }),
-                _ => Err("404 Not Found"),
+                _ => Err((
+                    "404 Not Found",
+                    "there is /metrics, /debug/pprof/heap and /debug/pprof/allocs",
+                )),
             }
         }
-        (_, _, Some(version)) if version.starts_with("HTTP/") => Err("405 Method Not Allowed"),
-        _ => Err("400 Bad Request"),
+        (_, _, Some(version)) if version.starts_with("HTTP/") => {
+            Err(("405 Method Not Allowed", "only GET and HEAD are answered"))
+        }
+        _ => Err((BAD, BAD)),
     }
 }
 
@@ -269,9 +279,15 @@ mod tests {
             reply(b"GET /debug/pprof/allocs?a=b&pid=7 HTTP/1.1\r\n\r\n"),
             heap(Some(7), true)
         );
-        assert_eq!(reply(b"GET /debug/pprof/heap?pid=x HTTP/1.1\r\n\r\n"), Err("400 Bad Request"));
-        assert_eq!(reply(b"GET /else HTTP/1.1\r\n\r\n"), Err("404 Not Found"));
-        assert_eq!(reply(b"POST /metrics HTTP/1.1\r\n\r\n"), Err("405 Method Not Allowed"));
-        assert_eq!(reply(b"hello\r\n\r\n"), Err("400 Bad Request"));
+        assert_eq!(
+            reply(b"GET /debug/pprof/heap?gc=1&seconds=2 HTTP/1.1\r\n\r\n"),
+            heap(None, false)
+        );
+        let status = |request: &[u8]| reply(request).map_err(|(status, _)| status);
+        let bad = Err("400 Bad Request");
+        assert_eq!(status(b"GET /debug/pprof/heap?pid=x HTTP/1.1\r\n\r\n"), bad);
+        assert_eq!(status(b"GET /else HTTP/1.1\r\n\r\n"), Err("404 Not Found"));
+        assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), Err("405 Method Not Allowed"));
+        assert_eq!(status(b"hello\r\n\r\n"), bad);
     }
 }

@@ -338,6 +338,12 @@ fn pprof_reads_the_heap_from_the_address() {
     // It keeps no stacks.
     let (status, why) = server.ask("/debug/pprof/allocs");
     assert!(status.contains("503") && why.contains("--sample 512k"), "{why}");
+    // pprof prints the reason.
+    let mut pprof = Command::new("go");
+    pprof.args(["tool", "pprof", "-top", &url.replace("heap", "allocs")]);
+    pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path());
+    let printed = stderr(&pprof.output().unwrap());
+    assert!(printed.contains("--sample 512k"), "{printed}");
 }
 
 #[test]
