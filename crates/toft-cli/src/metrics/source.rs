@@ -174,17 +174,22 @@ impl<'a> Source<'a> {
     }
 
     /// The heap for pprof: live memory by call site, or the sampled stacks. Of one process, or with
-    /// labels of all that can be read. Processes without stacks are left out of those.
+    /// labels of all that can be read. Processes without stacks are left out of those. Each has its
+    /// four values alone: Grafana Alloy takes no more of a profile named `memory`.
     pub fn pprof(&mut self, pid: Option<i32>, stacks: bool) -> Result<Vec<u8>, String> {
         let view = View { stacks, full: false };
         let has = |profile: &Profile| !stacks || profile.sampled.is_some();
+        let part = |profile: Profile| match stacks {
+            true => Profile { rows: Vec::new(), ..profile },
+            false => Profile { sampled: None, ..profile },
+        };
         if let Some(pid) = pid.or(self.single()) {
             if !self.present().contains(&pid) {
                 return Err(format!("process {pid} is not one of those that are served"));
             }
             let profile = self.read(pid)?.profile;
             return match has(&profile) {
-                true => Ok(Format::Pprof.write_view(&profile, view)),
+                true => Ok(Format::Pprof.write_view(&part(profile), view)),
                 false => Err(NO_STACKS.into()),
             };
         }
@@ -192,7 +197,7 @@ impl<'a> Source<'a> {
         if all.is_empty() {
             return Err("no process is there that can be read".into());
         }
-        let profiles: Vec<_> = all.into_iter().filter(has).collect();
+        let profiles: Vec<_> = all.into_iter().filter(has).map(part).collect();
         if profiles.is_empty() {
             return Err(NO_STACKS.into());
         }

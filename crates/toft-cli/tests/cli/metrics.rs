@@ -363,9 +363,17 @@ fn pprof_reads_the_sampled_stacks_from_the_address() {
     let live = sum(&metrics(&[&target.pid]), "toft_live_bytes");
     assert!(table.contains(&format!("of {live}B total")), "{live}: {table}");
     assert_contains(&table, &[" medium", " large", " main"]);
-    // A reader that chooses no value begins with the stacks.
-    assert!(top("/debug/pprof/allocs", "-lines").contains("Type: sampled_inuse_space"));
-    assert!(top("/debug/pprof/heap", "-lines").contains("Type: inuse_space"));
+    // Each has its four values alone, and a reader that chooses none begins with the last.
+    for (path, prefix) in [("heap", ""), ("allocs", "sampled_")] {
+        let url = format!("http://{}/debug/pprof/{path}", server.address);
+        let mut pprof = Command::new("go");
+        pprof.args(["tool", "pprof", "-raw", &url]).env("PPROF_TMPDIR", place.path());
+        let raw = tool(pprof.env("HOME", place.path()));
+        let values = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count"]
+            .map(|value| format!("{prefix}{value} "));
+        let line = format!("\n{}{prefix}inuse_space/bytes[dflt]\n", values.concat());
+        assert!(raw.contains(&line), "{line}: {raw}");
+    }
 }
 
 /// Without a number the profile has all processes, and each sample says of which it is.

@@ -4,7 +4,7 @@
 //! call site, with the slot's size as the label `bytes`. Functions have names already, so that a
 //! reader does not need the files. Sampled stacks are samples of many locations, and have separate
 //! values after those of the rows (`sampled_...`). The values of rows are exact, those of stacks
-//! are estimates, and a reader shows one value at a time.
+//! are estimates, and a reader shows one value at a time. Stacks without rows have theirs alone.
 //!
 //! Several processes can be in one file. Each sample then has the labels `process` and `pid`.
 //!
@@ -235,6 +235,14 @@ impl Builder {
     }
 }
 
+/// The values of rows, in the order of Go's own heap profiles.
+const EXACT: [(&str, &str); 4] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+];
+
 /// The values of sampled stacks.
 const SAMPLED: [(&str, &str); 4] = [
     ("sampled_alloc_objects", "count"),
@@ -247,9 +255,9 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Adds the samples of a process, with these labels. `sampled` is true if samples have values of
-/// sampled stacks.
-fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], sampled: bool, full: bool) {
+/// Adds the samples of a process, with these labels.
+fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], full: bool) {
+    let values = builder.proto.sample_type.len();
     // In another process an address is another call site.
     builder.mappings.clear();
     builder.locations.clear();
@@ -264,13 +272,12 @@ fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], sampled: bool
         };
         let size = if row.size == 0 { average } else { row.size };
         let size = Label { key, num: number(size), num_unit, ..Label::default() };
+        let exact = [row.allocations, row.allocated, row.objects, row.bytes];
+        let mut value = Vec::from(exact.map(number));
+        value.resize(values, 0);
         builder.proto.sample.push(Sample {
             location_id: vec![location],
-            value: [row.allocations, row.allocated, row.objects, row.bytes]
-                .map(number)
-                .into_iter()
-                .chain([0; 4].into_iter().filter(|_| sampled))
-                .collect(),
+            value,
             label: labels.iter().cloned().chain([size]).collect(),
         });
     }
@@ -285,7 +292,8 @@ fn add(builder: &mut Builder, profile: &Profile, labels: &[Label], sampled: bool
             inside = inside.saturating_sub(functions);
         }
         let estimates = [stack.allocations, stack.allocated, stack.objects, stack.bytes];
-        let value = [0; 4].into_iter().chain(estimates.map(number)).collect();
+        let mut value = vec![0; values - estimates.len()];
+        value.extend(estimates.map(number));
         builder.proto.sample.push(Sample { location_id, value, label: labels.to_vec() });
     }
 }
@@ -295,16 +303,11 @@ fn build(profiles: &[Profile], View { stacks, full }: View, labelled: bool) -> P
     let mut builder = Builder::default();
     // The first string is empty, by the format's rule.
     builder.string("");
-    // In the order of Go's own heap profiles.
-    let types = [
-        ("alloc_objects", "count"),
-        ("alloc_space", "bytes"),
-        ("inuse_objects", "count"),
-        ("inuse_space", "bytes"),
-    ]
-    .map(|(kind, unit)| builder.value_type(kind, unit));
-    builder.proto.sample_type = types.into();
     let sampled = profiles.iter().any(|profile| profile.sampled.is_some());
+    if !sampled || profiles.iter().any(|profile| !profile.rows.is_empty()) {
+        let exact = EXACT.map(|(kind, unit)| builder.value_type(kind, unit));
+        builder.proto.sample_type.extend(exact);
+    }
     if sampled {
         let estimates = SAMPLED.map(|(kind, unit)| builder.value_type(kind, unit));
         builder.proto.sample_type.extend(estimates);
@@ -338,7 +341,7 @@ fn build(profiles: &[Profile], View { stacks, full }: View, labelled: bool) -> P
             ..Label::default()
         });
         let labels: Vec<Label> = labels.collect();
-        add(&mut builder, profile, &labels, sampled, full);
+        add(&mut builder, profile, &labels, full);
     }
     builder.proto
 }
@@ -417,6 +420,13 @@ mod tests {
         let names: Vec<&str> =
             names.map(|l| text(proto.function[l.line[0].function_id as usize - 1].name)).collect();
         assert_eq!(names, ["leaf", "middle", "main"]);
+        // Without rows there are no values of rows.
+        let alone = Profile { rows: Vec::new(), ..profile };
+        let proto = build(&[alone], View { stacks: true, full: false }, false);
+        let text = |number: i64| proto.string_table[number as usize].as_str();
+        let kinds: Vec<&str> = proto.sample_type.iter().map(|kind| text(kind.kind)).collect();
+        assert_eq!(kinds, SAMPLED.map(|(kind, _)| kind));
+        assert_eq!(proto.sample.iter().map(|sample| sample.value[3]).sum::<i64>(), 3000);
     }
 
     #[test]
