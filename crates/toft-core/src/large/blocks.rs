@@ -205,13 +205,16 @@ impl Blocks {
 
     /// A block out of what free blocks have: the one of the same partition, and of the same class
     /// or the next (decision 0069), whose pages fit best. Where there is none, or it has less than
-    /// half of them: the pages of another.
+    /// half of them: the pages of another. Nothing for a zero-size block, which has no pages.
     fn reuse(
         &self,
         os: &impl Os,
         need: &Need,
         admit: &impl Fn(usize) -> bool,
     ) -> Option<(&Block, usize)> {
+        if need.bytes == 0 {
+            return None;
+        }
         let fit = self.kept_blocks().best_fit(need);
         if let Some(donor) = fit.donor
             && let Some(found) = self.moves().take_over(os, donor, need, admit)

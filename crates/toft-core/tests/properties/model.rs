@@ -120,3 +120,28 @@ fn a_thread_that_ends_in_the_middle_of_a_change_costs_no_other_a_request() {
         run(Machine::LARGE, Options::DEFAULT, &script);
     }
 }
+
+/// A zero-size block becomes a large one where there is no memory for the table of the others. It
+/// takes no pages of a free block.
+#[test]
+fn a_zero_size_block_takes_over_no_pages() {
+    let malloc = |size| Op::Malloc { who: 0, size, site: 0 };
+    let fake = Fake::new(Machine { seed: 0, ..Machine::LARGE });
+    let options = Options { partitions: 1, ..Options::DEFAULT };
+    let mut world = World::new(fake.clone(), options).unwrap();
+    let sizes = [0, 0, 0, 0, 0, 1 << 20, 1025, 0, 0];
+    world.run(&sizes.map(malloc));
+    world.run(&[Op::Burst { who: 0, size: 178, site: 0, count: 14 }, malloc(0)]);
+    fake.set_limit(fake.mapped_bytes() + 25_419);
+    world.must_succeed = false;
+    world.undisturbed = false;
+    world.run(&[
+        malloc(133_120),
+        Op::FreeMany { who: 0, which: 11_008, count: 18 },
+        Op::Aligned { who: 0, size: 0, align: 8192, site: 0 },
+    ]);
+    fake.set_limit(usize::MAX);
+    world.must_succeed = true;
+    world.run(&[malloc(0)]);
+    world.finish();
+}
