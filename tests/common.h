@@ -146,6 +146,16 @@ HELPER void announce_block(void *p)
     announce_number("size", malloc_usable_size(p));
 }
 
+/* A live block of as many bytes as the program's only argument says. */
+HELPER void *announced_block(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    void *p = launder(malloc(strtoul(argv[1], NULL, 10)));
+    CHECK(p);
+    announce_block(p);
+    return p;
+}
+
 /* Functions that the C library under the test may not have. */
 typedef void (*free_sized_fn)(void *, size_t);
 typedef void (*free_aligned_sized_fn)(void *, size_t, size_t);

@@ -11,11 +11,7 @@
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2);
-    size_t size = strtoul(argv[1], NULL, 10);
-    void *p = launder(malloc(size));
-    CHECK(p);
-    announce_block(p);
+    void *p = announced_block(argc, argv);
     MISUSE(free(p);)
     pid_t pid = fork();
     CHECK(pid >= 0);

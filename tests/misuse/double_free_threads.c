@@ -53,11 +53,7 @@ HELPER void double_free_b_twice(void *p)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2);
-    size_t size = strtoul(argv[1], NULL, 10);
-    void *p = launder(malloc(size));
-    CHECK(p);
-    announce_block(p);
+    void *p = announced_block(argc, argv);
     CASE(p);
     return END;
 }

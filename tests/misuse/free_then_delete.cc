@@ -12,11 +12,7 @@
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2);
-    size_t size = strtoul(argv[1], NULL, 10);
-    void *p = launder(malloc(size));
-    CHECK(p);
-    announce_block(p);
+    void *p = announced_block(argc, argv);
     MISUSE(free(p);)
     ::operator delete(launder(p));
     return END;

@@ -1,6 +1,6 @@
 // A slot that call site A freed is never handed to call site B: 64 and 1000 bytes, while A still
-// has live blocks, after all of them drained, and after a trim; for every entry point. Of eight
-// pairs of sites so many must be disjoint to the last slot.
+// has live blocks, after all of them drained, and after a trim; for every entry point. At least
+// DISJOINT of eight pairs of sites share no slot.
 // run: 64 0
 // run: 1000 0
 // timeout: 120

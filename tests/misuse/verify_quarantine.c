@@ -8,7 +8,7 @@
 // promise: 12
 // build: full the light one does not clear what is freed
 // case: verify_write_after_free_secure -DMANY=20000
-// So many that the first has left the quarantine.
+// With that many blocks freed, the first has left the quarantine.
 // case: verify_write_after_free_waiting -DMANY=1
 // The only one: it stays in the quarantine.
 #include "common.h"

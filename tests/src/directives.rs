@@ -141,9 +141,12 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 impl Source {
-    /// Reads the directives of a file with one test.
+    /// Reads the directives of a file with one test. A file with more is an error.
     pub fn read(path: &Path) -> Result<Source, String> {
-        Source::cases(path).map(|mut cases| cases.swap_remove(0))
+        let [source]: [Source; 1] = Source::cases(path)?
+            .try_into()
+            .map_err(|cases: Vec<_>| format!("{}: {} cases", path.display(), cases.len()))?;
+        Ok(source)
     }
 
     /// Reads the directives of a file, for each of its cases; an unknown one is an error, for a

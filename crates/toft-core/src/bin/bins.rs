@@ -211,11 +211,12 @@ impl Bins {
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
             let [_, next] = bin.halves();
-            // `take` did not take from this claim, if there is one.
-            let keeps = slab.claimed() != 0 && !slab.claim_at_most(0);
+            // `take` found a slot of this claim in use, or the slab has only just become current.
+            // The claim is given up, unless the reclaimer holds slots of the slab.
+            let keeps_claim = slab.claimed() != 0 && !slab.claim_at_most(0);
             // The slot number is stored before the claim is visible. A signal handler that runs
             // before `draw` then takes a slot of this claim, or none.
-            let has_claim = keeps
+            let has_claim = keeps_claim
                 || slab.refill(self.dice().roll(), |_| next.store(slab.first_of_claim(), Relaxed));
             if has_claim {
                 self.draw(bin);
