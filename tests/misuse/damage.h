@@ -23,7 +23,7 @@ enum { SMALL_SLABS = 7, SHORT_BYTES = 9, SMALL_SLAB = 13, SLAB_BYTES = 21, SLAB_
 HELPER struct damage find_slab(void *block)
 {
     const struct anchor *anchor = (const struct anchor *)symbol("toft_root");
-    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 2);
+    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 3);
     const uint64_t *root = anchor->root;
     /* The first slabs of a call site have their descriptors here, as far as these are mapped. */
     char *descriptor = (char *)root[SMALL_SLABS], *end = descriptor + root[SHORT_BYTES];

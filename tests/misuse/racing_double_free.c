@@ -1,5 +1,6 @@
 // Two threads free the same block at the same time, 200 times, by owner and stranger or by two
-// strangers, small, medium and large. Each process dies by SIGABRT and names a double free, at the
+// strangers, small, medium and large. Or strangers that have just freed blocks beside it, so that
+// one of them publishes its frees later. Each process dies by SIGABRT and names a double free, at the
 // call or, in a true data race, when the owner collects.
 // flags: -pthread
 // run: 64 owner
@@ -8,21 +9,28 @@
 // run: 64 strangers
 // run: 5000 strangers
 // run: 300000 strangers
+// run: 64 owner gathered
+// run: 64 strangers gathered
+// run: 1000 owner gathered
 // timeout: 120
 // libc: skip glibc misses races
 // promise: 4 30
 #include "common.h"
 
 static size_t size;
-static int by_owner;
+static int by_owner, gathered;
+enum { BESIDE = 6 };
+static void *beside[2][BESIDE];
 static void *volatile shared;
 static pthread_barrier_t barrier;
 
 static void *freer(void *arg)
 {
+    for (int i = 0; arg && i < BESIDE; i++)
+        free(((void **)arg)[i]);
     pthread_barrier_wait(&barrier);
     free(launder(shared));
-    return arg;
+    return NULL;
 }
 
 /* Two strangers race for a block of the main thread; or one and the main thread itself. Then the
@@ -32,11 +40,13 @@ static void race(void)
     pthread_t t[2] = {0};
     CHECK((shared = malloc(size)));
     pthread_barrier_init(&barrier, NULL, 2);
-    t[0] = spawn(freer, NULL);
+    for (int i = 0; gathered && i < 2 * BESIDE; i++)
+        CHECK((beside[i / BESIDE][i % BESIDE] = malloc(size)));
+    t[0] = spawn(freer, gathered ? beside[0] : NULL);
     if (by_owner)
         freer(NULL);
     else
-        t[1] = spawn(freer, NULL);
+        t[1] = spawn(freer, gathered ? beside[1] : NULL);
     join(t[0]);
     if (!by_owner)
         join(t[1]);
@@ -51,7 +61,8 @@ static void race(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 3 || argc == 4);
+    gathered = argc == 4;
     size = strtoul(argv[1], NULL, 10);
     by_owner = argv[2][0] == 'o';
     static char text[65536];

@@ -2,10 +2,12 @@
 // the secure build that one lets others leave the quarantine. In the child a new thread adopts
 // that thread's heap: it gets no block that is live and none twice, and may free them; and what is
 // verified holds, before that and after it. Again with slabs that were full, and have too few
-// free slots to be drawn from: what is freed there is counted only.
+// free slots to be drawn from: what is freed there is counted only. Again with blocks of the thread
+// that forks: in the child that thread gets no block that is live, and may free those.
 // flags: -pthread
 // run:
 // run: full
+// run: others
 // timeout: 180
 // promise: 23
 #include "steps.h"
@@ -17,6 +19,12 @@ enum { FULL = 6000, SLABS = 20, LIVE = 64, FILL = 1500, AGAIN = 500, SIZE = 48, 
 static unsigned char *live[LIVE];
 static void *full[FULL];
 static int of_full, is_full;
+/* Blocks of the main thread, and how many of them the other thread has freed or is freeing. A free
+ * of each PERIOD_OTHERS is stepped through: 64 are published together, and a slab has 256. */
+enum { OTHERS = 40000, PERIOD_OTHERS = 256, AGAIN_OTHERS = 600 };
+static void *others[OTHERS];
+static volatile int of_others;
+static int is_others, period = PERIOD;
 static volatile int parked, go_on, longest;
 
 NOINLINE void *take(void)
@@ -24,6 +32,12 @@ NOINLINE void *take(void)
     void *p = malloc(SIZE);
     NO_TAIL_CALL();
     return p;
+}
+
+/* A block that is freed in between. */
+static void *filling(void)
+{
+    return is_others ? others[of_others++] : take();
 }
 
 static void park(void)
@@ -38,7 +52,7 @@ static void park(void)
 static int stepped_free(int at)
 {
     /* A few of each slab: with a quarter of it free it is drawn from again. */
-    void *p = is_full ? full[of_full % SLABS * (FULL / SLABS) + of_full / SLABS] : take();
+    void *p = is_full ? full[of_full % SLABS * (FULL / SLABS) + of_full / SLABS] : filling();
     of_full++;
     step = 0;
     target = at;
@@ -60,15 +74,15 @@ static void *worker(void *arg)
         CHECK((filler[i] = take()));
     for (int i = 0; i < FILL; i++)
         free(filler[i]);
-    int length[2 * PERIOD], at = 0;
-    for (int i = 0; i < 2 * PERIOD; i++)
+    int length[2 * PERIOD_OTHERS], at = 0;
+    for (int i = 0; i < 2 * period; i++)
         length[i] = stepped_free(INT_MAX);
-    for (int i = 0; i < PERIOD; i++)
+    for (int i = 0; i < period; i++)
         if (length[i] > length[at])
             at = i;
     longest = length[at];
     for (int i = 0; i < at; i++)
-        free(take());
+        free(filling());
     for (int number = 1; number <= TIMES; number++) {
         /* The first ones all, of the others as many as there is time for. */
         int rest = longest > EACH_UNTIL ? longest - EACH_UNTIL : 0;
@@ -77,8 +91,8 @@ static void *worker(void *arg)
         /* It was shorter than that. */
         if (step < wanted)
             park();
-        for (int i = 1; i < PERIOD; i++)
-            free(take());
+        for (int i = 1; i < period; i++)
+            free(filling());
     }
     return NULL;
 }
@@ -107,10 +121,31 @@ static void *adopter(void *arg)
     return NULL;
 }
 
+/* The main thread in the child: what the other thread has not freed is live. */
+static void check_others(void)
+{
+    static void *got[AGAIN_OTHERS];
+    for (int i = 0; i < AGAIN_OTHERS; i++) {
+        CHECK((got[i] = take()));
+        for (int k = of_others; k < OTHERS; k++)
+            CHECK(got[i] != others[k]);
+        for (int k = 0; k < i; k++)
+            CHECK(got[i] != got[k]);
+    }
+    for (int k = of_others; k < OTHERS; k++)
+        free(others[k]);
+    for (int i = 0; i < AGAIN_OTHERS; i++)
+        free(got[i]);
+    CHECK(!verify || verify() == 0);
+}
+
 int main(int argc, char **argv)
 {
-    (void)argv;
-    is_full = argc > 1;
+    is_others = argc > 1 && strcmp(argv[1], "others") == 0;
+    is_full = argc > 1 && !is_others;
+    for (int i = 0; is_others && i < OTHERS; i++)
+        CHECK((others[i] = take()));
+    period = is_others ? PERIOD_OTHERS : PERIOD;
     verify = (int (*)(void))symbol("toft_verify");
     when_stepped(park, 0);
     pthread_t t = spawn(worker, NULL);
@@ -123,6 +158,8 @@ int main(int argc, char **argv)
         CHECK(pid >= 0);
         if (pid == 0) {
             CHECK(!verify || verify() == 0);
+            if (is_others)
+                check_others();
             join(spawn(adopter, NULL));
             _exit(0);
         }

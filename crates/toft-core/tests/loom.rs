@@ -13,7 +13,7 @@ use std::sync::Arc;
 use toft_core::large::{Kept, Places, Spares, Trimmed};
 use toft_core::region::{Partition, Site};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
-use toft_core::slab::{PENDING, SizeClass, Slab, SlotIndex};
+use toft_core::slab::{Batch, Offered, PENDING, SizeClass, Slab, SlotIndex};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
@@ -21,6 +21,8 @@ use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
 struct World {
     heaps: [Inbox; 2],
     slabs: [Slab; 2],
+    /// The batch of a thread that frees.
+    batch: Batch,
     /// The first heap's state byte, as `thread/heaps.rs` keeps it.
     state: AtomicU8,
     /// Double frees that were reported.
@@ -39,6 +41,7 @@ impl World {
         let world = Arc::new(World {
             heaps: [Inbox::new(), Inbox::new()],
             slabs: [Slab::default(), Slab::default()],
+            batch: Batch::default(),
             state: AtomicU8::new(ORPHAN),
             reported: AtomicU32::new(0),
         });
@@ -468,4 +471,89 @@ fn a_shared_heap_has_one_user() {
             shared.1.with(|count| assert_eq!(unsafe { *count }, uses));
         });
     }
+}
+
+/// What the thread of a batch does: takes the batch for the first slab, marks a slot, publishes.
+fn free_by_batch(world: &World, slot: usize) {
+    let (slab, batch) = (&world.slabs[0], &world.batch);
+    let slot = SlotIndex::new(slot);
+    if !slab.is_live(slot) {
+        return world.report_misuse();
+    }
+    if batch.mark(slab, slot) == Offered::Twice {
+        world.report_misuse();
+    }
+    if batch.publish(slab, |_| world.report_misuse()) && slab.set_owner_flag(0) & PENDING == 0 {
+        announce(slab);
+    }
+    batch.release(slab);
+}
+
+/// One thread marks a slot and publishes it, and another frees the other slot at once, while the
+/// owner drains: both frees arrive, and none is taken for a double free.
+#[test]
+fn no_mark_is_lost() {
+    model_with(Some(3), || {
+        let world = World::new();
+        assert!(world.batch.take(&world.slabs[0]));
+        let marker = {
+            let world = world.clone();
+            thread::spawn(move || free_by_batch(&world, 0))
+        };
+        let freer = {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, 1))
+        };
+        world.drain(0);
+        join([marker, freer]);
+        world.settle(2);
+        assert_eq!(world.reported.load(Relaxed), 0);
+    });
+}
+
+/// One slot is freed by a thread with a batch and by another one: it is told to one of them, or to
+/// the owner when it collects, and to no one twice.
+#[test]
+fn a_double_free_beside_a_batch_is_seen() {
+    model_with(Some(3), || {
+        let world = World::new();
+        assert!(world.batch.take(&world.slabs[0]));
+        let marker = {
+            let world = world.clone();
+            thread::spawn(move || free_by_batch(&world, 0))
+        };
+        let freer = {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, 0))
+        };
+        world.drain(0);
+        join([marker, freer]);
+        world.settle(3);
+        assert_eq!(world.reported.load(Relaxed), 1, "a double free was not reported exactly once");
+    });
+}
+
+/// A batch goes from one slab to another while a third thread looks whether a slot of the first was
+/// freed: no mark of the second slab is taken for one of the first.
+#[test]
+fn marks_are_of_the_slab_that_names_the_batch() {
+    model(|| {
+        let world = World::new();
+        assert!(world.batch.take(&world.slabs[0]));
+        let marker = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.batch.release(&world.slabs[0]);
+                assert!(world.batch.take(&world.slabs[1]));
+                let offered = world.batch.mark(&world.slabs[1], SlotIndex::new(0));
+                assert_ne!(offered, Offered::Twice);
+            })
+        };
+        let first = &world.slabs[0];
+        for _ in 0..2 {
+            assert!(!first.remote_frees().has(SlotIndex::new(0)), "a mark of another slab");
+        }
+        marker.join().unwrap();
+        assert!(world.slabs[1].remote_frees().has(SlotIndex::new(0)));
+    });
 }

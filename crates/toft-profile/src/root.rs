@@ -180,6 +180,8 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.slab_credit,
     ];
     ensure(fit(&slab, root.slab_bytes), "the fields of slabs")?;
+    let batch = [root.slab_batch, root.batch_slab, root.batch_marks];
+    ensure(batch.iter().all(|&at| at < 4096) && fit(&batch[..1], root.slab_bytes), "the batches")?;
     let block = [
         root.block_state,
         root.block_partition,

@@ -271,9 +271,9 @@ impl Tables {
             for (start, stop) in pieces(memory, mappings, tier.first, tier.end)? {
                 let (before, after) =
                     (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
-                let got = memory.read(start, before);
+                let got = self.descriptors(memory, start, before);
                 let pages = pages_of(memory, self.slabs(&before[..got], start, &tier))?;
-                let got = memory.read(start, after);
+                let got = self.descriptors(memory, start, after);
                 let slabs = after[..got].chunks_exact(step as usize);
                 for (i, (new, old)) in slabs.zip(before.chunks_exact(step as usize)).enumerate() {
                     let at = start + i as u64 * step;
@@ -304,7 +304,8 @@ impl Tables {
         let mut buffer = vec![0; PIECE as usize];
         for tier in self.tiers() {
             for (start, stop) in pieces(memory, mappings, tier.first, tier.end)? {
-                let got = memory.read(start, &mut buffer[..(stop - start) as usize]);
+                let piece = &mut buffer[..(stop - start) as usize];
+                let got = self.descriptors(memory, start, piece);
                 for (i, bytes) in buffer[..got].chunks_exact(step as usize).enumerate() {
                     let at = start + i as u64 * step;
                     match Slab::of(root, bytes, at, &tier) {
@@ -317,6 +318,33 @@ impl Tables {
             }
         }
         Ok(doubts)
+    }
+
+    /// Reads descriptors from `start` on. What a thread has freed and not published yet is added to
+    /// what other threads have freed.
+    fn descriptors(&self, memory: &impl Memory, start: u64, into: &mut [u8]) -> usize {
+        let root = &self.root;
+        let got = memory.read(start, into);
+        let step = root.slab_bytes;
+        for (number, slab) in into[..got].chunks_exact_mut(step as usize).enumerate() {
+            let batch = u64_at(slab, root.slab_batch as usize);
+            if root.slab_batch == 0 || batch == 0 {
+                continue;
+            }
+            let at = start + number as u64 * step;
+            if read_u64(memory, batch.saturating_add(root.batch_slab)) != Some(at) {
+                continue;
+            }
+            let groups = u64_at(slab, root.slab_slots as usize).div_ceil(64);
+            let most = (root.slab_bytes - root.slab_remote) / 8;
+            for group in 0..groups.min(most) {
+                let marks = batch.saturating_add(root.batch_marks + 8 * group);
+                let place = (root.slab_remote + 8 * group) as usize;
+                let freed = u64_at(slab, place) | read_u64(memory, marks).unwrap_or(0);
+                slab[place..place + 8].copy_from_slice(&freed.to_le_bytes());
+            }
+        }
+        got
     }
 
     /// The sensible slabs among descriptors that were read from `start` on.

@@ -157,6 +157,7 @@ impl<O: Os> Allocator<O> {
             groups,
             limit,
             thread_body: None,
+            heap_of_thread: None,
             heaps,
             hash,
             sites,

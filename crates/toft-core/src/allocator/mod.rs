@@ -84,6 +84,8 @@ pub(crate) use handle;
 
 /// The function of a thread, which gets the allocator's address.
 type ThreadBody = unsafe extern "C" fn(usize) -> !;
+/// The function that returns the calling thread's heap.
+type HeapOfThread = fn() -> Option<&'static Heap>;
 
 /// A whole allocator. After it is built only what its parts point to changes: the process's
 /// allocator is in read-only memory.
@@ -107,6 +109,9 @@ pub struct Allocator<O> {
     /// Where the reclaimer's thread begins; only if this lives as long as the process, so that a
     /// thread of ours may use it.
     pub(crate) thread_body: Option<ThreadBody>,
+    /// Returns the calling thread's heap, which it creates if there is none. Only for a process's
+    /// own allocator.
+    pub(crate) heap_of_thread: Option<HeapOfThread>,
     /// All heaps.
     pub heaps: Heaps,
     pub(crate) hash: SiteHash,
@@ -165,6 +170,7 @@ impl<O> Allocator<O> {
             groups: Groups::none(),
             limit: Limit::none(),
             thread_body: None,
+            heap_of_thread: None,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             sites: Sites::none(),
@@ -210,12 +216,16 @@ impl<O: Os> Allocator<O> {
         Allocator { hints, ..self }
     }
 
-    /// Permits the allocator to have a separate thread.
+    /// Permits the allocator to have a separate thread, and to give a thread that only frees a heap.
     ///
     /// # Safety
     /// 1. It is put where it stays for as long as the process lives, before it is used.
-    pub(crate) unsafe fn living_for_ever(self, body: ThreadBody) -> Allocator<O> {
-        Allocator { thread_body: Some(body), ..self }
+    pub(crate) unsafe fn living_for_ever(
+        self,
+        body: ThreadBody,
+        heap_of_thread: HeapOfThread,
+    ) -> Allocator<O> {
+        Allocator { thread_body: Some(body), heap_of_thread: Some(heap_of_thread), ..self }
     }
 
     /// The options in force.

@@ -126,6 +126,13 @@ impl<O: Os> Allocator<O> {
         self.requests().resize(heap, address, size, Site::at(site))
     }
 
+    /// Publishes what the thread of a heap has freed in slabs of other threads, as its exit does.
+    pub fn publish_frees(&self, heap: &Heap) {
+        if let Some(seat) = heap.sit() {
+            self.held_heaps().empty_outbox(heap, &seat);
+        }
+    }
+
     /// Frees the block at `address`, like free.
     pub fn free(&self, heap: &Heap, address: usize, call: crate::report::Call) {
         super::free::free(On { allocator: self, heap }, address, call);

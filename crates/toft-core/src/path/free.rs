@@ -20,7 +20,7 @@ use crate::policy::{CHECK_SIZES, SECURE};
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{MEDIUM, Offered, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
@@ -241,6 +241,12 @@ impl<O: Os> Requests<'_, O> {
         if self.watchful {
             self.before_free(slab, slot);
         }
+        let heap = self.held_heaps().heap_to_mark_in(heap, slot);
+        match self.held_heaps().offer(heap, slab, slot) {
+            Offered::Marked | Offered::Full => return,
+            Offered::Twice => return self.reports().freed_twice(slab, slot, call),
+            Offered::Refused => {}
+        }
         match mark_remote(slab, slot) {
             Marked::Done => {}
             Marked::Twice => self.reports().freed_twice(slab, slot, call),
@@ -263,7 +269,7 @@ impl<O: Os> Requests<'_, O> {
         address: usize,
         call: Call,
     ) {
-        if slab.remote.has(slot) {
+        if slab.remote_frees().has(slot) {
             return self.reports().freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
@@ -316,7 +322,7 @@ impl<O: Os> Requests<'_, O> {
         }
         let Found::Slot(slab, slot) = self.find(address) else { return false };
         if !slab.has_slot_at(slot, address)
-            || slab.remote.has(slot)
+            || slab.remote_frees().has(slot)
             || !slab.states.take_sampled(slot)
         {
             return false;

@@ -203,7 +203,7 @@ fn build() -> bool {
     // SAFETY: the state is STARTING, so this thread is the only one that writes, and other threads
     // use only the empty bounds of the old value.
     // Of `living_for_ever`: (1) this is where it stays.
-    unsafe { GLOBAL.allocator.get().write(built.living_for_ever(run::<Linux>)) };
+    unsafe { GLOBAL.allocator.get().write(built.living_for_ever(run::<Linux>, heap_or_start)) };
     if birth().is_none() {
         return false;
     }

@@ -1,6 +1,6 @@
 //! The checks of a slab's invariants.
 
-use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
+use super::slab::{BATCHED, GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
@@ -63,7 +63,7 @@ impl Slab {
             let live = !self.states.free_bits(group) & valid_bits(slots, group) & !lent;
             ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
             ensure(lent == 0 || self.is_shared() || SECURE, "I8: lent, but not shared")?;
-            let remote = self.remote.of_group(group);
+            let remote = self.remote_frees().of_group(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let dirty = self.states.dirty_bits(group);
             let in_use = live | claimed | dirty;
@@ -85,6 +85,8 @@ impl Slab {
         if !self.has_owner() {
             return self.check_unowned();
         }
+        let batched = self.owner.load(Relaxed) & BATCHED != 0;
+        ensure(batched == (self.remote_frees().batch_address() != 0), "O1: batch and the flag")?;
         let shares = self.scans.shares.iter().any(|share| share.load(Relaxed) != 0);
         ensure(shares == self.is_shared(), "I8: shares and the flag")?;
         let pending = self.owner.load(Relaxed) & PENDING != 0;
@@ -116,7 +118,7 @@ impl Slab {
         let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
         ensure(slots == most, "I1: slots")?;
         for slot in SlotIndex::range(0..SLOTS_MAX) {
-            let remote = self.remote.has(slot);
+            let remote = self.remote_frees().has(slot);
             let state = self.states.of(slot).load(Acquire);
             if slot.number() >= slots {
                 ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
@@ -125,7 +127,7 @@ impl Slab {
             ensure(is_state(state), "I10: no state")?;
             // The thread that collects takes the bit before it changes the state.
             let freed = state == LEFT || state == LIVE || state == REMOTE_CLEAN;
-            ensure(!remote || freed || !self.remote.has(slot), "I3: remote but not live")?;
+            ensure(!remote || freed || !self.remote_frees().has(slot), "I3: remote but not live")?;
         }
         let states = self.states.address();
         let (claim, at) = (self.claimed(), self.claim_states.load(Relaxed).wrapping_sub(states));
@@ -133,7 +135,7 @@ impl Slab {
             let group = at / GROUP_SLOTS;
             ensure(at % GROUP_SLOTS == 0 && group < GROUPS, "I5: claimed group")?;
             ensure(claim & !valid_bits(slots, group) == 0, "I1: claimed beyond the end")?;
-            let remote = self.remote.of_group(group);
+            let remote = self.remote_frees().of_group(group);
             // A claimed slot is handed out before any thread can free it.
             let both = claim & remote & self.claimed();
             ensure(both == 0 || group != self.claimed_group(), "I2: claimed and remote")?;

@@ -2,7 +2,7 @@
 //! their own thread.
 
 use super::SMALL_MAX;
-use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
+use super::slab::{BATCHED, GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::{SlotIndex, valid_bits};
 #[cfg(not(any(loom, miri)))]
 use super::states::{ARMED_BIT, QUARANTINED};
@@ -313,7 +313,7 @@ impl Slab {
     #[inline(always)]
     fn choose_claim(&self, random: u64, groups: Groups) -> Option<(usize, u64)> {
         debug_assert_eq!(self.claimed(), 0);
-        let (mut group, mut claim) = if self.owner.load(Relaxed) & PENDING == 0 {
+        let (mut group, mut claim) = if self.owner.load(Relaxed) & (PENDING | BATCHED) == 0 {
             self.next_free(random, groups)?
         } else {
             self.next_free_and_not_remote(random)?
@@ -397,7 +397,9 @@ impl Slab {
         let (after, used) = self.groups_to_search(random);
         let found = (after..used).chain(0..GROUPS).find_map(|group| {
             // Read once: a slot that is free now may be held a moment later.
-            let free = self.states.free_bits(group) & !self.remote.of_group(group);
+            let free = self.states.free_bits(group);
+            // Marks are in a cache line to which another thread writes.
+            let free = if free == 0 { 0 } else { free & !self.remote_frees().of_group(group) };
             (free != 0).then_some((group, free))
         })?;
         self.is_awake().then_some(found)

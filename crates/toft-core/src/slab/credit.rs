@@ -243,6 +243,15 @@ impl Slab {
         let mut frees = 0;
         for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
             let mut freed = self.remote.take_group(group);
+            if freed != 0 {
+                // Slots that two threads have freed, of which one has not published that yet.
+                let mut twice = freed & self.remote_frees().unpublished(group);
+                freed &= !twice;
+                while twice != 0 {
+                    bad(SlotIndex::in_group(group, twice.trailing_zeros()));
+                    twice &= twice - 1;
+                }
+            }
             while freed != 0 {
                 let slot = SlotIndex::in_group(group, freed.trailing_zeros());
                 freed &= freed - 1;

@@ -9,12 +9,14 @@
 //! | `Slacks`, `CanarySeeds` | a field | the secure build's knowledge of blocks |
 //! | `ScanRecord` | a field | what scanning threads remember of the slab |
 //! | `SlabPages` | a view | pages: which are needed, written to, or unmapped |
+//! | `RemoteFrees` | a view | frees by other threads, published or not |
 //! | `Pinning` | a view | free slots that are held while their pages go |
 //! | `Units` | a view | pages that several slabs share |
 //! | `LimitCount` | a view | bytes that count against the limit |
 //! | `GuardPages`, `ReservedSlots` | a view | slots that are never handed out |
 
 mod activity;
+mod batch;
 mod canary_seeds;
 mod check;
 mod claim;
@@ -47,6 +49,7 @@ mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use activity::SlabActivity;
+pub use batch::{Batch, Offered};
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
@@ -58,7 +61,7 @@ pub use credit::Spent;
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
 pub use slab::{
-    FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
-    UNITS,
+    BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES,
+    SLOTS_MAX, Slab, UNITS,
 };
 pub use slots::{Rest, SlotCare, SlotIndex, SlotState};

@@ -1,5 +1,6 @@
 //! The offsets of a descriptor's fields, for readers outside the process (`stats/root.rs`).
 
+use super::batch::Batch;
 use super::slab::{SLAB_BYTES, Slab};
 use super::states::{HELD, LENT, LIVE, QUARANTINED, SAMPLED_BIT, TAKEN};
 use crate::policy::SECURE;
@@ -19,6 +20,12 @@ pub struct SlabFields {
     pub claim: usize,
     pub claim_states: usize,
     pub remote: usize,
+    /// The address of the batch with marks, in 64 bits. Zero if the build has no batches.
+    pub batch: usize,
+    /// The offset of the slab's address in a batch, in 64 bits.
+    pub batch_slab: usize,
+    /// The offset of the marks in a batch: a bit for each slot, like `remote`.
+    pub batch_marks: usize,
     pub states: usize,
     /// The number of frees without those that the current credit has counted, in 64 bits.
     pub frees: usize,
@@ -58,6 +65,9 @@ impl SlabFields {
         claim: offset_of!(Slab, claim),
         claim_states: offset_of!(Slab, claim_states),
         remote: offset_of!(Slab, remote),
+        batch: if SECURE { 0 } else { offset_of!(Slab, batch) },
+        batch_slab: Batch::SLAB,
+        batch_marks: Batch::MARKS,
         states: offset_of!(Slab, states),
         frees: offset_of!(Slab, frees),
         absorbed: offset_of!(Slab, absorbed),

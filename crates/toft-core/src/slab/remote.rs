@@ -34,7 +34,13 @@ impl RemoteBits {
         self.word(slot.group()).fetch_or(bit, SeqCst) & bit == 0
     }
 
-    /// Returns true if another thread has freed this slot.
+    /// Sets the bits of several slots of a group. Returns those that were set already.
+    pub(super) fn publish(&self, group: usize, marks: u64) -> u64 {
+        // remote bit.
+        self.word(group).fetch_or(marks, SeqCst) & marks
+    }
+
+    /// Returns true if another thread has freed this slot, and has published that.
     pub fn has(&self, slot: SlotIndex) -> bool {
         self.word(slot.group()).load(Acquire) & slot.bit() != 0
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site
-//!                             (secure: canary_seeds, reserved; site is in line 7)
+//!                             batch (secure: canary_seeds, reserved; site is in line 7)
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
@@ -21,6 +21,8 @@
 //! live       LIVE       0      0     the program has it
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
+//!
+//! A thread that has freed a slot of another thread may publish its remote bit later (`batch.rs`).
 //!
 //! The reclaimer may *hold* free and remote slots for a moment (`pinning.rs`). In slabs that share
 //! pages, a free slot may be *lent* (`page_sharing.rs`).
@@ -48,6 +50,7 @@
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
 use super::activity::ScanRecord;
+use super::batch::BatchAddress;
 use super::canary_seeds::CanarySeeds;
 use super::remote::RemoteBits;
 use super::requested_sizes::Slacks;
@@ -92,8 +95,13 @@ pub const HOLDING: usize = 2;
 /// Flag in `owner`: the slab shares pages with others, so it keeps its owner and its mapping.
 pub const SHARED: usize = 4;
 
+/// Flag in `owner`: a thread that is not the owner has a batch of frees of this slab's slots
+/// (`batch.rs`). The owner's free and search for free slots check the batch. The slab must not
+/// change owner.
+pub const BATCHED: usize = 8;
+
 /// All flags in `owner`.
-pub const FLAGS: usize = PENDING | HOLDING | SHARED;
+pub const FLAGS: usize = PENDING | HOLDING | SHARED | BATCHED;
 
 /// The number of units in a slab. A unit may share its pages with the same unit of other slabs.
 #[cfg(not(loom))]
@@ -151,6 +159,9 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// Default build: the first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - SECURE_LEN],
+    /// Default build: the batch that has marks of this slab. Written by the thread that has the
+    /// batch, or will have it.
+    pub(super) batch: BatchAddress,
     /// Secure build: set when the slab is opened.
     pub canary_seeds: CanarySeeds,
     pub(crate) size: AtomicU32,
@@ -159,7 +170,7 @@ pub struct Slab {
     /// Secure build: the number of reserved slots, in the lowest byte, and their slot numbers in
     /// the other bytes (`reserved.rs`). Set when the slab is opened.
     pub(super) reserved: [AtomicU32; SECURE_LEN],
-    _line_0: [AtomicU32; 3 - 3 * SECURE_LEN],
+    _line_0: [AtomicU32; 1 - SECURE_LEN],
 
     /// The slots of the claimed group that malloc hands out next. Written by the owner.
     pub(super) claim: AtomicU64,

@@ -156,7 +156,7 @@ impl Slab {
 
     /// Returns the state of a slot, as far as the caller may see it.
     pub fn state(&self, slot: SlotIndex) -> SlotState {
-        if self.remote.has(slot) {
+        if self.remote_frees().has(slot) {
             return SlotState::Remote;
         }
         let state = free_state(self.states.of(slot).load(Acquire));
@@ -202,14 +202,14 @@ impl Slab {
     /// Returns what can be verified of a slot at this moment. The slab has its pages. Any thread.
     pub fn care(&self, slot: SlotIndex) -> SlotCare {
         match self.states.of(slot).load(Acquire) {
-            LIVE if !self.remote.has(slot) && self.slacks.was_handed_out(slot) => {
+            LIVE if !self.remote_frees().has(slot) && self.slacks.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
             }
             ARMED => SlotCare::Pattern,
             _ if !WIPE => SlotCare::Any,
             // A slot that another thread has freed, and that has left its quarantine. A slot that
             // enters a quarantine may not be clear yet.
-            QUARANTINED if self.remote.has(slot) => SlotCare::Zero,
+            QUARANTINED if self.remote_frees().has(slot) => SlotCare::Zero,
             DIRTY | ZERO_CLEAN if self.slacks.was_handed_out(slot) => SlotCare::Zero,
             _ => SlotCare::Any,
         }
@@ -221,7 +221,7 @@ impl Slab {
         let state = self.states.of(slot);
         // If the owner frees the slot at the same moment, the owner may win. That double free is
         // reported when the slot leaves the quarantine.
-        !self.remote.has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
+        !self.remote_frees().has(slot) && state.exchange(LIVE, PERMANENTLY_FREED, AcqRel, Acquire)
     }
 
     /// Returns what a slot contains at this moment. Any thread.
@@ -229,7 +229,7 @@ impl Slab {
         let state = self.states.of(slot).load(Acquire);
         // A slot that another thread has freed has its mark, which is set after all changes to the
         // block.
-        let left = state == DIRTY || state == LEFT && self.remote.has(slot);
+        let left = state == DIRTY || state == LEFT && self.remote_frees().has(slot);
         if left { Rest::Left } else { Rest::Other }
     }
 
@@ -244,7 +244,7 @@ impl Slab {
     pub fn live_slots(&self) -> usize {
         let live = |group| {
             self.states.live_bits(group)
-                & !self.remote.of_group(group)
+                & !self.remote_frees().of_group(group)
                 & valid_bits(self.slots(), group)
         };
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
@@ -268,7 +268,7 @@ impl Slab {
     /// Returns true if the program has the slot: it is live, and no thread has freed it.
     #[inline]
     pub fn is_in_use(&self, slot: SlotIndex) -> bool {
-        self.is_live(slot) && !self.remote.has(slot)
+        self.is_live(slot) && !self.remote_frees().has(slot)
     }
 
     /// Returns the number of slots that were ever handed out.

@@ -27,7 +27,7 @@ use core::mem::offset_of;
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
 /// The version of the root's format. It changes when a word changes its meaning, is removed, or is
 /// inserted. Words that are added at the end change only `words`.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// The object that a reader searches for.
 #[repr(C, align(64))]
@@ -321,6 +321,15 @@ root! {
     named_function: samples.named_function,
     /// The name of the source file, with a final zero.
     named_file: samples.named_file,
+    /// In a slab's descriptor, the address of the batch in which one thread gathers frees of the
+    /// slab's slots, 64 bits. The word is zero in a build without batches.
+    slab_batch: slab.batch,
+    /// In a batch, the address of the slab's descriptor, 64 bits. The batch is of no slab, or of
+    /// another, if this is not the descriptor that named it.
+    batch_slab: slab.batch_slab,
+    /// In a batch, one bit for each slot that the thread has freed, 64 bits to a word. They count
+    /// like those in `slab_remote`.
+    batch_marks: slab.batch_marks,
 }
 
 #[cfg(test)]
@@ -332,7 +341,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.named_file), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.batch_marks), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -122,7 +122,7 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.slabs += 1;
         s.allocations += slab.allocations();
         s.peak_bytes += slab.touched_slots() * slab.size();
-        let remote = slab.remote.count();
+        let remote = slab.remote_frees().count();
         s.remote_pending += remote;
         s.remote_bytes += remote * slab.size();
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();

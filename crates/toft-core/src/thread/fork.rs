@@ -13,7 +13,8 @@
 //! large block in transit is lost to its stack, but not to the address space.
 
 use super::{Heap, Heaps};
-use crate::slab::{LINK_OPEN, PENDING, Slab, Spent};
+use crate::remote::{Last, announce};
+use crate::slab::{Batch, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap. `torn` is true if
@@ -27,6 +28,7 @@ pub fn repair_after_fork(
     torn: bool,
     mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
 ) {
+    repair_outboxes(heaps, mine);
     let mine_number = (!mine.is_sentinel()).then_some(mine.number);
     // A signal handler may fork while it interrupts a change by this same thread. That change
     // continues in the child when the handler returns, so its heaps are left alone. They are the
@@ -52,6 +54,23 @@ pub fn repair_after_fork(
         }
     });
     others().for_each(Heap::clear_torn);
+}
+
+/// Publishes what threads that do not exist in the child have freed in slabs of others.
+fn repair_outboxes(heaps: &Heaps, mine: &Heap) {
+    for heap in heaps.all() {
+        if let Some(outbox) = heap.outbox() {
+            // A mark whose remote bit is set was being published. It is no double free.
+            let publish = |slab: &Slab, batch: &Batch, _: Last| {
+                let any = batch.publish(slab, |_| {});
+                batch.release(slab);
+                if any {
+                    announce(slab);
+                }
+            };
+            outbox.repair(heap.address() == mine.address(), publish);
+        }
+    }
 }
 
 /// Repairs a slab of a heap that no thread of the child is changing.

@@ -12,7 +12,7 @@ use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::SECURE;
 use crate::region::Site;
-use crate::remote::Inbox;
+use crate::remote::{Inbox, Outbox};
 use crate::site::{Cache, SiteHash};
 use crate::slab::{SMALL_MAX, Slab, SlotIndex};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
@@ -72,6 +72,8 @@ pub struct Heap {
     demand: Demand,
     /// The word of bits where the next search for a zero-size block begins, or zero. Holder only.
     zero_size: AtomicU32,
+    /// What the holder has freed in slabs of others and has not published. Default build only.
+    outbox: [Outbox; OUTBOXES],
     bins: BinsHead,
 }
 
@@ -103,6 +105,10 @@ const LOOKED_AT: u32 = 2;
 const EXITED: u32 = 1;
 const SEEN: u32 = 2;
 
+/// The number of outboxes of a heap. In the secure build a free of another thread's slot waits in
+/// the quarantine.
+const OUTBOXES: usize = if SECURE { 0 } else { 1 };
+
 /// The number of a constant heap.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
@@ -127,6 +133,7 @@ impl Heap {
             hashed_most: SMALL_MAX,
             demand: Demand::new(),
             zero_size: AtomicU32::new(0),
+            outbox: [const { Outbox::new() }; OUTBOXES],
             bins: BinsHead::new(),
         }
     }
@@ -403,6 +410,12 @@ impl Heap {
         // SAFETY: (1) a heap is followed by its bins, zero at first; (2) the caller holds the heap;
         // (3) only `Bins` writes there.
         unsafe { Bins::behind(&self.bins) }
+    }
+
+    /// Returns the outbox, which the secure build does not have.
+    #[inline]
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+        self.outbox.first()
     }
 
     /// Takes the seat. Returns `None` if this thread already has it, in a call that a signal

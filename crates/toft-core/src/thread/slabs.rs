@@ -107,9 +107,10 @@ impl Heap {
         slab.owner.load(Relaxed) & !FLAGS == self.address()
     }
 
-    /// Verifies B1, B2, B3 and every listed slab. Holder only.
+    /// Verifies B1, B2, B3, O1, O2 and every listed slab. Holder only.
     pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
         use crate::slab::Violation;
+        self.outbox().map_or(Ok(()), crate::remote::Outbox::check)?;
         for index in BinIndex::all(partitions) {
             self.bins().check(index)?;
             for slab in self.bins().listed(index) {

@@ -60,6 +60,7 @@ impl Blocks {
             }
             stays
         });
+        allocator.publish_frees(heap);
         gone
     }
 
@@ -75,6 +76,7 @@ impl Blocks {
         for &address in self.0.keys() {
             allocator.free(heap, address, Call::Free);
         }
+        allocator.publish_frees(heap);
     }
 }
 

@@ -38,6 +38,7 @@ fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
             }
         }
     }
+    allocator.publish_frees(other);
     core::mem::forget(heap.sit().expect("nobody sits there"));
     for index in BinIndex::all(allocator.heaps.partitions()) {
         heap.bins().clear(index);

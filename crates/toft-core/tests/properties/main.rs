@@ -36,6 +36,8 @@ mod heaps;
 #[cfg(not(feature = "secure-light"))]
 mod huge;
 #[cfg(not(feature = "secure-light"))]
+mod outbox;
+#[cfg(not(feature = "secure-light"))]
 mod prefault;
 #[cfg(not(feature = "secure-light"))]
 mod threads;

@@ -315,6 +315,7 @@ fn a_full_slab_comes_back_at_a_quarter() {
         for &address in &blocks[freed..] {
             allocator.free(other, address, Call::Free);
         }
+        allocator.publish_frees(other);
         // All of it is had again, and it is full again.
         let again: Vec<usize> = (0..1000).map(|_| take()).collect();
         assert!(blocks.iter().all(|address| again.contains(address)));

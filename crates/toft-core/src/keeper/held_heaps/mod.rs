@@ -2,6 +2,7 @@
 
 mod collect;
 mod orphans;
+mod outboxes;
 
 use crate::allocator::{Allocator, handle};
 

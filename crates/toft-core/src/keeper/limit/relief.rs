@@ -29,6 +29,7 @@ impl<O: Os> MemoryLimit<'_, O> {
         self.pressure().refused();
         self.large.kept_blocks().set_short(true);
         self.quarantines().empty_quarantines(Some(heap), seat);
+        self.publish_frees(heap, seat);
         self.large.kept_blocks().unmap_all(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
         self.small.retract(&self.os);
@@ -41,6 +42,17 @@ impl<O: Os> MemoryLimit<'_, O> {
                 self.held_heaps().collect(orphan, seat);
                 self.release_address_space(orphan, &mut wanted);
             });
+        }
+    }
+
+    /// Publishes what this thread and others have freed in slabs of other threads, as far as these
+    /// threads are quiet.
+    fn publish_frees(self, heap: &Heap, seat: Option<&Seat>) {
+        if let Some(seat) = seat {
+            self.held_heaps().empty_outbox(heap, seat);
+        }
+        if let Some(_turn) = self.reclaimer.begin() {
+            self.held_heaps().empty_outboxes(false);
         }
     }
 

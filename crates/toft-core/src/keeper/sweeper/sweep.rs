@@ -49,6 +49,7 @@ impl<O: Os> Sweeper<'_, O> {
     /// enough. Does nothing while another thread is at it.
     pub fn sweep(self, which: Which) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
+        self.held_heaps().empty_outboxes(matches!(which, Which::Idle | Which::AllIdle));
         let mut swept = Swept::default();
         let page = self.os.page_size();
         // Without barriers only slabs of threads that have ended can be reached.
@@ -235,6 +236,7 @@ impl<O: Os> Sweeper<'_, O> {
         if let Some(heap) = heap
             && let Some(seat) = heap.sit()
         {
+            self.held_heaps().empty_outbox(heap, &seat);
             bytes += self.purge_heap(heap, &seat);
         }
         for number in 0..self.heaps.count() {

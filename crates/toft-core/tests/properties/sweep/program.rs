@@ -162,6 +162,7 @@ pub fn free_most(
             freed += 1;
         }
     }
+    program.allocator.publish_frees(heap);
     (live, freed)
 }
 
