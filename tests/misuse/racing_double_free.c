@@ -1,7 +1,7 @@
 // Two threads free the same block at the same time, 200 times, by owner and stranger or by two
 // strangers, small, medium and large. Or strangers that have just freed blocks beside it, so that
-// one of them publishes its frees later. Each process dies by SIGABRT and names a double free, at the
-// call or, in a true data race, when the owner collects.
+// one of them publishes its frees later. Each process dies by SIGABRT and names a double free, at
+// the call or, in a true data race, when the owner collects.
 // flags: -pthread
 // run: 64 owner
 // run: 5000 owner

@@ -511,8 +511,8 @@ fn no_mark_is_lost() {
     });
 }
 
-/// One slot is freed by a thread with a batch and by another one: it is told to one of them, or to
-/// the owner when it collects, and to no one twice.
+/// A thread with a batch and another one free the same slot: one of them finds out, or the owner
+/// when it collects, and no two do.
 #[test]
 fn a_double_free_beside_a_batch_is_seen() {
     model_with(Some(3), || {

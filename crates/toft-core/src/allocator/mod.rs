@@ -216,7 +216,8 @@ impl<O: Os> Allocator<O> {
         Allocator { hints, ..self }
     }
 
-    /// Permits the allocator to have a separate thread, and to give a thread that only frees a heap.
+    /// Permits the allocator to have a separate thread, and to give a heap to a thread that only
+    /// frees.
     ///
     /// # Safety
     /// 1. It is put where it stays for as long as the process lives, before it is used.

@@ -6,8 +6,8 @@ use crate::sync::{AtomicU32, AtomicU64};
 
 /// The number of batches, so of slabs in which a thread gathers frees at one time.
 const BATCHES: usize = 16;
-/// A slab gets a batch if so many of the last frees without a batch were in it. To give a batch to a
-/// slab and to take it away costs as much as several frees without one. A thread that frees at
+/// A slab gets a batch if so many of the last frees without a batch were in it. To give a batch to
+/// a slab and to take it away costs as much as several frees without one. A thread that frees at
 /// random in many slabs would not gain that back.
 const ENOUGH: u32 = 5;
 const PERIOD: u32 = 32;
@@ -48,7 +48,8 @@ pub struct Outbox {
     /// Not zero if a batch may have a slab. The holder sets it, and the reclaimer clears it while
     /// the outbox is closed.
     used: AtomicU32,
-    /// [`CLOSED`] or [`EMPTYING`] while the holder must not use the batches. The reclaimer writes it.
+    /// [`CLOSED`] or [`EMPTYING`] while the holder must not use the batches. The reclaimer writes
+    /// it.
     closed: AtomicU32,
     /// The stamps of all batches at the last sweep. Reclaimer only.
     seen: AtomicU64,
@@ -127,8 +128,8 @@ impl Outbox {
         }
     }
 
-    /// Counts a free without a batch, the `frees`-th. Returns true if ENOUGH of the last PERIOD were
-    /// in this slab, as far as that is known.
+    /// Counts a free without a batch, the `frees`-th. Returns true if ENOUGH of the last PERIOD
+    /// were in this slab, as far as that is known.
     #[inline]
     fn is_worth_a_batch(&self, slab: &Slab, frees: u32) -> bool {
         let number = (&raw const *slab).expose_provenance() / size_of::<Slab>();

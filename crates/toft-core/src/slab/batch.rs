@@ -146,8 +146,8 @@ impl Batch {
         }
     }
 
-    /// Returns true if fewer than `least` slots were marked since the last call. The first call after
-    /// the batch got its slab returns false. Holder only.
+    /// Returns true if fewer than `least` slots were marked since the last call. The first call
+    /// after the batch got its slab returns false. Holder only.
     pub fn is_rare(&self, least: u32) -> bool {
         let marked = self.published.load(Relaxed).wrapping_add(self.count.load(Relaxed));
         let lately = marked.wrapping_sub(self.seen.load(Relaxed));
