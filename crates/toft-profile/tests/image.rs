@@ -244,6 +244,37 @@ fn what_was_sampled_is_live() {
     assert_eq!(live, 2);
 }
 
+/// A thread has freed slots and not published that: they are freed, if its batch is still of the
+/// slab.
+#[test]
+fn what_waits_in_a_batch_is_not_live() {
+    let root = Root { slab_batch: 432, batch_slab: 8, batch_marks: 16, ..root() };
+    let mut image = Image::default();
+    let at = image.slab(0, 16, &[LIVE; 200], HEAPS);
+    let batch = HEAPS + 2048;
+    image.word(at + 384, 0b1);
+    image.word(at + 432, batch);
+    image.word(batch + 8, at);
+    image.word(batch + 16, 0b110);
+    image.word(batch + 16 + 24, 1 << 7);
+    let tables = Tables { root };
+    let mappings = image.mappings().unwrap();
+    let live = |image: &Image| {
+        let mut live = 0;
+        tables.for_each_descriptor(image, &mappings, |slab| live += slab.live()).unwrap();
+        live
+    };
+    assert_eq!(live(&image), 196);
+    let account = explain_by(&image, root);
+    assert_eq!((account.live_blocks, account.uncollected_bytes), (196, 4 * 16));
+    assert_eq!(account.doubts.changed, 0);
+    // Of another slab meanwhile, and not there.
+    image.word(batch + 8, at + 512);
+    assert_eq!(live(&image), 199);
+    image.word(at + 432, u64::MAX - 4);
+    assert_eq!(live(&image), 199);
+}
+
 /// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots
 /// is live, and on nothing else.
 #[test]
