@@ -62,9 +62,9 @@ pub struct Batch {
     marks: [AtomicU64; GROUPS],
     /// The number of marks.
     count: AtomicU32,
-    /// The number of marks that were ever published, at the last call of `is_rare` with those that
-    /// were not. Holder only.
+    /// The number of marks that were ever published.
     published: AtomicU32,
+    /// The number of marks that were ever made, at the last call of `is_rare`. Holder only.
     seen: AtomicU32,
 }
 
@@ -167,6 +167,9 @@ impl Batch {
             return false;
         }
         let version = self.version.load(Relaxed);
+        // The thread that was publishing ended in between, in a signal handler or by a fork. It may
+        // have set the bits of marks that it has not cleared.
+        let cut_off = version & 1 != 0;
         // publish: pairs with `read`. A thread that sees one of the bits sees an odd version, or a
         // later one.
         self.version.store(version | 1, Release);
@@ -176,7 +179,8 @@ impl Batch {
             if marks == 0 {
                 continue;
             }
-            let mut both = slab.remote.publish(group, marks);
+            let both = slab.remote.publish(group, marks);
+            let mut both = if cut_off { 0 } else { both };
             while both != 0 {
                 twice(SlotIndex::in_group(group, both.trailing_zeros()));
                 both &= both - 1;
@@ -317,5 +321,74 @@ impl RemoteFrees<'_> {
     #[inline]
     pub fn has(self, slot: SlotIndex) -> bool {
         self.marks(slot.group(), false) & slot.bit() != 0 || self.remote.has(slot)
+    }
+}
+
+#[cfg(all(test, not(loom), not(feature = "secure-light")))]
+mod tests {
+    use super::*;
+    use crate::slab::SizeClass;
+    use crate::slab::memory::slab_memory;
+    use crate::slab::states::LIVE;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    extern crate std;
+
+    /// Returns a slab of 256 live slots.
+    fn slab() -> Box<Slab> {
+        let slab = Box::new(Slab::zeroed());
+        let slots = slab.open_for_test(slab_memory(), 512 << 10, SizeClass::of(64).unwrap().size());
+        slab.publish(1 << 20, slots);
+        slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
+        slab
+    }
+
+    /// A thread ended after it had set the bits of some marks, and before it cleared the marks. Who
+    /// has its batches next publishes the rest, and takes no mark for a double free.
+    #[test]
+    fn a_publication_that_was_cut_off_goes_on() {
+        let (slab, batch) = (slab(), Batch::new());
+        assert!(batch.take(&slab));
+        let slots: Vec<SlotIndex> = SlotIndex::range(60..70).collect();
+        for &slot in &slots {
+            assert_eq!(batch.mark(&slab, slot), Offered::Marked);
+        }
+        batch.check().unwrap();
+        batch.version.store(1, Relaxed);
+        for &slot in &slots[..4] {
+            assert!(slab.remote.set(slot));
+        }
+        assert!(batch.publish(&slab, |slot| panic!("{slot:?} was freed twice")));
+        assert_eq!(slab.remote.count(), slots.len());
+        // The next one is a publication like any other.
+        assert_eq!(batch.mark(&slab, SlotIndex::new(0)), Offered::Marked);
+        assert!(slab.remote.set(SlotIndex::new(0)));
+        let mut twice = Vec::new();
+        assert!(batch.publish(&slab, |slot| twice.push(slot)));
+        assert_eq!(twice, [SlotIndex::new(0)]);
+        batch.release(&slab);
+        batch.check().unwrap();
+        assert_eq!(slab.remote_frees().batch_address(), 0);
+    }
+
+    /// A reader that looks while marks are being published sees them, unless it asks for settled
+    /// ones; and none of a batch that has gone to another slab.
+    #[test]
+    fn marks_are_read_while_they_are_published() {
+        let (slab, other, batch) = (slab(), slab(), Batch::new());
+        let slot = SlotIndex::new(5);
+        assert!(batch.take(&slab));
+        assert_eq!(batch.mark(&slab, slot), Offered::Marked);
+        assert_eq!(batch.mark(&slab, slot), Offered::Twice);
+        assert!(slab.remote_frees().has(slot) && slab.remote_frees().unpublished(0) == 1 << 5);
+        batch.version.store(1, Relaxed);
+        assert!(slab.remote_frees().has(slot) && slab.remote_frees().unpublished(0) == 0);
+        assert!(!other.remote_frees().has(slot));
+        batch.publish(&slab, |_| {});
+        batch.release(&slab);
+        assert!(batch.take(&other));
+        assert!(!other.remote_frees().has(slot) && slab.remote.has(slot));
+        // A second batch of a slab is refused.
+        assert!(!Batch::new().take(&other));
     }
 }
