@@ -84,8 +84,12 @@ impl<'a> Moves<'a> {
     }
 
     /// Moves the pages of a held block to a larger extent of the same partition; says where the
-    /// block is then.
+    /// block is then. Nothing for a block without pages.
     pub(super) fn relocate(self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
+        // A zero-size block has no pages, and the system refuses to move none.
+        if block.mapped.load(Relaxed) == 0 {
+            return None;
+        }
         let (extents, pages) = (self.0.extents(), self.0.pages());
         let placement = self.0.placement();
         let span = placement.span(block, bytes);
