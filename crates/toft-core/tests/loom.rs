@@ -489,11 +489,10 @@ fn free_by_batch(world: &World, slot: usize) {
     batch.release(slab);
 }
 
-/// One thread marks a slot and publishes it, and another frees the other slot at once, while the
-/// owner drains: both frees arrive, and none is taken for a double free.
-#[test]
-fn no_mark_is_lost() {
-    model_with(Some(3), || {
+/// One thread marks slot 0 and publishes it, and another frees slot `slot` at once, while the owner
+/// drains. Then `live` slots are live, and `reported` double frees were reported.
+fn mark_beside_a_free(slot: usize, live: usize, reported: u32) {
+    model_with(Some(3), move || {
         let world = World::new();
         assert!(world.batch.take(&world.slabs[0]));
         let marker = {
@@ -502,35 +501,26 @@ fn no_mark_is_lost() {
         };
         let freer = {
             let world = world.clone();
-            thread::spawn(move || world.free(0, 1))
+            thread::spawn(move || world.free(0, slot))
         };
         world.drain(0);
         join([marker, freer]);
-        world.settle(2);
-        assert_eq!(world.reported.load(Relaxed), 0);
+        world.settle(live);
+        assert_eq!(world.reported.load(Relaxed), reported, "reported otherwise");
     });
+}
+
+/// Both frees arrive, and neither is taken for a double free.
+#[test]
+fn no_mark_is_lost() {
+    mark_beside_a_free(1, 2, 0);
 }
 
 /// A thread with a batch and another one free the same slot: one of them finds out, or the owner
 /// when it collects, and no two do.
 #[test]
 fn a_double_free_beside_a_batch_is_seen() {
-    model_with(Some(3), || {
-        let world = World::new();
-        assert!(world.batch.take(&world.slabs[0]));
-        let marker = {
-            let world = world.clone();
-            thread::spawn(move || free_by_batch(&world, 0))
-        };
-        let freer = {
-            let world = world.clone();
-            thread::spawn(move || world.free(0, 0))
-        };
-        world.drain(0);
-        join([marker, freer]);
-        world.settle(3);
-        assert_eq!(world.reported.load(Relaxed), 1, "a double free was not reported exactly once");
-    });
+    mark_beside_a_free(0, 3, 1);
 }
 
 /// A batch goes from one slab to another while a third thread looks whether a slot of the first was
