@@ -115,7 +115,7 @@ pub enum Marked {
 /// Frees a slot of a slab that the caller does not own. Wait-free: one atomic operation.
 #[inline]
 pub fn mark_remote(slab: &Slab, slot: SlotIndex) -> Marked {
-    if slab.remote_frees().has(slot) || !slab.remote.set(slot) {
+    if slab.remote_frees().is_marked(slot) || !slab.remote.set(slot) {
         return Marked::Twice;
     }
     crate::sync::fence_between_locations();

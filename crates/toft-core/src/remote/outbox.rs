@@ -2,13 +2,13 @@
 
 use crate::slab::{Batch, Offered, Slab, SlotIndex};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, StoreChanged};
 
 /// The number of batches, so of slabs in which a thread gathers frees at one time.
 const BATCHES: usize = 16;
-/// A slab gets a batch if so many of the last frees without a batch were in it. To give a batch to
-/// a slab and to take it away costs as much as several frees without one. A thread that frees at
-/// random in many slabs would not gain that back.
+/// The number of frees in a slab, of the last PERIOD frees without a batch, after which the slab
+/// gets a batch. To give a batch to a slab and to take it away costs as much as several frees
+/// without one. A thread that frees at random in many slabs would not gain that back.
 const ENOUGH: u32 = 5;
 const PERIOD: u32 = 32;
 /// The number of slabs of which frees are counted at one time.
@@ -69,9 +69,9 @@ impl Outbox {
         }
     }
 
-    /// Marks a slot that this thread frees. Returns `Refused` if the free must be published at
-    /// once: the first in a slab, or one in a slab of which another thread has a batch. Calls
-    /// `publish` for a batch that gets another slab. Holder only, with the seat.
+    /// Marks a slot that this thread frees. Returns `Refused` if the slab has no batch of this
+    /// outbox: then the free must be published at once. Calls `publish` for a batch that is full,
+    /// or that its slab does not need any more. Holder only, with the seat.
     #[inline]
     pub fn offer(
         &self,
@@ -218,13 +218,9 @@ impl Outbox {
         if is_left && self.used.load(Relaxed) != 0 {
             self.empty_closed(publish);
         }
-        if self.closed.load(Relaxed) != 0 {
-            self.closed.store(0, Relaxed);
-        }
+        self.closed.store_changed(0, Relaxed);
     }
-}
 
-impl Outbox {
     /// Verifies O1 and O2 of all batches. Holder only.
     pub fn check(&self) -> Result<(), crate::slab::Violation> {
         self.batches.iter().try_for_each(Batch::check)
@@ -234,5 +230,50 @@ impl Outbox {
 impl Default for Outbox {
     fn default() -> Outbox {
         Outbox::new()
+    }
+}
+
+#[cfg(all(test, not(feature = "secure-light")))]
+mod tests {
+    use super::*;
+    use crate::region::{Partition, Site};
+    use crate::slab::SizeClass;
+    use std::boxed::Box;
+    use std::cell::Cell;
+    extern crate std;
+
+    /// A fork while the reclaimer publishes what the forking thread has left: the child publishes
+    /// the rest. While the outbox is only closed, its thread may be in the middle of a change, so
+    /// the child leaves the batches to it.
+    #[test]
+    fn a_child_goes_on_with_what_the_reclaimer_was_publishing() {
+        for (closed, is_own, published) in
+            [(EMPTYING, true, 1), (CLOSED, true, 0), (0, true, 0), (0, false, 1)]
+        {
+            let slab = Box::new(Slab::zeroed());
+            slab.open(
+                0x10_0000,
+                64 << 10,
+                SizeClass::new(3),
+                Partition::default(),
+                Site::default(),
+            );
+            let (outbox, calls) = (Box::new(Outbox::new()), Cell::new(0));
+            let publish = |slab: &Slab, batch: &Batch, _: Last| {
+                calls.set(calls.get() + 1);
+                batch.publish(slab, |_| {});
+                batch.release(slab);
+            };
+            for slot in SlotIndex::range(0..ENOUGH as usize) {
+                let offered = outbox.offer(&slab, slot, publish);
+                let last = slot.number() + 1 == ENOUGH as usize;
+                assert_eq!(offered, if last { Offered::Marked } else { Offered::Refused });
+            }
+            outbox.closed.store(closed, Relaxed);
+            outbox.repair(is_own, publish);
+            assert_eq!((calls.get(), outbox.closed.load(Relaxed)), (published, 0), "{closed}");
+            assert_eq!(slab.remote.count(), published);
+            outbox.check().unwrap();
+        }
     }
 }

@@ -159,13 +159,9 @@ impl Batch {
     /// thread has freed meanwhile. Returns true if there was a mark. Holder, or the reclaimer while
     /// the batch is closed to its holder.
     pub fn publish(&self, slab: &Slab, mut twice: impl FnMut(SlotIndex)) -> bool {
-        // The marks, not their number: the child of a fork may have stopped between the two.
         let count = self.count.load(Relaxed);
         self.published.store(self.published.load(Relaxed).wrapping_add(count), Relaxed);
         self.count.store(0, Relaxed);
-        if (0..GROUPS).all(|group| self.marks_of(group).load(Relaxed) == 0) {
-            return false;
-        }
         let version = self.version.load(Relaxed);
         // The thread that was publishing ended in between, in a signal handler or by a fork. It may
         // have set the bits of marks that it has not cleared.
@@ -173,12 +169,15 @@ impl Batch {
         // publish: pairs with `read`. A thread that sees one of the bits sees an odd version, or a
         // later one.
         self.version.store(version | 1, Release);
+        // Not `count != 0`: a thread that ended between the two has made a mark and not counted it.
+        let mut any = false;
         for group in 0..GROUPS {
             let word = self.marks_of(group);
             let marks = word.load(Relaxed);
             if marks == 0 {
                 continue;
             }
+            any = true;
             let both = slab.remote.publish(group, marks);
             let mut both = if cut_off { 0 } else { both };
             while both != 0 {
@@ -188,7 +187,7 @@ impl Batch {
             word.store(0, Release);
         }
         self.version.store((version | 1).wrapping_add(1), Release);
-        true
+        any
     }
 
     /// Takes the batch from its slab, after it was published. Holder, or as for `publish`.
@@ -317,10 +316,16 @@ impl RemoteFrees<'_> {
         (0..GROUPS).map(|group| self.of_group(group).count_ones() as usize).sum()
     }
 
+    /// Returns true if a thread has freed the slot and not published that.
+    #[inline]
+    pub fn is_marked(self, slot: SlotIndex) -> bool {
+        self.marks(slot.group(), false) & slot.bit() != 0
+    }
+
     /// Returns true if another thread has freed the slot.
     #[inline]
     pub fn has(self, slot: SlotIndex) -> bool {
-        self.marks(slot.group(), false) & slot.bit() != 0 || self.remote.has(slot)
+        self.is_marked(slot) || self.remote.has(slot)
     }
 }
 
