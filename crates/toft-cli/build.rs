@@ -109,13 +109,14 @@ impl Workspace {
         // A static command starts programs that have the system's C library.
         let target = variable("TARGET").replace("-linux-musl", "-linux-gnu");
         let mut workspace = Workspace { root, target, offline: false };
-        // A crate has its lock file beside its manifest, a checkout at its root.
+        // A crate has its lock file beside its manifest, a checkout at its root. Only the one that
+        // is there is watched: cargo takes a missing file for a change, each time.
         let locks = ["Cargo.lock", "../../Cargo.lock"].map(|lock| package.join(lock));
-        for lock in &locks {
+        let lock = locks.iter().find(|lock| lock.is_file());
+        if let Some(lock) = lock {
             println!("cargo::rerun-if-changed={}", lock.display());
         }
-        workspace.offline = workspace.resolves(locks.iter().find(|lock| lock.is_file()))
-            || workspace.resolves(None);
+        workspace.offline = workspace.resolves(lock) || workspace.resolves(None);
         workspace
     }
 
