@@ -56,10 +56,11 @@ pub fn line() -> String {
 
 /// Fails unless the figures are of the allocator in the tree.
 pub fn check() -> Result<(), String> {
-    refused(age(place::root(), &page()?)).map_or(Ok(()), Err)
+    stale(age(place::root(), &page()?)).map_or(Ok(()), Err)
 }
 
-fn refused(age: Age) -> Option<String> {
+/// Why the figures are not of the allocator in the tree, and what to do; `None` if they are.
+fn stale(age: Age) -> Option<String> {
     let why = match age {
         Age::Known { differs: false, .. } => return None,
         Age::Known { revision, .. } => {
@@ -70,7 +71,7 @@ fn refused(age: Age) -> Option<String> {
             "this clone does not have {revision}, which the README's figures are of: git fetch --unshallow"
         ),
     };
-    Some(format!("{why}\n`cargo xtask readme` measures again; --with-old-figures packs these"))
+    Some(format!("{why}\n`cargo xtask readme` measures again"))
 }
 
 fn page() -> Result<String, String> {
@@ -148,9 +149,9 @@ mod tests {
             differs,
         };
         assert_eq!(age(&root, &of(&measured)), known(&measured, 1, 0, false));
-        assert_eq!(refused(age(&root, &of(&measured))), None);
+        assert_eq!(stale(age(&root, &of(&measured))), None);
         assert_eq!(age(&root, &of(&before)), known(&before, 2, 1, true));
-        assert!(refused(age(&root, &of(&before))).unwrap().contains("has changed since"));
+        assert!(stale(age(&root, &of(&before))).unwrap().contains("has changed since"));
 
         fs::write(root.join(source), "two\n\n// more about it\n").unwrap();
         assert_eq!(age(&root, &of(&measured)), known(&measured, 1, 0, false));
@@ -169,7 +170,7 @@ mod tests {
         git(&place, &["clone", "--quiet", "--depth=1", &from, &shallow.display().to_string()]);
         let absent = Age::Absent { revision: measured.clone() };
         assert_eq!(age(&shallow, &of(&measured)), absent);
-        assert!(refused(absent).unwrap().contains("--unshallow"));
+        assert!(stale(absent).unwrap().contains("--unshallow"));
         assert_eq!(age(&root, "no figures"), Age::Unnamed);
         assert_eq!(age(&root, &of(&format!("{measured} with changes"))), Age::Unnamed);
         fs::remove_dir_all(place).unwrap();

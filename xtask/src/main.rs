@@ -11,6 +11,7 @@
 //! | `containers.rs` | linters for the examples of containers |
 //! | `crates/` | the crates as a registry has them |
 //! | `dist/` | packages that users install |
+//! | `nightly.rs` | what takes too long for each change |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
@@ -39,6 +40,7 @@ mod golden;
 mod install;
 mod licences;
 mod linking;
+mod nightly;
 mod packages;
 mod pages;
 mod place;
@@ -93,6 +95,12 @@ enum Task {
     /// Make what users install, in target/dist: archives, Debian packages, an RPM, a wheel, a
     /// package for npm, checksums
     Dist(dist::What),
+    /// Make the wheel and the Debian packages of what the tests have built, and try them, as `ci`
+    /// does
+    Packages,
+    /// Run what takes too long for each change: the other suites, the arena, the crates, containers,
+    /// all packages
+    Nightly,
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its
     /// oldest compiler, nightly's `Allocator`, the address sanitizer, Miri
     Arena,
@@ -172,17 +180,19 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test { suites, quick, no_install } => {
-            test(suites, quick, !no_install).map(|tally| close(&tally))
+            test(suites, quick, !no_install).map(|suites| tally::close(&suites))
         }
-        Task::Ci => ci().map(|tally| close(&tally)),
+        Task::Ci => ci().map(|suites| tally::close(&suites)),
         Task::Secure => secure::main(),
         Task::Install(to) => install::main(&to),
-        Task::Linking => Ok(close(&linking::run())),
+        Task::Linking => Ok(tally::close(&linking::run())),
         Task::Dist(what) => dist::main(&what),
+        Task::Packages => Ok(tally::close(&dist::of_tests())),
+        Task::Nightly => nightly::run().map(|suites| tally::close(&suites)),
         Task::Arena => {
             let mut tally = arena::run(true);
             tally.extend(targets::run());
-            Ok(close(&tally))
+            Ok(tally::close(&tally))
         }
         Task::Containers => containers::main(),
         Task::Crates => crates::main(),
@@ -286,13 +296,7 @@ fn ci() -> Result<Vec<Suite>, String> {
     tally.extend(targets::run());
     tally.extend(suites::run(&[], true)?);
     tally.extend(linking::run());
+    tally.extend(dist::of_tests());
     println!("==> {}", figures::line());
     Ok(tally)
-}
-
-/// Prints what failed and, last and alone on its line, how many.
-fn close(suites: &[Suite]) -> ExitCode {
-    print!("{}", tally::summary(suites));
-    println!("{}", tally::closing_line(suites));
-    if tally::failed(suites) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -76,11 +76,18 @@ const PLANS: &[Plan] = &[
     Plan::new("aarch64-core", 120, aarch64_core).on(AARCH64).by_name(),
 ];
 
+/// A verb of cargo for the workspace, with the features of its tests.
+pub fn of_workspace(verb: &str) -> Command {
+    let mut cargo = place::cargo();
+    cargo.args([verb, "--workspace", "--exclude", "toft-tests"]);
+    cargo.args(["--features", "toft-core/fake-os,toft-arena/all"]);
+    cargo
+}
+
 /// Unit, property and documentation tests of every crate.
 fn workspace() -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
-    cargo.args(["--features", "toft-core/fake-os,toft-arena/all"]);
+    let mut cargo = of_workspace("test");
+    cargo.arg("--no-fail-fast");
     // Most tests of the command wait for another process.
     cargo.env("RUST_TEST_THREADS", "4");
     Ok(cargo)
@@ -232,6 +239,11 @@ fn loom() -> Result<Command, String> {
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")
         .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
     Ok(cargo)
+}
+
+/// The names of the suites that run only if they are named.
+pub fn by_name() -> impl Iterator<Item = &'static str> {
+    PLANS.iter().filter(|plan| plan.by_name).map(|plan| plan.name)
 }
 
 /// Runs the suites of these names, or all.

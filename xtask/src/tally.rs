@@ -1,6 +1,7 @@
 //! Counting: what test harnesses say, read line by line.
 
 use std::fmt::Write;
+use std::process::ExitCode;
 
 /// One test binary, or one check, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,6 +186,13 @@ fn failed_name(rest: &str) -> Option<&str> {
 fn count_before(text: &str, what: &str) -> Option<usize> {
     let before = &text[..text.find(what)?];
     before.rsplit(' ').next()?.parse().ok()
+}
+
+/// Prints what failed and, last and alone on its line, how many.
+pub fn close(suites: &[Suite]) -> ExitCode {
+    print!("{}", summary(suites));
+    println!("{}", closing_line(suites));
+    if failed(suites) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub fn check(dist: &Dist, kinds: &[Kind]) -> Result<(), String> {
     run(git.args(["checkout", "--quiet", "--detach", &dist.commit]).current_dir(&clone))?;
     let names: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
     run(place::cargo()
-        .args(["xtask", "dist", "--with-old-figures", "--only", &names.join(",")])
+        .args(["xtask", "dist", "--only", &names.join(",")])
         .env_remove("CARGO_TARGET_DIR")
         // The tools are built once for both.
         .env("PATH", path_with_tools()?)

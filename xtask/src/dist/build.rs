@@ -7,6 +7,7 @@
 use super::machine::Machine;
 use super::{Dist, copy, emptied, glibc, name, run};
 use crate::carried::{Carried, LIBRARIES};
+use crate::secure::Strength;
 use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,22 +48,14 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
     compile(&usual, &["toft-preload", "toft-checked", "toft-record"], "", &[])?;
     compile(&secure, &["toft-preload"], "secure", &[])?;
     compile(&light, &["toft-preload"], "secure-light", &[])?;
-    let [usual_files, secure_files, light_files] =
-        [&usual, &secure, &light].map(|folder| folder.join(&target).join("release"));
-    for (from, file, name) in [
-        (&usual_files, "libtoft.so", "libtoft.so"),
-        (&secure_files, "libtoft.so", "libtoft-secure.so"),
-        (&light_files, "libtoft.so", "libtoft-secure-light.so"),
-        (&usual_files, "libtoft_checked.so", "libtoft_checked.so"),
-        (&usual_files, "libtoft_record.so", "libtoft_record.so"),
-    ] {
-        built.strip(&from.join(file), name)?;
-    }
-    built.strip_archive(&usual_files.join("libtoft.a"), "libtoft.a")?;
-    built.strip_archive(&secure_files.join("libtoft.a"), "libtoft-secure.a")?;
-    built.strip_archive(&light_files.join("libtoft.a"), "libtoft-secure-light.a")?;
+    let files = |folder: &Path| folder.join(&target).join("release");
+    built.strip_libraries(|strength, name| match strength {
+        None => files(&usual).join(name),
+        Some(Strength::Full) => files(&secure).join(name.replace("-secure", "")),
+        Some(Strength::Light) => files(&light).join(name.replace("-secure-light", "")),
+    })?;
     compile(&usual, &["toft-cli"], "", &built.carried())?;
-    built.strip(&usual_files.join("toft"), "toft")?;
+    built.strip(&files(&usual).join("toft"), "toft")?;
     built.check_symbols()?;
     Ok(built)
 }
@@ -78,7 +71,8 @@ pub fn build_command(dist: &Dist, built: &Built) -> Result<Built, String> {
 }
 
 impl Built {
-    fn empty(machine: Machine, work: &Path, kind: &str) -> Result<Built, String> {
+    /// Without a file yet, in folders of this kind below `work`.
+    pub fn empty(machine: Machine, work: &Path, kind: &str) -> Result<Built, String> {
         let folder = work.join(format!("{kind}-files"));
         let debug = work.join(format!("{kind}-debug"));
         emptied(&folder)?;
@@ -91,8 +85,27 @@ impl Built {
         LIBRARIES.map(|(variable, name)| (variable, self.folder.join(name))).into()
     }
 
+    /// Puts all libraries here, stripped. `from` returns where one is, by its build and name.
+    pub fn strip_libraries(
+        &self,
+        from: impl Fn(Option<Strength>, &str) -> PathBuf,
+    ) -> Result<(), String> {
+        for (strength, name) in [
+            (None, "libtoft"),
+            (Some(Strength::Full), "libtoft-secure"),
+            (Some(Strength::Light), "libtoft-secure-light"),
+        ] {
+            let (shared, archive) = (format!("{name}.so"), format!("{name}.a"));
+            self.strip(&from(strength, &shared), &shared)?;
+            self.strip_archive(&from(strength, &archive), &archive)?;
+        }
+        ["libtoft_checked.so", "libtoft_record.so"]
+            .iter()
+            .try_for_each(|name| self.strip(&from(None, name), name))
+    }
+
     /// Puts a stripped program or library here, and its debug file beside.
-    fn strip(&self, from: &Path, name: &str) -> Result<(), String> {
+    pub fn strip(&self, from: &Path, name: &str) -> Result<(), String> {
         let (to, debug) = (self.folder.join(name), self.debug.join(format!("{name}.debug")));
         let objcopy = || Command::new(self.machine.objcopy());
         run(objcopy().arg("--only-keep-debug").arg(from).arg(&debug))?;
@@ -144,6 +157,8 @@ fn compile(
         cargo.args(["--package", package]);
     });
     cargo.args(["--features", features]);
+    // `strip` puts it beside.
+    cargo.args(["--config", "profile.release.package.toft-cli.strip=false"]);
     let flags = [&remapped()?[..], flags].concat();
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // The lab in the command knows no folder of this machine then.

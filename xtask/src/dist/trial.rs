@@ -3,55 +3,79 @@
 
 use super::{Dist, emptied, name};
 use crate::place;
+use crate::tally::Suite;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 /// The user `nobody` of Debian.
 const UNPRIVILEGED: u32 = 65534;
 
-/// The scripts that try an artifact, each with the suite of Debian to try it in.
-fn scripts(artifact: &Path) -> &'static [(&'static str, &'static str)] {
-    let name = name(artifact);
-    let is = |part| name.contains(part);
-    match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
-        // All Debian packages at once: in the release that they are built on, and in the oldest
-        // that can be had.
-        "deb" if name.starts_with("toft_") => {
-            &[("debian.sh", "bookworm"), ("debian.sh", "bullseye")]
+/// A release of Debian in which packages are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The one that they are built on.
+    Bookworm,
+    /// The oldest that can be had.
+    Bullseye,
+}
+
+impl Release {
+    pub const ALL: &[Release] = &[Release::Bookworm, Release::Bullseye];
+
+    fn name(self) -> &'static str {
+        match self {
+            Release::Bookworm => "bookworm",
+            Release::Bullseye => "bullseye",
         }
-        "rpm" => &[("rpm.sh", "")],
-        "whl" => &[("python.sh", "")],
-        "tgz" => &[("node.sh", "")],
-        "gz" if is("-debug") => &[],
-        "gz" if is("-aarch64-") => &[("aarch64.sh", "")],
-        "gz" if is("-linux-") => &[("archive.sh", "")],
-        _ => &[],
     }
 }
 
-/// Tries all, and says which do not work.
-pub fn all(dist: &Dist, made: &[PathBuf]) -> Result<ExitCode, String> {
-    let (mut passed, mut failed) = (0, 0);
+/// The script that tries an artifact. `debian.sh` tries all Debian packages at once.
+fn script(artifact: &Path) -> Option<&'static str> {
+    let name = name(artifact);
+    let is = |part| name.contains(part);
+    match name.rsplit_once('.')?.1 {
+        "deb" if name.starts_with("toft_") => Some("debian.sh"),
+        "rpm" => Some("rpm.sh"),
+        "whl" => Some("python.sh"),
+        "tgz" => Some("node.sh"),
+        "gz" if is("-debug") => None,
+        "gz" if is("-aarch64-") => Some("aarch64.sh"),
+        "gz" if is("-linux-") => Some("archive.sh"),
+        _ => None,
+    }
+}
+
+/// Tries each artifact, the Debian packages in these releases. One test for each trial.
+pub fn all(dist: &Dist, made: &[PathBuf], releases: &[Release]) -> Vec<Suite> {
+    let mut tally = Vec::new();
     for artifact in made {
-        for (script, suite) in scripts(artifact) {
-            println!("==> trying {} by {script} {suite}", name(artifact));
-            let folder = dist.work.join("try");
-            emptied(&folder)?;
-            let mut shell = shell(&folder, *script == "archive.sh")?;
-            let given = if *script == "debian.sh" { &dist.out } else { artifact };
-            let script = place::root().join("packaging/try").join(script);
-            match shell.arg(script).arg(given).arg(suite).current_dir(&folder).status() {
-                Ok(status) if status.success() => passed += 1,
-                Ok(status) => {
-                    failed += 1;
-                    println!("{}: {status}", name(artifact));
+        match script(artifact) {
+            None => {}
+            Some("debian.sh") => {
+                for release in releases.iter().map(|release| release.name()) {
+                    tally.push(trial(dist, artifact, "debian.sh", release));
                 }
-                Err(error) => return Err(format!("sh: {error}")),
             }
+            Some(script) => tally.push(trial(dist, artifact, script, "")),
         }
     }
-    println!("{passed} passed, {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    tally
+}
+
+fn trial(dist: &Dist, artifact: &Path, script: &str, release: &str) -> Suite {
+    let title = format!("{} by {script} {release}", name(artifact));
+    println!("==> trying {title}");
+    let folder = dist.work.join("try");
+    let given = if script == "debian.sh" { &dist.out } else { artifact };
+    let script_file = place::root().join("packaging/try").join(script);
+    let done = emptied(&folder).and_then(|()| shell(&folder, script == "archive.sh")).and_then(
+        |mut shell| {
+            shell.arg(script_file).arg(given).arg(release).current_dir(&folder);
+            crate::step::succeed(&mut shell)
+        },
+    );
+    Suite::checked(title.trim_end(), 1, done)
 }
 
 /// A shell. With `other` and as root it runs as a user who owns nothing but this folder.
@@ -73,8 +97,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_artifact_is_tried() {
-        let first = |name: &str| scripts(Path::new(name)).first().map(|(script, _)| *script);
-        for (artifact, script) in [
+        for (artifact, wanted) in [
             ("d/toft-0.1.0-x86_64-linux-glibc2.17.tar.gz", Some("archive.sh")),
             ("d/toft-0.1.0-x86_64-linux-musl.tar.gz", Some("archive.sh")),
             ("d/toft-0.1.0-x86_64-linux-glibc2.17-debug.tar.gz", None),
@@ -86,7 +109,7 @@ mod tests {
             ("d/toft-0.1.0.tgz", Some("node.sh")),
             ("d/SHA256SUMS", None),
         ] {
-            assert_eq!(first(artifact), script, "{artifact}");
+            assert_eq!(script(Path::new(artifact)), wanted, "{artifact}");
         }
     }
 }
