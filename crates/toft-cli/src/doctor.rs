@@ -164,7 +164,7 @@ fn window() -> Row {
 }
 
 /// The system calls, each with the levels of a call that works and of one that does not, and what
-/// Toft does then.
+/// Toft does then. A missing call is harmless if no default needs it.
 fn about_calls() -> impl Iterator<Item = Row> {
     use Level::{Fallback, Fatal, Good, Plain};
     let calls = [
@@ -204,20 +204,20 @@ fn about_calls() -> impl Iterator<Item = Row> {
         (
             "membarrier",
             probes::membarrier(),
-            (Plain, "the reclaimer returns free pages of running threads"),
-            (Plain, "free pages of running threads wait for their calls (TOFT_RECLAIM)"),
+            (Good, "the reclaimer returns free pages of running threads"),
+            (Fallback, "free pages of running threads wait for their calls (TOFT_RECLAIM)"),
         ),
         (
             "process_madvise",
             probes::process_madvise(),
-            (Plain, "many ranges are returned by one call"),
+            (Good, "many ranges are returned by one call"),
             (Plain, "a call for each range; nothing is missing"),
         ),
         (
             "MADV_POPULATE_WRITE",
             advise(libc::MADV_POPULATE_WRITE),
             (
-                Plain,
+                Good,
                 "steadily growing bins prefault several pages at a time (also for TOFT_MAPPINGS)",
             ),
             (Plain, "a fault for each page; TOFT_MAPPINGS=populate has no effect"),
@@ -225,34 +225,34 @@ fn about_calls() -> impl Iterator<Item = Row> {
         (
             "MADV_FREE",
             advise(libc::MADV_FREE),
-            (Plain, "unused pages of claimed slots are returned (TOFT_PARTITIONS)"),
-            (Plain, "claimed slots keep their pages, 13 MiB a thread at most"),
+            (Good, "unused pages of claimed slots are returned (TOFT_PARTITIONS)"),
+            (Fallback, "claimed slots keep their pages, 13 MiB a thread at most"),
         ),
         (
             "MADV_PAGEOUT",
             advise(libc::MADV_PAGEOUT),
             (
-                Plain,
+                Good,
                 "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
             ),
-            (Plain, "TOFT_COLD has no effect; claimed slots keep their pages"),
+            (Fallback, "TOFT_COLD has no effect; claimed slots keep their pages"),
         ),
         (
             "mapping names",
             probes::mapping_names(),
-            (Plain, "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)"),
+            (Good, "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)"),
             (Plain, "TOFT_MAPPINGS=names has no effect, and zones have no names there"),
         ),
         (
             "protection keys",
             probes::protection_keys(),
-            (Plain, "the secure build's tables are written under a key if asked for (TOFT_PKEY)"),
+            (Good, "the secure build's tables are written under a key if asked for (TOFT_PKEY)"),
             (Plain, "TOFT_PKEY has no effect"),
         ),
         (
             "userfaultfd",
             probes::userfaultfd(),
-            (Plain, "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT"),
+            (Good, "for TOFT_GUARDED=uninit, TOFT_COLD and TOFT_COMPACT"),
             (
                 Plain,
                 "TOFT_GUARDED=uninit and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",

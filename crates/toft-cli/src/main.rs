@@ -6,6 +6,7 @@
 //! `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`, `man`.
 
 mod bench;
+mod command_line;
 mod debug_files;
 mod doctor;
 mod explain;
@@ -37,9 +38,10 @@ mod watch;
 use std::env;
 use std::process::exit;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use verb::{End, REFUSED, message, print};
+use verb::{End, REFUSED, USAGE, message, print};
 
 const HELP: &str = "\
 Examples:
@@ -127,13 +129,21 @@ fn main() {
     }
     match Toft::try_parse() {
         Ok(toft) => exit(status(execute(toft.verb))),
-        Err(error) => {
+        // The help and the version are no errors; without a verb the help is the message.
+        Err(help)
+            if !help.use_stderr()
+                || help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
             // Nothing can be done about a closed terminal.
-            let _ = error.print();
-            // 2 is clap's. A program that `toft run` runs may itself end with 2.
-            let starts =
-                env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
-            exit(if error.use_stderr() && starts { REFUSED } else { error.exit_code() })
+            let _ = help.print();
+            exit(help.exit_code())
+        }
+        Err(error) => {
+            let word = env::args().nth(1).unwrap_or_default();
+            let verb = Toft::command().find_subcommand(&word).map(|_| word.as_str());
+            message(&command_line::one_line(&error, verb));
+            // A program that `toft run` runs may itself end with 2.
+            exit(if matches!(verb, Some("run" | "record")) { REFUSED } else { USAGE })
         }
     }
 }

@@ -185,21 +185,5 @@ fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
 
 /// The option that was probably meant.
 fn nearest(name: &str) -> Option<&'static str> {
-    TABLE
-        .iter()
-        .map(|option| (strsim::levenshtein(name, option.name), option.name))
-        .min()
-        .filter(|(changes, _)| *changes <= 3)
-        .map(|(_, name)| name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misspelt_names_find_their_option() {
-        assert_eq!(nearest("TOFT_PARTITION"), Some("TOFT_PARTITIONS"));
-        assert_eq!(nearest("TOFT_SOMETHING_ELSE"), None);
-    }
+    toft_core::options::nearest(name.as_bytes()).map(|option| option.name)
 }

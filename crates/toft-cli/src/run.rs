@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nix::unistd::geteuid;
+use toft_core::options::parse_report;
 use toft_profile::format::Format;
 
 use crate::hints;
@@ -169,7 +171,7 @@ fn sample(text: &str) -> Result<OsString, String> {
 }
 
 /// Returns an error if the program would get an option with a bad value from the environment, of
-/// which the library would only warn, or if `--output` cannot be written.
+/// which the library would only warn, or if `--output` or the file of TOFT_REPORT cannot be written.
 fn check_arguments(run: &Run) -> Result<(), String> {
     let inherited =
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -182,6 +184,13 @@ fn check_arguments(run: &Run) -> Result<(), String> {
                 return Err(format!("{bad}; not started (toft options lists the options)"));
             }
         }
+    }
+    let report = run.env.iter().rev().find(|(name, _)| name == "TOFT_REPORT");
+    let report = report.map(|(_, value)| value.clone()).or_else(|| env::var_os("TOFT_REPORT"));
+    if let Some((_, Some(file))) = report.and_then(|value| parse_report(value.as_bytes())) {
+        let path = Path::new(OsStr::from_bytes(file.as_c_str().to_bytes()));
+        check_writable(path)
+            .map_err(|why| format!("TOFT_REPORT: cannot write to {}: {why}", path.display()))?;
     }
     let Some(path) = run.output.as_deref().filter(|path| !is_standard(path)) else {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use nix::fcntl::{AT_FDCWD, AtFlags};
@@ -71,6 +72,23 @@ pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "toft: {text}");
 }
 
+/// Whether this process was started without a standard output.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Finds that out. The standard library opens `/dev/null` in place of a closed descriptor before
+/// `main`, so it must run before that.
+extern "C" fn find_closed_output() {
+    // SAFETY: F_GETFD reads the flags of a descriptor, or fails.
+    let closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1;
+    // One thread writes, before any other one exists.
+    CLOSED.store(closed, Ordering::Relaxed);
+}
+
+// SAFETY: the C library calls each function of this section once, before `main`.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static BEFORE_MAIN: extern "C" fn() = find_closed_output;
+
 /// Prints on stdout. A reader that is gone has seen enough, which is no error.
 pub fn print(text: impl AsRef<[u8]>) -> Result<(), String> {
     print_while_read(text).map(|_| ())
@@ -78,6 +96,9 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<(), String> {
 
 /// Prints on stdout, and returns false if the reader is gone.
 pub fn print_while_read(text: impl AsRef<[u8]>) -> Result<bool, String> {
+    if CLOSED.load(Ordering::Relaxed) {
+        return Err("cannot write: standard output is closed".into());
+    }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

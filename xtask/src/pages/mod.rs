@@ -34,6 +34,6 @@ fn save(page: &str, text: &str) -> Result<(), String> {
 /// The help of every verb of the command, which is built first.
 fn command() -> Result<String, String> {
     let mut cargo = place::cargo();
-    cargo.args(["run", "--quiet", "--release", "--package", "toft-cli", "--"]);
+    cargo.args(["run", "--quiet", "--package", "toft-cli", "--"]);
     text(cargo.args(["man", "--markdown"]))
 }

@@ -7,12 +7,13 @@ use crate::style::Style;
 /// How good an answer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// As Toft wants it.
+    /// It works.
     Good,
-    /// Toft works, in another way or with less.
+    /// It is missing, and Toft uses a fallback.
     Fallback,
-    /// For information only.
+    /// A fact, or something missing that only an option needs.
     Plain,
+    /// It is missing, and Toft cannot run without it.
     Fatal,
 }
 
@@ -53,21 +54,28 @@ pub fn as_text(rows: &[Row], fit: bool) -> String {
     let names = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in rows {
         let mark = match row.level {
-            Level::Good => style.good("ok  "),
-            Level::Fallback => style.strong("less"),
-            Level::Plain => style.faint("-   "),
-            Level::Fatal => style.bad("FAIL"),
+            Level::Good => style.good("ok     "),
+            Level::Fallback => style.strong("missing"),
+            Level::Plain => style.faint("-      "),
+            Level::Fatal => style.bad("FAIL   "),
         };
         text += &format!("{mark}  {:<names$}  {}\n", row.name, row.found);
         if !row.meaning.is_empty() {
-            text += &format!("      {:<names$}  {}\n", "", style.faint(&row.meaning));
+            text += &format!("         {:<names$}  {}\n", "", style.faint(&row.meaning));
         }
     }
     let count = |level| rows.iter().filter(|row| row.level == level).count();
     let verdict =
         if fit { style.good("Toft can run here") } else { style.bad("Toft cannot run here") };
-    let (good, fallback) = (count(Level::Good), count(Level::Fallback));
-    text + &format!("\n{verdict}: {good} ok, {fallback} with a fallback.\n")
+    let [good, fallback, plain, fatal] =
+        [Level::Good, Level::Fallback, Level::Plain, Level::Fatal].map(count);
+    text +=
+        &format!("\n{verdict}: {good} ok, {fallback} missing with a fallback, {plain} harmless");
+    text + &if fatal == 0 {
+        ".\n".into()
+    } else {
+        format!(", {fatal} that Toft cannot do without.\n")
+    }
 }
 
 pub fn row(

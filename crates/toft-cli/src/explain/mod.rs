@@ -8,21 +8,22 @@
 mod meaning;
 mod read;
 
+use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 use toft_profile::{Location, label};
 
-use self::read::{Code, Report, Stack, reports};
+use self::read::{Code, Reader, Report, Stack};
 use crate::style::{Style, plain};
 use crate::symbols::{Found, Symbols, with_place};
-use crate::verb::{End, FILE_MOST, Failure, input_name, is_standard, print, read};
+use crate::verb::{End, FILE_MOST, Failure, input_name, is_standard, print_while_read, read};
 use meaning::{Explanation, explanation};
 
 const HELP: &str = "\
 Examples:
-  ./program 2>&1 | toft explain -              explain the reports in a program's output
+  ./program 2>&1 | toft explain -              explain the reports in a program's output, as they come
   toft explain program.log                     explain the reports in a log file, between other lines
   TOFT_REPORT=/tmp/reports ./program; toft explain /tmp/reports
 
@@ -37,7 +38,8 @@ const NOTHING: i32 = 1;
 /// Explain a report of the library in plain words.
 ///
 /// Reads what the library wrote to stderr, also between other lines, or the JSON lines of
-/// the file that TOFT_REPORT names. Adds the function, file and line to each code address.
+/// the file that TOFT_REPORT names. Adds the function, file and line to each code address. Passes
+/// on the other lines of standard input, to stderr with --json.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Explain {
@@ -50,9 +52,23 @@ pub struct Explain {
 }
 
 pub fn explain(args: &Explain) -> End {
-    let bytes = read(&args.report, FILE_MOST).map_err(|why| format!("cannot read {why}"))?;
-    let reports = reports(&String::from_utf8_lossy(&bytes));
-    if reports.is_empty() {
+    let mut explained = Explained {
+        json: args.json,
+        reader: Reader::default(),
+        symbols: Symbols::new(Vec::new()),
+        count: 0,
+    };
+    if is_standard(&args.report) {
+        explained.standard_input()?;
+    } else {
+        let bytes = read(&args.report, FILE_MOST).map_err(|why| format!("cannot read {why}"))?;
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let ended = explained.reader.line(line).ended;
+            explained.print(ended)?;
+        }
+        explained.end()?;
+    }
+    if explained.count == 0 {
         let reason = if is_standard(&args.report) {
             "Toft writes reports to stderr, which a pipe gets by 2>&1; the table of toft run --leaks \
              has names already"
@@ -63,14 +79,66 @@ pub fn explain(args: &Explain) -> End {
         let message = format!("no report of Toft in {}: {reason}", input_name(&args.report));
         return Err(Failure::new(NOTHING, message));
     }
-    let mut symbols = Symbols::new(Vec::new());
-    let mut text = String::new();
-    for report in reports {
-        let named = Named::of(report, &mut symbols);
-        text += &if args.json { format!("{}\n", named.json()) } else { named.text() };
-    }
-    print(text)?;
     Ok(0)
+}
+
+/// The reports of an input, explained one by one.
+struct Explained {
+    json: bool,
+    reader: Reader,
+    symbols: Symbols,
+    /// The number of reports.
+    count: usize,
+}
+
+impl Explained {
+    /// Explains the reports of standard input as they come, and passes on all other lines.
+    fn standard_input(&mut self) -> Result<(), String> {
+        let mut input = io::stdin().lock();
+        let mut bytes = Vec::new();
+        while {
+            bytes.clear();
+            let read = input.by_ref().take(FILE_MOST).read_until(b'\n', &mut bytes);
+            read.map_err(|error| format!("cannot read standard input: {error}"))? > 0
+        } {
+            let line = self.reader.line(String::from_utf8_lossy(&bytes).trim_end());
+            if !line.of_report {
+                self.pass_on(&bytes)?;
+            }
+            if !self.print(line.ended)? {
+                return Ok(());
+            }
+        }
+        self.end()
+    }
+
+    /// Passes on a line of the program. JSON stays alone on standard output.
+    fn pass_on(&self, line: &[u8]) -> Result<(), String> {
+        if self.json {
+            // A closed stderr must not stop the reports.
+            let _ = io::stderr().write_all(line);
+            return Ok(());
+        }
+        print_while_read(line).map(drop)
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let last = self.reader.end();
+        self.print(last).map(drop)
+    }
+
+    /// Prints reports. Returns false if the reader of the output is gone.
+    fn print(&mut self, reports: impl IntoIterator<Item = Report>) -> Result<bool, String> {
+        for report in reports {
+            self.count += 1;
+            let named = Named::of(report, &mut self.symbols);
+            let text = if self.json { format!("{}\n", named.json()) } else { named.text() };
+            if !print_while_read(text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// A report whose code addresses have names.

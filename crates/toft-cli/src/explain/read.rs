@@ -66,20 +66,54 @@ impl Code {
 const MARK: &str = "toft: ";
 const DETAIL: &str = "toft:   ";
 
-pub fn reports(text: &str) -> Vec<Report> {
-    let mut all: Vec<Report> = Vec::new();
-    for line in text.lines() {
+/// Reads reports line by line. A report ends with the line that names its process, where the next
+/// one begins, or with the input.
+#[derive(Debug, Default)]
+pub struct Reader {
+    open: Option<Report>,
+}
+
+/// What a line is.
+#[derive(Debug, Default, PartialEq)]
+pub struct Line {
+    /// True if it belongs to a report.
+    pub of_report: bool,
+    /// The reports that have ended, in order.
+    pub ended: Vec<Report>,
+}
+
+impl Reader {
+    /// Takes the next line.
+    pub fn line(&mut self, line: &str) -> Line {
         if line.starts_with("{\"toft\":") {
-            all.extend(serde_json::from_str(line).ok().as_ref().and_then(of_json));
-        } else if let Some(begin) = line.find(DETAIL) {
-            if let Some(report) = all.last_mut() {
-                detail(report, &line[begin + DETAIL.len()..]);
+            let report = serde_json::from_str(line).ok().as_ref().and_then(of_json);
+            return match report {
+                Some(report) => Line {
+                    of_report: true,
+                    ended: self.end().into_iter().chain([report]).collect(),
+                },
+                None => Line::default(),
+            };
+        }
+        if let Some(begin) = line.find(DETAIL) {
+            let Some(report) = &mut self.open else { return Line::default() };
+            let is_last = detail(report, &line[begin + DETAIL.len()..]);
+            let ended = if is_last { self.end().into_iter().collect() } else { Vec::new() };
+            return Line { of_report: true, ended };
+        }
+        match line.find(MARK).and_then(|begin| first_line(&line[begin + MARK.len()..])) {
+            Some(report) => {
+                let ended = self.open.replace(report).into_iter().collect();
+                Line { of_report: true, ended }
             }
-        } else if let Some(begin) = line.find(MARK) {
-            all.extend(first_line(&line[begin + MARK.len()..]));
+            None => Line::default(),
         }
     }
-    all
+
+    /// Returns the report that no line has ended.
+    pub fn end(&mut self) -> Option<Report> {
+        self.open.take()
+    }
 }
 
 /// `what: call(address): words`, or `leaks: words`.
@@ -103,14 +137,15 @@ fn first_line(line: &str) -> Option<Report> {
     })
 }
 
-fn detail(report: &mut Report, text: &str) {
+/// Takes a further line of a report. Returns true if it is the last one.
+fn detail(report: &mut Report, text: &str) -> bool {
     if let Some(rest) = text.strip_prefix("process ") {
         report.pid = leading_number(rest);
         report.thread = rest.split_once("thread ").and_then(|(_, rest)| leading_number(rest));
-        return;
+        return true;
     }
-    let Some((words, place)) = split_place(text) else { return };
-    let Some(location) = location(place) else { return };
+    let Some((words, place)) = split_place(text) else { return false };
+    let Some(location) = location(place) else { return false };
     let code = Code { location, certain: words != "perhaps", inlined: false };
     match words {
         "then" | "perhaps" if !report.stacks.is_empty() => {
@@ -120,6 +155,7 @@ fn detail(report: &mut Report, text: &str) {
         }
         _ => report.stacks.push(Stack { what: words.into(), frames: vec![code] }),
     }
+    false
 }
 
 /// The words before a place in code, and it.
@@ -198,6 +234,20 @@ fn code_of_json(value: &Value) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reports(text: &str) -> Vec<Report> {
+        let mut reader = Reader::default();
+        let ended: Vec<Report> = text.lines().flat_map(|line| reader.line(line).ended).collect();
+        ended.into_iter().chain(reader.end()).collect()
+    }
+
+    #[test]
+    fn lines_of_no_report_are_not_taken() {
+        let mut reader = Reader::default();
+        let others: Vec<&str> = TEXT.lines().filter(|line| !reader.line(line).of_report).collect();
+        let own = ["the program's own line", "something in between"];
+        assert_eq!(others, [own[0], own[1], "toft: the library did not load into x"]);
+    }
 
     const TEXT: &str = "\
 the program's own line

@@ -1,6 +1,6 @@
 //! `toft explain`: reports of real programs, in both forms, and input that is none.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -62,6 +62,45 @@ fn a_report_on_stderr_gets_functions_lines_and_advice() {
         assert!(page.contains(wanted), "{wanted:?} is not in\n{page}\nof\n{report}");
     }
     assert!(!page.contains("libtoft") && !page.contains("is not the file that ran"), "{page}");
+}
+
+#[test]
+fn lines_of_the_program_are_passed_on() {
+    let directory = directory();
+    let report = report_of(TWICE, directory.path(), &[], &[]);
+    let input = format!("before\n{report}after\nno newline");
+    let page = stdout(&ends_with(0, explain(&["-"], &input)));
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text:?} in\n{page}"));
+    assert!(place("before\n") < place("What it means:"), "{page}");
+    assert!(place("What to do next:") < place("after\n"), "{page}");
+    assert!(page.ends_with("no newline") && !page.contains("toft: double free"), "{page}");
+    // JSON is alone on stdout.
+    let output = ends_with(0, explain(&["--json", "-"], &input));
+    assert!(stdout(&output).lines().all(|line| line.starts_with('{')), "{output:?}");
+    assert_eq!(stderr(&output), "before\nafter\nno newline");
+    // Of a file the other lines stay where they are.
+    let file = directory.path().join("log");
+    std::fs::write(&file, &input).unwrap();
+    let output = toft().arg("explain").arg(&file).output().unwrap();
+    assert!(!stdout(&ends_with(0, output)).contains("after"));
+    // Without a report all is passed on.
+    let output = ends_with(1, explain(&["-"], "toft: unknown option TOFT_X\n"));
+    assert_eq!(stdout(&output), "toft: unknown option TOFT_X\n");
+}
+
+#[test]
+fn a_report_is_explained_before_the_input_ends() {
+    let directory = directory();
+    let report = report_of(TWICE, directory.path(), &[], &[]);
+    let mut command = toft();
+    command.args(["explain", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(report.as_bytes()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "What to do next:"));
+    drop(input);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

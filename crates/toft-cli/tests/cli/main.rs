@@ -2,6 +2,7 @@
 //! of them wait for another process. A test whose own program has Toft inside is apart.
 
 mod bench;
+mod command_line;
 mod common;
 mod every_verb;
 mod explain;

@@ -1,11 +1,12 @@
 //! L0: the options, as one table that the parser, the defaults and the documentation share.
 //!
 //! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
-//! `parse.rs` how they are read, `removed.rs` the names that were removed, `library_functions.rs`
+//! `parse.rs` how they are read, `nearest.rs` what a misspelt name was meant for, `removed.rs` the names that were removed, `library_functions.rs`
 //! what `rust`, `c++` and `c` stand for.
 
 mod in_force;
 mod library_functions;
+mod nearest;
 mod parse;
 mod removed;
 mod table;
@@ -15,6 +16,7 @@ mod values;
 
 pub use in_force::Options;
 pub use library_functions::{CXX_PROGRAMS, of_c, of_libc};
+pub use nearest::nearest;
 pub use parse::{
     FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_guarded, parse_list,
     parse_moments, parse_names, parse_number, parse_partitions, parse_report, parse_share,

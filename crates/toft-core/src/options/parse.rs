@@ -84,14 +84,17 @@ pub fn parse_size(text: &[u8]) -> Option<usize> {
     parse_number(digits)?.checked_mul(1 << shift)
 }
 
-/// Bytes, with an optional suffix, or percent; neither none.
+/// The least limit in bytes. A smaller one is a number whose unit was forgotten.
+const LEAST_LIMIT: usize = 1 << 20;
+
+/// Bytes, with an optional suffix and at least a mebibyte, or percent, at least one.
 pub fn parse_share(text: &[u8]) -> Option<LimitTo> {
     match text.split_last()? {
         (b'%', digits) => match parse_number(digits)? {
             percent @ 1..=100 => Some(LimitTo::Percent(percent as u8)),
             _ => None,
         },
-        _ => parse_size(text).filter(|&bytes| bytes != 0).map(LimitTo::Bytes),
+        _ => parse_size(text).filter(|&bytes| bytes >= LEAST_LIMIT).map(LimitTo::Bytes),
     }
 }
 

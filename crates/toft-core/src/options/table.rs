@@ -124,7 +124,7 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_LIMIT",
         default: "none",
-        values: "a size such as 512m or 2g, or a share such as 80%",
+        values: "a size of at least 1m, such as 512m or 2g, or a share such as 80%",
         doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM, and the first such failure is reported",
     },
     Entry {

@@ -256,7 +256,8 @@ fn limits_are_bytes_or_a_share_of_what_there_is() {
         options.limit.bytes(|| there_is)
     };
     assert_eq!(limit("512m", None), 512 << 20);
-    assert_eq!(limit("4096", Some(1)), 4096);
+    assert_eq!(limit("1048576", Some(1)), 1 << 20);
+    assert_eq!(limit("1m", Some(1)), 1 << 20);
     assert_eq!(limit("80%", Some(1000)), 800);
     assert_eq!(limit("33%", Some(199)), 65);
     assert_eq!(limit("100%", Some(usize::MAX)), usize::MAX);
@@ -293,6 +294,10 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_LIMIT=101%",
         "TOFT_LIMIT=%",
         "TOFT_LIMIT=1m%",
+        // Bytes, where megabytes were meant.
+        "TOFT_LIMIT=512",
+        "TOFT_LIMIT=1023k",
+        "TOFT_LIMIT=1048575",
         "TOFT_LIMIT=-1",
         "TOFT_LIMIT=1t",
         "TOFT_LIMIT=none",

@@ -10,7 +10,7 @@ use crate::allocator::{
 };
 use crate::guarded::Guarded;
 use crate::keeper::reclaimer_thread::run;
-use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
+use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode, nearest};
 use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
@@ -294,7 +294,11 @@ fn complain(variable: &[u8], problem: Problem) {
     let name_len = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
     match problem {
         Problem::Unknown => {
-            line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
+            let name = variable.get(..name_len).unwrap_or(&[]);
+            line.text("toft: unknown option ").raw(name);
+            if let Some(meant) = nearest(name) {
+                line.text("; did you mean ").text(meant.name).text("?");
+            }
         }
         Problem::Removed(removed) => {
             let [verb, instead] = removed.advice();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `api_call.rs` | the calls that a report can name |
 //! | `line.rs` | the first line |
+//! | `file.rs` | the file that `TOFT_REPORT` names |
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
 //! | `module.rs` | the file that contains an address of code, the place in it, its build-id |
 //! | `stack.rs` | the callers: return addresses of this thread, without an unwinder |
@@ -22,6 +23,7 @@
 mod api_call;
 mod call;
 mod exact;
+mod file;
 mod frames;
 mod line;
 mod module;
@@ -33,6 +35,7 @@ mod writer;
 pub use api_call::Call;
 pub use call::{is_return, registers};
 pub use exact::OwnFile;
+pub use file::open_report_file;
 pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };

@@ -20,7 +20,9 @@ use crate::large::BlockState;
 use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
-use crate::report::{Call, DETAIL, Line, Writer, frame_json, frame_line, head, stack_lines};
+use crate::report::{
+    Call, DETAIL, Line, Writer, frame_json, frame_line, head, open_report_file, stack_lines,
+};
 use crate::slab::{SlotIndex, SlotState};
 use crate::watch::pointer_scan::PointerScan;
 use crate::watch::pointer_scan::reachability::{PIECE, WORD, can_peek, for_each_root};
@@ -64,8 +66,7 @@ impl<O: Os> PointerScan<'_, O> {
             self.os.report(b"toft: dangling pointers: this process may not read its own memory\n");
             return 0;
         }
-        let name = self.options.report_file.filter(|_| !self.hide_addresses);
-        let file = name.and_then(|name| process::open_to_append(name.as_c_str()));
+        let file = if self.hide_addresses { None } else { open_report_file(&self.options) };
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
         let mut scan = DanglingScan { found: 0, file, in_text };
         let from = here.unwrap_or((&raw const scan).addr());

@@ -14,7 +14,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::region::Site;
-use crate::report::{DETAIL, Writer, place_json, place_text};
+use crate::report::{DETAIL, Writer, open_report_file, place_json, place_text};
 use crate::slab::{SlotIndex, SlotState};
 use crate::stats::Resident;
 use crate::watch::pointer_scan::PointerScan;
@@ -181,9 +181,8 @@ impl<O: Os> PointerScan<'_, O> {
                 } else if !self.options.in_silence {
                     write_none(&table);
                 }
-                if let Some(name) = &self.options.report_file
-                    && permit.is_some()
-                    && let Some(file) = process::open_to_append(name.as_c_str())
+                if permit.is_some()
+                    && let Some(file) = open_report_file(&self.options)
                 {
                     write_json(file, &table, blind, true, None);
                     process::close(file);

@@ -12,7 +12,8 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::region::{Partition, Site};
 use crate::report::{
-    DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, stack_json, stack_lines,
+    DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, open_report_file, stack_json,
+    stack_lines,
 };
 use crate::slab::SlotState;
 use crate::watch::reports::Reports;
@@ -76,9 +77,7 @@ impl<O: Os> Reports<'_, O> {
         if in_text {
             write_text(&stack, block.as_ref(), history);
         }
-        if let Some(name) = &self.options.report_file
-            && let Some(file) = process::open_to_append(name.as_c_str())
-        {
+        if let Some(file) = open_report_file(&self.options) {
             write_json(file, line, &stack, block.as_ref(), history);
             process::close(file);
         }
