@@ -40,7 +40,7 @@ enum Experiment {
 /// How much is measured.
 #[derive(Args, Clone, Debug)]
 struct Arguments {
-    /// Fewer cases, rounds and operations, in at most 3 minutes; prints and leaves the page as it is
+    /// Measure less, in at most 3 minutes: prints, and leaves the page as it is
     #[arg(long)]
     quick: bool,
     /// Rounds

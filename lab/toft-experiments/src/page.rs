@@ -70,7 +70,7 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 pub fn figure(summary: Option<Summary>) -> String {
     let Some(summary) = summary else { return "-".into() };
     let half = (summary.max - summary.min) / 2.0;
-    let spread = if half > 0.0 { format!(" ±{}", short(half)) } else { String::new() };
+    let spread = if half > 0.0 { format!("±{}", short(half)) } else { String::new() };
     short(summary.median) + &spread
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn figures_say_how_far_rounds_differ() {
         let summary = |samples: &[f64]| Summary::of(samples);
-        assert_eq!(figure(summary(&[9.0, 10.0, 12.0])), "10.0 ±1.50");
+        assert_eq!(figure(summary(&[9.0, 10.0, 12.0])), "10.0±1.50");
         assert_eq!((figure(summary(&[7.0])), figure(None)), ("7.00".into(), "-".into()));
         assert_eq!(ratio(summary(&[0.9, 0.95, 1.1])), "0.95?");
         assert_eq!(ratio(summary(&[0.9, 0.95, 0.99])), "0.95");

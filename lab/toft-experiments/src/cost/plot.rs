@@ -14,11 +14,16 @@ const STEP: f64 = 30.0;
 
 /// Writes a plot into `docs/experiments`.
 pub fn write(results: &Results, about: About) -> Result<(), String> {
-    let file = root().join(format!("docs/experiments/cost-{}.svg", about.word()));
+    let file = root().join("docs/experiments").join(file(about));
     let text = drawn(results, about);
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     println!("wrote {}", file.display());
     Ok(())
+}
+
+/// Returns the name of the file.
+pub fn file(about: About) -> String {
+    format!("cost-{}.svg", about.word())
 }
 
 /// Returns the plot. Ratios that tell nothing are left out.

@@ -1,6 +1,7 @@
 //! The sections of the page.
 
 use super::measure::{About, Ratio, Results, mean};
+use super::plot;
 use crate::page::{self, Section, figure, short, table};
 
 /// The names of the sections.
@@ -14,7 +15,13 @@ pub fn sections(results: &Results, runs: usize, quick: bool) -> Vec<Section> {
         ratios(results, About::Memory),
         instructions(results),
     ];
-    SECTIONS.into_iter().map(str::to_owned).zip(texts).collect()
+    let plot = |about: About| format!("\n![]({})\n", plot::file(about));
+    let mut sections: Vec<Section> = SECTIONS.into_iter().map(str::to_owned).zip(texts).collect();
+    if !quick {
+        sections[1].1 += &plot(About::Time);
+        sections[2].1 += &plot(About::Memory);
+    }
+    sections
 }
 
 /// Returns a table of ratios: a row for each case, a column for each variant.
@@ -44,14 +51,14 @@ fn head<'a>(results: &'a Results, first: &[&'a str]) -> Vec<&'a str> {
     first.iter().copied().chain(results.variants.iter().map(String::as_str)).collect()
 }
 
-/// Returns a ratio as `1.03 ±1 %`, with `?` if the interval contains 1. A ratio that tells nothing
+/// Returns a ratio as `1.03±1%`, with `?` if the interval contains 1. A ratio that tells nothing
 /// is in parentheses.
 fn text(ratio: &Ratio) -> String {
     let Some((low, high)) = ratio.ends.filter(|_| !ratio.noisy) else {
         return format!("({:.2})", ratio.mean);
     };
     let half = 50.0 * (high - low) / ratio.mean;
-    let spread = if half >= 0.5 { format!(" ±{half:.0} %") } else { String::new() };
+    let spread = if half >= 0.5 { format!("±{half:.0}%") } else { String::new() };
     let open = if low < high && low <= 1.0 && high >= 1.0 { "?" } else { "" };
     format!("{:.2}{spread}{open}", ratio.mean)
 }

@@ -11,8 +11,9 @@ pub type Refused = Vec<(Kind, String)>;
 struct Left {
     /// For each piece, whether its release was confirmed.
     done: Vec<bool>,
-    /// For each page, whether it is resident.
+    /// For each page, whether it is resident, and whether it then reads as zero.
     resident: Vec<bool>,
+    zero: Vec<bool>,
 }
 
 /// Releases the same pieces by each engine. Returns the engines that are refused here. Fails if the
@@ -30,7 +31,7 @@ pub fn check() -> Result<Refused, String> {
         };
         let (left, named) = outcome(&mut engine, &|_, _| ())?;
         let expected = named.iter().map(|named| !named).collect::<Vec<bool>>();
-        if left.resident != expected || left.done.contains(&false) {
+        if left.resident != expected || left.zero != named || left.done.contains(&false) {
             return Err(format!("{} has not released what was named: {left:?}", kind.name()));
         }
     }
@@ -58,8 +59,11 @@ fn outcome(
     prepare(&area, &pieces);
     // SAFETY: (1) pages of the area, which no other thread knows.
     unsafe { engine.release(&mut pieces) }.map_err(|code| format!("release: error {code}"))?;
-    let resident = if pieces.iter().all(|piece| piece.done) { area.resident() } else { Vec::new() };
-    Ok((Left { done: pieces.iter().map(|piece| piece.done).collect(), resident }, named))
+    // A hole cannot be read.
+    let whole = pieces.iter().all(|piece| piece.done);
+    let resident = if whole { area.resident() } else { Vec::new() };
+    let zero = (0..resident.len()).map(|page| area.is_zero(page)).collect();
+    Ok((Left { done: pieces.iter().map(|piece| piece.done).collect(), resident, zero }, named))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use toft_bench::stats::{Summary, paired};
 
 /// The pages of a piece, and the pieces of a batch.
-pub const PAGES: [usize; 4] = [1, 4, 16, 256];
-pub const BATCHES: [usize; 4] = [1, 8, 64, 512];
+pub const PAGES: [usize; 3] = [1, 16, 256];
+pub const BATCHES: [usize; 3] = [1, 8, 64];
 /// The bytes that a pass releases, unless a batch has more.
 const PASS_BYTES: usize = 32 << 20;
 /// The least number of passes of a point in a round.
@@ -108,7 +108,7 @@ impl Results {
 
 /// Returns every point. Those that are compared with each other are next to each other.
 fn points(quick: bool) -> Vec<Point> {
-    let taken = |all: [usize; 4]| if quick { vec![all[0], all[2]] } else { all.to_vec() };
+    let taken = |all: [usize; 3]| if quick { vec![all[0], all[2]] } else { all.to_vec() };
     let mut points = Vec::new();
     for beside in Beside::ALL {
         for layout in Layout::ALL {
@@ -292,10 +292,10 @@ mod tests {
     #[test]
     fn every_point_is_measured_once() {
         let mut all = points(false);
-        assert_eq!(all.len(), 2 * 2 * 4 * 4 * 3);
+        assert_eq!(all.len(), 2 * 2 * 3 * 3 * 3);
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 2 * 2 * 4 * 4 * 3);
+        assert_eq!(all.len(), 2 * 2 * 3 * 3 * 3);
         assert!(points(true).iter().all(|point| all.contains(point)));
     }
 

@@ -2,7 +2,7 @@
 
 use super::engine::Kind;
 use super::measure::{BATCHES, Beside, Figure, Layout, PAGES, Point, Results};
-use crate::page::{self, Section, figure, ratio, short, table};
+use crate::page::{self, Section, figure, short, table};
 
 /// The names of the sections.
 pub const SECTIONS: [&str; 8] = [
@@ -18,16 +18,16 @@ pub const SECTIONS: [&str; 8] = [
 
 /// Returns every section with its text.
 pub fn sections(results: &Results, runs: usize, quick: bool) -> Vec<Section> {
-    let times = |beside, layout| compared(results, beside, layout, |it| it.time, true);
+    use {Beside::*, Layout::*};
     let texts = [
         page::head(runs, quick),
         engines(results),
-        times(Beside::Alone, Layout::Scattered),
-        times(Beside::Alone, Layout::Contiguous),
-        compared(results, Beside::Alone, Layout::Scattered, |it| it.processor, false),
-        times(Beside::Touching, Layout::Scattered),
-        times(Beside::Touching, Layout::Contiguous),
-        compared(results, Beside::Touching, Layout::Scattered, |it| it.lost, false),
+        compared(results, (Alone, Scattered), |it| it.time, true),
+        compared(results, (Alone, Contiguous), |it| it.time, false),
+        compared(results, (Alone, Scattered), |it| it.processor, false),
+        compared(results, (Touching, Scattered), |it| it.time, false),
+        compared(results, (Touching, Contiguous), |it| it.time, false),
+        compared(results, (Touching, Scattered), |it| it.lost, false),
     ];
     SECTIONS.into_iter().map(str::to_owned).zip(texts).collect()
 }
@@ -45,17 +45,17 @@ fn engines(results: &Results) -> String {
 }
 
 /// Returns a table of a figure: a row for each size of piece and of batch, and for each engine the
-/// figure, its ratio to `madvise`, and with `calls` the system calls of a batch.
-fn compared(results: &Results, beside: Beside, layout: Layout, of: Figure, calls: bool) -> String {
+/// figure, with its ratio to `madvise`. With `calls` also the system calls of a batch.
+fn compared(
+    results: &Results,
+    (beside, layout): (Beside, Layout),
+    of: Figure,
+    calls: bool,
+) -> String {
     let mut head = vec!["pages", "batch"];
     for kind in Kind::ALL {
         head.push(kind.name());
-        if kind != Kind::Madvise && calls {
-            head.push("×");
-        }
-        if calls {
-            head.push("calls");
-        }
+        head.extend(calls.then_some("calls"));
     }
     let mut rows = Vec::new();
     for (pages, batch) in PAGES.into_iter().flat_map(|pages| BATCHES.map(|batch| (pages, batch))) {
@@ -64,13 +64,12 @@ fn compared(results: &Results, beside: Beside, layout: Layout, of: Figure, calls
             continue;
         }
         let mut row = vec![pages.to_string(), batch.to_string()];
-        for kind in Kind::ALL {
-            row.push(figure(results.summary(point(kind), of)));
-            if kind != Kind::Madvise && calls {
-                row.push(ratio(results.ratio(point(kind), of)));
-            }
+        for point in Kind::ALL.map(point) {
+            let ratio = results.ratio(point, of).filter(|_| point.kind != Kind::Madvise);
+            let ratio = ratio.map_or(String::new(), |it| format!(" ({})", page::ratio(Some(it))));
+            row.push(figure(results.summary(point, of)) + &ratio);
             if calls {
-                let each = results.summary(point(kind), |it| it.calls);
+                let each = results.summary(point, |it| it.calls);
                 row.push(each.map_or("-".into(), |it| whole(it.median * batch as f64)));
             }
         }
@@ -103,9 +102,9 @@ mod tests {
         results.refused.push((Kind::IoUring, "io_uring_setup: refused".into()));
         let all = sections(&results, 1, false);
         let of = |name: &str| &all.iter().find(|section| section.0 == name).unwrap().1;
-        let row = "| 1 | 8 | 1000 | 8 | 250 | 0.25 | 1 | - | - | - |";
+        let row = "| 1 | 8 | 1000 | 8 | 250 (0.25) | 1 | - | - |";
         assert!(of("alone-scattered").contains(row), "{}", of("alone-scattered"));
-        assert!(of("processor").contains("| 1 | 8 | 500 | 125 | - |"));
+        assert!(of("processor").contains("| 1 | 8 | 500 | 125 (0.25) | - |"));
         assert!(of("engines").contains("| `io_uring` | left out: io_uring_setup: refused |"));
         assert!(!of("lost").contains("| 1 |"), "nothing was measured there");
     }
