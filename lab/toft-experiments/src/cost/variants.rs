@@ -28,7 +28,9 @@ pub fn build(name: &str, quick: bool) -> Result<PathBuf, String> {
     let folder = build_folder("cost").join(if quick { "quick" } else { "full" });
     let tree = folder.join(name);
     copy(name, &PARTS, &tree)?;
-    let target = folder.join("target");
+    // Cargo takes a package of another folder for the same one, if its path in the workspace is the
+    // same. In one target directory, a variant could get the object code of another.
+    let target = folder.join("target").join(name);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Variables that cargo sets for this package, and settings that would give other code.
     let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
@@ -49,11 +51,7 @@ pub fn build(name: &str, quick: bool) -> Result<PathBuf, String> {
     }
     // A patch may leave a name unused, so warnings are only shown with an error.
     succeed(&mut cargo, &format!("{name} does not build"))?;
-    // Every variant's library has the same name in the target folder.
-    let library = folder.join(format!("libtoft-{name}.so"));
-    std::fs::copy(target.join("release/libtoft.so"), &library)
-        .map_err(|e| format!("{}: {e}", library.display()))?;
-    Ok(library)
+    Ok(target.join("release/libtoft.so"))
 }
 
 /// Makes `tree` a copy of parts of this tree, with the patch of a variant, or without for the base.
