@@ -26,13 +26,18 @@ pub fn file(about: About) -> String {
     format!("cost-{}.svg", about.word())
 }
 
+/// Returns what a plot shows.
+pub fn title(about: About) -> &'static str {
+    if about == About::Memory { "Peak memory" } else { "Time" }
+}
+
 /// Returns the plot. Ratios that tell nothing are left out.
 pub fn drawn(results: &Results, about: About) -> String {
     let rows = results.rows(about);
     let (low, high) = span(&rows);
     let across = |ratio: f64| LEFT + (ratio.ln() - low.ln()) / (high / low).ln() * (RIGHT - LEFT);
     let height = TOP + STEP * rows.len() as f64 + 40.0;
-    let what = if about == About::Memory { "Peak memory" } else { "Time" };
+    let what = title(about);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 {height}\" width=\"660\" \
          height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\

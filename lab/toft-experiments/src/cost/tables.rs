@@ -15,7 +15,13 @@ pub fn sections(results: &Results, runs: usize, quick: bool) -> Vec<Section> {
         ratios(results, About::Memory),
         instructions(results),
     ];
-    let plot = |about: About| format!("\n![]({})\n", plot::file(about));
+    let plot = |about: About| {
+        format!(
+            "\n![{} without one idea, case by case]({})\n",
+            plot::title(about),
+            plot::file(about)
+        )
+    };
     let mut sections: Vec<Section> = SECTIONS.into_iter().map(str::to_owned).zip(texts).collect();
     if !quick {
         sections[1].1 += &plot(About::Time);

@@ -12,12 +12,22 @@ use toft_bench::stats::{Summary, paired};
 /// The pages of a piece, and the pieces of a batch.
 pub const PAGES: [usize; 3] = [1, 16, 256];
 pub const BATCHES: [usize; 3] = [1, 8, 64];
-/// The bytes that a pass releases, unless a batch has more.
-const PASS_BYTES: usize = 32 << 20;
 /// The least number of passes of a point in a round.
 const PASSES: usize = 3;
 /// The pages that the other thread writes to, in turn.
 const TOUCHED: usize = 256;
+
+/// How much is measured of a point in a round.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// The bytes that a pass releases, unless a batch has more.
+    bytes: usize,
+    /// The least time of all passes.
+    time: Duration,
+}
+
+const FULL: Effort = Effort { bytes: 32 << 20, time: Duration::from_millis(60) };
+const QUICK: Effort = Effort { bytes: 1 << 20, time: Duration::from_millis(1) };
 
 /// Where the pieces of a batch are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +135,7 @@ fn points(quick: bool) -> Vec<Point> {
 
 /// Measures all points in rounds, except those of refused engines.
 pub fn all(refused: Refused, runs: usize, quick: bool) -> Result<Results, String> {
-    let time = Duration::from_millis(if quick { 5 } else { 60 });
+    let effort = if quick { QUICK } else { FULL };
     let mut results = Results { refused, ..Results::default() };
     for round in 1..=runs {
         println!("round {round} of {runs}");
@@ -133,7 +143,7 @@ pub fn all(refused: Refused, runs: usize, quick: bool) -> Result<Results, String
             if results.refused.iter().any(|(kind, _)| *kind == point.kind) {
                 continue;
             }
-            let sample = one(point, time).map_err(|why| format!("{point:?}: {why}"))?;
+            let sample = one(point, effort).map_err(|why| format!("{point:?}: {why}"))?;
             results.add(point, sample);
         }
     }
@@ -169,9 +179,9 @@ impl Other {
 }
 
 /// Measures a point once, beside the thread that it asks for.
-fn one(point: Point, time: Duration) -> Result<Sample, String> {
+fn one(point: Point, effort: Effort) -> Result<Sample, String> {
     if point.beside == Beside::Alone {
-        return passes(point, None, time);
+        return passes(point, None, effort);
     }
     let other = Other::default();
     std::thread::scope(|scope| {
@@ -179,7 +189,7 @@ fn one(point: Point, time: Duration) -> Result<Sample, String> {
         while other.done.load(Relaxed) == 0 {
             std::thread::yield_now();
         }
-        let sample = passes(point, Some(&other), time);
+        let sample = passes(point, Some(&other), effort);
         other.ends.store(true, Relaxed);
         sample
     })
@@ -195,8 +205,8 @@ struct Pass {
 }
 
 /// Releases the pieces of a point in passes, checks every pass, and returns the medians.
-fn passes(point: Point, other: Option<&Other>, time: Duration) -> Result<Sample, String> {
-    let number = point.batch.max(PASS_BYTES / PAGE / point.pages).next_multiple_of(point.batch);
+fn passes(point: Point, other: Option<&Other>, effort: Effort) -> Result<Sample, String> {
+    let number = point.batch.max(effort.bytes / PAGE / point.pages).next_multiple_of(point.batch);
     let distance = point.layout.distance() * point.pages;
     let area = Area::new(number * distance);
     (0..area.pages()).for_each(|page| area.touch(page));
@@ -209,7 +219,7 @@ fn passes(point: Point, other: Option<&Other>, time: Duration) -> Result<Sample,
     let mut passes = Vec::new();
     let begin = Instant::now();
     // The first pass warms up.
-    while passes.len() < 1 + PASSES || begin.elapsed() < time {
+    while passes.len() < 1 + PASSES || begin.elapsed() < effort.time {
         for piece in &pieces {
             let page = area.page_of(piece.address);
             (page..page + piece.pages).for_each(|page| area.touch(page));
