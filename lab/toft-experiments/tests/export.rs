@@ -51,7 +51,7 @@ fn archive(tree: &Path) {
         .spawn()
         .expect("git is installed");
     let mut tar = Command::new("tar");
-    // With the time of this moment, so that cargo does not take a file for one of an earlier export.
+    // With the current time, so that cargo does not take a file for one of an earlier export.
     tar.args(["-xm", "-C"]).arg(tree).stdin(git.stdout.take().expect("a pipe"));
     assert!(tar.status().expect("tar is installed").success(), "tar");
     assert!(git.wait().unwrap().success(), "git archive");
