@@ -22,7 +22,6 @@
 //! | `figures.rs` | how old the README's figures are |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
-//! | `experiment.rs` | experiments about earlier revisions |
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `prose/` | the wording of comments and pages |
 //! | `pages/` | documentation that is generated, and tests of the rest |
@@ -32,7 +31,6 @@ mod carried;
 mod containers;
 mod crates;
 mod dist;
-mod experiment;
 mod figures;
 mod files;
 mod gates;
@@ -70,10 +68,11 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom, musl;
-        /// all of these if none is named. `musl-all`, `musl-secure` and `secure-light-core` run
-        /// more of it; `aarch64` needs Debian's cross compilers and qemu-user. `real` by name runs
-        /// every program beside the peers for hours, and writes docs/real.md
+        /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom,
+        /// experiments, musl; all of these if none is named. `musl-all`, `musl-secure`,
+        /// `secure-light-core` and `cost` run more of it; `aarch64` needs Debian's cross compilers
+        /// and qemu-user. `real` by name runs every program beside the peers for hours, and writes
+        /// docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]
@@ -166,9 +165,6 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Repeat an experiment about an earlier revision, in a copy of it
-    #[command(subcommand)]
-    Experiment(experiment::Experiment),
     /// Measure what the bars ask for, and say which are met
     Bars {
         /// Passed on to toft-bench
@@ -210,7 +206,6 @@ fn main() -> ExitCode {
         Task::Readme { run, shapes } => readme(run.as_deref(), shapes),
         Task::Published { arguments } => published(&arguments),
         Task::Misuse { page, arguments } => misuse(page, &arguments),
-        Task::Experiment(experiment) => experiment::run(&experiment),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
     };
     done.unwrap_or_else(|error| {

@@ -62,6 +62,10 @@ const PLANS: &[Plan] = &[
     Plan::new("secure-core", 60, || core_with("fake-os,secure")),
     Plan::new("secure-light-core", 60, || core_with("fake-os,secure-light")).by_name(),
     Plan::new("loom", 60, loom),
+    // Each experiment of the lab, quickly, in an exported tree.
+    Plan::new("experiments", 30, experiments),
+    // The builds that `cargo experiment cost` compares.
+    Plan::new("cost", 60, cost).by_name(),
     Plan::new("musl", 45, musl).on(MUSL),
     Plan::new("musl-all", 60, musl_all).on(MUSL).by_name(),
     Plan::new("musl-secure", 60, musl_secure).on(MUSL).by_name(),
@@ -244,6 +248,22 @@ fn loom() -> Result<Command, String> {
 /// The names of the suites that run only if they are named.
 pub fn by_name() -> impl Iterator<Item = &'static str> {
     PLANS.iter().filter(|plan| plan.by_name).map(|plan| plan.name)
+}
+
+/// The experiments share a target directory, so they run one after the other.
+fn experiments() -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-experiments", "--test", "export", "--"]);
+    cargo.args(["--include-ignored", "--test-threads=1"]);
+    Ok(cargo)
+}
+
+/// Each build has lost the idea that it is without, and no other.
+fn cost() -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-experiments", "--bin", "toft-experiments", "--"]);
+    cargo.args(["--ignored", "--test-threads=1"]);
+    Ok(cargo)
 }
 
 /// Runs the suites of these names, or all.

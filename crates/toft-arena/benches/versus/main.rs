@@ -1,6 +1,5 @@
 //! The arena against talc and rlsf, on the benchmarks of Talloc and talc. `cargo bench -p
-//! toft-arena --features all -- --help` says what may be chosen. `docs/experiments/arena.md` has
-//! more peers.
+//! toft-arena --features all -- --help` says what may be chosen.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,0 +1,221 @@
+use super::measure::{About, Results, mean};
+use super::variants::{BASE, VARIANTS, build, copy, patch};
+use super::{plot, tables};
+use crate::page::{build_folder, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Held by a test that builds libraries, because builds share a folder.
+static BUILDS: Mutex<()> = Mutex::new(());
+
+/// What the patches change, and something else.
+const PARTS: [&str; 2] = ["crates/toft-core/src", "crates/toft-preload/src"];
+
+/// A folder below the target directory, so inside the repository if there is one.
+fn folder(name: &str) -> PathBuf {
+    build_folder("cost").join("tests").join(name)
+}
+
+/// Returns the files that a patch changes.
+fn changed(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("+++ b/")).collect()
+}
+
+#[test]
+fn every_patch_applies_to_the_tree_and_is_short() {
+    for name in VARIANTS {
+        let text = std::fs::read_to_string(patch(name)).unwrap();
+        assert!(text.lines().count() < 100, "{name} has {} lines", text.lines().count());
+        let tree = folder(name);
+        copy(name, &PARTS, &tree).unwrap();
+        let files = changed(&text);
+        assert!(!files.is_empty(), "{name} changes no file");
+        for file in files {
+            let read = |root: &Path| std::fs::read_to_string(root.join(file)).unwrap_or_default();
+            assert_ne!(read(&tree), read(root()), "{name} leaves {file} as it is");
+        }
+        // No other part of the library differs.
+        let preload = "crates/toft-preload/src/lib.rs";
+        let read = |root: &Path| std::fs::read(root.join(preload)).unwrap();
+        assert_eq!(read(&tree), read(root()));
+        std::fs::remove_dir_all(tree).unwrap();
+    }
+}
+
+#[test]
+fn there_is_no_other_patch() {
+    let entries = std::fs::read_dir(root().join("lab/cost")).unwrap().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let mut patches = VARIANTS.map(patch);
+    files.sort();
+    patches.sort();
+    assert_eq!(files, patches);
+}
+
+/// The tree has changed where a patch changes it.
+#[test]
+fn a_patch_that_does_not_fit_is_an_error() {
+    let tree = folder("changed");
+    copy(BASE, &PARTS, &tree).unwrap();
+    super::variants::apply(&patch("no-partitions"), &tree).unwrap();
+    let error = super::variants::apply(&patch("no-partitions"), &tree).unwrap_err();
+    assert!(error.contains("no-partitions.patch does not apply"), "{error}");
+    std::fs::remove_dir_all(tree).unwrap();
+}
+
+/// A copy is made again without touching what did not change, and without what left the tree.
+#[test]
+fn a_second_copy_writes_only_what_differs() {
+    let tree = folder("again");
+    copy(BASE, &PARTS, &tree).unwrap();
+    let written = |file: &str| std::fs::metadata(tree.join(file)).unwrap().modified().unwrap();
+    let (same, other) = ("crates/toft-preload/src/lib.rs", "crates/toft-core/src/lib.rs");
+    let before = written(same);
+    std::fs::write(tree.join(other), "changed").unwrap();
+    std::fs::write(tree.join("crates/toft-core/src/none.rs"), "").unwrap();
+    copy(BASE, &PARTS, &tree).unwrap();
+    assert_eq!(written(same), before);
+    assert_ne!(std::fs::read(tree.join(other)).unwrap(), b"changed");
+    assert!(!tree.join("crates/toft-core/src/none.rs").exists());
+    std::fs::remove_dir_all(tree).unwrap();
+}
+
+const RECORD: &str = r#"{ "cases": [
+  { "case": "pair-64", "metrics": ["ns", "instructions"], "peers": {
+      "toft": [{"metrics": {"ns": 4.0, "instructions": 80.0}}, {"metrics": {"ns": 6.0, "instructions": 80.0}}],
+      "a": [{"metrics": {"ns": 2.0, "instructions": 70.5}}, {"metrics": {"ns": 3.0, "instructions": 70.5}}],
+      "b": {"failed": "signal: 6"} },
+    "ratios": [
+      {"metric": "ns", "of": "toft", "to": "a", "median": 2.0, "mean": 2.0, "low": 1.9, "high": 2.1, "open": false, "noisy": false},
+      {"metric": "instructions", "of": "toft", "to": "a", "median": 1.13, "mean": 1.13, "low": 1.13, "high": 1.13, "open": false, "noisy": false} ] },
+  { "case": "local-2", "metrics": ["mops", "peak_mb"], "peers": {
+      "toft": [{"metrics": {"mops": 100.0, "peak_mb": 5.0}}],
+      "a": [{"metrics": {"mops": 80.0, "peak_mb": 4.0}}],
+      "b": [{"metrics": {"mops": 100.0, "peak_mb": 5.0}}] },
+    "ratios": [
+      {"metric": "mops", "of": "toft", "to": "a", "median": 1.25, "mean": 1.25, "low": 1.24, "high": 1.26, "open": false, "noisy": false},
+      {"metric": "mops", "of": "toft", "to": "b", "median": 1.0, "mean": 1.0, "low": 0.98, "high": 1.02, "open": true, "noisy": false},
+      {"metric": "peak_mb", "of": "toft", "to": "a", "median": 1.25, "mean": null, "low": null, "high": null, "open": true, "noisy": false} ] } ] }"#;
+
+fn results() -> Results {
+    Results::of(RECORD, vec!["a".into(), "b".into()]).unwrap()
+}
+
+#[test]
+fn ratios_are_of_the_variant_and_rates_are_not_turned() {
+    let rows = results().rows(About::Time);
+    let ratio = |row: usize, variant: usize| rows[row].variants[variant].unwrap().1;
+    assert_eq!(ratio(0, 0).mean, 0.5, "half the time");
+    assert!(rows[0].variants[1].is_none(), "failed");
+    assert_eq!(ratio(1, 0).mean, 1.25, "four fifths of the rate");
+    // Only the second row has a ratio of every variant.
+    assert_eq!(mean(&rows, 0), (Some(1.25), 1));
+    assert_eq!(mean(&rows, 1), (Some(1.0), 1));
+}
+
+#[test]
+fn tables_name_failures_and_what_tells_nothing() {
+    let all = tables::sections(&results(), 2, false);
+    let of = |name: &str| &all.iter().find(|section| section.0 == name).unwrap().1;
+    let time = of("time");
+    assert!(time.contains("| pair-64 | 5.00±1.00 ns/op | 0.50±5% | failed |"), "{time}");
+    assert!(time.contains("| local-2 | 100 Mops | 1.25±1% | 1.00±2%? |"), "{time}");
+    assert!(time.contains("| **geometric mean of 1** |  | **1.25** | **1.00** |"), "{time}");
+    // There was one round, so the ratio has no interval.
+    assert!(of("memory").contains("| local-2 | 5.00 MB | (0.80) | failed |"), "{}", of("memory"));
+    let counts = of("instructions");
+    assert!(counts.contains("| pair-64 | 80.0 | 70.5 (-9.5) | failed |"), "{counts}");
+}
+
+#[test]
+fn a_run_with_a_failure_is_not_complete() {
+    assert!(!results().is_complete());
+    let well = RECORD.replace("{\"failed\": \"signal: 6\"}", "[]");
+    assert!(Results::of(&well, vec!["a".into(), "b".into()]).unwrap().is_complete());
+    assert!(!Results::of("{}", Vec::new()).unwrap().is_complete());
+}
+
+#[test]
+fn a_plot_has_a_dot_for_each_ratio_that_tells_something() {
+    let text = plot::drawn(&results(), About::Time);
+    // Two of the key, and three ratios.
+    assert_eq!(text.matches("<circle").count(), 5, "{text}");
+    assert!(text.contains(">pair-64</text>") && text.ends_with("</svg>\n"));
+}
+
+/// A program of `tests/` in C, and the variants on which it must fail.
+const CHECKS: [(&str, &str, &[&str]); 13] = [
+    ("abi", "malloc_basic", &[]),
+    ("abi", "realloc_semantics", &[]),
+    ("abi", "calloc_zero", &[]),
+    ("abi", "aligned_random_cross", &[]),
+    ("storms", "fork_step", &[]),
+    ("misuse", "site_separation", &["no-partitions"]),
+    ("misuse", "class_separation", &[]),
+    ("misuse", "double_free_small", &["no-validation"]),
+    ("misuse", "double_free_small_twin", &[]),
+    ("misuse", "double_free_medium", &["no-validation"]),
+    ("misuse", "double_free_large", &[]),
+    ("misuse", "interior_8_small_twin", &[]),
+    ("misuse", "foreign_stack", &[]),
+];
+
+/// Each variant works, has lost what its name says, and nothing else. Builds five libraries.
+#[test]
+#[ignore = "takes minutes: cargo xtask test cost"]
+fn each_variant_loses_what_its_name_says_and_nothing_else() {
+    let _alone = BUILDS.lock();
+    let mut wrong = Vec::new();
+    for name in [BASE].into_iter().chain(VARIANTS) {
+        let library = build(name, true).unwrap();
+        for (suite, program, lost) in CHECKS {
+            match passes(&library, suite, program) {
+                Ok(passed) if passed == lost.contains(&name) => {
+                    wrong.push(format!(
+                        "{name}: {program} {}",
+                        if passed { "holds" } else { "fails" }
+                    ));
+                }
+                Ok(_) => {}
+                Err(why) => wrong.push(format!("{name}: {program}: {why}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The tables of the two lookups are in address space.
+#[test]
+#[ignore = "takes minutes: cargo xtask test cost"]
+fn the_tables_of_the_lookups_are_there() {
+    let _alone = BUILDS.lock();
+    let space = |name: &str| {
+        let mut command = Command::new("cat");
+        command.arg("/proc/self/status").env("LD_PRELOAD", build(name, true).unwrap());
+        let status = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let [base, flat, radix] = [BASE, "flat", "radix"].map(space);
+    assert!(base < 200_000, "{base}");
+    // Eight bytes for each of 2^26 small slabs and of 2^23 medium slabs.
+    assert!(flat > base + 570_000, "{base} {flat}");
+    // Two more leaves for each of the two tiers.
+    assert!(radix > flat + 500, "{flat} {radix}");
+}
+
+/// Returns true if a program passes on a library. Fails if it has not run.
+fn passes(library: &Path, suite: &str, program: &str) -> Result<bool, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["test", "--quiet", "--package", "toft-tests", "--test", suite]);
+    cargo.args(["--", "--exact", program]).env("TOFT_TEST_LIBRARY", library);
+    let output = cargo.output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let has = |count: &str| said.lines().any(|line| line.contains(count));
+    match (has("1 passed; 0 failed"), has("0 passed; 1 failed")) {
+        (true, false) => Ok(true),
+        (false, true) => Ok(false),
+        _ => Err(format!("it has not run: {said}{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
