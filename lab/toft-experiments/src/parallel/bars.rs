@@ -119,8 +119,8 @@ mod tests {
         ends("1 thread: uniform, 1040", "| 3.0 | 2.90 (2.90 to 2.90) | MISSED | 2.90 |");
         ends("1 thread: runs", "| 3.0 | 3.10 (3.10 to 3.10) | met | 3.10 |");
         ends("1 thread: uniform, 8", "| - | 1.00 (1.00 to 1.00) | for comparison | 1.00 |");
-        ends("2 threads against 1", "| 1.9 | 2.00 (2.00 to 2.00) | met | 4.00 |");
-        ends("8 threads against 2", "| 0.9 | 0.83 (0.83 to 0.83) | MISSED | 0.83 |");
+        ends("toft, 2 threads against 1", "| 1.9 | 2.00 (2.00 to 2.00) | met | 4.00 |");
+        ends("toft, 8 threads against 2", "| 0.9 | 0.83 (0.83 to 0.83) | MISSED | 0.83 |");
         ends("E1: lock per arena", "| 0.9 | 0.83 (0.83 to 0.83) | MISSED | 0.83 |");
         ends("E1: lock per class", "| 0.9 | 1.00 (1.00 to 1.00) | met | 1.00 |");
     }

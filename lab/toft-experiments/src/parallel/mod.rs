@@ -5,9 +5,10 @@
 //! | `subjects.rs` | the allocators that are compared, and their libraries |
 //! | `plan.rs` | what is run: driver, threads, arenas, allocator |
 //! | `measure.rs` | runs it, in rounds, and checks what each run says |
-//! | `tables.rs`, `bars.rs`, `plots.rs` | what is made of it |
+//! | `article.rs`, `tables.rs`, `bars.rs`, `plots.rs` | what is made of it |
 //! | `markdown.rs`, `page.rs` | figures as the page has them; the page |
 
+mod article;
 mod bars;
 mod markdown;
 mod measure;
@@ -91,6 +92,7 @@ fn all_sections(
         if quick { "; a quick run, too short for claims" } else { "" }
     );
     let mut sections = vec![Section { name: "machine", title: "The machine", text }];
+    sections.push(article::section(results, subjects));
     sections.extend(tables::sections(results, subjects));
     sections.push(bars);
     (sections, met)

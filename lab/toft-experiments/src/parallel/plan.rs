@@ -102,9 +102,7 @@ pub fn groups(quick: bool, peers: usize) -> Vec<Vec<Point>> {
     for driver in [Beyond, Runs] {
         groups.push(group(driver, 1, &[1], &[Subject::Toft, Subject::Glibc]));
     }
-    for threads in [2, 8] {
-        groups.push(group(Handover, threads, &[1, 16], &all));
-    }
+    groups.push(group(Handover, 8, &[1, 16], &all));
     groups
 }
 

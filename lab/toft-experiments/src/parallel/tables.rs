@@ -96,7 +96,7 @@ fn arenas_of(subject: Subject, arenas: usize) -> String {
 /// What does not depend on the speed of the machine.
 fn counts(results: &Results, subjects: &Subjects) -> String {
     let mut rows = Vec::new();
-    for (threads, arenas) in [(1, 1), (8, 1), (8, 8), (32, 16)] {
+    for (threads, arenas) in [(1, 1), (8, 1), (32, 16)] {
         for subject in subjects.all() {
             // Without a number of arenas once for each number of threads is enough.
             let again = !subject.has_arenas() && (threads, arenas) == (8, 1);
@@ -138,8 +138,8 @@ fn sizes(results: &Results, subjects: &Subjects) -> String {
 fn pairs(results: &Results, subjects: &Subjects, pairs: &[(Subject, Subject)]) -> String {
     let mut rows = Vec::new();
     for &(from, to) in pairs {
-        for (threads, arenas) in [(1, 1), (2, 1), (8, 1), (32, 1), (2, 2), (8, 8), (32, 16)] {
-            if !from.has_arenas() && !to.has_arenas() && arenas == 1 && threads != 1 {
+        for (threads, arenas) in [(1, 1), (2, 1), (8, 1), (8, 8), (32, 16)] {
+            if !from.has_arenas() && !to.has_arenas() && (threads, arenas) == (8, 1) {
                 continue;
             }
             let of = |subject| results.point(Uniform, threads, arenas, subject);
@@ -159,14 +159,15 @@ fn pairs(results: &Results, subjects: &Subjects, pairs: &[(Subject, Subject)]) -
             ]);
         }
     }
-    let titles = ["", "threads", "arenas", "time", "processor", "locks taken", "found taken"];
+    let titles =
+        ["from -> to", "threads", "arenas", "time", "processor", "locks taken", "found taken"];
     table(&head(&titles), &rows)
 }
 
 /// Blocks that one thread allocates and another frees.
 fn handover(results: &Results, subjects: &Subjects) -> String {
     let mut rows = Vec::new();
-    for (threads, arenas) in [(2, 1), (8, 1), (8, 16)] {
+    for (threads, arenas) in [(8, 1), (8, 16)] {
         for subject in subjects.all() {
             if !subject.has_arenas() && (threads, arenas) == (8, 1) {
                 continue;
@@ -182,7 +183,7 @@ fn handover(results: &Results, subjects: &Subjects) -> String {
             rows.push(names.into_iter().chain(cells).collect());
         }
     }
-    table(&with_counts(&["threads", "arenas", "", "ns/block"]), &rows)
+    table(&with_counts(&["threads", "arenas", "allocator", "ns/block"]), &rows)
 }
 
 #[cfg(test)]
@@ -198,7 +199,9 @@ mod tests {
             let lines: Vec<&str> = section.text.lines().collect();
             assert!(lines.len() > 3, "{}", section.text);
             assert!(lines.iter().all(|line| cells(line) == cells(lines[0])), "{}", section.text);
-            assert!(!section.text.contains("|  |  |"), "{}\n{}", section.name, section.text);
+            // Only of what ar-malloc does there are counts.
+            let whole = section.name == "handover" || !section.text.contains("|  |");
+            assert!(whole, "{}\n{}", section.name, section.text);
         }
     }
 
