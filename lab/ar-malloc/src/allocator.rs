@@ -21,7 +21,8 @@ struct Arena {
     heap: Heap,
 }
 
-/// An allocator with its own region, arenas and threads.
+/// An allocator with its own region, arenas and threads. It lives for ever, as its slabs and records
+/// do.
 #[derive(Debug)]
 pub struct Allocator {
     /// Set by the thread that starts the allocator.
@@ -70,7 +71,7 @@ impl Allocator {
     }
 
     /// Empties the cache of a thread that exits, and takes its record back.
-    pub fn leave(&self, thread: &'static Thread) {
+    pub fn leave(&'static self, thread: &'static Thread) {
         for class in Class::all() {
             self.flush(thread, class, usize::MAX);
         }
@@ -79,33 +80,25 @@ impl Allocator {
 
     /// The lock that guards a class of an arena, if there is any.
     #[inline]
-    fn lock(&self, arena: &'static Arena, class: Class) -> Option<&'static Lock> {
+    fn lock(&'static self, arena: &'static Arena, class: Class) -> Option<&'static Lock> {
         match self.settings().locks {
-            Locks::One => Some(self.forever(&self.lock)),
+            Locks::One => Some(&self.lock),
             Locks::Arena => Some(&arena.lock),
             Locks::Class => Some(&arena.heap.bin(class).lock),
             Locks::None => None,
         }
     }
 
-    /// A part of this allocator, for as long as slabs refer to it.
     #[inline]
-    fn forever<T>(&self, part: &T) -> &'static T {
-        // SAFETY: slabs and records refer to the allocator until its `Drop`, which says that no
-        // thread uses them any more.
-        unsafe { &*std::ptr::from_ref(part) }
-    }
-
-    #[inline]
-    fn arena(&self, number: usize) -> &'static Arena {
+    fn arena(&'static self, number: usize) -> &'static Arena {
         // In range, because `start` allows no more arenas.
-        self.forever(&self.arenas[number % ARENAS_MAX])
+        &self.arenas[number % ARENAS_MAX]
     }
 
     /// Allocates for a thread. Returns zero if the request passes through: it is large, or there is
     /// no memory here.
     #[inline]
-    pub fn allocate(&self, thread: &'static Thread, size: usize) -> usize {
+    pub fn allocate(&'static self, thread: &'static Thread, size: usize) -> usize {
         let block = Class::of(size).and_then(|class| {
             if self.settings().cache {
                 self.cached(thread, class)
@@ -118,13 +111,13 @@ impl Allocator {
         block.unwrap_or(0)
     }
 
-    fn taken(&self, thread: &'static Thread, class: Class) -> Option<usize> {
+    fn taken(&'static self, thread: &'static Thread, class: Class) -> Option<usize> {
         let source = self.source(thread, class);
         let (slab, slot) = self.take(&source, class, From::Program)?;
         Some(slab.address(slot))
     }
 
-    fn cached(&self, thread: &'static Thread, class: Class) -> Option<usize> {
+    fn cached(&'static self, thread: &'static Thread, class: Class) -> Option<usize> {
         let shelf = thread.shelf(class);
         let Some(block) = shelf.pop() else { return self.fill(thread, class) };
         thread.counts.cache_hits.add_one();
@@ -138,7 +131,7 @@ impl Allocator {
 
     /// Takes a batch of blocks under one lock: one for the caller, the others for the cache.
     #[cold]
-    fn fill(&self, thread: &'static Thread, class: Class) -> Option<usize> {
+    fn fill(&'static self, thread: &'static Thread, class: Class) -> Option<usize> {
         let source = self.source(thread, class);
         let (slab, slot) = self.take(&source, class, From::Program)?;
         for _ in 1..BATCH {
@@ -150,7 +143,7 @@ impl Allocator {
 
     /// The heap that a thread's blocks of a class come from, held.
     #[inline]
-    fn source(&self, thread: &'static Thread, class: Class) -> Source {
+    fn source(&'static self, thread: &'static Thread, class: Class) -> Source {
         let number = thread.arena();
         let arena = self.arena(number);
         let held = self.lock(arena, class).map(|lock| take(lock, &thread.counts));
@@ -159,13 +152,13 @@ impl Allocator {
     }
 
     #[inline]
-    fn take(&self, source: &Source, class: Class, to: From) -> Option<Taken> {
+    fn take(&'static self, source: &Source, class: Class, to: From) -> Option<Taken> {
         source.heap.take(class, to).or_else(|| self.grow(source, class, to))
     }
 
     /// Collects what other threads have freed, and opens a slab if that was not enough.
     #[cold]
-    fn grow(&self, source: &Source, class: Class, to: From) -> Option<Taken> {
+    fn grow(&'static self, source: &Source, class: Class, to: From) -> Option<Taken> {
         if source.heap.collect()
             && let Some(taken) = source.heap.take(class, to)
         {
@@ -206,7 +199,7 @@ impl Allocator {
 
     /// Frees a block that this allocator owns. Stops the process if it is not in use.
     #[inline]
-    pub fn free(&self, thread: &'static Thread, address: usize) {
+    pub fn free(&'static self, thread: &'static Thread, address: usize) {
         let (slab, slot) = self.known(address);
         thread.counts.freed.add_one();
         let foreign = if self.settings().locks == Locks::None {
@@ -230,7 +223,7 @@ impl Allocator {
     }
 
     /// Frees a slot to the heap that owns it.
-    fn give(&self, thread: &Thread, slab: &'static Slab, slot: SlotIndex, from: From) {
+    fn give(&'static self, thread: &Thread, slab: &'static Slab, slot: SlotIndex, from: From) {
         let arena = self.arena(slab.arena());
         let given = match self.lock(arena, slab.class()) {
             Some(lock) => {
@@ -252,7 +245,7 @@ impl Allocator {
     /// Frees up to `count` of the oldest blocks of a shelf. Each lock is taken once for a run of
     /// blocks that it guards, and no lock while another one is held.
     #[cold]
-    fn flush(&self, thread: &'static Thread, class: Class, count: usize) {
+    fn flush(&'static self, thread: &'static Thread, class: Class, count: usize) {
         let mut held: Option<(&'static Lock, Held<'static>)> = None;
         thread.shelf(class).take_oldest(count, |address| {
             let (slab, slot) = self.known(address);
@@ -305,24 +298,6 @@ impl Allocator {
             if self.settings().locks == Locks::Class {
                 Class::all().for_each(|class| each(&arena.heap.bin(class).lock));
             }
-        }
-    }
-}
-
-impl Default for Allocator {
-    fn default() -> Allocator {
-        Allocator::new()
-    }
-}
-
-impl Drop for Allocator {
-    /// Unmaps all memory. An allocator that is dropped is one of a test: its blocks and the records
-    /// of its threads are not used any more.
-    fn drop(&mut self) {
-        // SAFETY: (1) of both, as this function says.
-        unsafe {
-            self.region.release();
-            self.threads.release();
         }
     }
 }

@@ -63,12 +63,6 @@ impl Shelf {
     }
 }
 
-impl Default for Shelf {
-    fn default() -> Shelf {
-        Shelf::new()
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -70,12 +70,6 @@ counts! {
     cache_hits,
 }
 
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts::new()
-    }
-}
-
 impl Sums {
     /// Adds the counts of a thread.
     pub fn add(&mut self, counts: &Counts) {

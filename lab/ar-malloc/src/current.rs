@@ -11,8 +11,7 @@ std::arch::global_asm!(
     ".type toft_ar_current, %object",
     ".size toft_ar_current, 8",
     ".balign 8",
-    "toft_ar_current:",
-    ".zero 8",
+    "toft_ar_current: .zero 8",
     ".popsection",
 );
 
@@ -21,18 +20,18 @@ pub const FRESH: usize = 0;
 /// The thread's record was taken back.
 pub const EXITED: usize = 1;
 
-/// This thread's word: one of the constants, or the address of its [`crate::thread::Thread`].
+/// The place of this thread's word.
 #[inline(always)]
-pub fn get() -> usize {
-    let word: usize;
-    // SAFETY: reads this thread's word.
+fn place() -> *mut usize {
+    let place: *mut usize;
+    // SAFETY: computes an address from the thread's base.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
-            "mov {0}, qword ptr [rip + toft_ar_current@GOTTPOFF]",
-            "mov {0}, qword ptr fs:[{0}]",
-            out(reg) word,
-            options(nostack, preserves_flags, readonly),
+            "mov {0}, qword ptr fs:[0]",
+            "add {0}, qword ptr [rip + toft_ar_current@GOTTPOFF]",
+            out(reg) place,
+            options(pure, nomem, nostack),
         );
     }
     // SAFETY: as above. (Untested.)
@@ -42,41 +41,24 @@ pub fn get() -> usize {
             "mrs {0}, tpidr_el0",
             "adrp {1}, :gottprel:toft_ar_current",
             "ldr {1}, [{1}, :gottprel_lo12:toft_ar_current]",
-            "ldr {0}, [{0}, {1}]",
-            out(reg) word,
+            "add {0}, {0}, {1}",
+            out(reg) place,
             out(reg) _,
-            options(nostack, preserves_flags, readonly),
+            options(pure, nomem, nostack),
         );
     }
-    word
+    place
+}
+
+/// This thread's word: one of the constants, or the address of its [`crate::thread::Thread`].
+#[inline(always)]
+pub fn get() -> usize {
+    // SAFETY: the word of this thread, which no other thread uses.
+    unsafe { place().read() }
 }
 
 /// Sets this thread's word.
-#[inline(always)]
 pub fn set(word: usize) {
-    // SAFETY: writes this thread's word.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!(
-            "mov {1}, qword ptr [rip + toft_ar_current@GOTTPOFF]",
-            "mov qword ptr fs:[{1}], {0}",
-            in(reg) word,
-            out(reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
-    // SAFETY: as above. (Untested.)
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!(
-            "mrs {1}, tpidr_el0",
-            "adrp {2}, :gottprel:toft_ar_current",
-            "ldr {2}, [{2}, :gottprel_lo12:toft_ar_current]",
-            "str {0}, [{1}, {2}]",
-            in(reg) word,
-            out(reg) _,
-            out(reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
+    // SAFETY: as in `get`.
+    unsafe { place().write(word) };
 }

@@ -34,41 +34,8 @@ unsafe impl<const ARENAS: usize, const LOCKS: u8, const CACHE: bool> GlobalAlloc
         calls::aligned(layout.align(), layout.size(), Self::settings).cast()
     }
 
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= crate::class::STEP {
-            return calls::calloc(1, layout.size(), Self::settings).cast();
-        }
-        // SAFETY: the caller's layout.
-        let block = unsafe { self.alloc(layout) };
-        if !block.is_null() {
-            // SAFETY: a block of this many bytes that only this call knows.
-            unsafe { block.write_bytes(0, layout.size()) };
-        }
-        block
-    }
-
     unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
         // SAFETY: (1) the caller's: a live block of this allocator.
         unsafe { calls::free(block.cast(), Self::settings) };
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if layout.align() <= crate::class::STEP {
-            // SAFETY: (1) the caller's: a live block of this allocator, and a size above zero.
-            return unsafe { calls::realloc(block.cast(), size, Self::settings) }.cast();
-        }
-        // SAFETY: the size does not overflow when it is rounded up, as the caller sees to.
-        let new_layout = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: the size is above zero, as the caller sees to.
-        let new = unsafe { self.alloc(new_layout) };
-        if !new.is_null() {
-            // SAFETY: two live blocks, which have at least as many bytes as are copied; then the
-            // old one is the caller's to give up.
-            unsafe {
-                new.copy_from_nonoverlapping(block, layout.size().min(size));
-                self.dealloc(block, layout);
-            }
-        }
-        new
     }
 }

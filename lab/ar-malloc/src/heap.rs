@@ -132,21 +132,9 @@ impl Heap {
     }
 }
 
-impl Default for Heap {
-    fn default() -> Heap {
-        Heap::new()
-    }
-}
-
 impl Bin {
     const_outside_models! {
         /// A bin without slabs.
         new() -> Bin { Bin { lock: Lock::new(), first: AtomicPtr::new(null_mut()) } }
-    }
-}
-
-impl Default for Bin {
-    fn default() -> Bin {
-        Bin::new()
     }
 }

@@ -15,11 +15,14 @@
 //! | `lock.rs` | a lock that spins and then sleeps |
 //! | `class.rs`, `region.rs` | size classes; the address range of all slabs |
 //! | `process.rs`, `current.rs` | the allocator of a process: start, threads that exit, fork |
-//! | `calls.rs`, `next.rs` | C's functions, and the allocator that large requests pass through to |
+//! | `calls.rs`, `next.rs` | allocating and freeing; the allocator that large requests pass through to |
 //! | `global.rs`, `preload.rs` | the two ways to use it: in a Rust program, and preloaded |
 //! | `fault.rs`, `errno.rs`, `sync.rs` | messages; errno; atomics that can be a model's |
 //!
 //! In a model (`cfg(loom)`) only the parts exist that threads share.
+
+// All types of shared state have a `new` that is const: a static is made by it.
+#![allow(clippy::new_without_default)]
 
 pub mod cache;
 pub mod class;
@@ -28,40 +31,30 @@ pub mod lock;
 pub mod slab;
 pub mod sync;
 
-#[cfg(not(loom))]
-pub mod allocator;
-#[cfg(not(loom))]
-mod calls;
-#[cfg(not(loom))]
-mod counts;
-#[cfg(not(loom))]
-mod current;
-#[cfg(not(loom))]
-mod errno;
-#[cfg(not(loom))]
-mod fault;
-#[cfg(not(loom))]
-mod global;
-#[cfg(not(loom))]
-mod next;
-#[cfg(all(feature = "preload", not(loom)))]
-pub mod preload;
-#[cfg(not(loom))]
-mod process;
-#[cfg(not(loom))]
-mod region;
-#[cfg(not(loom))]
-mod settings;
-#[cfg(not(loom))]
-mod thread;
+/// Items that are in no model.
+macro_rules! outside_models {
+    ($($item:item)*) => { $(#[cfg(not(loom))] $item)* };
+}
 
-#[cfg(not(loom))]
-pub use allocator::{Allocator, Report};
-#[cfg(not(loom))]
-pub use counts::Sums;
-#[cfg(not(loom))]
-pub use global::ArMalloc;
-#[cfg(not(loom))]
-pub use settings::{ARENAS_MAX, Locks, Settings};
-#[cfg(not(loom))]
-pub use thread::Thread;
+outside_models! {
+    pub mod allocator;
+    mod calls;
+    mod counts;
+    mod current;
+    mod errno;
+    mod fault;
+    mod global;
+    mod next;
+    #[cfg(feature = "preload")]
+    pub mod preload;
+    mod process;
+    mod region;
+    mod settings;
+    mod thread;
+
+    pub use allocator::{Allocator, Report};
+    pub use counts::Sums;
+    pub use global::ArMalloc;
+    pub use settings::{ARENAS_MAX, Locks, Settings};
+    pub use thread::Thread;
+}

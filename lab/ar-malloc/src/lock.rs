@@ -74,12 +74,6 @@ impl Lock {
     }
 }
 
-impl Default for Lock {
-    fn default() -> Lock {
-        Lock::new()
-    }
-}
-
 impl Held<'_> {
     /// Returns true if another thread held the lock when this one asked for it.
     #[inline]

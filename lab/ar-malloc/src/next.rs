@@ -7,12 +7,10 @@
 use std::ffi::c_void;
 
 #[cfg(not(feature = "preload"))]
-pub use libc::{calloc, free, malloc, memalign, realloc};
+pub use libc::{free, memalign};
 
 #[cfg(feature = "preload")]
 unsafe extern "C" {
-    #[link_name = "__libc_malloc"]
-    pub fn malloc(size: usize) -> *mut c_void;
     #[link_name = "__libc_calloc"]
     pub fn calloc(count: usize, size: usize) -> *mut c_void;
     #[link_name = "__libc_realloc"]

@@ -94,26 +94,6 @@ impl Region {
         // address that no malloc has returned can be of such a slab.
         unsafe { &*std::ptr::with_exposed_provenance(address) }
     }
-
-    /// Returns all memory to the OS.
-    ///
-    /// # Safety
-    /// 1. No block and no slab of the region is used from now on.
-    pub unsafe fn release(&self) {
-        let (base, room) = (self.base.load(Relaxed), self.room.load(Relaxed));
-        if room != 0 {
-            // SAFETY: (1) a mapping of this region that nothing refers to.
-            unsafe {
-                libc::munmap(std::ptr::with_exposed_provenance_mut(base), room * SLAB_BYTES);
-            }
-        }
-    }
-}
-
-impl Default for Region {
-    fn default() -> Region {
-        Region::new()
-    }
 }
 
 /// Maps `bytes` of zeros; returns their address, which is exposed.
@@ -143,8 +123,6 @@ mod tests {
         assert!(region.slab_at(place.addr() + SLAB_BYTES).is_none());
         assert!(region.contains(place.addr() + SLAB_BYTES));
         assert_eq!(region.slabs().count(), 1);
-        // SAFETY: (1) the slab is not used any more.
-        unsafe { region.release() };
     }
 
     #[test]

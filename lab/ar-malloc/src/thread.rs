@@ -118,36 +118,13 @@ impl Threads {
     /// The counts of all threads, of those that exited too.
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        self.for_each(|thread| sums.add(&thread.counts));
-        sums
-    }
-
-    fn for_each(&self, mut each: impl FnMut(&Thread)) {
         let mut next = self.all.load(Acquire);
         // SAFETY: records live for ever, and were published with Release.
         while let Some(thread) = unsafe { next.as_ref() } {
-            // First, since the caller may end the record.
+            sums.add(&thread.counts);
             next = thread.next.load(Relaxed);
-            each(thread);
         }
-    }
-
-    /// Unmaps all records.
-    ///
-    /// # Safety
-    /// 1. No thread uses a record from now on.
-    pub unsafe fn release(&self) {
-        self.for_each(|thread| {
-            let place = std::ptr::from_ref(thread).cast_mut();
-            // SAFETY: (1) the mapping of a record that nothing refers to.
-            unsafe { libc::munmap(place.cast(), size_of::<Thread>()) };
-        });
-    }
-}
-
-impl Default for Threads {
-    fn default() -> Threads {
-        Threads::new()
+        sums
     }
 }
 
@@ -166,7 +143,5 @@ mod tests {
         assert!(std::ptr::eq(again, four[1]));
         assert_eq!(again.arena(), 1);
         assert_eq!(threads.sums().locks, 1);
-        // SAFETY: (1) the records are not used any more.
-        unsafe { threads.release() };
     }
 }

@@ -83,7 +83,7 @@ proptest! {
     fn blocks_are_apart_keep_their_content_and_are_never_lost(
         settings in settings(), calls in calls()
     ) {
-        let allocator = Allocator::new();
+        let allocator: &'static Allocator = Box::leak(Box::new(Allocator::new()));
         allocator.start(settings);
         let mut threads = [(); THREADS].map(|()| allocator.enter().unwrap());
         let mut shadow = Shadow::default();
@@ -131,7 +131,7 @@ proptest! {
 }
 
 /// Runs `work` on a thread with a record, as a process does.
-fn on_thread(allocator: &Allocator, work: impl FnOnce(&'static Thread)) {
+fn on_thread(allocator: &'static Allocator, work: impl FnOnce(&'static Thread)) {
     let thread = allocator.enter().unwrap();
     work(thread);
     allocator.leave(thread);
@@ -143,13 +143,13 @@ fn threads_that_hand_blocks_to_each_other_lose_none() {
     const ROUNDS: usize = 3000;
     for locks in Locks::ALL {
         for (cache, arenas) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
-            let allocator = Allocator::new();
+            let allocator: &'static Allocator = Box::leak(Box::new(Allocator::new()));
             allocator.start(Settings { arenas, locks, cache, stats: false });
             let (senders, receivers): (Vec<_>, Vec<_>) =
                 (0..4).map(|_| mpsc::channel::<(usize, usize)>()).unzip();
             std::thread::scope(|scope| {
                 for (number, receiver) in receivers.into_iter().enumerate() {
-                    let (sender, allocator) = (senders[(number + 1) % 4].clone(), &allocator);
+                    let sender = senders[(number + 1) % 4].clone();
                     scope.spawn(move || {
                         on_thread(allocator, |thread| {
                             for round in 0..ROUNDS {
@@ -183,7 +183,7 @@ fn threads_that_hand_blocks_to_each_other_lose_none() {
 /// The census finds a block that vanished: without this, `lost` could be zero always.
 #[test]
 fn a_lost_block_is_counted() {
-    let allocator = Allocator::new();
+    let allocator: &'static Allocator = Box::leak(Box::new(Allocator::new()));
     allocator.start(Settings::ARTICLE);
     let thread = allocator.enter().unwrap();
     let address = allocator.allocate(thread, 100);
