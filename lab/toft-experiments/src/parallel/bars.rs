@@ -16,7 +16,7 @@ const TWO: f64 = 1.9;
 /// What must be left of two threads' speed if there are more threads than processors (E4), and of
 /// the speed of a thread for each arena if there are more threads than arenas (E1).
 const MORE: f64 = 0.9;
-/// The least number of arenas of which E1 is judged: one for each processor of a common machine.
+/// The number of arenas of which E1 is judged: the largest.
 const JUDGED: usize = 16;
 
 /// The table, and whether each bar is met.
