@@ -21,8 +21,7 @@ struct Arena {
     heap: Heap,
 }
 
-/// An allocator with its own region, arenas and threads. It lives for ever, as its slabs and records
-/// do.
+/// An allocator with its own region, arenas and threads. It lives for ever, as its slabs do.
 #[derive(Debug)]
 pub struct Allocator {
     /// Set by the thread that starts the allocator.

@@ -1,4 +1,4 @@
-//! Allocating and freeing, for whatever has the parameters: the preloaded library or a Rust program.
+//! Allocating and freeing, with the parameters of the preloaded library or of a Rust program.
 
 use crate::class::STEP;
 use crate::next;
