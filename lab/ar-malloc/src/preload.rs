@@ -83,7 +83,7 @@ fn zeroed(count: usize, size: usize) -> Pointer {
     block
 }
 
-/// A block with the content of another one, which is freed. Of size zero there is none, as in glibc.
+/// A block with the content of another one, which is freed. Size zero only frees, as in glibc.
 ///
 /// # Safety
 /// 1. `block` is null, or a live block of this allocator or of the next. It is not used any more,

@@ -134,8 +134,8 @@ impl Slab {
     /// Makes a slab out of fresh memory. `owner` is its heap's address and arena.
     ///
     /// # Safety
-    /// 1. `place` is `SLAB_BYTES` of zeros at a multiple of `SLAB_BYTES`, writable, in no other use,
-    ///    and never unmapped while the slab is in use.
+    /// 1. `place` is `SLAB_BYTES` of zeros at a multiple of `SLAB_BYTES`, writable, in no other
+    ///    use, and never unmapped while the slab is in use.
     pub unsafe fn open(place: *mut u8, class: Class, owner: (usize, u16)) -> &'static Slab {
         let slab = place.cast::<Slab>();
         let links = place.wrapping_add(size_of::<Slab>()).cast::<AtomicU16>();
@@ -198,8 +198,8 @@ impl Slab {
     #[inline]
     fn link(&self, slot: SlotIndex) -> &AtomicU16 {
         debug_assert!(slot.0 < self.slots);
-        // SAFETY: every `SlotIndex` of this slab comes from `slot_at`, `take` or a list of the slab,
-        // and is below `slots`; there are as many links.
+        // SAFETY: every `SlotIndex` of this slab comes from `slot_at`, `take` or a list of the
+        // slab, and is below `slots`; there are as many links.
         unsafe { &*self.links.add(usize::from(slot.0)) }
     }
 

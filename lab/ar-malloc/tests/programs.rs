@@ -1,4 +1,5 @@
-//! The preloaded library: threads, fork and misuse in C, and real programs, on each choice of locks.
+//! The preloaded library: threads, forks and misuse in C, and real programs, on each choice of
+//! locks.
 #![cfg(not(loom))]
 
 use std::path::{Path, PathBuf};

@@ -168,8 +168,8 @@ fn threads_that_hand_blocks_to_each_other_lose_none() {
             let report = allocator.report();
             assert_eq!((report.lost(), report.census.live), (0, 0), "{locks:?} {cache}");
             assert_eq!(report.sums.freed, 4 * ROUNDS);
-            // The next in the ring is another heap's thread, unless all share one arena. Blocks that
-            // a cache holds go round, and some return to their heap's thread.
+            // The next in the ring is another heap's thread, unless all share one arena. Blocks
+            // that a cache holds go round, and some return to their heap's thread.
             match (locks, cache, arenas) {
                 (Locks::None, false, _) => assert_eq!(report.sums.transfers, report.sums.freed),
                 (Locks::None, true, _) => assert_ne!(report.sums.transfers, 0),

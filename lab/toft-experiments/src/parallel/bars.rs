@@ -55,7 +55,7 @@ pub fn section(results: &Results, subjects: &Subjects, processors: usize) -> (Se
     (Section { name: "bars", title: "The bars", text }, met)
 }
 
-/// The point of Toft, or that of glibc with one arena: for one thread their number is of no account.
+/// The point of Toft, or that of glibc with one arena.
 fn point(results: &Results, driver: Driver, threads: usize, subject: Subject) -> Option<Point> {
     results.point(driver, threads, 1, subject)
 }
