@@ -272,7 +272,8 @@ impl Allocator {
             census.cached += one.cached;
             census.free += one.free;
         }
-        Report { sums: self.threads.sums(), census }
+        let (sums, cached) = self.threads.sums();
+        Report { sums, cached, census }
     }
 
     /// Takes every lock, in one order, so that a fork finds no heap in the middle of a change.
@@ -325,16 +326,18 @@ fn take(lock: &'static Lock, counts: &Counts) -> Held<'static> {
 pub struct Report {
     /// The counts of all threads.
     pub sums: crate::counts::Sums,
+    /// The blocks in all caches.
+    pub cached: usize,
     /// The slots of all slabs.
     pub census: Census,
 }
 
 impl Report {
-    /// The number of blocks that are neither in use nor free any more, or in use without a call
-    /// that allocated them. Zero, unless the allocator is defective.
+    /// The number of blocks that are neither in use nor in a cache nor free any more, or in use
+    /// without a call that allocated them. Zero, unless the allocator is defective.
     pub fn lost(&self) -> usize {
         let Census { slots, live, cached, free } = self.census;
         let in_use = self.sums.allocated.wrapping_sub(self.sums.freed);
-        live.abs_diff(in_use) + slots.abs_diff(live + cached + free)
+        live.abs_diff(in_use) + cached.abs_diff(self.cached) + slots.abs_diff(live + cached + free)
     }
 }

@@ -30,6 +30,11 @@ impl Shelf {
         }
     }
 
+    /// The number of blocks.
+    pub fn len(&self) -> usize {
+        self.len.load(Relaxed)
+    }
+
     /// Takes the newest block.
     #[inline]
     pub fn pop(&self) -> Option<usize> {

@@ -22,7 +22,7 @@
 //! In a model (`cfg(loom)`) only the parts exist that threads share.
 
 // All types of shared state have a `new` that is const: a static is made by it.
-#![allow(clippy::new_without_default)]
+#![allow(clippy::new_without_default, clippy::len_without_is_empty)]
 
 pub mod cache;
 pub mod class;

@@ -115,16 +115,17 @@ impl Threads {
         }
     }
 
-    /// The counts of all threads, of those that exited too.
-    pub fn sums(&self) -> Sums {
-        let mut sums = Sums::default();
+    /// The counts of all threads, of those that exited too, and the blocks in their caches.
+    pub fn sums(&self) -> (Sums, usize) {
+        let (mut sums, mut cached) = (Sums::default(), 0);
         let mut next = self.all.load(Acquire);
         // SAFETY: records live for ever, and were published with Release.
         while let Some(thread) = unsafe { next.as_ref() } {
             sums.add(&thread.counts);
+            cached += thread.shelves.iter().map(Shelf::len).sum::<usize>();
             next = thread.next.load(Relaxed);
         }
-        sums
+        (sums, cached)
     }
 }
 
@@ -142,6 +143,6 @@ mod tests {
         let again = threads.enter(3).unwrap();
         assert!(std::ptr::eq(again, four[1]));
         assert_eq!(again.arena(), 1);
-        assert_eq!(threads.sums().locks, 1);
+        assert_eq!(threads.sums().0.locks, 1);
     }
 }
