@@ -180,6 +180,23 @@ fn threads_that_hand_blocks_to_each_other_lose_none() {
     }
 }
 
+/// More frees in a row than a cache holds, of blocks of both threads.
+#[test]
+fn a_full_cache_gives_its_older_half_back_to_the_owners() {
+    for locks in Locks::ALL {
+        let allocator: &'static Allocator = Box::leak(Box::new(Allocator::new()));
+        allocator.start(Settings { arenas: 2, locks, cache: true, stats: false });
+        let threads = [(); 2].map(|()| allocator.enter().unwrap());
+        let blocks: Vec<usize> =
+            (0..200).map(|at| allocator.allocate(threads[at / 5 % 2], 100)).collect();
+        for (at, block) in blocks.into_iter().enumerate() {
+            allocator.free(threads[at / 7 % 2], block);
+            assert_eq!(allocator.report().lost(), 0, "{locks:?} {at}");
+        }
+        assert!((1..=32).contains(&allocator.report().census.cached), "{locks:?}");
+    }
+}
+
 /// The census finds a block that vanished: without this, `lost` could be zero always.
 #[test]
 fn a_lost_block_is_counted() {
