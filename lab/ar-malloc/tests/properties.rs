@@ -180,6 +180,27 @@ fn threads_that_hand_blocks_to_each_other_lose_none() {
     }
 }
 
+/// What one thread allocated and another freed serves the first again, in the same slabs.
+#[test]
+fn freed_blocks_are_used_again() {
+    for (locks, cache) in Locks::ALL.into_iter().flat_map(|locks| [(locks, false), (locks, true)]) {
+        let allocator: &'static Allocator = Box::leak(Box::new(Allocator::new()));
+        allocator.start(Settings { arenas: 2, locks, cache, stats: false });
+        let threads = [(); 2].map(|()| allocator.enter().unwrap());
+        let mut slots = 0;
+        for round in 0..6 {
+            // Some slabs of 64 KiB.
+            let blocks = [(); 3000].map(|()| allocator.allocate(threads[0], 100));
+            blocks.map(|block| allocator.free(threads[round % 2], block));
+            let now = allocator.report().census.slots;
+            // What the other thread's cache holds may take one slab more.
+            assert!(slots == 0 || now <= slots + 650, "{locks:?} {cache} {now} {slots}");
+            slots = slots.max(now);
+        }
+        assert!(slots < 3000 + 3 * 650, "{locks:?} {cache}: {slots}");
+    }
+}
+
 /// More frees in a row than a cache holds, of blocks of both threads.
 #[test]
 fn a_full_cache_gives_its_older_half_back_to_the_owners() {
