@@ -191,7 +191,7 @@ fn freed_blocks_are_used_again() {
         for round in 0..6 {
             // Some slabs of 64 KiB.
             let blocks = [(); 3000].map(|()| allocator.allocate(threads[0], 100));
-            blocks.map(|block| allocator.free(threads[round % 2], block));
+            blocks.into_iter().for_each(|block| allocator.free(threads[round % 2], block));
             let now = allocator.report().census.slots;
             // What the other thread's cache holds may take one slab more.
             assert!(slots == 0 || now <= slots + 650, "{locks:?} {cache} {now} {slots}");
