@@ -338,6 +338,9 @@ impl Report {
     pub fn lost(&self) -> usize {
         let Census { slots, live, cached, free } = self.census;
         let in_use = self.sums.allocated.wrapping_sub(self.sums.freed);
-        live.abs_diff(in_use) + cached.abs_diff(self.cached) + slots.abs_diff(live + cached + free)
+        // More frees than allocations wrap around.
+        [cached.abs_diff(self.cached), slots.abs_diff(live + cached + free)]
+            .into_iter()
+            .fold(live.abs_diff(in_use), usize::saturating_add)
     }
 }
