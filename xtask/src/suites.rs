@@ -237,7 +237,8 @@ fn core_with(features: &str) -> Result<Command, String> {
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
 fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-core", "--features", "loom", "--release"]);
+    cargo.args(["test", "--package", "toft-core", "--package", "toft-ar-malloc", "--release"]);
+    cargo.args(["--features", "toft-core/loom,toft-ar-malloc/loom"]);
     cargo.args(["--test", "loom", "--test", "loom_hold"]);
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")

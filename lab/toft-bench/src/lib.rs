@@ -37,6 +37,7 @@ mod peer_settings;
 mod peer_table;
 pub mod peers;
 mod percentiles;
+pub mod plot;
 pub mod preloadable;
 mod program;
 mod progress;

@@ -28,7 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Experiment {
     /// Arenas against threads, kinds of locks, thread caches
-    Parallel(Arguments),
+    Parallel(parallel::Asked),
     /// What it is worth to send freed small chunks straight to their bins
     SmallBins(Arguments),
     /// Returning memory to the OS: madvise, process_madvise, io_uring
@@ -58,8 +58,8 @@ fn rounds(text: &str) -> Result<usize, String> {
 
 fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
-    // `cost` starts this program again for each run of a workload. Such a process goes straight to
-    // its work, because parsing options allocates.
+    // An experiment starts this program again for each run of a workload. Such a process goes
+    // straight to its work, because parsing options allocates.
     if let Some((first, rest)) = words.split_first()
         && first == "work"
     {

@@ -2,7 +2,8 @@
 //! one gets a block, the block of a full one is freed. So half of the calls are of each kind and
 //! half of the slots are full. The work is fixed, `ops` calls of all threads together, and the
 //! result is the time it takes. Three distributions of sizes: uniform, inverse square, and as a
-//! program asked for them. The original does not touch its blocks: `touch=0`.
+//! program asked for them. The original does not touch its blocks: `touch=0`. With `alone=0` one
+//! thread does not do the work first, so that an allocator's counts are of this work only.
 
 use super::local::scaled;
 use super::prelude::*;
@@ -18,6 +19,9 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let sizes = Sizes::of(params).table(SIZE_DRAWS, params.get("seed", 1));
     let total = each * threads as u64;
     let phase = |threads| phase(heap, params, &sizes, threads, each);
+    if params.get("alone", 1) == 0 {
+        return Outcome::timed(total, phase(threads));
+    }
     scaled(threads, total, phase)
 }
 
@@ -100,6 +104,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn one_thread_goes_first_unless_told_otherwise() {
+        let calls = |words: &str| recorded(run, words).0.calls().len();
+        let (both, one) = (calls("threads=2 ops=4000"), calls("threads=2 ops=4000 alone=0"));
+        // The filling of 2 x 2000 slots, and the work; before it the same of one thread.
+        assert!(both > one + one / 3, "{both} {one}");
     }
 
     #[test]

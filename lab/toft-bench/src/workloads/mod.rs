@@ -153,7 +153,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 /// The workload called `name`.
-pub(crate) fn find(name: &str) -> Option<&'static Workload> {
+pub fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|workload| workload.name == name)
 }
 

@@ -1,0 +1,431 @@
+//! A slab: 64 KiB of blocks of one class, which belong to one heap for ever.
+//!
+//! ```text
+//! | header | links: two bytes for each slot | slot 0 | slot 1 | ... |
+//! ```
+//!
+//! A link says what its slot is: live, in a thread's cache, free, or never handed out. The links of
+//! free slots form a list. No link is inside a block, so a write after free cannot change them, and
+//! a free of a slot that is not live is found at once.
+
+use crate::class::Class;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU16, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// The size and the alignment of a slab.
+pub const SLAB_BYTES: usize = 64 * 1024;
+
+/// What a link holds. From [`FIRST_INDEX`] up it is the index of the next free slot.
+mod link {
+    /// Never handed out. Fresh memory is zero.
+    #[cfg(loom)]
+    pub const UNUSED: u16 = 0;
+    /// Handed out to the program.
+    pub const LIVE: u16 = 1;
+    /// In a thread's cache.
+    pub const CACHED: u16 = 2;
+    /// Claimed by a thread that is about to put it on the remote list.
+    pub const CLAIMED: u16 = 3;
+    /// Free, and the last of its list.
+    pub const END: u16 = 4;
+    /// The link of a slot whose successor is slot 0.
+    pub const FIRST_INDEX: u16 = 8;
+}
+
+/// What a slot was before it is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum From {
+    /// The program had it.
+    Program = link::LIVE,
+    /// A thread's cache had it.
+    Cache = link::CACHED,
+}
+
+/// A slot was freed that was not in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotInUse;
+
+/// The position of a slot in its slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotIndex(u16);
+
+impl SlotIndex {
+    /// A slot of a model.
+    #[cfg(loom)]
+    pub fn model(index: u16) -> SlotIndex {
+        SlotIndex(index)
+    }
+
+    #[inline]
+    fn link(self) -> u16 {
+        self.0 + link::FIRST_INDEX
+    }
+
+    #[inline]
+    fn of(link: u16) -> Option<SlotIndex> {
+        link.checked_sub(link::FIRST_INDEX).map(SlotIndex)
+    }
+}
+
+/// The header of a slab. Fields without an atomic never change.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Slab {
+    links: *const AtomicU16,
+    /// The address of the heap that owns the slab.
+    owner: usize,
+    /// The number of the owner's arena.
+    arena: u16,
+    class: Class,
+    slots: u16,
+    /// The distance of slot 0 from the header, in bytes.
+    first: u16,
+    /// 2^32 over the size of a slot, rounded up.
+    reciprocal: u32,
+    /// First link of the list of free slots. The holder of the heap.
+    free: AtomicU16,
+    /// Slots that were handed out at least once. The holder of the heap.
+    used: AtomicU16,
+    /// True while the slab is in its heap's list. The holder of the heap.
+    listed: AtomicBool,
+    /// The next slab of that list. The holder of the heap.
+    pub(crate) next: AtomicPtr<Slab>,
+    /// First link of the slots that other threads have freed. They push with Release; the owner
+    /// takes all with Acquire, and so sees what they wrote before.
+    remote: AtomicU16,
+    /// The next slab of the heap's inbox. The thread that made `remote` non-empty writes it.
+    pub(crate) next_remote: AtomicPtr<Slab>,
+}
+
+// SAFETY: `links` points to atomics that live as long as the slab; all else is plain numbers that
+// never change, and atomics.
+unsafe impl Sync for Slab {}
+// SAFETY: as for `Sync`; no field belongs to a thread.
+unsafe impl Send for Slab {}
+
+impl Slab {
+    /// The number of slots of a slab of this class, and the distance of the first.
+    fn layout(class: Class) -> (u16, u16) {
+        let header = size_of::<Slab>();
+        let slots = (SLAB_BYTES - header - 63) / (class.size() + size_of::<AtomicU16>());
+        let first = (header + slots * size_of::<AtomicU16>()).next_multiple_of(64);
+        (slots as u16, first as u16)
+    }
+
+    fn header(class: Class, slots: u16, links: *const AtomicU16, owner: (usize, u16)) -> Slab {
+        Slab {
+            links,
+            owner: owner.0,
+            arena: owner.1,
+            class,
+            slots,
+            first: Slab::layout(class).1,
+            reciprocal: (1u64 << 32).div_ceil(class.size() as u64) as u32,
+            free: AtomicU16::new(link::END),
+            used: AtomicU16::new(0),
+            listed: AtomicBool::new(false),
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            remote: AtomicU16::new(link::END),
+            next_remote: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Makes a slab out of fresh memory. `owner` is its heap's address and arena.
+    ///
+    /// # Safety
+    /// 1. `place` is `SLAB_BYTES` of zeros at a multiple of `SLAB_BYTES`, writable, in no other
+    ///    use, and never unmapped while the slab is in use.
+    pub unsafe fn open(place: *mut u8, class: Class, owner: (usize, u16)) -> &'static Slab {
+        let slab = place.cast::<Slab>();
+        let links = place.wrapping_add(size_of::<Slab>()).cast::<AtomicU16>();
+        // SAFETY: (1) the memory is ours, large enough and aligned. Zeros are sound links.
+        unsafe {
+            slab.write(Slab::header(class, Slab::layout(class).0, links, owner));
+            &*slab
+        }
+    }
+
+    /// A slab without blocks, for models.
+    #[cfg(loom)]
+    pub fn model(slots: u16) -> &'static Slab {
+        let links: Vec<AtomicU16> = (0..slots).map(|_| AtomicU16::new(link::UNUSED)).collect();
+        let class = Class::all().next().unwrap();
+        Box::leak(Box::new(Slab::header(class, slots, links.leak().as_ptr(), (0, 0))))
+    }
+
+    /// The address of the heap that owns the slab.
+    #[inline]
+    pub fn owner(&self) -> usize {
+        self.owner
+    }
+
+    /// The arena of that heap.
+    #[inline]
+    pub fn arena(&self) -> usize {
+        usize::from(self.arena)
+    }
+
+    /// The class of all its slots.
+    #[inline]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// The number of slots.
+    pub fn slots(&self) -> usize {
+        usize::from(self.slots)
+    }
+
+    /// The address of a slot.
+    #[inline]
+    pub fn address(&self, slot: SlotIndex) -> usize {
+        let base = std::ptr::from_ref(self).expose_provenance();
+        base + usize::from(self.first) + usize::from(slot.0) * self.class.size()
+    }
+
+    /// The slot that begins at an address in this slab.
+    #[inline]
+    pub fn slot_at(&self, address: usize) -> Option<SlotIndex> {
+        let offset = (address % SLAB_BYTES).checked_sub(usize::from(self.first))?;
+        // Exact, because the offset is below 2^16 and a size at most 2^10.
+        let slot = ((offset as u64 * u64::from(self.reciprocal)) >> 32) as usize;
+        let exact = slot * self.class.size() == offset && slot < usize::from(self.slots);
+        exact.then_some(SlotIndex(slot as u16))
+    }
+
+    /// The link of a slot.
+    #[inline]
+    fn link(&self, slot: SlotIndex) -> &AtomicU16 {
+        debug_assert!(slot.0 < self.slots);
+        // SAFETY: every `SlotIndex` of this slab comes from `slot_at`, `take` or a list of the
+        // slab, and is below `slots`; there are as many links.
+        unsafe { &*self.links.add(usize::from(slot.0)) }
+    }
+
+    /// Takes a free slot for the program or for a cache. The caller holds the heap.
+    #[inline]
+    pub fn take(&self, to: From) -> Option<SlotIndex> {
+        let slot = match SlotIndex::of(self.free.load(Relaxed)) {
+            Some(slot) => {
+                self.free.store(self.link(slot).load(Relaxed), Relaxed);
+                slot
+            }
+            None => {
+                let used = self.used.load(Relaxed);
+                if used == self.slots {
+                    return None;
+                }
+                self.used.store(used + 1, Relaxed);
+                SlotIndex(used)
+            }
+        };
+        self.link(slot).store(to as u16, Relaxed);
+        Some(slot)
+    }
+
+    /// Returns true if [`Slab::take`] would find a slot. The caller holds the heap.
+    #[inline]
+    pub fn has_free(&self) -> bool {
+        self.free.load(Relaxed) != link::END || self.used.load(Relaxed) != self.slots
+    }
+
+    /// Frees a slot. The caller holds the heap.
+    #[inline]
+    pub fn give(&self, slot: SlotIndex, from: From) -> Result<(), NotInUse> {
+        let link = self.link(slot);
+        if link.load(Relaxed) != from as u16 {
+            return Err(NotInUse);
+        }
+        link.store(self.free.load(Relaxed), Relaxed);
+        self.free.store(slot.link(), Relaxed);
+        Ok(())
+    }
+
+    /// Frees a slot for a thread that does not hold the heap. Returns true if it is the first since
+    /// the owner collected: then the caller must put the slab into the heap's inbox.
+    #[inline]
+    pub fn give_remote(&self, slot: SlotIndex, from: From) -> Result<bool, NotInUse> {
+        let link = self.link(slot);
+        // Of several threads that free one slot at the same moment, one wins.
+        link.compare_exchange(from as u16, link::CLAIMED, Relaxed, Relaxed)
+            .map_err(|_| NotInUse)?;
+        let mut head = self.remote.load(Relaxed);
+        loop {
+            link.store(head, Relaxed);
+            // Release: the owner sees the link, and all that this thread did with the block.
+            match self.remote.compare_exchange_weak(head, slot.link(), Release, Relaxed) {
+                Ok(_) => return Ok(head == link::END),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Moves the slots that other threads have freed to the free list. The caller holds the heap.
+    pub fn collect(&self) {
+        // AcqRel: the caller's read of `next_remote` stays before it (`Heap::collect`).
+        let mut head = self.remote.swap(link::END, AcqRel);
+        while let Some(slot) = SlotIndex::of(head) {
+            let link = self.link(slot);
+            head = link.load(Relaxed);
+            link.store(self.free.load(Relaxed), Relaxed);
+            self.free.store(slot.link(), Relaxed);
+        }
+    }
+
+    /// Notes that a thread's cache has a slot that the program freed.
+    #[inline]
+    pub fn enter_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
+        self.change(slot, link::LIVE, link::CACHED)
+    }
+
+    /// Notes that the program has a slot of a thread's cache.
+    #[inline]
+    pub fn leave_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
+        self.change(slot, link::CACHED, link::LIVE)
+    }
+
+    /// Changes a link that only the calling thread may change: the one whose block it is.
+    #[inline]
+    fn change(&self, slot: SlotIndex, from: u16, to: u16) -> Result<(), NotInUse> {
+        let link = self.link(slot);
+        if link.load(Relaxed) != from {
+            return Err(NotInUse);
+        }
+        link.store(to, Relaxed);
+        Ok(())
+    }
+
+    /// Returns true if the program has this slot.
+    #[inline]
+    pub fn is_live(&self, slot: SlotIndex) -> bool {
+        self.link(slot).load(Relaxed) == link::LIVE
+    }
+
+    /// Marks the slab as listed or not; returns true if it was. The caller holds the heap.
+    #[inline]
+    pub fn set_listed(&self, listed: bool) -> bool {
+        let before = self.listed.load(Relaxed);
+        self.listed.store(listed, Relaxed);
+        before
+    }
+
+    /// Counts the slots of each kind. Exact while no thread changes the slab.
+    pub fn census(&self) -> Census {
+        let mut census = Census { slots: self.slots(), ..Census::default() };
+        for slot in (0..self.slots).map(SlotIndex) {
+            match self.link(slot).load(Relaxed) {
+                link::LIVE => census.live += 1,
+                link::CACHED => census.cached += 1,
+                _ => {}
+            }
+        }
+        census.free = self.slots() - usize::from(self.used.load(Relaxed));
+        for list in [&self.free, &self.remote] {
+            let mut head = list.load(Acquire);
+            // A loop in the list would have more slots than the slab.
+            for _ in 0..self.slots {
+                let Some(slot) = SlotIndex::of(head) else { break };
+                census.free += 1;
+                head = self.link(slot).load(Relaxed);
+            }
+        }
+        census
+    }
+}
+
+/// The number of slots of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// All.
+    pub slots: usize,
+    /// In the program's hands.
+    pub live: usize,
+    /// In the caches of threads.
+    pub cached: usize,
+    /// Never handed out, in a free list, or freed by other threads and not yet collected.
+    pub free: usize,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A slab that is freed at its end, since no pointer to it is left then.
+    fn with_slab(size: usize, test: impl FnOnce(&Slab)) {
+        let layout = std::alloc::Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).unwrap();
+        // SAFETY: the layout is not of size zero; the slab is not used after the memory is freed.
+        unsafe {
+            let place = std::alloc::alloc_zeroed(layout);
+            test(Slab::open(place, Class::of(size).unwrap(), (7, 3)));
+            std::alloc::dealloc(place, layout);
+        }
+    }
+
+    #[test]
+    fn slots_are_inside_apart_and_found_again() {
+        for class in Class::all() {
+            with_slab(class.size(), |slab| {
+                let base = std::ptr::from_ref(slab).addr();
+                let mut end = base + size_of::<Slab>() + slab.slots() * 2;
+                while let Some(slot) = slab.take(From::Program) {
+                    let address = slab.address(slot);
+                    assert!(address >= end && address.is_multiple_of(16));
+                    end = address + class.size();
+                    assert_eq!(slab.slot_at(address), Some(slot));
+                    for off in [1, 8, class.size() - 1] {
+                        assert_eq!(slab.slot_at(address + off), None);
+                    }
+                }
+                // At the end is less than one more slot, and what the alignment of slot 0 takes.
+                let left = (base + SLAB_BYTES).checked_sub(end).unwrap();
+                assert!(left < class.size() + 2 * 64, "{left}");
+                assert_eq!(slab.slot_at(base), None);
+                assert!(!slab.has_free());
+            });
+        }
+    }
+
+    #[test]
+    fn the_last_freed_slot_is_handed_out_first_and_only_once() {
+        with_slab(64, |slab| {
+            let slots = [(); 3].map(|()| slab.take(From::Program).unwrap());
+            assert_eq!(slab.give(slots[0], From::Program), Ok(()));
+            assert_eq!(slab.give(slots[2], From::Program), Ok(()));
+            assert_eq!(slab.give(slots[2], From::Program), Err(NotInUse));
+            assert_eq!(slab.give_remote(slots[0], From::Program), Err(NotInUse));
+            assert_eq!(slab.take(From::Program), Some(slots[2]));
+            assert_eq!(slab.take(From::Program), Some(slots[0]));
+        });
+    }
+
+    #[test]
+    fn a_cached_slot_is_not_live_and_cannot_be_freed() {
+        with_slab(16, |slab| {
+            let slot = slab.take(From::Program).unwrap();
+            assert!(slab.is_live(slot));
+            assert_eq!(slab.enter_cache(slot), Ok(()));
+            assert!(!slab.is_live(slot));
+            assert_eq!(slab.enter_cache(slot), Err(NotInUse));
+            assert_eq!(slab.give(slot, From::Program), Err(NotInUse));
+            assert_eq!(slab.leave_cache(slot), Ok(()));
+            assert_eq!(slab.leave_cache(slot), Err(NotInUse));
+        });
+    }
+
+    #[test]
+    fn remote_frees_are_counted_as_free_and_collected() {
+        with_slab(512, |slab| {
+            let slots = [(); 3].map(|()| slab.take(From::Program).unwrap());
+            assert_eq!(slab.give_remote(slots[0], From::Program), Ok(true));
+            assert_eq!(slab.give_remote(slots[1], From::Program), Ok(false));
+            assert_eq!(slab.give(slots[1], From::Program), Err(NotInUse));
+            let census = slab.census();
+            assert_eq!((census.live, census.free), (1, census.slots - 1));
+            slab.collect();
+            assert_eq!(slab.census(), census);
+            assert_eq!(slab.take(From::Program), Some(slots[0]));
+            assert_eq!(slab.give_remote(slots[2], From::Program), Ok(true));
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! The atomics of this crate: those of the standard library, or loom's in a model.
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+
+/// Defines a constructor that is `const`, except in a model: loom registers each atomic when it is
+/// made.
+macro_rules! const_outside_models {
+    ($(#[$doc:meta])* $name:ident() -> $type:ty $body:block) => {
+        $(#[$doc])*
+        #[cfg(not(loom))]
+        pub const fn $name() -> $type $body
+        $(#[$doc])*
+        #[cfg(loom)]
+        pub fn $name() -> $type $body
+    };
+}
+pub(crate) use const_outside_models;
