@@ -73,7 +73,7 @@ const OF_ALLOCATORS: &[&str] =
     &["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"];
 
 /// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
-pub(crate) fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
+pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();

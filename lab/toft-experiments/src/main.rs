@@ -14,6 +14,7 @@ mod release;
 mod small_bins;
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Repeat an experiment, and write the tables and plots of its page
@@ -48,14 +49,21 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // A process that is measured goes straight to its work: parsing options allocates.
+    if let Some((_, rest)) = words.split_first().filter(|(first, _)| *first == "work") {
+        return toft_bench::cli::work_of(rest).map_or_else(failed, ExitCode::from);
+    }
     let done = match Cli::parse().experiment {
         Experiment::Parallel(arguments) => parallel::run(&arguments),
         Experiment::SmallBins(arguments) => small_bins::run(&arguments),
         Experiment::Release(arguments) => release::run(&arguments),
         Experiment::Cost(arguments) => cost::run(&arguments),
     };
-    done.unwrap_or_else(|why| {
-        eprintln!("error: {why}");
-        ExitCode::FAILURE
-    })
+    done.unwrap_or_else(failed)
+}
+
+fn failed(why: String) -> ExitCode {
+    eprintln!("error: {why}");
+    ExitCode::FAILURE
 }

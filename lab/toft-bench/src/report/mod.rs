@@ -3,10 +3,10 @@
 
 mod claim;
 mod page;
-mod place;
+pub(crate) mod place;
 mod ratios;
 mod readme;
-mod scale;
+pub(crate) mod scale;
 mod scatter;
 
 use crate::cases::Case;

@@ -23,7 +23,8 @@ impl Area {
 
 /// The width of a text, from above: the page's font is not known, and its digits and small letters
 /// are rather narrower than this.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+#[must_use]
+pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.6
 }
 

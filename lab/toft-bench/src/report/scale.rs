@@ -2,7 +2,7 @@
 
 /// From values to places by their logarithms: twice and half are equally far from 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     from: f64,
@@ -12,12 +12,8 @@ pub(super) struct Scale {
 impl Scale {
     /// Over the positive ones of `values` and `padding` (a factor) on both sides, at places from
     /// `from` to `to`.
-    pub(super) fn over(
-        values: impl IntoIterator<Item = f64>,
-        padding: f64,
-        from: f64,
-        to: f64,
-    ) -> Self {
+    #[must_use]
+    pub fn over(values: impl IntoIterator<Item = f64>, padding: f64, from: f64, to: f64) -> Self {
         let usable = values.into_iter().filter(|v| v.is_finite() && *v > 0.0);
         let range =
             usable.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
@@ -26,7 +22,8 @@ impl Scale {
     }
 
     /// The place of a value; that of the nearer end for a value beyond the scale.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    #[must_use]
+    pub fn at(&self, value: f64) -> f64 {
         let share = (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln();
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.from + share * (self.to - self.from)
@@ -45,7 +42,8 @@ impl Scale {
     }
 
     /// Round values on the scale: those of the finest set of which no more than `wanted` are on it.
-    pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
+    #[must_use]
+    pub fn ticks(&self, wanted: usize) -> Vec<f64> {
         const SETS: &[&[f64]] = &[
             &[
                 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0,
@@ -71,7 +69,8 @@ impl Scale {
 }
 
 /// A number of an axis, without zeros that say nothing.
-pub(super) fn label(value: f64) -> String {
+#[must_use]
+pub fn label(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 0.1 => format!("{value:.2}"),
@@ -83,7 +82,8 @@ pub(super) fn label(value: f64) -> String {
 }
 
 /// A place as SVG has it.
-pub(super) fn number(place: f64) -> String {
+#[must_use]
+pub fn number(place: f64) -> String {
     format!("{place:.1}")
 }
 
