@@ -5,7 +5,7 @@
 //! chunk can begin, and the chunk there links back. A link that fails stops the process.
 
 use crate::bins::LISTS;
-use crate::chunk::{ALIGN, BELOW_FREE, Chunk, LIVE, SMALLEST, WORD};
+use crate::chunk::{ALIGN, BELOW_FREE, Chunk, LARGE, LIVE, SMALLEST, WORD};
 use crate::fault::{Fault, stop};
 use crate::heap::Heap;
 use crate::variant::Variant;
@@ -24,6 +24,9 @@ pub(crate) fn head(list: usize) -> Chunk {
 pub(crate) enum Way {
     Next = WORD as isize,
     Previous = 2 * WORD as isize,
+    /// From leader to leader of a large bin (`large.rs`).
+    Larger = 3 * WORD as isize,
+    Smaller = 4 * WORD as isize,
 }
 
 impl<V: Variant> Heap<V> {
@@ -55,7 +58,7 @@ impl<V: Variant> Heap<V> {
     pub(crate) unsafe fn link(&self, from: Chunk, way: Way) -> Chunk {
         // SAFETY: (1): both links are in it.
         let to = unsafe { self.memory.get(from.0 + way as usize) };
-        // Chunks and heads are below `top`; three words from there are usable.
+        // Chunks and heads are below `top`; five words from there are usable.
         if to.wrapping_sub(WORD) >= self.top.0 - WORD || to % ALIGN != WORD {
             stop(V::NAME, Fault::Link { block: self.named(from), link: to });
         }
@@ -75,14 +78,14 @@ impl<V: Variant> Heap<V> {
     /// The neighbour in a ring, which is known to link back.
     ///
     /// # Safety
-    /// 1. `from` is a free chunk or a head.
+    /// 1. `from` is a free chunk or a head, and `way` is along the list.
     #[inline(always)]
     pub(crate) unsafe fn neighbour(&self, from: Chunk, way: Way) -> Chunk {
         let back = match way {
             Way::Next => Way::Previous,
-            Way::Previous => Way::Next,
+            _ => Way::Next,
         };
-        // SAFETY: (1); what `link` returns may be read by three words, whatever is there.
+        // SAFETY: (1); what `link` returns may be read by five words, whatever is there.
         unsafe {
             let to = self.link(from, way);
             if self.memory.get(to.0 + back as usize) != from.0 {
@@ -110,7 +113,7 @@ impl<V: Variant> Heap<V> {
         }
     }
 
-    /// Takes a chunk out of its ring, and returns its size. Both its links and both its sizes are
+    /// Takes a chunk out of its ring, and returns its size. All its links and both its sizes are
     /// checked.
     ///
     /// # Safety
@@ -122,6 +125,9 @@ impl<V: Variant> Heap<V> {
             let size = self.free_size(chunk);
             let next = self.neighbour(chunk, Way::Next);
             let previous = self.neighbour(chunk, Way::Previous);
+            if size >= LARGE {
+                self.unlead(chunk, previous, size);
+            }
             self.set_link(previous, Way::Next, next);
             self.set_link(next, Way::Previous, previous);
             size

@@ -1,7 +1,7 @@
 //! The way of a request.
 
 use super::{Heap, count};
-use crate::bins::{self, LISTS};
+use crate::bins::{self, FIRST_LARGE, LISTS};
 use crate::chunk::{Chunk, LARGE, LIVE, SMALLEST, size_for};
 use crate::links::{Way, head};
 use crate::variant::{Order, To, Variant};
@@ -90,26 +90,20 @@ impl<V: Variant> Heap<V> {
     /// Takes the smallest chunk of at least `size` bytes out of one bin.
     ///
     /// # Safety
-    /// 1. `list` is a bin, not the unsorted list.
+    /// 1. `list` is a bin, not the unsorted list, and not the exact bin of a smaller size.
     unsafe fn fit(&mut self, list: usize, size: usize) -> Option<(Chunk, usize)> {
-        let head = head(list);
-        // SAFETY: a head, and chunks of its list, which are free. The smallest is last.
+        // SAFETY: (1); a head, and the last chunk of its list, which is free.
         unsafe {
-            let mut chunk = self.link(head, Way::Previous);
-            if chunk == head {
+            let chunk = self.link(head(list), Way::Previous);
+            if chunk == head(list) {
                 self.marks.clear(list);
                 return None;
             }
-            while chunk != head {
-                if self.free_size(chunk) >= size {
-                    let found = self.unlink(chunk);
-                    return Some((chunk, found));
-                }
-                count!(self.walked);
-                chunk = self.neighbour(chunk, Way::Previous);
+            if list < FIRST_LARGE {
+                return Some((chunk, self.unlink(chunk)));
             }
+            self.fit_large(list, size)
         }
-        None
     }
 
     /// Hands out the first `size` bytes of a chunk. The rest, if it is a chunk, goes to the place
@@ -147,7 +141,7 @@ impl<V: Variant> Heap<V> {
             self.set_free_size(chunk, size);
             match V::CHOICES.remainders {
                 To::Bin => self.file(chunk, size),
-                To::Unsorted => self.put_unsorted(chunk),
+                To::Unsorted => self.put_unsorted(chunk, size),
             }
         }
     }

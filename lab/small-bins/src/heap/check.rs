@@ -1,7 +1,8 @@
 //! The invariants of a heap, checked from the first chunk to the last and along every list.
 
 use super::Heap;
-use crate::bins::{self, LISTS, UNSORTED};
+use super::large::is_head;
+use crate::bins::{self, FIRST_LARGE, LISTS, UNSORTED};
 use crate::chunk::{BELOW_FREE, Chunk, FLAGS, LARGE, LIVE, PARKED, SMALLEST, WORD};
 use crate::links::{FIRST, Way, head};
 use crate::variant::{To, Variant};
@@ -80,10 +81,37 @@ impl<V: Variant> Heap<V> {
                 } else if bins::of(size) != list || size > larger {
                     return Err(format!("chunk {:#x} of {size} bytes: bin {list}", chunk.0));
                 }
+                if list >= FIRST_LARGE {
+                    self.check_leader(chunk, next, size)?;
+                }
                 (chunk, larger, count) = (next, size, count + 1);
             }
         }
         Ok(count)
+    }
+
+    /// Checks that a chunk of a large bin is a leader if it is the last of its size, and that the
+    /// leaders around it are those of the next sizes.
+    fn check_leader(&self, chunk: Chunk, next: Chunk, size: usize) -> Result<(), String> {
+        // SAFETY: a chunk of a large bin, and the one after it.
+        unsafe {
+            let leads = self.memory.get(chunk.0 + Way::Larger as usize) != Chunk::NONE.0;
+            if leads == (!is_head(next) && self.memory.tag(next) == size) {
+                return Err(format!("chunk {:#x} of {size} bytes leads: {leads}", chunk.0));
+            }
+            if leads {
+                let (larger, smaller) =
+                    (self.leader(chunk, Way::Larger), self.leader(chunk, Way::Smaller));
+                let beyond = |leader, than: bool| {
+                    is_head(leader) || (self.memory.tag(leader) > size) == than
+                };
+                let last = is_head(next) == is_head(smaller);
+                if !beyond(larger, true) || !beyond(smaller, false) || !last {
+                    return Err(format!("leader {:#x} of {size} bytes has others", chunk.0));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that a variant has only such chunks in its unsorted list as its choices put there.

@@ -4,7 +4,7 @@ use super::{Heap, count};
 use crate::bins::{self, UNSORTED};
 use crate::chunk::{ALIGN, BELOW_FREE, Chunk, FLAGS, LARGE, LIVE, SMALLEST, WORD};
 use crate::fault::{Fault, stop};
-use crate::links::{FIRST, Way, head};
+use crate::links::{FIRST, head};
 use crate::variant::{To, Variant, unlikely};
 
 impl<V: Variant> Heap<V> {
@@ -95,7 +95,7 @@ impl<V: Variant> Heap<V> {
         unsafe {
             match place {
                 To::Bin => self.file(chunk, size),
-                To::Unsorted => self.put_unsorted(chunk),
+                To::Unsorted => self.put_unsorted(chunk, size),
             }
         }
     }
@@ -116,12 +116,17 @@ impl<V: Variant> Heap<V> {
     /// Puts a chunk at the front of the unsorted list.
     ///
     /// # Safety
-    /// 1. `chunk` is free, has both sizes, and is in no list.
+    /// 1. `chunk` is free, has both sizes of `size`, and is in no list.
     #[inline(always)]
-    pub(super) unsafe fn put_unsorted(&mut self, chunk: Chunk) {
+    pub(super) unsafe fn put_unsorted(&mut self, chunk: Chunk, size: usize) {
         count!(self.unsorted);
-        // SAFETY: (1), and a head.
-        unsafe { self.insert(chunk, head(UNSORTED)) };
+        // SAFETY: (1), and a head. A large chunk has room for the links of a leader.
+        unsafe {
+            if size >= LARGE {
+                self.set_leader(chunk, Chunk::NONE, Chunk::NONE);
+            }
+            self.insert(chunk, head(UNSORTED));
+        }
     }
 
     /// Puts a chunk straight into the bin of its size.
@@ -149,25 +154,6 @@ impl<V: Variant> Heap<V> {
             } else {
                 self.put_in_large_bin(chunk, size);
             }
-        }
-    }
-
-    /// Puts a chunk into its large bin: behind all that are not smaller. The smallest is last.
-    ///
-    /// # Safety
-    /// 1. As `file`.
-    unsafe fn put_in_large_bin(&mut self, chunk: Chunk, size: usize) {
-        let list = bins::large(size);
-        let head = head(list);
-        self.marks.set(list);
-        // SAFETY: (1); a head, and the chunks of its list.
-        unsafe {
-            let mut before = self.link(head, Way::Previous);
-            while before != head && self.free_size(before) < size {
-                count!(self.walked);
-                before = self.neighbour(before, Way::Previous);
-            }
-            self.insert(chunk, before);
         }
     }
 }

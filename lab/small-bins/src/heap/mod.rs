@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `allocate.rs` | the way of a request: cache, exact bin, unsorted list, larger bins, `top` |
 //! | `free.rs` | the way of a freed block: cache, merge, the place that the variant chooses |
+//! | `large.rs` | large bins: sorted, with a leader for each size |
 //! | `sort.rs` | a request sorts the unsorted list |
 //! | `park.rs` | the cache |
 //! | `top.rs` | the end of the heap: growth, and what is returned to the OS |
@@ -13,6 +14,7 @@
 mod allocate;
 mod check;
 mod free;
+mod large;
 mod park;
 mod resize;
 mod sort;
@@ -36,7 +38,7 @@ pub struct Counts {
     pub unsorted: u64,
     /// Chunks that a request moved from the unsorted list to a bin.
     pub sorted: u64,
-    /// Chunks passed in a sorted bin, to find a place or a fit.
+    /// Sizes passed in a sorted bin, to find a place or a fit.
     pub walked: u64,
     /// Chunks that were split.
     pub split: u64,
@@ -93,7 +95,7 @@ pub struct Heap<V: Variant> {
     parked: [(Chunk, usize); FIRST_LARGE],
     /// Free bytes that stay above `top` when memory is returned.
     keep: usize,
-    /// Bytes that were returned since returned memory was last wanted again.
+    /// How often memory was returned since returned memory was last wanted again.
     returned: usize,
     most: Option<usize>,
     counts: Counts,

@@ -7,7 +7,7 @@ use crate::memory::{PAGE, STEP};
 use crate::variant::{Release, Variant};
 use std::ptr::null_mut;
 
-/// The amount that stays halves if this many times as much is returned without being wanted.
+/// The amount that stays halves if memory is returned more often than this without being wanted.
 const UNWANTED: usize = 8;
 
 impl<V: Variant> Heap<V> {
@@ -83,14 +83,12 @@ impl<V: Variant> Heap<V> {
     #[cold]
     fn trim(&mut self) {
         count!(self.trims);
-        let from = self.top.0 + self.keep;
-        let amount = self.memory.clean().saturating_sub(from);
-        self.memory.release_from(from);
-        self.returned = self.returned.saturating_add(amount);
+        self.memory.release_from(self.top.0 + self.keep);
+        self.returned += 1;
         // One decline of the heap, freed from its end down, is returned in several steps.
-        if V::CHOICES.release == Release::Hysteresis && self.returned / UNWANTED >= self.keep {
+        if V::CHOICES.release == Release::Hysteresis && self.returned > UNWANTED {
             self.keep = (self.keep / 2).max(STEP);
-            self.returned = amount;
+            self.returned = 1;
         }
     }
 }

@@ -75,6 +75,24 @@ each! {
         }
     }
 
+    /// Blocks of two sizes in one large bin: each size has a leader, with two links more.
+    fn a_link_of_a_leader_is_named<V>() {
+        for word in [2, 3] {
+            for value in [0x10, 0x18 << 40, usize::MAX] {
+                let mut heap = heap::<V>();
+                let all = freed(&mut heap, [2008, 2024]);
+                // Sorts the list, if there is one.
+                take(&mut heap, 100_000);
+                heap.check().unwrap();
+                poke(all[1], word, value);
+                let said = said_when_stopped(|| {
+                    take(&mut heap, 2024);
+                });
+                assert!(said.contains("corrupted link: "), "{word} {value:#x} {said:?}");
+            }
+        }
+    }
+
     fn a_link_of_the_cache_is_named<V>() {
         if V::CHOICES.parked > 0 {
             for value in [0x10, 8, usize::MAX] {
@@ -116,7 +134,8 @@ each! {
     fn what_else_is_in_a_free_block_is_not_read<V>() {
         for size in SIZES {
             let (mut heap, all) = with_free::<V>(size);
-            for word in 2..(size as isize / 8 - 1) {
+            // A large one has two links more.
+            for word in 4..(size as isize / 8 - 1) {
                 poke(all[18], word, usize::MAX);
             }
             heap.check().unwrap();

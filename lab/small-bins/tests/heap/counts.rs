@@ -83,17 +83,20 @@ fn an_exact_bin_is_a_queue_or_a_stack() {
     assert_eq!(order::<Parking>(), [3, 2, 1, 0]);
 }
 
-/// The smallest chunk that fits is used, and what it leaves is split off.
+/// The smallest chunk that fits is used, and a walk passes sizes, not chunks.
 #[test]
 fn a_large_bin_is_sorted() {
     let mut heap = heap::<Counted<FirstOut>>();
-    // All three are in one bin: an eighth of a doubling.
-    let all = freed(&mut heap, [4376, 4120, 4248]);
-    assert_eq!(heap.counts().walked, 1, "only the last has a smaller one before it");
+    // All are in one bin: an eighth of a doubling.
+    let all = freed(&mut heap, [4376, 4120, 4248, 4120, 4120]);
+    assert_eq!(heap.counts().walked, 1, "only 4248 passes a smaller size");
     assert_eq!(take(&mut heap, 4130), all[2]);
     assert_eq!(heap.counts().walked, 2);
     assert_eq!(take(&mut heap, 4300), all[0]);
-    assert_eq!(take(&mut heap, 4100), all[1]);
+    assert_eq!(heap.counts().walked, 3);
+    heap.check().unwrap();
+    // Of one size the last that was freed is used first, and the leader last.
+    assert_eq!([(); 3].map(|()| take(&mut heap, 4100)), [all[4], all[3], all[1]]);
     heap.check().unwrap();
 }
 
