@@ -47,6 +47,8 @@ pub struct Choices {
     pub inverted: bool,
     /// The order within an exact bin.
     pub order: Order,
+    /// A chunk that grows by a merge is in no list until another one grows.
+    pub runs: bool,
     /// Blocks of each small size that the cache holds; 0 is no cache.
     pub parked: usize,
     /// What stays at the end of the heap.
@@ -127,6 +129,7 @@ variants! {
         unlikely: false,
         inverted: false,
         order: Order::Queue,
+        runs: false,
         parked: 0,
         release: Release::Fixed,
         counts: false,
@@ -146,13 +149,15 @@ variants! {
         "`Remainders`, and large chunks go straight to their bins: nothing is sorted later.";
     7 Stacks "stacks" = Choices { order: Order::Stack, ..FirstOut::CHOICES },
         "`FirstOut`, and exact bins are stacks.";
-    8 Parking "parking" = Choices { parked: 16, ..Stacks::CHOICES },
-        "`Stacks`, with a cache of 16 blocks of each small size.";
-    9 Hysteresis "hysteresis" = Choices { release: Release::Hysteresis, ..Parking::CHOICES },
+    8 Runs "runs" = Choices { runs: true, ..Stacks::CHOICES },
+        "`Stacks`, and a chunk that grows stays outside of the bins.";
+    9 Parking "parking" = Choices { parked: 16, ..Runs::CHOICES },
+        "`Runs`, with a cache of 16 blocks of each small size.";
+    10 Hysteresis "hysteresis" = Choices { release: Release::Hysteresis, ..Parking::CHOICES },
         "`Parking`, and returned memory that is wanted again is kept the next time.";
-    10 OriginalParking "original-parking" = Choices { parked: 16, ..Original::CHOICES },
+    11 OriginalParking "original-parking" = Choices { parked: 16, ..Original::CHOICES },
         "`Original` with the cache of `Parking`: its control group.";
-    11 OriginalHysteresis "original-hysteresis" =
+    12 OriginalHysteresis "original-hysteresis" =
         Choices { release: Release::Hysteresis, ..OriginalParking::CHOICES },
         "`OriginalParking` with the release of `Hysteresis`: its control group.";
 }
@@ -207,7 +212,7 @@ mod tests {
             };
         }
         each_variant!(note);
-        let direct = ["first-out", "stacks", "parking", "hysteresis"];
+        let direct = ["first-out", "stacks", "runs", "parking", "hysteresis"];
         assert!(NAMES.iter().all(|name| direct.contains(name) != sorting.contains(name)));
     }
 }

@@ -60,6 +60,11 @@ impl<V: Variant> Heap<V> {
         if self.memory.usable() == 0 && !self.begin() {
             return null_mut();
         }
+        if V::CHOICES.runs
+            && let Some(block) = self.take_run(size)
+        {
+            return block;
+        }
         if V::CHOICES.sorts()
             && let Some(block) = self.sort(size)
         {

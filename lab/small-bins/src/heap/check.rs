@@ -20,7 +20,12 @@ impl<V: Variant> Heap<V> {
             return Err(format!("top {:#x} is beyond what is usable or resident", self.top.0));
         }
         let (free, parked) = self.check_chunks()?;
-        let (listed, cached) = (self.check_lists()?, self.check_cache()?);
+        let (mut listed, cached) = (self.check_lists()?, self.check_cache()?);
+        if self.run != Chunk::NONE {
+            // SAFETY: `run` is a free chunk; a corrupted one stops the process.
+            unsafe { self.free_size(self.run) };
+            listed += 1;
+        }
         if (free, parked) != (listed, cached) {
             return Err(format!(
                 "{free} free and {parked} parked chunks, {listed} in lists and {cached} in the cache"

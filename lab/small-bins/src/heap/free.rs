@@ -31,6 +31,7 @@ impl<V: Variant> Heap<V> {
     #[inline]
     pub(super) unsafe fn free_chunk(&mut self, mut chunk: Chunk, mut size: usize, tag: usize) {
         let above = chunk.above(size);
+        let before = size;
         // SAFETY: (1): the chunk is below `top`; neighbours are checked before they are used.
         unsafe {
             if tag & BELOW_FREE != 0 {
@@ -44,7 +45,7 @@ impl<V: Variant> Heap<V> {
             }
             let tag = self.memory.tag(above);
             if tag & LIVE == 0 {
-                size += self.unlink(above);
+                size += self.withdraw(above);
                 count!(self.merged);
             } else {
                 if tag & BELOW_FREE != 0 || tag & !FLAGS < SMALLEST {
@@ -53,7 +54,11 @@ impl<V: Variant> Heap<V> {
                 self.memory.set_tag(above, tag | BELOW_FREE);
             }
             self.set_free_size(chunk, size);
-            self.place_freed(chunk, size);
+            if V::CHOICES.runs && size > before {
+                self.keep_run(chunk);
+            } else {
+                self.place_freed(chunk, size);
+            }
         }
     }
 
@@ -69,7 +74,7 @@ impl<V: Variant> Heap<V> {
             stop(V::NAME, Fault::Tag { block: self.named(chunk) });
         }
         // SAFETY: between the first chunk and `top`; its state and sizes are checked.
-        let found = unsafe { self.unlink(Chunk(chunk.0 - size)) };
+        let found = unsafe { self.withdraw(Chunk(chunk.0 - size)) };
         if found != size {
             stop(V::NAME, Fault::Size { block: self.named(Chunk(chunk.0 - size)) });
         }
@@ -82,7 +87,7 @@ impl<V: Variant> Heap<V> {
     /// # Safety
     /// 1. `chunk` is free, has both sizes, and is in no list.
     #[inline(always)]
-    unsafe fn place_freed(&mut self, chunk: Chunk, size: usize) {
+    pub(super) unsafe fn place_freed(&mut self, chunk: Chunk, size: usize) {
         let place = if size < LARGE {
             if V::CHOICES.inverted {
                 unlikely();

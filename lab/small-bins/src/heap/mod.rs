@@ -6,6 +6,7 @@
 //! | `free.rs` | the way of a freed block: cache, merge, the place that the variant chooses |
 //! | `large.rs` | large bins: sorted, with a leader for each size |
 //! | `sort.rs` | a request sorts the unsorted list |
+//! | `run.rs` | the chunk that grows |
 //! | `park.rs` | the cache |
 //! | `top.rs` | the end of the heap: growth, and what is returned to the OS |
 //! | `resize.rs` | `realloc` in place, aligned blocks |
@@ -17,6 +18,7 @@ mod free;
 mod large;
 mod park;
 mod resize;
+mod run;
 mod sort;
 mod top;
 
@@ -81,7 +83,7 @@ use count;
 ///
 /// Invariants:
 /// 1. `[FIRST, top)` is chunks without gaps. No free chunk touches another, or `top`.
-/// 2. Each free chunk is in one list: that of its size, or the unsorted one.
+/// 2. Each free chunk but `run` is in one list: that of its size, or the unsorted one.
 /// 3. A bin that is not empty is marked. A large bin is sorted, its smallest chunk last.
 /// 4. `top + SMALLEST` is at most the end of the usable memory, once there is any.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub struct Heap<V: Variant> {
     marks: Marks,
     /// The last remainder of a small request. May name a chunk that is gone.
     rest: Chunk,
+    /// The chunk that grew last, if the variant keeps it: free, and in no list.
+    run: Chunk,
     /// The cache: the first chunk of each small size, and how many there are.
     parked: [(Chunk, usize); FIRST_LARGE],
     /// Free bytes that stay above `top` when memory is returned.
@@ -111,6 +115,7 @@ impl<V: Variant> Heap<V> {
             top: Chunk(FIRST),
             marks: Marks::none(),
             rest: Chunk::NONE,
+            run: Chunk::NONE,
             parked: [(Chunk::NONE, 0); FIRST_LARGE],
             keep: STEP,
             returned: 0,

@@ -29,7 +29,7 @@ impl<V: Variant> Heap<V> {
                 if self.memory.tag(above) & LIVE != 0 || has + self.free_size(above) < size {
                     return false;
                 }
-                has += self.unlink(above);
+                has += self.withdraw(above);
                 count!(self.merged);
                 self.memory.set_tag(chunk, has | LIVE | (tag & BELOW_FREE));
                 let after = chunk.above(has);

@@ -45,6 +45,7 @@ fn each_variant_sorts_what_its_name_says() {
     assert_eq!(sorted_of::<Remainders>(), [0, 10, 10]);
     assert_eq!(sorted_of::<FirstOut>(), [0, 0, 0]);
     assert_eq!(sorted_of::<Stacks>(), [0, 0, 0]);
+    assert_eq!(sorted_of::<Runs>(), [0, 0, 0]);
     assert_eq!(sorted_of::<Parking>(), [0, 0, 0]);
     assert_eq!(sorted_of::<Hysteresis>(), [0, 0, 0]);
     // The cache holds 16 of the 18 of each size.
@@ -111,6 +112,8 @@ fn the_cache_takes_sixteen_of_a_size_and_they_are_not_merged() {
     }
     let counts = heap.counts();
     assert_eq!((counts.parked, counts.merged), (16, 3));
+    // Each of the last three joins the one before it, which has grown since the second.
+    assert_eq!(counts.filed, 1);
     for block in blocks[..16].iter().rev() {
         assert_eq!(take(&mut heap, 104), *block);
     }
@@ -139,4 +142,26 @@ fn only_a_counted_variant_counts() {
     freed(&mut counted, [104; 4]);
     assert_eq!(counted.counts().unsorted, 4);
     assert_eq!(counted.counts().named().iter().map(|(_, count)| count).sum::<u64>(), 4);
+}
+
+/// A chunk that grows is filed when another one grows, and not with each merge.
+#[test]
+fn a_run_is_filed_once() {
+    fn filed<V: Variant>() -> u64 {
+        let mut heap = heap::<Counted<V>>();
+        for _ in 0..2 {
+            let blocks: Vec<_> = (0..50).map(|_| take(&mut heap, 104)).collect();
+            take(&mut heap, 16);
+            for block in blocks {
+                // SAFETY: live, and freed once.
+                unsafe { heap.free(block) };
+                heap.check().unwrap();
+            }
+        }
+        heap.counts().filed
+    }
+    // Each of 100 frees, and each of 49 remainders of the second round.
+    assert_eq!(filed::<Stacks>(), 149);
+    // Each run is filed before its first merge. The second round is cut from the first run.
+    assert_eq!(filed::<Runs>(), 2);
 }

@@ -54,7 +54,7 @@ pub fn judge(measured: &Measured) -> (Section, bool) {
     line("every row against glibc", &against((HYSTERESIS, GLIBC)), Some(1.0));
     let control = (HYSTERESIS, ORIGINAL_HYSTERESIS);
     line("every row against its control group", &against(control), Some(1.0));
-    line("the same without a cache", &against(("stacks", ORIGINAL)), None);
+    line("the same without a cache", &against(("runs", ORIGINAL)), None);
     for size in [2048, 4096] {
         let long = rows(measured, (HYSTERESIS, GLIBC), |s, count| s == size && count >= 100);
         line(&format!("{size} bytes, runs of 100 and more"), &long, Some(THRASH));

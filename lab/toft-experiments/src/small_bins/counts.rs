@@ -84,7 +84,7 @@ fn rows() -> Vec<(&'static str, Vec<(Counts, u64)>)> {
             rows.push(($type::NAME, WORKS.iter().map(|(_, work)| counted::<$type>(*work)).collect()));
         )*};
     }
-    row!(Original Mod Remainders FirstOut Stacks Parking Hysteresis);
+    row!(Original Mod Remainders FirstOut Runs Parking Hysteresis);
     rows
 }
 
@@ -106,15 +106,15 @@ pub fn section() -> Section {
                     0 => String::new(),
                     trims => format!(", {trims} trims"),
                 };
-                let (filed, sorted) = (of(counts.filed), of(counts.sorted));
-                format!("{filed}/{sorted}/{}/{}{trims}", of(counts.walked), of(counts.merged))
+                let (listed, sorted) = (of(counts.unsorted), of(counts.sorted));
+                format!("{}/{listed}/{sorted}/{}{trims}", of(counts.filed), of(counts.walked))
             });
             [name.to_owned()].into_iter().chain(cells).collect()
         })
         .collect();
     Section {
         name: "counts",
-        title: "Chunks filed directly/sorted by a request/walked past/merged; trims of the run",
+        title: "Chunks filed directly/put on the unsorted list/sorted/sizes walked past; trims of the run",
         text: table(&head, &rows),
     }
 }

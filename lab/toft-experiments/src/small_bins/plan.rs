@@ -37,10 +37,13 @@ const THREADED: &[&str] = &[
     "mod",
     "inverted",
     "first-out",
+    "remainders",
     "stacks",
+    "runs",
     "parking",
     "hysteresis",
     "original-parking",
+    "original-hysteresis",
     "glibc",
     "glibc-no-cache",
 ];
@@ -74,7 +77,7 @@ pub const CASES: &[Case] = &[
         workload: "simple-malloc",
         numbers: "scenario=0 size=0 count=0",
         ops: [100_000, 5_000],
-        on: &["hysteresis", "original-hysteresis", "stacks", "original", "glibc"],
+        on: &["hysteresis", "original-hysteresis", "runs", "original", "glibc"],
     },
 ];
 
@@ -119,7 +122,8 @@ pub const IDEAS: &[(&str, &str, &str)] = &[
     ("remainders", INVERTED, "remainders direct"),
     ("first-out", "remainders", "large chunks direct"),
     ("stacks", "first-out", "last freed, first used"),
-    ("parking", "stacks", "a cache"),
+    ("runs", "stacks", "runs outside of the bins"),
+    ("parking", "runs", "a cache"),
     (HYSTERESIS, "parking", "hysteresis"),
     (HYSTERESIS, ORIGINAL_HYSTERESIS, "all routing, with both"),
 ];

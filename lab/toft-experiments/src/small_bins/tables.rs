@@ -3,8 +3,8 @@
 use super::Section;
 use super::measure::Measured;
 use super::plan::{
-    COUNTS, GLIBC, GRID, HYSTERESIS, IDEAS, ORIGINAL, PUBLISHED, SCENARIOS, SHOWN, SIZES, SYSTEM,
-    VARIANTS, row,
+    COUNTS, GLIBC, GRID, HYSTERESIS, IDEAS, INVERTED, ORIGINAL, PUBLISHED, SCENARIOS, SHOWN, SIZES,
+    SYSTEM, VARIANTS, row,
 };
 use toft_bench::interval::Interval;
 use toft_bench::machine::Machine;
@@ -93,8 +93,7 @@ fn ideas(measured: &Measured) -> String {
 }
 
 fn times(measured: &Measured) -> String {
-    let shown =
-        [ORIGINAL, "inverted", "stacks", HYSTERESIS].into_iter().chain(SYSTEM.iter().copied());
+    let shown = [ORIGINAL, INVERTED, "runs", HYSTERESIS].into_iter().chain(SYSTEM.iter().copied());
     let shown: Vec<&str> = shown.collect();
     let head = words([""].into_iter().chain(shown.iter().copied()));
     let row = |case: &&str| {
