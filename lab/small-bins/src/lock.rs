@@ -40,12 +40,14 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
         // Starting a thread is no work of an allocator, so this does not change meanwhile.
-        if alone() {
-            return work();
+        let shared = !alone();
+        if shared {
+            self.lock();
         }
-        self.lock();
         let result = work();
-        self.unlock();
+        if shared {
+            self.unlock();
+        }
         result
     }
 
@@ -58,6 +60,7 @@ impl Lock {
     }
 
     #[cold]
+    #[inline(never)]
     fn wait(&self) {
         for _ in 0..100 {
             if self.0.load(Relaxed) == OPEN
@@ -76,8 +79,14 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn unlock(&self) {
         if self.0.swap(OPEN, Release) == AWAITED {
-            crate::mapped::keeping_errno(|| self.futex(libc::FUTEX_WAKE, 1));
+            self.wake();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        crate::mapped::keeping_errno(|| self.futex(libc::FUTEX_WAKE, 1));
     }
 
     #[cold]

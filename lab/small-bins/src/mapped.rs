@@ -25,6 +25,8 @@ pub(crate) fn keeping_errno(call: impl FnOnce()) {
 }
 
 /// Returns a mapped block, all zero, at a multiple of `align`; or null.
+#[cold]
+#[inline(never)]
 pub(crate) fn allocate(align: usize, request: usize) -> *mut u8 {
     let align = align.max(ALIGN);
     // An alignment beyond a page needs room to move the block up.
@@ -89,6 +91,8 @@ unsafe fn header(block: *mut u8, variant: &str) -> (usize, usize) {
 ///
 /// # Safety
 /// 1. As `header`.
+#[cold]
+#[inline(never)]
 pub(crate) unsafe fn usable_size(block: *mut u8, variant: &str) -> usize {
     // SAFETY: (1).
     let (length, distance) = unsafe { header(block, variant) };
@@ -99,6 +103,8 @@ pub(crate) unsafe fn usable_size(block: *mut u8, variant: &str) -> usize {
 ///
 /// # Safety
 /// 1. As `header`, and the block is not used any more.
+#[cold]
+#[inline(never)]
 pub(crate) unsafe fn free(block: *mut u8, variant: &str) {
     // SAFETY: (1): the mapping is this block's alone.
     keeping_errno(|| unsafe {
@@ -112,6 +118,8 @@ pub(crate) unsafe fn free(block: *mut u8, variant: &str) {
 ///
 /// # Safety
 /// 1. As `header`; the old pointer is not used any more if the result is not null.
+#[cold]
+#[inline(never)]
 pub(crate) unsafe fn resize(block: *mut u8, request: usize, variant: &str) -> *mut u8 {
     // SAFETY: (1): the mapping is this block's alone, and its content moves with it.
     unsafe {

@@ -60,7 +60,7 @@ impl<V: Variant> Allocator<V> {
     }
 
     /// C's `malloc`; null if there is no memory. errno is not set.
-    #[inline]
+    #[inline(always)]
     pub fn malloc(&self, size: usize) -> *mut u8 {
         if size >= MAPPED {
             return mapped::allocate(0, size);
@@ -91,7 +91,7 @@ impl<V: Variant> Allocator<V> {
     ///
     /// # Safety
     /// 1. `block` is null, or a live block of this allocator that is not used any more.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&self, block: *mut u8) {
         if block.is_null() {
             return;

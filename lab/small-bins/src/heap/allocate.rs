@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 
 impl<V: Variant> Heap<V> {
     /// Returns a block of at least `request` bytes, or null if there is no memory.
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&mut self, request: usize) -> *mut u8 {
         match size_for(request) {
             Some(size) => self.allocate_chunk(size),
@@ -18,7 +18,7 @@ impl<V: Variant> Heap<V> {
     }
 
     /// Returns a block whose chunk has at least `size` bytes.
-    #[inline]
+    #[inline(always)]
     fn allocate_chunk(&mut self, size: usize) -> *mut u8 {
         if size < LARGE {
             if let Some(block) = self.unpark(size) {

@@ -13,7 +13,7 @@ impl<V: Variant> Heap<V> {
     /// # Safety
     /// 1. `block` is a live block of this heap, and is not used any more. Some mistakes are seen,
     ///    and stop the process.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&mut self, block: *mut u8) {
         // SAFETY: (1).
         unsafe {
@@ -28,7 +28,7 @@ impl<V: Variant> Heap<V> {
     ///
     /// # Safety
     /// 1. `chunk` is live, has these `size` and `tag`, and is not used any more.
-    #[inline]
+    #[inline(never)]
     pub(super) unsafe fn free_chunk(&mut self, mut chunk: Chunk, mut size: usize, tag: usize) {
         let above = chunk.above(size);
         let before = size;
