@@ -68,18 +68,19 @@ fn layouts_are_kept_and_contents_move_with_blocks() {
             let layout = Layout::from_size_align(size, align).unwrap();
             // SAFETY: sizes are not 0; each block is used as its layout says.
             unsafe {
-                let block = allocator.alloc_zeroed(layout);
+                let mut block = allocator.alloc_zeroed(layout);
                 assert!(block.addr().is_multiple_of(align));
                 assert!(std::slice::from_raw_parts(block, size).iter().all(|byte| *byte == 0));
                 block.write_bytes(7, size);
-                for new in [size * 3, size / 2 + 1] {
-                    let block = GlobalAlloc::realloc(&allocator, block, layout, new);
+                for (from, to) in [(size, size * 3), (size * 3, size / 2 + 1)] {
+                    let layout = Layout::from_size_align(from, align).unwrap();
+                    block = GlobalAlloc::realloc(&allocator, block, layout, to);
                     assert!(block.addr().is_multiple_of(align));
-                    let bytes = std::slice::from_raw_parts(block, new.min(size));
+                    let bytes = std::slice::from_raw_parts(block, to.min(size));
                     assert!(bytes.iter().all(|byte| *byte == 7));
-                    allocator.dealloc(block, Layout::from_size_align(new, align).unwrap());
-                    break;
                 }
+                let last = Layout::from_size_align(size / 2 + 1, align).unwrap();
+                allocator.dealloc(block, last);
             }
         }
     }

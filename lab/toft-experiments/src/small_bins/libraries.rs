@@ -27,7 +27,8 @@ pub fn root() -> &'static Path {
 /// Builds the library of a variant, and returns its path.
 pub fn build(variant: &str) -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let target = root().join(target).join("small-bins");
+    // A folder for each: two builds at the same time do not take each other's library.
+    let target = root().join(target).join("small-bins").join(variant);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // One crate: to optimise all of the standard library again adds nothing.
     let words = "rustc --quiet --release --package toft-small-bins --lib --crate-type cdylib \
@@ -42,13 +43,12 @@ pub fn build(variant: &str) -> Result<PathBuf, String> {
         return Err(format!("the library of {variant} is not built: {}", why.trim()));
     }
     let built = target.join("release/libtoft_small_bins.so");
-    let kept = target.join(format!("libtoft_small_bins-{variant}.so"));
-    std::fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))?;
-    kept.canonicalize().map_err(|error| format!("{}: {error}", kept.display()))
+    built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::INVERTED;
     use super::*;
     use std::time::Duration;
     use toft_bench::child::{self, Limits};
@@ -61,7 +61,7 @@ for thread in threads: thread.start()
 for _ in range(5): assert subprocess.run(['true']).returncode == 0
 for thread in threads: thread.join()
 text = json.dumps([str(n) * 9 for n in range(100000)])
-print(len(text), len(bytes(50_000_000)), open('/proc/self/maps').read().count('libtoft_small_bins-'))
+print(len(text), len(bytes(50_000_000)), open('/proc/self/maps').read().count('libtoft_small_bins.so'))
 ";
 
     /// What a program prints on a peer; it must end well.
@@ -133,6 +133,4 @@ print('went on')
         let twin = run("for block in blocks[1::2]: ctypes.memset(block, 0x41, 3000)");
         assert_eq!(twin.stdout, b"went on\n", "{twin:?}");
     }
-
-    use super::super::plan::INVERTED;
 }
