@@ -5,4 +5,5 @@ mod corruption;
 mod counts;
 mod model;
 mod release;
+mod size;
 mod threads;
