@@ -14,7 +14,9 @@ pub const TOO_WIDE: f64 = 0.15;
 pub struct Interval {
     /// The geometric mean of the ratios, or the ratio of the geometric means.
     pub ratio: f64,
+    /// The lower end.
     pub low: f64,
+    /// The upper end.
     pub high: f64,
 }
 

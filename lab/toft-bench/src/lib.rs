@@ -18,7 +18,7 @@ mod fixtures;
 mod grid;
 pub mod heap;
 mod host;
-mod interval;
+pub mod interval;
 mod json;
 pub mod machine;
 mod mapped;

@@ -8,12 +8,13 @@ use super::prelude::*;
 use super::replace::drain;
 use super::sizes::Sizes;
 
-pub const WORKLOAD: Workload = workload!("malloc-thread", run);
+pub(crate) const WORKLOAD: Workload = workload!("malloc-thread", run);
 const SLOT_DRAWS: usize = 4096;
 /// Draws of a size, in a ring. It is no multiple of the other, so slots and sizes pair differently.
 const SIZE_DRAWS: usize = 8000;
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// Replaces blocks in slots.
+pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let slots = params.size("slots", 1024);
     let ops = params.get("ops", 1_000_000);

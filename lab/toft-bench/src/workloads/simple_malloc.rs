@@ -13,7 +13,7 @@ use super::prelude::*;
 use crate::stats::geometric_mean;
 use std::io::{Read, Write};
 
-pub const WORKLOAD: Workload = workload!("simple-malloc", run);
+pub(crate) const WORKLOAD: Workload = workload!("simple-malloc", run);
 
 /// The sizes of glibc's program.
 const SIZES: [usize; 10] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -28,7 +28,8 @@ const NUMBERS: [usize; 3] = [1, 3, 2];
 /// lie between the blocks.
 type Spans = [[f64; COUNTS.len()]; SCENARIOS.len()];
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// Allocates and frees runs of blocks.
+pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (size, count) = ([params.size("size", 64)], [params.size("count", 100)]);
     let sizes = if size == [0] { &SIZES[..] } else { &size };
     let counts = if count == [0] { &COUNTS[..] } else { &count };

@@ -11,7 +11,7 @@
 
 use super::prelude::*;
 
-pub const WORKLOAD: Workload = workload!("unlikely-hit", run);
+pub(crate) const WORKLOAD: Workload = workload!("unlikely-hit", run);
 
 /// The size of what lies between two holes.
 const GUARD: usize = 1048;
@@ -27,7 +27,8 @@ fn remainder(index: usize) -> usize {
     64 + 16 * (7 * index % 25)
 }
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// Leaves small remainders of larger chunks.
+pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let remainders = params.size("remainders", 10);
     // A hole, its guard and the request for it.
     let pairs = 3 * remainders;

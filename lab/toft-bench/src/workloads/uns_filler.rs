@@ -9,7 +9,7 @@
 
 use super::prelude::*;
 
-pub const WORKLOAD: Workload = workload!("uns-filler", run);
+pub(crate) const WORKLOAD: Workload = workload!("uns-filler", run);
 
 /// glibc's chunks that are small, but too large for its fast bins: 144 to 1008 bytes.
 const CHUNKS: usize = (1008 - 144) / 16 + 1;
@@ -47,7 +47,8 @@ impl Round {
     }
 }
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// Fills the list of chunks that are not sorted.
+pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let round = Round {
         cache: params.size("cache", 7),
         filler: params.size("filler", 16),

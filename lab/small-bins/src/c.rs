@@ -1,0 +1,164 @@
+//! The names of C's malloc, for a library that is preloaded. The variant is that of the variable
+//! `TOFT_SMALL_BINS_VARIANT` when the library is compiled, so that no call is dispatched.
+
+use crate::shared::Allocator;
+use crate::variant::{Number, Pick, number};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+/// The place of the variant.
+const CHOSEN: usize = number(match option_env!("TOFT_SMALL_BINS_VARIANT") {
+    Some(name) => name,
+    None => "original",
+});
+
+static HEAP: Allocator<<Number<CHOSEN> as Pick>::Variant> = Allocator::new();
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = loaded;
+
+extern "C" fn loaded() {
+    extern "C" fn before() {
+        HEAP.before_fork();
+    }
+    extern "C" fn after() {
+        HEAP.after_fork();
+    }
+    // SAFETY: three functions of this type, in a library that is never unloaded. If there is no
+    // memory for them, only a fork beside another thread's call is unsafe.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+}
+
+/// Returns a block, and sets errno if there is none.
+#[inline(always)]
+fn given(block: *mut u8) -> *mut c_void {
+    if block.is_null() {
+        no_memory();
+    }
+    block.cast()
+}
+
+#[cold]
+fn no_memory() {
+    // SAFETY: the address of this thread's errno.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+}
+
+/// `malloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    given(HEAP.malloc(size))
+}
+
+/// `calloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.calloc(bytes)))
+}
+
+/// `free`.
+///
+/// # Safety
+/// 1. As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    // SAFETY: (1).
+    unsafe { HEAP.free(block.cast()) };
+}
+
+/// `realloc`. A size of 0 frees the block, as in glibc.
+///
+/// # Safety
+/// 1. As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    if block.is_null() {
+        return malloc(size);
+    }
+    // SAFETY: (1).
+    unsafe {
+        if size == 0 {
+            HEAP.free(block.cast());
+            return null_mut();
+        }
+        given(HEAP.realloc(block.cast(), size))
+    }
+}
+
+/// `reallocarray`.
+///
+/// # Safety
+/// 1. As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(
+    block: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: (1).
+        Some(bytes) => unsafe { realloc(block, bytes) },
+        None => given(null_mut()),
+    }
+}
+
+/// `posix_memalign`.
+///
+/// # Safety
+/// 1. As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+        return libc::EINVAL;
+    }
+    let block = HEAP.aligned(align, size);
+    if block.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: (1): the caller's place for the result.
+    unsafe { *out = block.cast() };
+    0
+}
+
+/// `memalign`. An alignment that is no power of two is rounded up to one, as in glibc.
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    given(align.max(1).checked_next_power_of_two().map_or(null_mut(), |a| HEAP.aligned(a, size)))
+}
+
+/// `aligned_alloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    memalign(align, size)
+}
+
+/// `valloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(size: usize) -> *mut c_void {
+    memalign(page(), size)
+}
+
+/// `pvalloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    match size.max(1).checked_next_multiple_of(page()) {
+        Some(size) => memalign(page(), size),
+        None => given(null_mut()),
+    }
+}
+
+fn page() -> usize {
+    // SAFETY: no duties.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize
+}
+
+/// `malloc_usable_size`.
+///
+/// # Safety
+/// 1. `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    // SAFETY: (1).
+    if block.is_null() { 0 } else { unsafe { HEAP.usable_size(block.cast()) } }
+}
