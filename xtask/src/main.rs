@@ -97,8 +97,8 @@ enum Task {
     /// Make the wheel and the Debian packages of what the tests have built, and try them, as `ci`
     /// does
     Packages,
-    /// Run what takes too long for each change: the other suites, the arena, the crates, containers,
-    /// all packages
+    /// Run what takes too long for each change: the other suites, the arena, the crates, the
+    /// containers, all packages
     Nightly,
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its
     /// oldest compiler, nightly's `Allocator`, the address sanitizer, Miri

@@ -1,6 +1,6 @@
 //! `cargo xtask nightly`: what takes too long for each change.
 //!
-//! Each step is a process of its own, so that none shares the time limit of CI (`step.rs`).
+//! Each step is a separate process, so that none shares the time limit of CI (`step.rs`).
 
 use crate::tally::Suite;
 use crate::{place, step, suites};

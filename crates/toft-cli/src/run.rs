@@ -171,7 +171,8 @@ fn sample(text: &str) -> Result<OsString, String> {
 }
 
 /// Returns an error if the program would get an option with a bad value from the environment, of
-/// which the library would only warn, or if `--output` or the file of TOFT_REPORT cannot be written.
+/// which the library would only warn, or if `--output` or the file of TOFT_REPORT cannot be
+/// written.
 fn check_arguments(run: &Run) -> Result<(), String> {
     let inherited =
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));

@@ -1,8 +1,14 @@
 //! L0: the options, as one table that the parser, the defaults and the documentation share.
 //!
-//! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
-//! `parse.rs` how they are read, `nearest.rs` what a misspelt name was meant for, `removed.rs` the names that were removed, `library_functions.rs`
-//! what `rust`, `c++` and `c` stand for.
+//! | file | contents |
+//! |---|---|
+//! | `table.rs` | the rows |
+//! | `values.rs` | what their words mean |
+//! | `in_force.rs` | the values that are used |
+//! | `parse.rs` | reading a variable |
+//! | `nearest.rs` | the option that a misspelt name was meant for |
+//! | `removed.rs` | the names that were removed |
+//! | `library_functions.rs` | the functions that `rust`, `c++` and `c` stand for |
 
 mod in_force;
 mod library_functions;
