@@ -23,8 +23,8 @@
 use super::keys::{self, KeyNumber};
 use super::syscall::{result, syscall};
 use super::{Error, process, thread};
-use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicUsize};
 use core::ffi::c_int;
 
 /// A function of libc that hooks patch.
@@ -45,6 +45,9 @@ struct Form {
 /// The form of each function at the start, or zeros, which are no function's. The thread that
 /// starts the allocator writes it, before other threads use the allocator.
 static AT_START: [[AtomicUsize; 2]; 3] = [const { [const { AtomicUsize::new(0) }; 2] }; 3];
+
+/// The protection key of the allocator's tables, or zero. Written as [`AT_START`].
+static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// The first bytes of a function, at any address.
 #[derive(Clone, Copy)]
@@ -90,6 +93,11 @@ pub(super) fn note() {
     }
 }
 
+/// Notes the key that closes the allocator's tables while a hook runs.
+pub(super) fn note_key(key: KeyNumber) {
+    KEY.store(key, Relaxed);
+}
+
 /// Returns false if a function is certainly not libc's own. In glibc `munmap` and `madvise` have
 /// been a system call and the code for its failure from the beginning.
 fn is_original(watched: Watched, address: usize) -> bool {
@@ -116,13 +124,13 @@ pub(super) fn are_there() -> bool {
 ///
 /// # Safety
 /// 1. As for [`super::Memory::unmap`].
-pub(super) unsafe fn unmap(key: KeyNumber, address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn unmap(address: usize, len: usize) -> Result<(), Error> {
     if are_there() {
         let call = || {
             // SAFETY: (1) duty 1.
             unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(address), len) }
         };
-        return visibly(key, call);
+        return visibly(call);
     }
     // SAFETY: (1) duty 1.
     result(unsafe { syscall(libc::SYS_munmap, [address, len, 0, 0, 0, 0]) }).map(drop)
@@ -132,10 +140,10 @@ pub(super) unsafe fn unmap(key: KeyNumber, address: usize, len: usize) -> Result
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
-pub(super) unsafe fn discard(key: KeyNumber, address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn discard(address: usize, len: usize) -> Result<(), Error> {
     if are_there() {
         // SAFETY: (1) duty 1.
-        return unsafe { discard_visibly(key, address, len) };
+        return unsafe { discard_visibly(address, len) };
     }
     let advice = libc::MADV_DONTNEED as usize;
     // SAFETY: (1) duty 1.
@@ -146,31 +154,27 @@ pub(super) unsafe fn discard(key: KeyNumber, address: usize, len: usize) -> Resu
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
-pub(super) unsafe fn discard_before(
-    key: KeyNumber,
-    address: usize,
-    len: usize,
-) -> Result<(), Error> {
+pub(super) unsafe fn discard_before(address: usize, len: usize) -> Result<(), Error> {
     // SAFETY: (1) duty 1.
-    if are_there() { unsafe { discard_visibly(key, address, len) } } else { Ok(()) }
+    if are_there() { unsafe { discard_visibly(address, len) } } else { Ok(()) }
 }
 
 /// As [`discard`], by libc's function.
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
-unsafe fn discard_visibly(key: KeyNumber, address: usize, len: usize) -> Result<(), Error> {
+unsafe fn discard_visibly(address: usize, len: usize) -> Result<(), Error> {
     let call = || {
         let start = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: (1) duty 1.
         unsafe { libc::madvise(start, len, libc::MADV_DONTNEED) }
     };
-    visibly(key, call)
+    visibly(call)
 }
 
 /// Announces to a hook, if one is there, that the pages of a range are about to go elsewhere. Fails
 /// if the calling thread must not make that call.
-pub(super) fn announce(key: KeyNumber, address: usize, len: usize) -> Result<(), Error> {
+pub(super) fn announce(address: usize, len: usize) -> Result<(), Error> {
     if !are_there() {
         return Ok(());
     }
@@ -182,7 +186,7 @@ pub(super) fn announce(key: KeyNumber, address: usize, len: usize) -> Result<(),
         unsafe { libc::mremap(core::ptr::with_exposed_provenance_mut(address), len, 0, 0) };
         0
     };
-    visibly(key, call)
+    visibly(call)
 }
 
 /// Makes a call of libc, which returns zero on success, outside of the allocator: its tables are
@@ -190,11 +194,12 @@ pub(super) fn announce(key: KeyNumber, address: usize, len: usize) -> Result<(),
 /// call.
 #[cold]
 #[inline(never)]
-fn visibly(key: KeyNumber, call: impl FnOnce() -> c_int) -> Result<(), Error> {
+fn visibly(call: impl FnOnce() -> c_int) -> Result<(), Error> {
     if thread::is_own() {
         return Err(Error::Unsupported);
     }
     let errno = process::errno();
+    let key = KEY.load(Relaxed);
     let has_key = key != 0 && key != keys::UNKNOWN;
     let was_open = has_key && keys::open(key);
     if has_key {
@@ -206,4 +211,54 @@ fn visibly(key: KeyNumber, call: impl FnOnce() -> c_int) -> Result<(), Error> {
     }
     process::set_errno(errno);
     result(code).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Ordering::{Acquire, Release};
+
+    static FOUND: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" fn run(_: usize) -> ! {
+        let refused = visibly(|| 0) == Err(Error::Unsupported);
+        FOUND.store(if thread::is_own() && refused { 1 } else { 2 }, Release);
+        thread::end()
+    }
+
+    /// No other test of this process starts such a thread.
+    #[test]
+    fn toft_own_thread_calls_no_hook() {
+        assert!(!thread::is_own());
+        assert_eq!(visibly(|| 0), Ok(()));
+        assert!(thread::spawn(run, 0).is_some());
+        while FOUND.load(Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(FOUND.load(Acquire), 1);
+    }
+
+    #[test]
+    fn errno_is_kept_and_an_error_returned() {
+        process::set_errno(77);
+        let fails = || {
+            process::set_errno(libc::ENOMEM);
+            -1
+        };
+        assert_eq!(visibly(fails), Err(Error::NoMemory));
+        assert_eq!(process::errno(), 77);
+    }
+
+    #[test]
+    fn only_the_code_of_libc_is_original() {
+        extern "C" fn hook(_: usize, _: usize) -> c_int {
+            77
+        }
+        assert!(is_original(Watched::Unmap, libc::munmap as *const () as usize));
+        assert!(is_original(Watched::Advise, libc::madvise as *const () as usize));
+        let gnu = cfg!(target_env = "gnu");
+        assert_eq!(is_original(Watched::Unmap, hook as *const () as usize), !gnu);
+        note();
+        assert!(!are_there());
+    }
 }

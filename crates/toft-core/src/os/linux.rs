@@ -27,6 +27,7 @@ impl Linux {
 
     /// Gives the allocator's tables a protection key.
     pub fn with_key(self, key: KeyNumber) -> Linux {
+        hooks::note_key(key);
         Linux { key, ..self }
     }
 

@@ -134,12 +134,12 @@ unsafe impl PageSharing for Linux {
         copy: impl FnOnce(usize),
     ) -> Result<(), Error> {
         // SAFETY: the caller's duty 1.
-        unsafe { sharing.make_private(self.key(), addr, len, copy) }
+        unsafe { sharing.make_private(addr, len, copy) }
     }
 
     unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: the caller's duty 1.
-        unsafe { share::renew(self.key(), addr, len) }
+        unsafe { share::renew(addr, len) }
     }
 
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error> {

@@ -12,7 +12,6 @@
 //! stop writers. These include its own writes for the program, such as `read` into a block. If the
 //! kernel does not allow it, ranges are changed only in a program that has no other thread.
 
-use super::keys::KeyNumber;
 use super::process::Status;
 use super::syscall::syscall;
 use super::userfaultfd::{self, REGISTER, UNREGISTER, WAKE, check, control};
@@ -218,7 +217,6 @@ impl Sharing {
     /// 1. The range consists of views; what `copy` does not copy is not needed.
     pub(super) unsafe fn make_private(
         &self,
-        key: KeyNumber,
         address: usize,
         len: usize,
         copy: impl FnOnce(usize),
@@ -227,7 +225,7 @@ impl Sharing {
         let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
         // SAFETY: (1) a new mapping.
         let place = unsafe { call(libc::SYS_mmap, [0, len, both, kind, usize::MAX, 0]) }?;
-        let _ = hooks::announce(key, address, len);
+        let _ = hooks::announce(address, len);
         let done = self.stop(address, len).and_then(|()| {
             copy(place);
             let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
@@ -282,8 +280,8 @@ impl Sharing {
 ///
 /// # Safety
 /// 1. The range is ours, and its contents are not needed.
-pub(super) unsafe fn renew(key: KeyNumber, address: usize, len: usize) -> Result<(), Error> {
-    hooks::announce(key, address, len)?;
+pub(super) unsafe fn renew(address: usize, len: usize) -> Result<(), Error> {
+    hooks::announce(address, len)?;
     let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as usize;
     // SAFETY: (1) duty 1.

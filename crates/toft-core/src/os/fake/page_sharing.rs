@@ -60,7 +60,7 @@ unsafe impl PageSharing for Fake {
     ) -> Result<(), Error> {
         self.admit_views(Request::Unshare, addr, len)?;
         // SAFETY: the caller's duty; the pages are the host's.
-        unsafe { sharing.make_private(0, addr, len, copy) }?;
+        unsafe { sharing.make_private(addr, len, copy) }?;
         let mut state = self.state();
         state.space.set(addr..addr + len, PageState::Mapped);
         state.huge.forget(&(addr..addr + len));
@@ -70,7 +70,7 @@ unsafe impl PageSharing for Fake {
     unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error> {
         let mut state = self.admit(Request::Renew, addr, len)?;
         // SAFETY: the caller's duty; the pages are the host's.
-        unsafe { share::renew(0, addr, len) }?;
+        unsafe { share::renew(addr, len) }?;
         state.space.set(addr..addr + len, PageState::Mapped);
         state.huge.forget(&(addr..addr + len));
         Ok(())

@@ -68,8 +68,8 @@ fn ranges_share_a_store_and_part() {
     let mut sharing = Sharing::begin(Some(u32::MAX), &kept, 0).unwrap();
     // SAFETY: the ranges are this test's.
     unsafe {
-        sharing.make_private(0, a, LEN, |to| copy(a, to, 8)).unwrap();
-        renew(0, b, 4096).unwrap();
+        sharing.make_private(a, LEN, |to| copy(a, to, 8)).unwrap();
+        renew(b, 4096).unwrap();
     }
     sharing.end();
     assert_eq!(
@@ -115,7 +115,7 @@ fn no_write_is_lost_on_the_way() {
             // SAFETY: the range is this test's, and all of it is copied.
             unsafe {
                 sharing.move_to_store(0, at, LEN, |to| copy(at, to, LEN)).unwrap();
-                sharing.make_private(0, at, LEN, |to| copy(at, to, LEN)).unwrap();
+                sharing.make_private(at, LEN, |to| copy(at, to, LEN)).unwrap();
             }
             sharing.end();
         }
