@@ -14,6 +14,9 @@
 // case: memory_hooks_late
 // run: code late
 // run: table late
+// case: memory_hooks_thread
+// build: default,light in the full build the thread goes on verifying the heap
+// run: code late ends
 // case: memory_hooks_defined -rdynamic -DDEFINED
 // run: defined
 // case: memory_hooks_pkey
@@ -148,7 +151,8 @@ int main(int argc, char **argv)
     CHECK(argc >= 2);
     const char *how = argv[1];
     int hooked = strcmp(how, "none") != 0;
-    if (argc == 3) {
+    int late = argc > 2, ends = argc > 3;
+    if (late) {
         /* The library's thread is there before the hooks, and has memory to return. */
         char *block[64];
         for (int i = 0; i < 64; i++) {
@@ -157,7 +161,7 @@ int main(int argc, char **argv)
         }
         for (int i = 0; i < 64; i++)
             free(block[i]);
-        comes_a_reclaimer(1);
+        ends = comes_a_reclaimer(1) && ends;
     }
     install_hooks(how);
     run(1, 500, 1);
@@ -168,6 +172,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     find_stale();
+    /* It has been woken meanwhile, and leaves the return of memory to the program. */
+    while (ends && has_reclaimer())
+        usleep(1000);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
