@@ -124,6 +124,7 @@ pub(super) fn are_there() -> bool {
 ///
 /// # Safety
 /// 1. As for [`super::Memory::unmap`].
+#[inline(never)]
 pub(super) unsafe fn unmap(address: usize, len: usize) -> Result<(), Error> {
     if are_there() {
         let call = || {
@@ -140,6 +141,7 @@ pub(super) unsafe fn unmap(address: usize, len: usize) -> Result<(), Error> {
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
+#[inline(never)]
 pub(super) unsafe fn discard(address: usize, len: usize) -> Result<(), Error> {
     if are_there() {
         // SAFETY: (1) duty 1.
@@ -154,6 +156,7 @@ pub(super) unsafe fn discard(address: usize, len: usize) -> Result<(), Error> {
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
+#[inline(never)]
 pub(super) unsafe fn discard_before(address: usize, len: usize) -> Result<(), Error> {
     // SAFETY: (1) duty 1.
     if are_there() { unsafe { discard_visibly(address, len) } } else { Ok(()) }
@@ -174,6 +177,7 @@ unsafe fn discard_visibly(address: usize, len: usize) -> Result<(), Error> {
 
 /// Announces to a hook, if one is there, that the pages of a range are about to go elsewhere. Fails
 /// if the calling thread must not make that call.
+#[inline(never)]
 pub(super) fn announce(address: usize, len: usize) -> Result<(), Error> {
     if !are_there() {
         return Ok(());
