@@ -29,7 +29,7 @@ pub unsafe trait Memory {
     fn page_size(&self) -> usize;
 
     /// Returns true if the program has hooks in the functions of libc that take pages away. Calls
-    /// that take pages away then fail in a thread of Toft's own, and go through the hooks in others.
+    /// that take pages away then fail in Toft's own thread. In other threads the hooks see them.
     fn has_hooks(&self) -> bool {
         false
     }

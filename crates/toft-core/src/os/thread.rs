@@ -13,8 +13,8 @@ const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
 
 /// The address of the stack of the thread that was started last, or zero. The thread that starts
-/// one writes it before. The new thread reads it, and every other thread may see an old value,
-/// which is no address of its own stack either.
+/// one writes it before. The new thread reads it. Every other thread may see an old value, which is
+/// not its stack either.
 static OWN_STACK: AtomicUsize = AtomicUsize::new(0);
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
