@@ -3,6 +3,7 @@
 //! ```text
 //! None --- a slow path finds the program large ---> Awake <-- a slow path, or its own clock -- Asleep
 //!            '--- the system says no ---> Refused     '--- a sweep finds nothing to do ----------^
+//!                                        ^--- it finds memory hooks (`hooks.rs` in `os`)
 //! ```
 //!
 //! What that thread does is in `reclaimer_thread.rs`.
@@ -172,6 +173,11 @@ impl<'a, O: Os> Maintenance<'a, O> {
         // not known yet may be later, and what is refused once is refused for good.
         let Some(body) = self.thread_body else { return false };
         if self.os.process() != self.reclaimer.process() {
+            return false;
+        }
+        // The thread must not call hooks, so calls of the program return memory.
+        if self.os.has_hooks() {
+            self.reclaimer.change(Life::None, Life::Refused);
             return false;
         }
         let may_be_known_later = |state| {

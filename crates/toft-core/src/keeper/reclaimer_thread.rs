@@ -9,7 +9,7 @@ use crate::keeper::compact::Passes;
 use crate::keeper::maintenance::TICK;
 use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
+use crate::os::{Os, process, thread};
 use crate::reclaim::{Life, Pace, Share, Usage};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 
@@ -54,6 +54,9 @@ impl<O: Os> ReclaimerThread<'_, O> {
         let mut cold_scan_at = self.os.ticks();
         let mut dense_scan_at = cold_scan_at;
         loop {
+            if self.os.has_hooks() {
+                self.leave_to_calls(&mut share);
+            }
             self.memory_limit().check_group();
             self.answer();
             cold_scan_at = self.page_out_if_due(cold_scan_at);
@@ -87,6 +90,19 @@ impl<O: Os> ReclaimerThread<'_, O> {
             }
             word.swap(0, AcqRel);
         }
+    }
+
+    /// Leaves the return of memory to the program's calls for ever, because this thread must not
+    /// call memory hooks. Verifies shares of the heap if they are to be verified, and ends
+    /// otherwise.
+    fn leave_to_calls(self, share: &mut Share) -> ! {
+        self.reclaimer.change(Life::Awake, Life::Refused);
+        while self.verifier().verifies_shares() {
+            self.rest(self.rest_most(), share);
+            self.reclaimer.word().swap(0, AcqRel);
+        }
+        self.reclaimer.leave();
+        thread::end()
     }
 
     /// Sleeps for some milliseconds, or for several times as long if the program is at work and

@@ -3,7 +3,7 @@
 use super::filter::Permit;
 use super::release::{Piece, Release};
 use super::syscall::{result, syscall};
-use super::{Error, Linux, keys, probes, process};
+use super::{Error, Linux, hooks, keys, probes, process};
 use core::ops::Range;
 
 /// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no separate mapping.
@@ -27,6 +27,12 @@ const MADV_POPULATE_WRITE: usize = 23;
 pub unsafe trait Memory {
     /// Returns the number of bytes in a page, which is a power of two and at least 4096.
     fn page_size(&self) -> usize;
+
+    /// Returns true if the program has hooks in the functions of libc that take pages away. Calls
+    /// that take pages away then fail in Toft's own thread. In other threads the hooks see them.
+    fn has_hooks(&self) -> bool {
+        false
+    }
 
     /// Returns the addresses to try first. They begin with a page, and their number is a power of
     /// two.
@@ -135,6 +141,10 @@ unsafe impl Memory for Linux {
         self.page_size
     }
 
+    fn has_hooks(&self) -> bool {
+        hooks::are_there()
+    }
+
     fn address_space(&self) -> Range<usize> {
         0..1 << if cfg!(target_arch = "x86_64") { 47 } else { 48 }
     }
@@ -165,7 +175,7 @@ unsafe impl Memory for Linux {
 
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        result(unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) })?;
+        unsafe { hooks::unmap(addr, len) }?;
         if probes::wants_unmappings() {
             probes::unmapped(addr, len);
         }
@@ -173,9 +183,8 @@ unsafe impl Memory for Linux {
     }
 
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error> {
-        let advice = libc::MADV_DONTNEED as usize;
         // SAFETY: (1) the caller's duty 1.
-        result(unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) }).map(drop)
+        unsafe { hooks::discard(addr, len) }
     }
 
     unsafe fn discard_all(
@@ -184,6 +193,14 @@ unsafe impl Memory for Linux {
         pieces: &mut [Piece],
         permit: Option<&Permit<'_>>,
     ) {
+        if hooks::are_there() {
+            for piece in pieces {
+                // SAFETY: (1) the caller's duty 1.
+                let discard = || unsafe { self.discard(piece.address, piece.len) }.is_ok();
+                piece.done = piece.is_exact(self.page_size) && discard();
+            }
+            return;
+        }
         // SAFETY: (1) the caller's duty 1; (2) the kernel guarantees it.
         unsafe { release.discard_all(self.page_size, pieces, permit) }
     }
@@ -197,7 +214,10 @@ unsafe impl Memory for Linux {
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0]) };
+        let code = unsafe {
+            hooks::discard_before(addr, len)?;
+            syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0])
+        };
         result(code).map(drop)
     }
 
@@ -213,7 +233,11 @@ unsafe impl Memory for Linux {
         // This does not use `mprotect`, because a filter that was made for a malloc that only maps
         // may forbid it.
         // SAFETY: (1) the caller's duty 1.
-        result(unsafe { syscall(libc::SYS_mmap, args) }).map(drop)
+        result(unsafe {
+            hooks::discard_before(addr, len)?;
+            syscall(libc::SYS_mmap, args)
+        })
+        .map(drop)
     }
 
     unsafe fn allow(&self, addr: usize, len: usize) -> Result<(), Error> {
@@ -243,6 +267,7 @@ unsafe impl Memory for Linux {
     ) -> Result<(), Error> {
         // MREMAP_FIXED replaces any mapping at its target. The target is therefore mapped first, so
         // that only a mapping of ours is replaced.
+        hooks::announce(old, old_len)?;
         self.map(new, new_len)?;
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the call above.
@@ -262,8 +287,13 @@ unsafe impl Memory for Linux {
 
     unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error> {
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) as usize;
+        hooks::announce(from, len)?;
         // SAFETY: (1) the caller's duties 1 and 2.
-        let moved = unsafe { syscall(libc::SYS_mremap, [from, len, len, flags, to, 0]) };
+        let moved = unsafe {
+            // The contents of the target are not needed, whether it is then moved to or not.
+            hooks::discard_before(to, len).map_err(|_| Error::Unsupported)?;
+            syscall(libc::SYS_mremap, [from, len, len, flags, to, 0])
+        };
         // A kernel before 5.7 does not know DONTUNMAP, and has changed nothing.
         if moved == -(libc::EINVAL as isize) {
             return Err(Error::Unsupported);

@@ -2,12 +2,14 @@
 //!
 //! [`Os`] has everything that the allocator needs from a system: fixed mappings, their release, and
 //! entropy. [`Linux`] implements it by raw system calls. They never change `errno` and never enter
-//! libc, so they can never call back into malloc. `fake` implements it on an array and fails on
+//! libc, so they can never call back into malloc. Calls that take pages away are the exception,
+//! in a process with memory hooks (`hooks.rs`). `fake` implements it on an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
 mod cgroup;
 mod digits;
 pub mod filter;
+mod hooks;
 mod huge;
 pub mod keys;
 mod linux;

@@ -30,7 +30,7 @@
 
 use super::filter::Permit;
 use super::syscall::syscall;
-use super::{Error, Linux, Memory, process, thread};
+use super::{Error, Linux, Memory, hooks, process, thread};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize, StoreChanged};
 
@@ -280,6 +280,10 @@ unsafe impl Pin for Linux {
         permit: &dyn Fn() -> Option<Permit<'a>>,
         mut is_unused: impl FnMut(usize, usize) -> bool,
     ) -> Result<usize, Error> {
+        // No hook sees the calls below, and these pages may be in use as soon as it returns.
+        if hooks::are_there() {
+            return Err(Error::Unsupported);
+        }
         let mut gone = 0;
         while pinned.pieces().next().is_some() {
             let some = {

@@ -15,7 +15,7 @@
 use super::process::Status;
 use super::syscall::syscall;
 use super::userfaultfd::{self, REGISTER, UNREGISTER, WAKE, check, control};
-use super::{Error, process};
+use super::{Error, hooks, process};
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 use core::ffi::c_int;
@@ -87,6 +87,10 @@ impl Sharing {
         kept: &AtomicU32,
         bytes: usize,
     ) -> Result<Sharing, Error> {
+        // A device may write to a block whose page would move.
+        if bytes != 0 && hooks::are_there() {
+            return Err(Error::Unsupported);
+        }
         let (threads, filter) = threads_and_filter().ok_or(Error::Unsupported)?;
         let alone = own.is_some_and(|own| threads <= own.saturating_add(1));
         if filter && (!alone || bytes != 0) {
@@ -163,7 +167,7 @@ impl Sharing {
         copy: impl FnOnce(usize),
     ) -> Result<(), Error> {
         let file = self.file.checked_sub(1).ok_or(Error::Unsupported)?;
-        self.stop(address, len)?;
+        self.stop_unhooked(address, len)?;
         copy(self.store + offset);
         let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
@@ -196,7 +200,7 @@ impl Sharing {
         len: usize,
         copy: impl FnOnce(usize),
     ) -> Result<(), Error> {
-        self.stop(address, len)?;
+        self.stop_unhooked(address, len)?;
         copy(with);
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         // An old length of zero makes a second view.
@@ -206,7 +210,8 @@ impl Sharing {
         done.map(drop)
     }
 
-    /// Makes views private again. `copy` is as in `move_to_store`.
+    /// Makes views private again. `copy` is as in `move_to_store`. A hook is called before writers
+    /// are stopped, because it may write to the range.
     ///
     /// # Safety
     /// 1. The range consists of views; what `copy` does not copy is not needed.
@@ -220,6 +225,7 @@ impl Sharing {
         let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
         // SAFETY: (1) a new mapping.
         let place = unsafe { call(libc::SYS_mmap, [0, len, both, kind, usize::MAX, 0]) }?;
+        let _ = hooks::announce(address, len);
         let done = self.stop(address, len).and_then(|()| {
             copy(place);
             let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
@@ -233,6 +239,11 @@ impl Sharing {
             unsafe { syscall(libc::SYS_munmap, [place, len, 0, 0, 0, 0]) };
         }
         done.map(drop)
+    }
+
+    /// Fails if a hook has come meanwhile, which would not see that pages move.
+    fn stop_unhooked(&self, address: usize, len: usize) -> Result<(), Error> {
+        if hooks::are_there() { Err(Error::Unsupported) } else { self.stop(address, len) }
     }
 
     fn stop(&self, address: usize, len: usize) -> Result<(), Error> {
@@ -269,18 +280,23 @@ impl Sharing {
 ///
 /// # Safety
 /// 1. The range is ours, and its contents are not needed.
-pub unsafe fn renew(address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn renew(address: usize, len: usize) -> Result<(), Error> {
+    hooks::announce(address, len)?;
     let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as usize;
     // SAFETY: (1) duty 1.
     unsafe { call(libc::SYS_mmap, [address, len, both, kind, usize::MAX, 0]) }.map(drop)
 }
 
-/// Releases the pages of the store that a range is a view of. All views read as zero there.
+/// Releases the pages of the store that a range is a view of. All views read as zero there. Fails
+/// in a process with hooks, which would see one of the views only.
 ///
 /// # Safety
 /// 1. The range is a view of ours, and the contents are needed in none of the views.
-pub unsafe fn empty(address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn empty(address: usize, len: usize) -> Result<(), Error> {
+    if hooks::are_there() {
+        return Err(Error::Unsupported);
+    }
     // SAFETY: (1) duty 1.
     unsafe { call(libc::SYS_madvise, [address, len, libc::MADV_REMOVE as usize, 0, 0, 0]) }
         .map(drop)

@@ -5,11 +5,17 @@
 //! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
 
 use super::syscall::syscall;
-use crate::sync::AtomicU32;
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicUsize};
 
 /// The bytes of the thread's stack, and of the guard below it.
 const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
+
+/// The address of the stack of the thread that was started last, or zero. The thread that starts
+/// one writes it before. The new thread reads it. Every other thread may see an old value, which is
+/// not its stack either.
+static OWN_STACK: AtomicUsize = AtomicUsize::new(0);
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
 pub(super) const EXPEDITED: usize = 1 << 3;
@@ -33,6 +39,7 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
         syscall(libc::SYS_madvise, [stack as usize, GUARD + STACK, dont_fork, 0, 0, 0]);
         stack as usize
     };
+    OWN_STACK.store(stack, Relaxed);
     let all = u64::MAX;
     let mut before = 0u64;
     let mask = |how: i32, new: *const u64, old: *mut u64| {
@@ -52,6 +59,13 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
         return None;
     }
     Some(made as u32)
+}
+
+/// Returns true if the calling thread is Toft's own, on the stack of [`spawn`].
+pub(super) fn is_own() -> bool {
+    let here = 0u8;
+    let here = (&raw const here).addr();
+    here.wrapping_sub(OWN_STACK.load(Relaxed)) < GUARD + STACK
 }
 
 /// Ends the calling thread, which is one of Toft's. Its stack stays.

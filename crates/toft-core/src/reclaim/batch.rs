@@ -31,7 +31,7 @@ pub enum Life {
     Awake = 1,
     /// The thread has found nothing to do, and sleeps until it is woken.
     Asleep = 2,
-    /// The thread could not be started.
+    /// The thread could not be started, or it must not return memory (`hooks.rs` in [`crate::os`]).
     Refused = 3,
 }
 
@@ -194,6 +194,12 @@ impl Reclaimer {
     /// Notes that the reclaimer's thread runs.
     pub fn run(&self) {
         self.state().runs.store(1, Release);
+    }
+
+    /// Notes that the reclaimer's thread is about to end.
+    pub fn leave(&self) {
+        self.control().thread.store(0, Relaxed);
+        self.state().runs.store(0, Release);
     }
 
     /// Returns the requests to the reclaimer's thread.

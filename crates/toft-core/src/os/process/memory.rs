@@ -2,6 +2,7 @@
 
 use super::super::syscall::syscall;
 use super::{open, pid};
+use crate::os::hooks;
 use core::ffi::c_int;
 
 /// Copies memory of this process, which may be unmapped. Returns the number of bytes copied.
@@ -66,11 +67,10 @@ pub fn allow(address: usize, bytes: usize) -> bool {
 
 /// Ends `allow`, and discards the contents of the pages.
 pub fn forbid(address: usize, bytes: usize) {
-    let advice = libc::MADV_DONTNEED as usize;
     // SAFETY: callers own the range, and no thread may use it any more. If there are too many
     // mappings to split this one, it stays accessible and empty.
     unsafe {
-        syscall(libc::SYS_madvise, [address, bytes, advice, 0, 0, 0]);
+        let _ = hooks::discard(address, bytes);
         syscall(libc::SYS_mprotect, [address, bytes, libc::PROT_NONE as usize, 0, 0, 0]);
     }
 }

@@ -92,6 +92,12 @@ pub fn pid() -> usize {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as usize }
 }
 
+/// Returns `errno` of the calling thread.
+pub(super) fn errno() -> c_int {
+    // SAFETY: libc's errno is a thread-local int that always exists.
+    unsafe { *libc::__errno_location() }
+}
+
 /// Sets `errno` of the calling thread.
 #[cold]
 pub fn set_errno(code: c_int) {

@@ -40,7 +40,7 @@ impl Piece {
 
     /// Returns true if the piece is whole pages. The kernel would round up the end of another
     /// piece.
-    fn is_exact(&self, page: usize) -> bool {
+    pub(super) fn is_exact(&self, page: usize) -> bool {
         self.len != 0
             && (self.address | self.len) & (page - 1) == 0
             && self.address.checked_add(self.len).is_some()
