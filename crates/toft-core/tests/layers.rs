@@ -56,7 +56,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
         "path",
         4,
         ".requests()",
-        &["malloc", "free", "realloc", "permanent_free", "zero_size", "guarded", "caller"],
+        &["malloc", "free", "realloc", "in_place", "permanent_free", "zero_size", "guarded", "caller"],
     ),
     ("process", 1, "", &["environment"]),
     ("process", 1, "", &["key_fault"]),

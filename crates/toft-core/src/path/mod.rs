@@ -15,6 +15,7 @@
 //! | `Requests` | `malloc.rs` | malloc, calloc and aligned allocation from the slots of a bin |
 //! | | `free.rs` | free, for blocks of every kind |
 //! | | `realloc.rs` | realloc: in place, by moving pages, or by copying |
+//! | | `in_place.rs` | a resize that never moves the block; the bytes that a request gets |
 //! | | `permanent_free.rs` | frees after which an address is never used again |
 //! | | `zero_size.rs` | zero-size blocks, which have an address and no memory |
 //! | | `guarded.rs` | sampling, fill patterns and verification on slow paths |
@@ -23,6 +24,7 @@
 mod caller;
 mod free;
 mod guarded;
+mod in_place;
 mod large;
 mod malloc;
 mod permanent_free;
@@ -36,6 +38,7 @@ mod zero_size;
 use crate::allocator::{Allocator, handle};
 pub use caller::{Caller, On, Pointer};
 pub use free::{free, free_sized};
+pub use in_place::served_bytes;
 pub use malloc::{aligned, calloc, malloc};
 pub(crate) use malloc::{large_from, refilled_from, slower_from, through_from};
 pub use realloc::{Resized, realloc};
