@@ -182,6 +182,7 @@ static void figures(void)
     CHECK(figure("stats.metadata") > 0);
     for (int i = 0; i < BLOCKS; i++)
         free(block[i]);
+    CHECK(mallctl("thread.tcache.flush", NULL, NULL, NULL, 0) == 0);
     next_epoch();
     CHECK(figure("stats.allocated") == before);
 }

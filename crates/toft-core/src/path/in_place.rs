@@ -9,7 +9,7 @@ use crate::os::{Os, probes, process};
 use crate::path::Requests;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
-use crate::slab::{MEDIUM_MAX, SizeClass};
+use crate::slab::{MEDIUM_MAX, SLACK_MOST, SizeClass};
 use crate::thread::Heap;
 use crate::zero_size::ALIGN;
 
@@ -19,17 +19,14 @@ pub fn served_bytes(size: usize, align: usize) -> usize {
     if size > SIZE_MAX || align > SIZE_MAX {
         return 0;
     }
-    if SECURE {
-        // The rest of the slot is checked, and the program may not use it.
-        return size;
-    }
-    let class = if align > ALIGN {
-        SizeClass::of_aligned(size, align)
-    } else {
-        SizeClass::of(size)
-    };
+    let bytes = bytes_with_slack(size);
+    let class =
+        if align > ALIGN { SizeClass::of_aligned(bytes, align) } else { SizeClass::of(bytes) };
     match class {
+        // In the secure build the rest of the slot is checked, as far as its bytes are counted.
+        Some(class) if SECURE => size.max(class.size().saturating_sub(SLACK_MOST)),
         Some(class) => class.size(),
+        None if SECURE => size,
         None => size.next_multiple_of(process::page_size()),
     }
 }
