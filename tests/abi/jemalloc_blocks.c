@@ -70,7 +70,7 @@ static void one(size_t size, int flags)
 int main(void)
 {
     CHECK(mallocx && rallocx && xallocx && sallocx && dallocx && sdallocx && nallocx);
-    for (size_t size = 1; size < 3000000; size = size + 1 + size / 7) {
+    for (size_t size = 1; size < 1000000; size = size + 1 + size / 5) {
         one(size, 0);
         one(size, ZERO);
         one(size, ZERO | TCACHE_NONE | ARENA(0));

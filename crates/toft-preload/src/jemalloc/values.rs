@@ -78,10 +78,9 @@ impl Name {
             Name::ThreadArena => Access::ReadWrite(INT),
             Name::TcacheFlush | Name::TcacheDestroy => Access::Write(INT),
             Name::ArenasCreate | Name::TcacheCreate => Access::Create,
-            Name::ThreadTcacheFlush
-            | Name::ArenaDecay
-            | Name::ArenaPurge
-            | Name::ArenaDestroy => Access::Act,
+            Name::ThreadTcacheFlush | Name::ArenaDecay | Name::ArenaPurge | Name::ArenaDestroy => {
+                Access::Act
+            }
             _ => Access::Read,
         }
     }
