@@ -27,7 +27,7 @@ pub fn served_bytes(size: usize, align: usize) -> usize {
         Some(class) if SECURE => size.max(class.size().saturating_sub(SLACK_MOST)),
         Some(class) => class.size(),
         None if SECURE => size,
-        None => size.next_multiple_of(process::page_size()),
+        None => size.checked_next_multiple_of(process::page_size()).unwrap_or(0),
     }
 }
 

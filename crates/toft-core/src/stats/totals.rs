@@ -26,7 +26,7 @@ pub struct Totals {
 /// Counts the sums. Reads the descriptor of each slab once, and makes no system call.
 pub fn totals<O: Os>(allocator: &Allocator<O>) -> Totals {
     let page = allocator.os().page_size();
-    let in_pages = |bytes: usize| bytes.next_multiple_of(page);
+    let in_pages = |bytes: usize| bytes.checked_next_multiple_of(page).unwrap_or(bytes);
     let mut t = Totals::default();
     allocator.for_each_slab(|slab| {
         let (live, size) = (slab.live_slots(), slab.size());
