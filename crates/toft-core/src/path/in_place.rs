@@ -6,7 +6,7 @@ use super::malloc::bytes_with_slack;
 use crate::allocator::Found;
 use crate::large::{Block, BlockState, Resize};
 use crate::os::{Os, probes, process};
-use crate::path::Requests;
+use crate::path::InPlace;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::report::Call;
 use crate::slab::{MEDIUM_MAX, SLACK_MOST, SizeClass};
@@ -31,7 +31,7 @@ pub fn served_bytes(size: usize, align: usize) -> usize {
     }
 }
 
-impl<O: Os> Requests<'_, O> {
+impl<O: Os> InPlace<'_, O> {
     /// Gives the live block at `address` `size` bytes, which is not zero, if it can stay where it
     /// is. Returns the usable bytes that the block then has, which may be fewer. Reports the misuse
     /// and returns `None` if no live block begins there.
@@ -63,7 +63,7 @@ impl<O: Os> Requests<'_, O> {
                 }
                 Some(block.bytes())
             }
-            _ => self.usable_size(address, call),
+            _ => self.requests().usable_size(address, call),
         }
     }
 

@@ -15,11 +15,11 @@
 //! | `Requests` | `malloc.rs` | malloc, calloc and aligned allocation from the slots of a bin |
 //! | | `free.rs` | free, for blocks of every kind |
 //! | | `realloc.rs` | realloc: in place, by moving pages, or by copying |
-//! | | `in_place.rs` | a resize that never moves the block; the bytes that a request gets |
 //! | | `permanent_free.rs` | frees after which an address is never used again |
 //! | | `zero_size.rs` | zero-size blocks, which have an address and no memory |
 //! | | `guarded.rs` | sampling, fill patterns and verification on slow paths |
 //! | | `caller.rs` | the calling thread, with its allocator and its heap |
+//! | `InPlace` | `in_place.rs` | a resize that never moves the block; the bytes that a request gets |
 
 mod caller;
 mod free;
@@ -46,3 +46,5 @@ pub use realloc::{Resized, realloc};
 handle!(Supply, supply);
 
 handle!(Requests, requests);
+
+handle!(InPlace, in_place);

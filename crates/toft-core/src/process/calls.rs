@@ -197,7 +197,7 @@ pub unsafe fn usable_size_for(address: Pointer, call: Call) -> Option<usize> {
 /// 1. As for [`free_for`], but the block stays. The program does not use bytes after `size`.
 pub unsafe fn resize_in_place(address: Pointer, size: usize, call: Call) -> Option<usize> {
     let heap = heap_or_start()?;
-    allocator().requests().resize_in_place(heap, address.addr(), size, call)
+    allocator().in_place().resize_in_place(heap, address.addr(), size, call)
 }
 
 /// The call site of a call whose return address is at `stack`, with the frame pointer that it came
