@@ -1,5 +1,5 @@
-// mallctl and its two companions check their arguments as jemalloc's manual says, and know the names
-// that programs ask for.
+// mallctl and its two companions check their arguments as jemalloc's manual says, and know the
+// names that programs ask for.
 // libc: skip it has no such calls
 // musl: skip weak names take nothing out of an archive
 #include "jemalloc.h"

@@ -1,5 +1,5 @@
-// A stripped library: a function without a name does the work of two wrappers, and of a function that
-// is none.
+// A stripped library: a function without a name does the work of two wrappers, and of a function
+// that is none.
 // flags: -O1 -s -fno-optimize-sibling-calls
 #include "common.h"
 

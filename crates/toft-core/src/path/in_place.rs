@@ -1,5 +1,5 @@
-//! What jemalloc's interface asks for beyond C's: a resize that never moves the block, and the number
-//! of bytes that a request gets.
+//! What jemalloc's interface asks for beyond C's: a resize that never moves the block, and the
+//! number of bytes that a request gets.
 
 use super::large::SIZE_MAX;
 use super::malloc::bytes_with_slack;

@@ -179,8 +179,8 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
     allocator().requests().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
 }
 
-/// malloc_usable_size, for whatever call named `call`. Returns `None` if the address is no live block
-/// and the program goes on after the report.
+/// malloc_usable_size, for whatever call named `call`. Returns `None` if the address is no live
+/// block and the program goes on after the report.
 ///
 /// # Safety
 /// 1. As for [`free_for`], but the block stays.

@@ -168,8 +168,8 @@ pub unsafe extern "C" fn dallocx(address: Pointer, _flags: c_int) {
     unsafe { process::free_for(address, Call::Dallocx) }
 }
 
-/// `sdallocx`: frees a block of a size. The secure build compares the size, the default one believes
-/// it.
+/// `sdallocx`: frees a block of a size. The secure build compares the size, the default one
+/// believes it.
 ///
 /// # Safety
 /// 1. As for C's free.
@@ -180,8 +180,8 @@ pub unsafe extern "C" fn sdallocx(address: Pointer, size: usize, flags: c_int) {
     unsafe { process::free_sized_for(address, size.max(1), align, Call::Sdallocx) }
 }
 
-/// `nallocx`: the usable bytes that `mallocx` would give; zero if it would fail whatever memory there
-/// is.
+/// `nallocx`: the usable bytes that `mallocx` would give; zero if it would fail whatever memory
+/// there is.
 #[unsafe(no_mangle)]
 pub extern "C" fn nallocx(size: usize, flags: c_int) -> usize {
     served_bytes(size.max(1), Flags::new(flags).align())

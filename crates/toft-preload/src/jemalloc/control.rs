@@ -22,8 +22,8 @@ impl Arguments {
         !self.new.is_null() || self.new_len != 0
     }
 
-    /// Hands a value over. `EINVAL` if the program has other room than the value needs: it gets what
-    /// fits.
+    /// Hands a value over. `EINVAL` if the program has other room than the value needs: it gets
+    /// what fits.
     ///
     /// # Safety
     /// 1. As for jemalloc's mallctl: each pointer is null, or leads to as many bytes as stated.

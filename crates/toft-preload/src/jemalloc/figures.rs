@@ -1,10 +1,10 @@
-//! The figures of the last epoch. They change only when a program writes to `epoch`, or asks for one
-//! of the thread's counters.
+//! The figures of the last epoch. They change only when a program writes to `epoch`, or asks for
+//! one of the thread's counters.
 //!
 //! They are on a page that is mapped when the first figure is asked for. The program may read it:
-//! `thread.allocatedp` is an address in it. Any thread reads and writes; the words are independent of
-//! each other, so `Relaxed` is enough. A figure read during another thread's refresh is of either
-//! epoch.
+//! `thread.allocatedp` is an address in it. Any thread reads and writes; the words are independent
+//! of each other, so `Relaxed` is enough. A figure read during another thread's refresh is of
+//! either epoch.
 
 use crate::process;
 use core::sync::atomic::Ordering::Relaxed;

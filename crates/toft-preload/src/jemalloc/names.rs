@@ -1,8 +1,8 @@
 //! The names that `mallctl` serves, and the numbers that stand for them.
 //!
-//! The parts of a name are separated by dots. `*` stands for the number of an arena. In a management
-//! information base (mib), the number of a part is that of the first name in the list that begins
-//! with the same parts, and the number of an arena stands for itself.
+//! The parts of a name are separated by dots. `*` stands for the number of an arena. In a
+//! management information base (mib), the number of a part is that of the first name in the list
+//! that begins with the same parts, and the number of an arena stands for itself.
 
 use core::ffi::c_int;
 
@@ -114,8 +114,8 @@ fn number(part: &[u8]) -> Option<usize> {
     })
 }
 
-/// Returns the number of the first text that begins with the same parts as `text`, up to the part at
-/// `depth`.
+/// Returns the number of the first text that begins with the same parts as `text`, up to the part
+/// at `depth`.
 fn first_with(text: &[u8], depth: usize) -> usize {
     let begin = |text| parts(text).take(depth + 1);
     texts().position(|other| begin(other).eq(begin(text))).unwrap_or(0)

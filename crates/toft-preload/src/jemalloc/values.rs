@@ -86,7 +86,8 @@ impl Name {
     }
 }
 
-/// Returns true if the reclaimer's thread may run, which does what jemalloc's background threads do.
+/// Returns true if the reclaimer's thread may run, which does what jemalloc's background threads
+/// do.
 fn has_reclaimer() -> bool {
     let is_on = |how| matches!(how, Reclaim::Auto | Reclaim::Thread);
     process::instance().is_some_and(|allocator| is_on(allocator.options().reclaim))
