@@ -6,6 +6,7 @@ use toft_tests::image;
 use toft_tests::library::{Build, build_under_test, library};
 use toft_tests::linked::{Link, links, stacks};
 use toft_tests::platform::{Platform, platform};
+use toft_tests::reference;
 use toft_tests::rust;
 use toft_tests::trials::{main as run, needing, trial, trials};
 
@@ -28,6 +29,7 @@ fn main() {
         }
         Platform::Aarch64 => run(all),
     }
+    all.extend(reference::trials());
     all.extend(of_the_file("exports_the_list", image::exports_the_list));
     all.extend(of_the_file("needs_no_more_than_the_list", image::needs_no_more_than_the_list));
     all.extend(of_the_file("has_no_panic", image::has_no_panic));

@@ -16,6 +16,7 @@ pub mod need;
 pub mod platform;
 pub mod process;
 pub mod programs;
+pub mod reference;
 pub mod rust;
 pub mod secure;
 pub mod suite;

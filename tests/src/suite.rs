@@ -39,9 +39,13 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
     if source.setuid {
         return crate::secure::run_setuid(source);
     }
+    run_on(suite, source, &preloaded(source)?)
+}
+
+/// Compiles a source and runs it as often as it says, with these libraries preloaded.
+pub fn run_on(suite: &str, source: &Source, preload: &Option<OsString>) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {
-        let preload = preloaded(source)?;
         let mut command = platform().command(&program.binary, preload.as_deref());
         command.args(arguments).env("AUX_DIR", &program.aux_dir).env("TEST_NAME", &source.name);
         command.envs(source.env.iter().map(|(k, v)| (k, v)));

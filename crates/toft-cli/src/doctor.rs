@@ -26,6 +26,7 @@ use crate::library::{self, Library};
 use crate::stats::Ended;
 use crate::style;
 use crate::verb::{End, print};
+use crate::vet::allocator::is_library;
 
 use probes::{MADV_GUARD_INSTALL, advise};
 use rows::{Level, Row, as_text, row};
@@ -50,6 +51,7 @@ pub fn doctor(args: &Doctor) -> End {
     about_memory(&mut rows);
     rows.extend(about_calls());
     about_limits(&mut rows);
+    rows.push(other_mallocs());
     rows.push(self_test());
     let fit = rows.iter().all(|row| row.level != Level::Fatal);
     let text = if args.json {
@@ -315,6 +317,23 @@ fn about_limits(rows: &mut Vec<Row>) {
         _ => (Level::Plain, "unknown", String::new()),
     };
     rows.push(row("seccomp", level, found, meaning));
+}
+
+/// The mallocs that are preloaded into every program, and what stays outside of Toft if a program
+/// uses another one.
+fn other_mallocs() -> Row {
+    let preloaded = system::preloaded();
+    let names = preloaded.iter().filter_map(|path| Path::new(path).file_name()?.to_str());
+    let others: Vec<&str> = names.filter(|name| is_library(name)).collect();
+    let found = if others.is_empty() {
+        "none preloaded".into()
+    } else {
+        format!("preloaded: {}", others.join(", "))
+    };
+    let outside = "jemalloc's mallocx and mallctl are replaced; blocks of mimalloc's mi_malloc, of \
+                   tcmalloc's tc_malloc, and of a malloc inside a program stay outside, and so does \
+                   tcmalloc's MallocExtension";
+    row("other mallocs", Level::Plain, found, outside)
 }
 
 /// Runs a program that does nothing under the library and asks for the same proof as `toft run`.

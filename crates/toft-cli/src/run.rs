@@ -22,6 +22,7 @@ use crate::leaks::Leaks;
 use crate::library::{self, Library};
 use crate::options::{Fault, fault};
 use crate::profile::AtExit;
+use crate::report::Report;
 use crate::runtime::Runtime;
 use crate::stats::{Ended, Stats};
 use crate::style::{self, Style};
@@ -339,9 +340,10 @@ struct Wanted {
 fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     let loaded = outcome.report.ready.is_some();
     let ended = Ended::of(outcome.status);
-    // What such a program has from its own malloc was not scanned: no answer would be about it.
-    let blind = vetted.own_malloc();
     let has_report = wanted.leaks || wanted.profiled.is_some();
+    // What such a program has from its own malloc was not scanned: no answer would be about it.
+    let library = other_malloc_in(&outcome.report);
+    let blind = vetted.own_malloc().or(library.as_deref());
     let other = outcome.report.other_anonymous().filter(|_| has_report || run.strict);
     // A virtual machine's heap looks the same: only a report that has to be complete fails.
     let incomplete = other.is_some() && has_report && run.strict;
@@ -401,6 +403,15 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
         Ended::Exit(status) => status,
         Ended::Signal(number) => sys::die_by(number),
     }
+}
+
+/// Returns the library that calls another malloc under a name that Toft does not replace, of those
+/// that the program had loaded at its end.
+fn other_malloc_in(report: &Report) -> Option<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        report.mappings().into_iter().map(|mapping| mapping.path.into()).collect();
+    files.dedup();
+    files.into_iter().find(|file| vet::elf::calls_other_malloc(file).is_some())
 }
 
 fn print(run: &Run, text: &str) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! binary, and this file turns facts into findings: one clear line each, with what the launcher
 //! does about it.
 
-mod allocator;
+pub mod allocator;
 pub mod elf;
 pub mod resolve;
 mod script;
@@ -19,6 +19,7 @@ use nix::unistd::{getegid, geteuid, getgid, getuid};
 
 use crate::runtime::Runtime;
 use crate::verb::{Failure, NOT_EXECUTABLE};
+use allocator::is_library;
 use elf::{Facts, Format};
 use resolve::Resolved;
 
@@ -216,26 +217,23 @@ fn examine(binary: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     };
     if let Some((what, so)) = own {
         add(OWN_MALLOC, what, so, Effect::Warn);
-    } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
+    } else if let Some(library) = facts.needed.iter().find(|library| is_library(library)) {
         let what = format!("is linked against another malloc ({library})");
-        add("linked-malloc", what, "Toft's malloc comes first; going on", Effect::Warn);
+        let so = if library.starts_with("libjemalloc") {
+            "Toft replaces its malloc, mallocx and mallctl; going on"
+        } else {
+            "Toft replaces its malloc and operator new, and no other function of it; going on"
+        };
+        add("linked-malloc", what, so, Effect::Warn);
     }
-}
-
-/// Shared libraries whose purpose is to replace malloc.
-fn allocator_library(soname: &str) -> bool {
-    const NAMES: [&str; 9] = [
-        "libjemalloc",
-        "libtcmalloc",
-        "libmimalloc",
-        "libsnmalloc",
-        "libhoard",
-        "librpmalloc",
-        "libscudo",
-        "libisoalloc",
-        "libtbbmalloc_proxy",
-    ];
-    NAMES.iter().any(|name| soname.starts_with(name))
+    if facts.malloc_extension {
+        add(
+            "malloc-extension",
+            "calls tcmalloc's MallocExtension".into(),
+            "its figures and releases are of tcmalloc, not of Toft; going on",
+            Effect::Warn,
+        );
+    }
 }
 
 /// Why the kernel will start this file in secure-execution mode, if it will: the same rule as in

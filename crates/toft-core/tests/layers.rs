@@ -58,6 +58,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
         ".requests()",
         &["malloc", "free", "realloc", "permanent_free", "zero_size", "guarded", "caller"],
     ),
+    ("path", 5, ".in_place()", &["in_place"]),
     ("process", 1, "", &["environment"]),
     ("process", 1, "", &["key_fault"]),
     ("process", 1, "", &["thread_exit"]),

@@ -10,6 +10,7 @@
 //! | `c.rs` | the C and POSIX allocation functions, and glibc's own names for them |
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
+//! | `jemalloc/` | jemalloc's extended interface: `mallocx`, `mallctl` and the others |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
 //! | `deepbind.rs` | `dlopen`, `dlmopen`, for libraries opened with `RTLD_DEEPBIND`; glibc only |
 //! | `redirect.rs` | how these find the process's malloc |
@@ -33,6 +34,7 @@ mod cxx;
 mod deepbind;
 mod filter;
 mod glibc;
+mod jemalloc;
 #[cfg(target_env = "gnu")]
 mod keys;
 mod life;

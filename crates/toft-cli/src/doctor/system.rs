@@ -22,6 +22,17 @@ pub fn field(path: &str, name: &str) -> Option<String> {
     })
 }
 
+/// The libraries that the loader puts before those of each program.
+pub fn preloaded() -> Vec<String> {
+    let of_system = fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
+    let of_user = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let words = |text: &str| -> Vec<String> {
+        let is_end = |c: char| c == ':' || c.is_whitespace();
+        text.split(is_end).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    [words(&of_user), words(&of_system)].concat()
+}
+
 /// A soft limit, readable; with the number, if there is one.
 pub fn limit(of: Resource) -> (String, Option<u64>) {
     match getrlimit(of) {

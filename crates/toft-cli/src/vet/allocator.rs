@@ -14,6 +14,41 @@ struct Family {
 const PREFIXED: [&[u8]; 4] = [b"malloc", b"mallocx", b"malloc_aligned", b"calloc"];
 const FREE: [&[u8]; 4] = [b"free", b"dallocx", b"sdallocx", b"free_size"];
 
+/// mimalloc's own functions, by which a program may have all of its blocks.
+const MIMALLOC: Family = Family {
+    prefix: b"mi_",
+    allocate: &[
+        b"malloc",
+        b"malloc_small",
+        b"malloc_aligned",
+        b"mallocn",
+        b"zalloc",
+        b"zalloc_small",
+        b"zalloc_aligned",
+        b"calloc",
+        b"calloc_aligned",
+        b"realloc",
+        b"new",
+        b"new_aligned",
+        b"new_n",
+        b"new_nothrow",
+        b"heap_malloc",
+        b"heap_malloc_small",
+        b"heap_malloc_aligned",
+        b"heap_zalloc",
+        b"heap_calloc",
+    ],
+    free: &[
+        b"free",
+        b"free_size",
+        b"free_aligned",
+        b"free_size_aligned",
+        b"cfree",
+        b"heap_delete",
+        b"heap_destroy",
+    ],
+};
+
 const fn prefixed(prefix: &'static [u8]) -> Family {
     Family { prefix, allocate: &PREFIXED, free: &FREE }
 }
@@ -22,7 +57,7 @@ const FAMILIES: [Family; 10] = [
     Family { prefix: b"", allocate: &[b"malloc"], free: &[b"free"] },
     prefixed(b"je_"),
     prefixed(b"_rjem_"),
-    prefixed(b"mi_"),
+    MIMALLOC,
     prefixed(b"tc_"),
     Family {
         prefix: b"sn_",
@@ -49,6 +84,8 @@ pub struct Symbols {
     rust: bool,
     /// The standard library's allocator is there.
     rust_default: bool,
+    /// tcmalloc's `MallocExtension` is called, in C or in C++.
+    extension: bool,
     /// Memory is had from libc with an alignment, as that allocator has it: it may be there without
     /// its name.
     aligned: bool,
@@ -81,12 +118,19 @@ impl Symbols {
     /// Takes a name that the program has from a library; `weak` if it does without.
     pub fn imported(&mut self, name: &[u8], weak: bool) {
         if !weak {
+            const EXTENSION: &[u8] = b"MallocExtension";
+            self.extension |= name.windows(EXTENSION.len()).any(|part| part == EXTENSION);
             // Toft is preloaded for the plain names, the first family, and for no other.
             self.of_families(name, 1);
         }
         let aligned: [&[u8]; 3] = [b"posix_memalign", b"aligned_alloc", b"memalign"];
         self.rust_default |= is_rust(name, b"__rdl_alloc");
         self.aligned |= aligned.contains(&name);
+    }
+
+    /// Returns true if the program asks tcmalloc for figures, or to release memory.
+    pub fn calls_malloc_extension(&self) -> bool {
+        self.extension
     }
 
     /// Whether Rust code allocates by malloc here.
@@ -117,6 +161,22 @@ impl Symbols {
         }
         (rust && !self.aligned).then(|| RUST.into())
     }
+}
+
+/// Shared libraries whose purpose is to replace malloc.
+pub fn is_library(soname: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "libjemalloc",
+        "libtcmalloc",
+        "libmimalloc",
+        "libsnmalloc",
+        "libhoard",
+        "librpmalloc",
+        "libscudo",
+        "libisoalloc",
+        "libtbbmalloc_proxy",
+    ];
+    NAMES.iter().any(|name| soname.starts_with(name))
 }
 
 /// Whether a symbol is this name of Rust's, plain or mangled with its length in front.

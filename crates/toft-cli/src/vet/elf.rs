@@ -50,6 +50,8 @@ pub struct Facts {
     /// It has or calls a known function of C that allocates for its caller.
     pub c: bool,
     pub needed: Vec<String>,
+    /// It calls tcmalloc's `MallocExtension`.
+    pub malloc_extension: bool,
     /// It calls `dlmopen`, by which it may have a second C library.
     pub calls_dlmopen: bool,
 }
@@ -168,6 +170,7 @@ fn parse(file: File) -> object::Result<Facts> {
     }
     facts.own_malloc = symbols.found();
     facts.rust = symbols.rust_by_malloc();
+    facts.malloc_extension = symbols.calls_malloc_extension();
     if facts.own_malloc.is_none()
         && elf.symbol_table().is_none_or(|table| table.symbols().next().is_none())
         && let Some(constants) = elf.section_by_name(".rodata")
@@ -175,6 +178,18 @@ fn parse(file: File) -> object::Result<Facts> {
         facts.own_malloc = constants.data().ok().and_then(|bytes| symbols.found_in(bytes));
     }
     Ok(facts)
+}
+
+/// Returns the function by which a library allocates from a malloc that Toft does not replace, if
+/// it also calls one that frees.
+pub fn calls_other_malloc(path: &Path) -> Option<String> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let elf: ElfFile<FileHeader64<Endianness>, &ReadCache<File>> = ElfFile::parse(&cache).ok()?;
+    let mut symbols = Symbols::default();
+    for symbol in elf.dynamic_symbol_table()?.symbols().filter(|it| !it.is_definition()) {
+        symbols.imported(symbol.name_bytes().unwrap_or_default(), symbol.is_weak());
+    }
+    symbols.found()
 }
 
 const SANITIZER_SYMBOLS: [&[u8]; 5] =

@@ -11,6 +11,7 @@ mod filtered;
 mod heap;
 mod hints;
 mod java;
+mod jemalloc;
 mod labels;
 mod launch;
 mod leaks;

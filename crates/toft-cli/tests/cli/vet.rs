@@ -314,7 +314,7 @@ fn linked_and_built_in_allocators_are_reported() {
     let output = ends_with(0, run(&[], &[text(&linked)]));
     assert_contains(
         &message(&output),
-        &["is linked against another malloc (libjemalloc.so.2): Toft's malloc comes first"],
+        &["is linked against another malloc (libjemalloc.so.2): Toft replaces its malloc, mallocx"],
     );
 }
 

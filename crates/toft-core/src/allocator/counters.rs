@@ -35,6 +35,8 @@ pub(crate) struct Counters {
     /// The tick at which the size of the program was last counted, and what was known of it then.
     /// Any thread; which one counts does not matter.
     size_counted_at: AtomicU64,
+    /// The address of the page of `process::interface_page`, or zero. Any thread; written once.
+    interface_page: AtomicUsize,
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -77,6 +79,11 @@ impl<O: Os> Allocator<O> {
     /// When the size of the program was last counted, and what was known of it then.
     pub(crate) fn size_counted_at(&self) -> &AtomicU64 {
         &self.counters().size_counted_at
+    }
+
+    /// The address of the page of `process::interface_page`, or zero.
+    pub(crate) fn interface_page(&self) -> &AtomicUsize {
+        &self.counters().interface_page
     }
 
     /// What is remembered of the profiles that were written.

@@ -95,7 +95,7 @@ pub const CXX_PROGRAMS: [&[u8]; 16] = [
 ];
 
 /// Functions of C that stand for malloc in large programs and libraries, in the order of bytes.
-const C: [&[u8]; 241] = [
+const C: [&[u8]; 249] = [
     b"AllocSetAlloc",
     b"AllocSetAllocFromNewBlock",
     b"AllocSetAllocLarge",
@@ -213,6 +213,14 @@ const C: [&[u8]; 241] = [
     b"hi_realloc",
     b"hi_strdup",
     b"init_alloc_root",
+    b"isc__mem_allocate",
+    b"isc__mem_get",
+    b"isc__mem_reallocate",
+    b"isc__mem_reget",
+    b"isc__mem_strdup",
+    b"isc__mem_strndup",
+    b"isc__mempool_create",
+    b"isc__mempool_get",
     b"l_alloc",
     b"luaM_growaux_",
     b"luaM_malloc_",

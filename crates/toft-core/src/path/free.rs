@@ -390,7 +390,8 @@ impl<O: Os> Requests<'_, O> {
             _ => size,
         };
         let is_aligned = |class, requested| {
-            let is_known = align > ALIGN || names_alignment(call);
+            // A block of `sdallocx` may have been resized, also at a larger alignment.
+            let is_known = align > ALIGN && call != Call::Sdallocx || names_alignment(call);
             let bytes = bytes_with_slack(requested);
             address & (align - 1) == 0
                 && (!is_known || SizeClass::of_aligned(bytes, align) == class)

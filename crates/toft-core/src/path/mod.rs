@@ -19,10 +19,12 @@
 //! | | `zero_size.rs` | zero-size blocks, which have an address and no memory |
 //! | | `guarded.rs` | sampling, fill patterns and verification on slow paths |
 //! | | `caller.rs` | the calling thread, with its allocator and its heap |
+//! | `InPlace` | `in_place.rs` | a resize that never moves the block; the bytes that a request gets |
 
 mod caller;
 mod free;
 mod guarded;
+mod in_place;
 mod large;
 mod malloc;
 mod permanent_free;
@@ -36,6 +38,7 @@ mod zero_size;
 use crate::allocator::{Allocator, handle};
 pub use caller::{Caller, On, Pointer};
 pub use free::{free, free_sized};
+pub use in_place::served_bytes;
 pub use malloc::{aligned, calloc, malloc};
 pub(crate) use malloc::{large_from, refilled_from, slower_from, through_from};
 pub use realloc::{Resized, realloc};
@@ -43,3 +46,5 @@ pub use realloc::{Resized, realloc};
 handle!(Supply, supply);
 
 handle!(Requests, requests);
+
+handle!(InPlace, in_place);

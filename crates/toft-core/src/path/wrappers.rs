@@ -105,7 +105,15 @@ impl<O: Os> CallSites<'_, O> {
                     unsafe { position.place.has_frame(position.limit) }
                 })
             };
-            self.wrappers.code_of(&self.os, names, site, permit, by_frame)
+            let above = |code| {
+                let position = position?;
+                // SAFETY: (1) the code of the site at this place; the function there has not
+                // returned.
+                let place = unsafe { position.place.above(code, position.limit) }?;
+                // SAFETY: (1) a place that `above` has returned.
+                Some(unsafe { place.site() })
+            };
+            self.wrappers.code_of(&self.os, names, site, permit, by_frame, above)
         };
         let number = self
             .sites

@@ -179,6 +179,27 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
     allocator().requests().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
 }
 
+/// malloc_usable_size, for whatever call named `call`. Returns `None` if the address is no live
+/// block and the program goes on after the report.
+///
+/// # Safety
+/// 1. As for [`free_for`], but the block stays.
+pub unsafe fn usable_size_for(address: Pointer, call: Call) -> Option<usize> {
+    ready();
+    allocator().requests().usable_size(address.addr(), call)
+}
+
+/// Gives a block another size, which is not zero, if it can stay where it is. Returns the usable
+/// bytes that it then has, or `None` if the address is no live block and the program goes on after
+/// the report.
+///
+/// # Safety
+/// 1. As for [`free_for`], but the block stays. The program does not use bytes after `size`.
+pub unsafe fn resize_in_place(address: Pointer, size: usize, call: Call) -> Option<usize> {
+    let heap = heap_or_start()?;
+    allocator().in_place().resize_in_place(heap, address.addr(), size, call)
+}
+
 /// The call site of a call whose return address is at `stack`, with the frame pointer that it came
 /// with: that address, or, where it is in a wrapper, the return address of the wrapper's caller.
 ///

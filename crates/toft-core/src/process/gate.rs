@@ -24,6 +24,7 @@ mod closed {
     use crate::region::Site;
     use crate::report::Call;
     use core::ffi::c_void;
+    use core::ptr::NonNull;
 
     type Pointer = *mut c_void;
 
@@ -58,6 +59,8 @@ mod closed {
         unsafe fn free(address: Pointer);
         unsafe fn free_permanently(address: Pointer);
         unsafe fn usable_size(address: Pointer) -> usize;
+        unsafe fn usable_size_for(address: Pointer, call: Call) -> Option<usize>;
+        unsafe fn resize_in_place(address: Pointer, size: usize, call: Call) -> Option<usize>;
         unsafe fn at_start(argc: usize, argv: *mut *mut u8);
     }
     /// `process::site_behind` with the key open.
@@ -83,6 +86,7 @@ mod closed {
         fn dangling() -> usize;
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
+        fn interface_page() -> Option<NonNull<u8>>;
         fn give_exit_key() -> bool;
     }
     gated! { scope:
@@ -101,7 +105,7 @@ pub use super::whole_heap::{metrics_to, print_profile, profile_to};
 pub use closed::{
     aligned_at, at_exit, at_quick_exit, at_start, before_filter, calloc_at, check_range, compact,
     dangling, deepbind_is_cleared, filter_refused, free, free_for, free_permanently,
-    free_sized_for, give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses,
-    page_out_cold, purge, realloc_at, site_behind, trim, usable_size, verifies_at_exit, verify,
-    watch_filters,
+    free_sized_for, give_exit_key, instance, interface_page, linked_at_exit, linked_at_start,
+    malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place, site_behind, trim,
+    usable_size, usable_size_for, verifies_at_exit, verify, watch_filters,
 };

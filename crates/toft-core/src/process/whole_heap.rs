@@ -4,12 +4,13 @@
 pub use super::thread_exit::give_exit_key;
 
 use crate::allocator::{Allocator, allocator, inside};
-use crate::os::Linux;
+use crate::os::{Linux, process};
 use crate::process::start::{heap_or_start, ready};
 use crate::report::Call;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::thread::{EXITED_HEAP, Heap};
 use core::ffi::c_int;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 /// Gives back whatever the whole process can give back; returns the bytes of pages.
 pub fn purge() -> usize {
@@ -114,6 +115,27 @@ pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
 /// Number of bad calls that were ignored.
 pub fn misuses() -> usize {
     instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
+}
+
+/// Returns the page that interfaces of other allocators keep their figures in, all zero at first.
+/// It is mapped by the first call. The library's own data is read-only after the start, and the
+/// program may know the address of this page.
+pub fn interface_page() -> Option<NonNull<u8>> {
+    let word = instance()?.interface_page();
+    let mapped = word.load(Acquire);
+    if let Some(page) = NonNull::new(with_exposed_provenance_mut(mapped)) {
+        return Some(page);
+    }
+    let new = process::scratch(process::page_size())?;
+    // Another thread that loads the address finds the page mapped.
+    let page = match word.compare_exchange(0, new, AcqRel, Acquire) {
+        Ok(_) => new,
+        Err(first) => {
+            process::unmap(new, process::page_size());
+            first
+        }
+    };
+    NonNull::new(with_exposed_provenance_mut(page))
 }
 
 /// Writes the largest call sites to a descriptor.

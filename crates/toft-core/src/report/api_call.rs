@@ -74,4 +74,14 @@ calls! {
     Write "write",
     /// The kernel, in a system call of the program.
     System "system call",
+    /// `rallocx`, of jemalloc's interface.
+    Rallocx "rallocx",
+    /// `xallocx`, of jemalloc's interface.
+    Xallocx "xallocx",
+    /// `sallocx`, of jemalloc's interface.
+    Sallocx "sallocx",
+    /// `dallocx`, of jemalloc's interface.
+    Dallocx "dallocx",
+    /// `sdallocx`, of jemalloc's interface.
+    Sdallocx "sdallocx",
 }

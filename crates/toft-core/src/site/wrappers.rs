@@ -242,22 +242,29 @@ impl Wrappers {
         record.end.store(end, Release);
     }
 
-    /// Returns what is known of a site, or `None` if the symbols there were not read.
-    fn of_site(&self, site: Site) -> Option<Known> {
+    /// Returns the start, the end and the table of each record. Those that are not written yet are
+    /// empty.
+    fn records(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let state = self.state();
         let mapped = state.records.mapped() / size_of::<Record>();
-        let (mut wraps, mut read) = (false, None);
-        for number in 0..mapped.min(state.count.load(Acquire) as usize) {
+        (0..mapped.min(state.count.load(Acquire) as usize)).map(|number| {
             let record = self.record(number);
             let end = record.end.load(Acquire);
-            let start = record.start.load(Relaxed);
+            (record.start.load(Relaxed), end, record.table.load(Relaxed))
+        })
+    }
+
+    /// Returns what is known of a site, or `None` if the symbols there were not read.
+    fn of_site(&self, site: Site) -> Option<Known> {
+        let (mut wraps, mut read) = (false, None);
+        for (start, end, table) in self.records() {
             if !(start..end & !1).contains(&site.address().wrapping_sub(1)) {
                 continue;
             }
             if end & 1 == 0 {
                 wraps = true;
             } else {
-                read = Some(record.table.load(Relaxed));
+                read = Some(table);
             }
         }
         // While another thread reads the symbols, the function may be there and its code not yet.
@@ -265,9 +272,10 @@ impl Wrappers {
     }
 
     /// Returns the code of a new site, if it is in a wrapper that was named and can be looked
-    /// through. If the unwind tables do not help, `by_frame` returns true if the frame pointer
-    /// leads on. Makes unusual system calls only with a permit. For a site in the file that was
-    /// read ahead it needs none.
+    /// through, or in a function without a name that such a wrapper has called. If the unwind
+    /// tables do not help, `by_frame` returns true if the frame pointer leads on. `above` returns
+    /// the site of the function's caller, by a code. Makes unusual system calls only with a permit.
+    /// For a wrapper in the file that was read ahead it needs none.
     #[cold]
     #[inline(never)]
     pub fn code_of<P>(
@@ -277,16 +285,22 @@ impl Wrappers {
         site: Site,
         permit: impl FnOnce() -> Option<P>,
         by_frame: impl FnOnce() -> bool,
+        above: impl FnOnce(usize) -> Option<Site>,
     ) -> Option<usize> {
         let known = self.of_site(site);
-        if known.is_some_and(|known| !known.wraps) {
-            return None;
-        }
         let code = match self.code_ahead(known, site) {
-            Some(code) => code,
-            None => {
+            Some(code) if known.is_some_and(|known| known.wraps) => code,
+            _ if known.is_some_and(|known| !known.wraps) => {
+                if !self.has_wrapper_beside(site) {
+                    return None;
+                }
                 let _permit = permit()?;
-                self.look_up(os, names, site, by_frame)?
+                self.code_of_nameless(site, above)?
+            }
+            _ => {
+                let _permit = permit()?;
+                let code = self.look_up(os, names, site, by_frame);
+                code.or_else(|| self.code_of_nameless(site, above))?
             }
         };
         self.state().sites.fetch_add(1, Relaxed);
@@ -304,6 +318,44 @@ impl Wrappers {
         // SAFETY: (1) `read_ahead` duty 1.
         let source = unsafe { Source::mapped((start.load(Relaxed), end.load(Relaxed))) };
         code_of_frame(describe(source, table, site.address())?.frame)
+    }
+
+    /// Returns the range of the code around a site whose symbols were read, and its unwind table.
+    fn file_around(&self, site: Site) -> Option<(core::ops::Range<usize>, usize)> {
+        self.records().find_map(|(start, end, table)| {
+            let range = start..end & !1;
+            let is_file = end & 1 != 0 && range.contains(&site.address().wrapping_sub(1));
+            is_file.then_some((range, table))
+        })
+    }
+
+    /// Returns true if the file around a site has a function that is looked through.
+    fn has_wrapper_beside(&self, site: Site) -> bool {
+        self.file_around(site).is_some_and(|(file, _)| {
+            self.records().any(|(start, end, _)| end & 1 == 0 && file.contains(&start))
+        })
+    }
+
+    /// Returns the code of a site in a function without a symbol, if a wrapper of the same file has
+    /// called it: a static function of a stripped file, which does the work of several wrappers.
+    /// The caller holds a permit.
+    fn code_of_nameless(
+        &self,
+        site: Site,
+        above: impl FnOnce(usize) -> Option<Site>,
+    ) -> Option<usize> {
+        let (file, table) = self.file_around(site)?;
+        let frame = describe(Source::KERNEL, table, site.address())?.frame;
+        let code = code_of_frame(frame)?;
+        let caller = above(code)?;
+        if !file.contains(&caller.address()) || !self.of_site(caller)?.wraps {
+            return None;
+        }
+        let mut is_named = false;
+        for_each_function(&module_of(site.address())?, |_, start, end| {
+            is_named |= (start..end).contains(&site.address().wrapping_sub(1));
+        });
+        (!is_named).then_some(code)
     }
 
     fn look_up(
@@ -452,10 +504,10 @@ mod tests {
         let full = unsafe { Wrappers::new((4096, 4096), tables.as_ptr().expose_provenance()) };
         let site = Site::at(code_of_frame as *const () as usize + 1);
         let names = options.wrappers.unwrap();
-        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true), None);
+        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true, |_| None), None);
         let tried = full.state().count.load(Relaxed);
         assert!(tried > 0, "the marker was to be added");
-        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true), None);
+        assert_eq!(full.code_of(&os, &names, site, || Some(()), || true, |_| None), None);
         assert_eq!(full.state().count.load(Relaxed), tried);
     }
 

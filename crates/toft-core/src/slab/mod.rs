@@ -60,6 +60,7 @@ pub use credit::Spent;
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
+pub use requested_sizes::SLACK_MOST;
 pub use slab::{
     BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES,
     SLOTS_MAX, Slab, UNITS,

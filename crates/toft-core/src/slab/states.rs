@@ -271,6 +271,15 @@ impl States {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
+    /// Returns a bit for each free slot of a group that was never handed out. A slot that is held or
+    /// lent does not count.
+    pub(super) fn fresh_bits(&self, group: usize) -> u64 {
+        const CLEAN_BIT: u32 = ZERO_CLEAN.0.trailing_zeros();
+        // Never handed out are the states with both of these bits or none.
+        let handed_out = self.bits::<{ DIRTY_BIT }>(group) ^ self.bits::<CLEAN_BIT>(group);
+        self.free_bits(group) & !handed_out
+    }
+
     /// Returns a bit for each free slot of a group that may not be zero, whether held or not. The
     /// bits of other slots are meaningless. For slots that were free a moment ago, and may be held
     /// or released meanwhile.

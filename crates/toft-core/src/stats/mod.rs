@@ -6,8 +6,10 @@ pub mod metrics;
 mod resident;
 mod root;
 mod snapshot;
+mod totals;
 
 pub use json::write_json;
 pub use resident::{Resident, resident_now};
 pub use root::{Anchor, MAGIC, Root, VERSION};
 pub use snapshot::{Snapshot, snapshot};
+pub use totals::{Totals, totals};
