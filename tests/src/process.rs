@@ -10,6 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use toft_bench::signals::default_in_children;
 
 /// How a program ended and what it said.
 #[derive(Debug)]
@@ -155,6 +156,7 @@ pub fn run_followed(
 ) -> (Finished, Duration) {
     let what = format!("{command:?}");
     let limits = limits.to_vec();
+    default_in_children();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     // SAFETY: between fork and exec the closure makes one async-signal-safe call and allocates
     // nothing.

@@ -108,6 +108,7 @@ pub fn trials(suite: &'static str) -> Vec<Trial> {
 
 /// Runs the trials as the arguments say, names the slowest, and ends the process.
 pub fn main(trials: Vec<Trial>) -> ! {
+    toft_bench::signals::default_in_children();
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
     times.sort();

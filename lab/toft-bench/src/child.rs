@@ -1,6 +1,7 @@
 //! Starts a program on a peer and measures it from outside.
 
 use crate::peers::Peer;
+use crate::signals::default_in_children;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -251,6 +252,7 @@ pub(crate) fn is_loaded(pid: &str, library: &Path) -> bool {
 /// its processor. Having something to do between fork and exec also makes the standard library
 /// fork instead of vfork: an image that starts out of a shared one inherits its peak memory.
 fn prepare(command: &mut Command, pin: Option<usize>) {
+    default_in_children();
     command.process_group(0);
     // SAFETY: between fork and exec only the two system calls below are made.
     unsafe {

@@ -49,6 +49,7 @@ mod report;
 pub mod resident;
 mod rng;
 mod runner;
+pub mod signals;
 mod standing;
 mod standing_table;
 pub mod stats;

@@ -40,6 +40,10 @@ const FORBIDDEN: u16 = 1 << 14;
 
 /// Flag in `class`: the block was sampled.
 const SAMPLED: u16 = 1 << 13;
+/// Flag in `class`: see `replaces_slot`.
+const REPLACES_SLOT: u16 = 1 << 12;
+/// All flags.
+const FLAGS: u16 = APART | FORBIDDEN | SAMPLED | REPLACES_SLOT;
 
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
@@ -195,7 +199,7 @@ impl Block {
 
     /// Its large class.
     pub fn class(&self) -> usize {
-        (self.class.load(Relaxed) & !(APART | FORBIDDEN | SAMPLED)).into()
+        (self.class.load(Relaxed) & !FLAGS).into()
     }
 
     /// Whether there is a gap before its extent, in the secure build: such blocks cannot share a
@@ -235,6 +239,19 @@ impl Block {
         self.class.load(Relaxed) & SAMPLED != 0
             && self.state() == BlockState::Live
             && self.class.fetch_and(!SAMPLED, Relaxed) & SAMPLED != 0
+    }
+
+    /// Returns true if the block serves a request for which there was no slot.
+    pub fn replaces_slot(&self) -> bool {
+        self.class.load(Relaxed) & REPLACES_SLOT != 0
+    }
+
+    /// Notes whether the block serves such a request. For the thread that allocates the block,
+    /// before the program gets it.
+    pub fn set_replaces_slot(&self, replaces: bool) {
+        if self.replaces_slot() != replaces {
+            self.class.fetch_xor(REPLACES_SLOT, Relaxed);
+        }
     }
 
     /// Sets class and place, of a new extent.

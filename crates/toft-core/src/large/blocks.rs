@@ -195,6 +195,7 @@ impl Blocks {
             None => self.map_vacant(os, &need, admit)?,
         };
         block.site.store(site.address(), Relaxed);
+        block.set_replaces_slot(false);
         if SECURE {
             self.canaries().write(block, size);
         }

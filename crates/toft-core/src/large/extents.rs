@@ -43,9 +43,9 @@ impl<'a> Extents<'a> {
             .and_then(|extent| extent.checked_next_multiple_of(UNIT))
             .ok_or(Error::NoMemory)?;
         let units = units_in(extent);
-        // The first unit that could not be used.
-        let mut passed = None;
-        for tries_left in (0..TRIES).rev() {
+        // The first unit that could not be used, and the number of chunks with something foreign.
+        let (mut passed, mut foreign) = (None, 0);
+        loop {
             let apart = self.0.pages().may_be_separate();
             let gap = placement.choose_gap(apart);
             let take = |gap| all.take(units, need.align, gap);
@@ -69,17 +69,26 @@ impl<'a> Extents<'a> {
                 Ok(block) => return Ok(block),
                 Err(error) => error,
             };
-            // Something foreign is where the descriptor would be, or another thread is mapping it:
-            // the next chunk is another matter. What is passed by is left alone, unless it is
-            // everywhere.
-            let (first, end) = (*passed.get_or_insert(unit), unit + units);
-            let goes_on = error == Error::Occupied && tries_left != 0;
+            // The next chunk of descriptors is another matter. What is passed by is left alone,
+            // unless something foreign is everywhere.
+            let end = unit + units;
+            let goes_on = match error {
+                // Another thread is mapping the chunk. It maps one chunk at a time, so `n` such
+                // threads make this one pass by `n` chunks, which the tier has for 64 MiB each.
+                Error::Busy => true,
+                Error::Occupied => {
+                    passed.get_or_insert(unit);
+                    foreign += 1;
+                    foreign < TRIES
+                }
+                _ => false,
+            };
             if !goes_on || !all.skip_chunk(unit, end) {
+                let first = passed.unwrap_or(unit);
                 all.put_back(first, end - first);
-                break;
+                return Err(Error::NoMemory);
             }
         }
-        Err(Error::NoMemory)
     }
 
     fn pop(self, need: &Need, tries: usize) -> Option<&'a Block> {

@@ -114,6 +114,7 @@ impl<'a> Moves<'a> {
         pages.set_mapped(block, 0, 0);
         pages.set_mapped(target, span, resident);
         target.site.store(block.site().address(), Relaxed);
+        target.set_replaces_slot(false);
         if SECURE {
             target.bytes.store(block.bytes(), Relaxed);
             self.0.canaries().clear_tail(target);

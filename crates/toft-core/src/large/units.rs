@@ -188,8 +188,8 @@ impl Units {
     }
 
     /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
-    /// would be, or that another thread has been stopped while it maps it: the caller takes another
-    /// chunk.
+    /// would be, and `Busy` that another thread has been stopped while it maps it: the caller takes
+    /// another chunk.
     pub(super) fn map_descriptor(&self, os: &impl Memory, unit: usize) -> Result<(), Error> {
         let ([mapped, claimed], bit) = self.chunk(unit);
         let is_claimed = || claimed.load(Acquire) & bit != 0;
@@ -212,7 +212,7 @@ impl Units {
                 return done;
             }
             if !spin_until(|| self.is_mapped(unit) || !is_claimed()) {
-                return Err(Error::Occupied);
+                return Err(Error::Busy);
             }
         }
     }
@@ -264,8 +264,8 @@ impl Units {
         self.take(next_chunk(unit).saturating_sub(end), 1, 0).is_ok()
     }
 
-    /// Whether the system would map `bytes` more now: tried where nothing is in use yet. A thread
-    /// that takes that place in the meantime finds it occupied, and takes another.
+    /// Whether the system would map `bytes` more now. It is tried at the end of the tier, where a
+    /// thread that is stopped in here is in no other thread's way.
     pub fn could_map(&self, os: &impl Memory, bytes: usize) -> bool {
         let unit = self.first + self.frontier().next.load(Relaxed);
         let room = self.count.saturating_sub(unit) << UNIT_SHIFT;
@@ -273,7 +273,7 @@ impl Units {
         if bytes > room {
             return false;
         }
-        let start = self.address(unit);
+        let start = self.address(self.count) - bytes;
         match os.map(start, bytes) {
             // SAFETY: (1) mapped by the line above; no pointer to it was given out.
             Ok(()) => unsafe { os.unmap(start, bytes) }.is_ok(),

@@ -50,11 +50,14 @@ pub use syscall::syscall;
 pub use text::Text;
 pub use threads::Threads;
 
-/// The reason why a call to the system failed.
+/// The reason why a call to the system failed, or was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Something else is already mapped there.
     Occupied,
+    /// Another thread has not finished a call about the same place. No call was made. There may be
+    /// memory elsewhere.
+    Busy,
     /// The system has no memory, address space or mappings left.
     NoMemory,
     /// The system does not support the call.

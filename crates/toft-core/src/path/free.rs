@@ -410,8 +410,10 @@ impl<O: Os> Requests<'_, O> {
             }
             Found::Large(block) if block.state() == BlockState::Live => {
                 let bytes = block.bytes();
-                // A zero-size block is large if it is aligned, or if there was no other place.
-                let is_aligned = is_aligned(None, if bytes == 0 { usize::MAX } else { bytes });
+                // A zero-size block is large if it is aligned, or if there was no other place. A
+                // block of any size is large if there was no slot for it.
+                let any_size = bytes == 0 || block.replaces_slot();
+                let is_aligned = is_aligned(None, if any_size { usize::MAX } else { bytes });
                 let wrong = wrong([size, rounded].contains(&bytes), is_aligned);
                 wrong.inspect(|&wrong| self.reports().large_differs(block, address, wrong, call))
             }

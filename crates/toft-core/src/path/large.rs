@@ -1,5 +1,6 @@
 //! Allocation of large blocks: each has a separate extent.
 
+use super::refill::NoSlot;
 use super::wrappers::LARGE;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
@@ -43,6 +44,31 @@ impl<O: Os> Supply<'_, O> {
         self.memory_limit().system_has_granted();
         self.mapper().block_was_mapped(address, size);
         self.profiler().sample_large(heap, address, site);
+        Some((address, dirty))
+    }
+
+    /// Allocates a block of `size` bytes with a separate extent, because there was no slot for it.
+    /// Returns the block's address, and the number of leading bytes that may be nonzero.
+    ///
+    /// A slab takes 64 or 512 KiB of address space, and such a block one page. No other thread can
+    /// keep it from this one. A refusal by `TOFT_LIMIT` is final.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn allocate_without_slot(
+        self,
+        heap: &Heap,
+        size: usize,
+        align: usize,
+        site: Site,
+        why: NoSlot,
+    ) -> Option<(usize, usize)> {
+        if why == NoSlot::Limit {
+            return None;
+        }
+        let (address, dirty) = self.allocate_large(heap, size, align, site)?;
+        if let Some(block) = self.large.units().block_at(address) {
+            block.set_replaces_slot(true);
+        }
         Some((address, dirty))
     }
 

@@ -12,6 +12,7 @@
 //! separate first steps (`secure/fast.rs`) and shares the others.
 
 use super::caller::{Caller, Pointer};
+use super::refill::NoSlot;
 use crate::allocator::Allocator;
 use crate::bin::BinIndex;
 use crate::os::{Os, probes, process};
@@ -211,7 +212,13 @@ fn slower<C: Caller>(caller: C, index: BinIndex, site: Site) -> Pointer {
         if class == NO_SLOTS {
             return allocator.requests().allocate_zero_size(heap, ALIGN, site);
         }
-        let address = allocator.supply().allocate_slow(heap, class, site)?;
+        let slot = allocator.supply().allocate_slow(heap, class, site);
+        let address = slot.or_else(|why| {
+            let size = SizeClass::new(class).size();
+            let block = allocator.supply().allocate_without_slot(heap, size, 1, site, why);
+            block.map(|(address, _)| address).ok_or(why)
+        });
+        let address = address.ok()?;
         Some(allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim))
     })
 }
@@ -357,12 +364,22 @@ impl<O: Os> Requests<'_, O> {
             }
             return Some(address);
         };
-        self.slot(heap, class, size, site)
+        match self.slot(heap, class, size, site) {
+            Ok(address) => Some(address),
+            Err(why) => {
+                let block = self.supply().allocate_without_slot(heap, size, align, site, why);
+                let (address, dirty) = block?;
+                if SECURE {
+                    clear(address, size.min(dirty));
+                }
+                Some(address)
+            }
+        }
     }
 
     /// Allocates a slot of a class for a request of `size` bytes.
     #[inline(always)]
-    fn slot(self, heap: &Heap, class: usize, size: usize, site: Site) -> Option<usize> {
+    fn slot(self, heap: &Heap, class: usize, size: usize, site: Site) -> Result<usize, NoSlot> {
         let index = heap.known_bin(class, site);
         if SECURE {
             return match heap
@@ -371,16 +388,19 @@ impl<O: Os> Requests<'_, O> {
             {
                 Some(taken) => {
                     let slack = taken.slab.slack_for(size);
-                    Some(self.secure_slots().hand_over(heap, taken, slack))
+                    Ok(self.secure_slots().hand_over(heap, taken, slack))
                 }
                 None => {
                     let address = self.supply().allocate_slow(heap, class, site)?;
                     self.secure_slots().prepare(heap, address, size);
-                    Some(address)
+                    Ok(address)
                 }
             };
         }
-        heap.pop(index).or_else(|| self.supply().allocate_slow(heap, class, site))
+        match heap.pop(index) {
+            Some(address) => Ok(address),
+            None => self.supply().allocate_slow(heap, class, site),
+        }
     }
 
     /// Allocates a block with every byte zero. Does not write to pages that were never written.

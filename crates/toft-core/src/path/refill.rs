@@ -2,7 +2,7 @@
 
 use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
-use crate::os::{Os, probes};
+use crate::os::{Error, Os, probes};
 use crate::path::Supply;
 use crate::region::Site;
 use crate::report::Call;
@@ -10,12 +10,26 @@ use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
+/// The reason why there is no slot for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSlot {
+    /// `TOFT_LIMIT` has refused it.
+    Limit,
+    /// There is no slab: the system has refused it, or other threads are growing all plots.
+    NoSlab,
+}
+
 impl<'a, O: Os> Supply<'a, O> {
     /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
     /// order of cost. Borrows a heap if this heap's seat is not available.
     #[cold]
     #[inline(never)]
-    pub fn allocate_slow(self, heap: &Heap, class: usize, site: Site) -> Option<usize> {
+    pub(crate) fn allocate_slow(
+        self,
+        heap: &Heap,
+        class: usize,
+        site: Site,
+    ) -> Result<usize, NoSlot> {
         self.call_sites().watch_sizes(heap, class, site);
         let index = self.call_sites().row(heap, site).of_class(class);
         if let Some(seat) = heap.sit() {
@@ -24,10 +38,11 @@ impl<'a, O: Os> Supply<'a, O> {
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the
         // heap.
-        self.held_heaps().with_borrowed_heap(|heap| {
-            let seat = heap.sit()?;
+        let borrowed = self.held_heaps().with_borrowed_heap(|heap| {
+            let seat = heap.sit().ok_or(NoSlot::NoSlab)?;
             self.refill_and_arm(heap, &seat, (index, site), false)
-        })?
+        });
+        borrowed.unwrap_or(Err(NoSlot::NoSlab))
     }
 
     /// Refills a bin, arms the reserved slots that the claim passed, and reports a new claim to the
@@ -40,14 +55,14 @@ impl<'a, O: Os> Supply<'a, O> {
         seat: &Seat,
         (index, site): (BinIndex, Site),
         shares: bool,
-    ) -> Option<usize> {
+    ) -> Result<usize, NoSlot> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, (index, site), shares)?;
         self.slot_checks().arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
             self.profiler().sample_claim(heap, seat, index, address, site);
         }
-        Some(address)
+        Ok(address)
     }
 
     /// Returns a slot from the cheapest source that has one for the bin.
@@ -57,10 +72,10 @@ impl<'a, O: Os> Supply<'a, O> {
         seat: &Seat,
         (index, site): (BinIndex, Site),
         shares: bool,
-    ) -> Option<usize> {
+    ) -> Result<usize, NoSlot> {
         // A borrowed heap may have claimed slots already.
         if let Some(address) = heap.bins().pop(index) {
-            return Some(address);
+            return Ok(address);
         }
         if !shares {
             self.maintenance().maintain(heap, seat);
@@ -68,18 +83,18 @@ impl<'a, O: Os> Supply<'a, O> {
         // 1. free slots of this bin's slabs, and slots that other threads have freed
         let slabs_filled = heap.bins().current(index).row_behind();
         if let Some(address) = self.listed_or_freed(heap, seat, index) {
-            return Some(address);
+            return Ok(address);
         }
         // 2. a slot of a shared heap, for a bin that this thread rarely uses
         if shares && let Some(address) = self.shared_slot(heap, index) {
-            return Some(address);
+            return Ok(address);
         }
         let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
         if shares {
             self.maintenance().maintain(heap, seat);
             self.share_slab(heap, seat, index);
         }
-        Some(address)
+        Ok(address)
     }
 
     /// Returns a slot that is free in a slab of the bin, or that another thread has freed. The
@@ -111,8 +126,9 @@ impl<'a, O: Os> Supply<'a, O> {
         index: BinIndex,
         site: Site,
         slabs_filled: u8,
-    ) -> Option<usize> {
+    ) -> Result<usize, NoSlot> {
         let bins = heap.bins();
+        let pop = || bins.pop(index).ok_or(NoSlot::NoSlab);
         let wake = |slab: &Slab| self.memory_limit().wake(slab);
         // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
@@ -121,12 +137,12 @@ impl<'a, O: Os> Supply<'a, O> {
             heap.take_over(seat, orphan, index)
         });
         if taken && bins.advance(index, wake) {
-            return bins.pop(index);
+            return pop();
         }
         // 4. an empty slab with its pages, from the pool
         let (partition, class) = (index.partition(), index.class().index());
         if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
-            return bins.pop(index);
+            return pop();
         }
         // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
         // if it does not, a slab that the limit has suspended may serve the request
@@ -140,38 +156,40 @@ impl<'a, O: Os> Supply<'a, O> {
                     served
                 });
             if served {
-                return bins.pop(index);
+                return pop();
             }
         }
-        let _promise = promise?;
+        let _promise = promise.ok_or(NoSlot::Limit)?;
         let clean = self.pool.take_clean(&self.os, partition, class);
         if self.adopt(heap, index, clean) && bins.advance(index, wake) {
-            return bins.pop(index);
+            return pop();
         }
         // 6. a new slab, in address space that was never used
         let slab = match self.new_slab(heap, index, site) {
-            Some(slab) => slab,
+            Ok(slab) => slab,
+            // The system was not asked.
+            Err(Error::Busy) => return Err(NoSlot::NoSlab),
             // 7. idle memory, returned to the OS before a second attempt
-            None => {
+            Err(_) => {
                 self.memory_limit().relieve(heap, Some(seat), bytes);
                 // Slabs with too few free slots to be listed serve the request now. `relieve` may
                 // also have freed slots of this bin from a quarantine.
                 self.held_heaps().collect(heap, seat);
                 self.memory_limit().list_bin(heap, seat, index);
                 if bins.advance(index, wake) {
-                    return bins.pop(index);
+                    return pop();
                 }
-                self.new_slab(heap, index, site)?
+                self.new_slab(heap, index, site).map_err(|_| NoSlot::NoSlab)?
             }
         };
         self.mapper().prefault(slab, slabs_filled);
         bins.list(index, slab);
         bins.advance(index, wake);
-        bins.pop(index)
+        pop()
     }
 
     /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Option<&'a Slab> {
+    fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Result<&'a Slab, Error> {
         let (partition, class) = (index.partition(), index.class().index());
         let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let take = || {
@@ -181,7 +199,7 @@ impl<'a, O: Os> Supply<'a, O> {
                 self.allocator.medium.take(&self.os, partition, mapped)
             }
         };
-        let (slab, base) = take().ok()?;
+        let (slab, base) = take()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), SizeClass::new(class), partition, site);
         self.mapper().choose_guard_pages(slab, slots);
@@ -190,7 +208,7 @@ impl<'a, O: Os> Supply<'a, O> {
         self.pool.grow(&self.os, slab);
         self.maintenance().note_growth();
         self.memory_limit().system_has_granted();
-        Some(slab)
+        Ok(slab)
     }
 
     /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.

@@ -38,8 +38,8 @@ impl Carve {
     /// `step` bytes, which is whole pages.
     ///
     /// All calls for one run pass the same `start`. Zeroed memory is a run with nothing mapped.
-    /// `Occupied` means that something foreign is there, or that another thread was stopped while
-    /// it maps the piece. The caller then does without the memory.
+    /// `Occupied` means that something foreign is there, and `Busy` that another thread was stopped
+    /// while it maps the piece. The caller then does without the memory.
     pub fn reach(
         &self,
         os: &impl Memory,
@@ -67,7 +67,7 @@ impl Carve {
             }
             let is_over = || self.claimed.load(Acquire) == self.mapped.load(Acquire);
             if !spin_until(|| self.mapped.load(Acquire) != mapped || is_over()) {
-                return Err(Error::Occupied);
+                return Err(Error::Busy);
             }
         }
     }

@@ -17,6 +17,7 @@
 
 #[cfg(not(loom))]
 mod carve;
+mod counts;
 mod descriptor;
 #[cfg(not(loom))]
 mod layout;
@@ -32,6 +33,8 @@ mod tier;
 
 #[cfg(not(loom))]
 pub use carve::{Carve, STEP};
+#[cfg(loom)]
+pub use counts::{Counts, Growing, PlotCounts};
 pub use descriptor::Descriptor;
 #[cfg(not(loom))]
 pub use layout::{Layout, Windows};

@@ -15,7 +15,7 @@
 //! mapping that it finds there is therefore foreign, and no thread waits for another. A number
 //! whose heap could not be mapped is VACANT, and is tried again first.
 
-use super::shared::Places;
+use super::shared::{Places, SHARE_FROM};
 use super::{Heap, Quarantine};
 use crate::bin::{BIN_WORDS, BinIndex, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
@@ -61,6 +61,9 @@ struct State {
     /// The bytes mapped for heaps. Any thread adds.
     mapped: AtomicUsize,
     states: Carve,
+    /// Not zero if the system locked the pages of the last heap when it was mapped. Any thread that
+    /// maps a large heap writes it.
+    is_locked: AtomicU32,
     /// Not zero after the program has taken over the thread key that reported exits. Any thread
     /// sets it, and it is never cleared. SeqCst: a birth arms the key and then reads this. The
     /// thread that sets this then deletes the key. So either the birth sees it, or what the birth
@@ -88,6 +91,13 @@ fn cache_offset(partitions: usize) -> usize {
     let bins = partitions * ROW_WORDS * size_of::<usize>();
     (size_of::<Heap>() + bins + Quarantine::BYTES).next_multiple_of(PAGE_LEAST)
 }
+
+/// The number of heaps whose states are mapped before they are needed: half a step.
+const STATES_AHEAD: usize = STEP / 2;
+
+/// A heap of this number of bytes or more is tested for pages that the system has locked. It has
+/// many more pages than a thread uses.
+const TEST_LEAST: usize = 1 << 20;
 
 /// The most orphans that one search visits.
 const SEARCH: u32 = 4;
@@ -276,6 +286,12 @@ impl Heaps {
             return Err(error);
         }
         self.state().mapped.fetch_add(self.stride, Relaxed);
+        if self.stride >= TEST_LEAST && number >= SHARE_FROM {
+            let last = address + self.stride - os.page_size();
+            // SAFETY: (1) mapped above, and not in use yet.
+            let is_locked = unsafe { os.discard(last, os.page_size()) }.is_err();
+            self.state().is_locked.store_changed(u32::from(is_locked), Relaxed);
+        }
         let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: the memory is mapped, aligned to a page, and this number belongs to this thread
         // alone. No other thread reads the heap before its state changes, not even the child of a
@@ -288,6 +304,13 @@ impl Heaps {
         self.heap(number).touch_first();
         self.state_of(number).store(HeapState::Live as u8, Release);
         Ok(self.heap(number))
+    }
+
+    /// Returns true if the system locks pages when they are mapped, as after
+    /// `mlockall(MCL_FUTURE)`. All pages of a new heap are then present. Always false if heaps are
+    /// small.
+    pub(super) fn is_locked(&self) -> bool {
+        self.state().is_locked.load(Relaxed) != 0
     }
 
     /// Takes a number without a heap for the caller.
@@ -305,7 +328,12 @@ impl Heaps {
             if number >= self.limit {
                 return Err(Error::NoMemory);
             }
-            state.states.reach(os, self.states, self.states + number as usize + 1, STEP)?;
+            // States are mapped before they are needed, so that a thread that is stopped while it
+            // maps them keeps no other thread from its heap.
+            let end = self.states + number as usize + 1;
+            let ahead = end.saturating_add(STATES_AHEAD).min(self.states + self.limit as usize);
+            let _ = state.states.reach(os, self.states, ahead, STEP);
+            state.states.reach(os, self.states, end, STEP)?;
             if state.count.compare_exchange(number, number + 1, AcqRel, Relaxed).is_ok() {
                 return Ok(number);
             }

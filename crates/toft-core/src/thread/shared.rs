@@ -25,6 +25,8 @@ use crate::sync::{AtomicU32, Use, User};
 
 /// The number of places. Threads that draw for different partitions rarely meet.
 const PLACES: usize = 32;
+/// The number of places in use while the system locks all pages of a new heap.
+const PLACES_LOCKED: usize = 2;
 /// The number of places that one call tries.
 const TRIES: usize = 8;
 /// The number of the first heap that draws from shared heaps. In a process with few threads, shared
@@ -66,8 +68,9 @@ impl Heaps {
         user: Option<u32>,
     ) -> Option<SharedHeapGuard<'_>> {
         let me = user.map_or(KEEPER, |number| number + 1);
-        for place in place..place + TRIES {
-            let place = self.shared().0.get(place % PLACES)?;
+        let places = if self.is_locked() { PLACES_LOCKED } else { PLACES };
+        for place in place..place + TRIES.min(places) {
+            let place = self.shared().0.get(place % places)?;
             // Without memory for this heap there is none for the next.
             let heap = self.heap_of(os, place)?;
             let used = place.user.take(me).or_else(|| self.take_from_exited(place, me));

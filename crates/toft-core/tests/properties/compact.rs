@@ -86,6 +86,26 @@ fn compact(allocator: &Allocator<Fake>) -> usize {
     done.bytes
 }
 
+/// What a thread has freed in slabs of others, and has not published, is free when the program
+/// compacts: nothing of it keeps a page shared.
+#[test]
+#[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
+fn frees_that_are_not_published_yet_count_when_a_program_compacts() {
+    let (fake, allocator, owner, other) = two_heaps(OPTIONS);
+    let mut blocks = Blocks::new(&allocator, &[owner], 256, 4000);
+    blocks.thin(&allocator, owner, 10);
+    allocator.heaps.orphan(owner);
+    allocator.compactor().compact_now(other);
+    assert_ne!(fake.shared_bytes(), 0);
+    blocks.verify();
+    blocks.0.keys().for_each(|&address| allocator.free(other, address, Call::Free));
+    for _ in 0..3 {
+        allocator.compactor().compact_now(other);
+        allocator.check().unwrap();
+    }
+    assert_eq!(fake.shared_bytes(), 0);
+}
+
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build shares no pages")]
 fn sparse_slabs_share_and_part() {

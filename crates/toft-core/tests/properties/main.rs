@@ -20,6 +20,7 @@ mod pool;
 mod pressure;
 mod shared;
 mod slots;
+mod stopped;
 mod sweep;
 mod tails;
 mod zones;

@@ -16,6 +16,16 @@ use tempfile::TempDir;
 /// A process that ends with the test, however that ends.
 pub use toft_bench::child::Killed as Running;
 
+/// Runs before the tests, which start programs in many places.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_ALL: extern "C" fn() = {
+    extern "C" fn begin() {
+        toft_bench::signals::default_in_children();
+    }
+    begin
+};
+
 /// The command, with nothing of the caller's settings.
 pub fn toft() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toft"));

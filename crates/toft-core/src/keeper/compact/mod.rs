@@ -113,10 +113,15 @@ impl<O: Os> Compactor<'_, O> {
             });
         };
         if self.options.compact {
+            // What this thread has freed in slabs of others counts as live until it is published.
             // Claimed slots of this heap and of orphans are free, too. They are unclaimed, so that
             // compaction can hold them.
             if let Some(seat) = heap.sit() {
+                self.held_heaps().empty_outbox(heap, &seat);
                 unclaim(heap, &seat);
+            }
+            if let Some(_turn) = self.reclaimer.begin() {
+                self.held_heaps().empty_outboxes(false);
             }
             (0..self.heaps.count())
                 .for_each(|number| self.held_heaps().with_threadless(number, unclaim));

@@ -21,6 +21,10 @@ unsafe impl Memory for Fake {
 
     fn map(&self, addr: usize, len: usize) -> Result<(), Error> {
         self.check_range(addr, len);
+        let meanwhile = self.state().at_map.clone();
+        if let Some(meanwhile) = meanwhile {
+            (meanwhile.0)(addr..addr + len);
+        }
         let mut state = self.state();
         match state.faults.judge(Request::Map) {
             Verdict::Proceed => {}

@@ -81,6 +81,16 @@ impl core::fmt::Debug for Meanwhile {
     }
 }
 
+/// See [`Fake::at_map`].
+#[derive(Clone)]
+struct WhileMapping(Arc<dyn Fn(Range<usize>) + Send + Sync>);
+
+impl core::fmt::Debug for WhileMapping {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("WhileMapping")
+    }
+}
+
 #[derive(Debug)]
 struct State {
     space: Space,
@@ -95,6 +105,7 @@ struct State {
     waits: u64,
     ticks: u32,
     at_barrier: Option<Meanwhile>,
+    at_map: Option<WhileMapping>,
     while_unused_go: Option<pin::Meanwhile>,
     filtered: Option<bool>,
     /// The result of a probe, and the number of probes.
@@ -125,6 +136,7 @@ impl Fake {
             waits: 0,
             ticks: 0,
             at_barrier: None,
+            at_map: None,
             while_unused_go: None,
             filtered: Some(false),
             probe: Some(Answers::ALL),
@@ -252,6 +264,13 @@ impl Fake {
     /// barriers. It may play other threads.
     pub fn at_barrier(&self, meanwhile: impl FnMut() -> bool + Send + 'static) {
         self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
+    }
+
+    /// Sets what happens while a range is mapped, before the system has mapped it. `meanwhile` may
+    /// play other threads: the thread that maps is stopped until it returns. If these map, it is
+    /// called again, so that several threads are stopped at once.
+    pub fn at_map(&self, meanwhile: impl Fn(Range<usize>) + Send + Sync + 'static) {
+        self.state().at_map = Some(WhileMapping(Arc::new(meanwhile)));
     }
 
     /// Sets the kernel's answer to whether there is a filter of system calls. `None` means that it

@@ -22,15 +22,20 @@
 //! |---|---|
 //! | `mod.rs` | the plots of a tier, and the descriptor of an address |
 //! | `order.rs` | the secret order of plots, and where in each its slabs begin |
+//! | `choose.rs` | the plot from which a partition takes its next slab |
 //! | `grow.rs` | slabs that were never used: mapped in steps, each handed out once |
 //! | `walk.rs` | all slabs that were handed out |
 //!
 //! Invariants (P1 is the lookup's)
 //! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
 //!   and fails every free.
-//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are in one
-//!   word, so that slabs mapped ahead of need can be unmapped, and mapped again.
+//! - P3 and P4 are those of a plot's counts (`region/counts.rs`).
+//! - P5 a partition gets another plot only if the search has found each plot that it has used up,
+//!   blocked by a foreign mapping, or growing. A plot stays with its partition, and each later
+//!   search begins with it. A thread that is stopped while a plot grows therefore costs its
+//!   partition at most one more plot, however long it is stopped.
 
+mod choose;
 mod grow;
 mod order;
 mod walk;
@@ -51,8 +56,23 @@ pub const fn short_bytes(span: usize, bytes: usize) -> usize {
     ((span >> (GRANULE_SHIFT + 1)) * SHORT * bytes).next_multiple_of(SHORT_STEP)
 }
 
-/// The number of bytes of `extra`, with padding to align what follows.
-const EXTRA_BYTES: usize = 64;
+/// Numbers about all plots of a tier, in the metadata tables and zero at first. Any thread writes.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Totals {
+    /// The plots taken beyond the first of each partition.
+    extra: AtomicU32,
+    /// Not zero if steps are to be small.
+    is_modest: AtomicU32,
+    /// Not zero if the system locks pages when they are mapped.
+    is_locked: AtomicU32,
+    /// The slabs that are mapped.
+    mapped: AtomicU32,
+    /// The short plots that were begun.
+    short: AtomicU32,
+    /// The blocked plots that were tried again. The next search begins after the last of them.
+    tried_again: AtomicU32,
+}
 
 /// The plots of one tier.
 #[derive(Debug)]
@@ -77,9 +97,7 @@ pub struct Plots<const TIER: TierNumber, D> {
     /// The plot from which each partition takes slabs, plus one; zero means its first. Any thread
     /// changes it, by compare and exchange.
     current: *const AtomicU32,
-    /// Four numbers: the plots taken beyond the first of each partition, not zero if steps are to
-    /// be small, the slabs that are mapped, and the short plots that were begun.
-    extra: *const [AtomicU32; 4],
+    totals: *const Totals,
     descriptors: PhantomData<D>,
 }
 
@@ -93,10 +111,11 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Lookup::<TIER, D>::TABLE_BYTES + Self::words_bytes(partitions) + plots * size_of::<Growth>()
     }
 
-    /// Returns the number of bytes of `extra` and `current`. They are before `growth`. A small
+    /// Returns the number of bytes of `totals` and `current`. They are before `growth`. A small
     /// program that grows therefore changes one page, and each of its children copies one page.
     fn words_bytes(partitions: usize) -> usize {
-        (EXTRA_BYTES + partitions * size_of::<AtomicU32>()).next_multiple_of(EXTRA_BYTES)
+        let bytes = size_of::<Totals>() + partitions * size_of::<AtomicU32>();
+        bytes.next_multiple_of(size_of::<Totals>())
     }
 
     /// Returns an object that contains no address, for use before the allocator starts.
@@ -114,7 +133,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             page_size: 4096,
             growth: core::ptr::null(),
             current: core::ptr::null(),
-            extra: core::ptr::null(),
+            totals: core::ptr::null(),
             descriptors: PhantomData,
         }
     }
@@ -137,8 +156,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     ) -> Result<Self, Error> {
         let plot_shift = Self::plot_shift_for(span, partitions);
         let plots = span >> plot_shift;
-        let extra = tables + Lookup::<TIER, D>::TABLE_BYTES;
-        let growth = extra + Self::words_bytes(partitions);
+        let totals = tables + Lookup::<TIER, D>::TABLE_BYTES;
+        let growth = totals + Self::words_bytes(partitions);
         let short = short_bytes(span, Self::BYTES);
         let is_short = plot_shift == GRANULE_SHIFT && partitions <= plots / 2;
         let behind = slabs + short + (span >> Self::SHIFT) * Self::BYTES;
@@ -156,16 +175,15 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             place_key: os.random()? | 1,
             page_size: os.page_size(),
             growth: core::ptr::with_exposed_provenance(growth),
-            current: core::ptr::with_exposed_provenance(extra + EXTRA_BYTES),
-            extra: core::ptr::with_exposed_provenance(extra),
+            current: core::ptr::with_exposed_provenance(totals + size_of::<Totals>()),
+            totals: core::ptr::with_exposed_provenance(totals),
             descriptors: PhantomData,
         })
     }
 
-    /// Returns the words that the field `extra` points to.
-    fn extra(&self) -> &[AtomicU32; 4] {
-        // SAFETY: `new` duty 1.
-        unsafe { &*self.extra }
+    fn totals(&self) -> &Totals {
+        // SAFETY: `new` duty 1; all-zero is a `Totals`.
+        unsafe { &*self.totals }
     }
 
     fn growth(&self, n: usize) -> &Growth {

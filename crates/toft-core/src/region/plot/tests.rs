@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::os::Memory;
-use crate::os::fake::{Fake, Machine};
+use crate::os::fake::{Fake, Fault, Machine, Request};
 use crate::region::SMALL;
+use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
+use std::boxed::Box;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::vec::Vec;
 extern crate std;
 
@@ -19,6 +23,9 @@ unsafe impl Descriptor for Any {
         true
     }
 }
+
+/// The bytes of the first step of a small plot.
+const SMALL_STEP: usize = Tier::of(SMALL).first_step;
 
 /// Bytes of address space for everything of one test.
 const ALL: usize = 1 << 40;
@@ -44,7 +51,7 @@ fn every_slab_is_had_before_memory_is_refused() {
         let os = &fake;
         let span = 1 << 26;
         let (plots, _) = plots(os, span, partitions);
-        let mut all = std::collections::BTreeSet::new();
+        let mut all = BTreeSet::new();
         // One of many partitions gets all slabs.
         while let Ok((_, address)) = plots.take(os, Partition::new(partitions / 2), |_, _| {}) {
             assert!(all.insert(address), "{address:#x} was handed out twice");
@@ -77,22 +84,181 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     let take = || plots.take(os, Partition::new(0), |_, _| {}).unwrap().1;
     let first = take();
     plots.retract(os);
-    plots.growth(0).begin();
+    plots.growth(0).counts.stop_growing_for_ever();
     let second = take();
     assert!(second >> GRANULE_SHIFT != first >> GRANULE_SHIFT);
     assert!(!plots.has_room(0) && plots.has_room(1));
     plots.repair(os, 1);
     assert!(plots.has_room(0));
-    // A foreign mapping hits the second plot once. The plot is not tried again while the third has
-    // room.
+    // A foreign mapping hits the second plot once. The partition goes on in its first plot, and does
+    // not try the second again while that has room.
     plots.retract(os);
     let next = second + (1 << Plots::<SMALL, Any>::SHIFT);
     assert!(os.occupy(next..next + 4096));
     let collisions = os.collisions();
     let third = take();
-    assert!(![first, second].iter().any(|slab| slab >> GRANULE_SHIFT == third >> GRANULE_SHIFT));
-    take();
-    assert_eq!(os.collisions(), collisions + 1);
+    assert_eq!(first >> GRANULE_SHIFT, third >> GRANULE_SHIFT);
+    let plots_then = plots.begun();
+    (0..SHORT - 2).for_each(|_| assert_eq!(first >> GRANULE_SHIFT, take() >> GRANULE_SHIFT));
+    assert_eq!((os.collisions(), plots.begun()), (collisions + 1, plots_then));
+    // Used up and blocked: the partition gets a third plot.
+    let fourth = take();
+    assert!(![first, second].iter().any(|slab| slab >> GRANULE_SHIFT == fourth >> GRANULE_SHIFT));
+    assert_eq!((os.collisions(), plots.begun()), (collisions + 1, plots_then + 1));
+}
+
+/// Plots that threads take slabs from while others are stopped in the middle of a mapping.
+struct Stopping {
+    plots: Plots<SMALL, Any>,
+    fake: Fake,
+    /// The number of threads that have not begun yet.
+    left: AtomicUsize,
+    /// The addresses of the slabs that were handed out, and the number of searches that found each
+    /// plot with room in the hands of another thread.
+    slabs: Mutex<BTreeSet<usize>>,
+    busy: AtomicUsize,
+}
+
+// SAFETY: the pointers in `Plots` lead to atomics that live for ever.
+unsafe impl Send for Stopping {}
+// SAFETY: as above; the rest is locked or atomic.
+unsafe impl Sync for Stopping {}
+
+impl Stopping {
+    fn new(span: usize, partitions: usize) -> &'static Stopping {
+        let fake = Fake::new(Machine::LARGE);
+        let (plots, _) = plots(&fake, span, partitions);
+        Box::leak(Box::new(Stopping {
+            plots,
+            fake,
+            left: AtomicUsize::new(0),
+            slabs: Mutex::default(),
+            busy: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Takes a slab. Returns false if the system has refused memory.
+    fn take(&self, partition: usize) -> bool {
+        match self.plots.take(&self.fake, Partition::new(partition), |_, _| {}) {
+            Ok((_, address)) => {
+                assert!(self.plots.slab_at(address).is_some() && is_mapped(&self.fake, address));
+                assert!(self.slabs.lock().unwrap().insert(address), "{address:#x} twice");
+            }
+            Err(Error::Busy) => drop(self.busy.fetch_add(1, Relaxed)),
+            Err(error) => {
+                assert_eq!(error, Error::NoMemory);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes a slab for each of `threads` threads, of which each is stopped in each of its mappings
+    /// `where_to` until all others have what they can get. `of(n)` is the partition of the thread
+    /// that is begun while `n` are left.
+    fn take_by(
+        &'static self,
+        threads: usize,
+        of: impl Fn(usize) -> usize + Send + Sync + 'static,
+        where_to: impl Fn(usize) -> bool + Send + Sync + 'static,
+    ) {
+        self.left.store(threads - 1, Relaxed);
+        let first = of(0);
+        self.fake.at_map(move |range| {
+            while let Some(left) = self.left.load(Relaxed).checked_sub(1)
+                && where_to(range.start)
+            {
+                self.left.store(left, Relaxed);
+                assert!(self.take(of(left)), "refused, with {left} threads to come");
+            }
+        });
+        assert!(self.take(first), "the first thread was refused");
+        // The closure has a handle of the fake.
+        self.fake.at_map(|_| {});
+    }
+}
+
+fn is_mapped(fake: &Fake, address: usize) -> bool {
+    fake.page(address) == crate::os::fake::PageState::Mapped
+}
+
+/// Each of many threads of one partition is stopped while it grows a plot. The partition gets a
+/// plot for each of them, and uses these plots when the same happens again: stalls use up no more
+/// plots than threads were stopped at once.
+#[test]
+fn stopped_threads_use_up_one_plot_each() {
+    const THREADS: usize = 40;
+    let all = Stopping::new(1 << 41, 8);
+    let before = all.plots.begun();
+    for round in 0..200 {
+        if round % 3 != 0 {
+            all.plots.retract(&all.fake);
+        }
+        all.take_by(THREADS, |_| 3, |_| true);
+        let more = all.plots.begun() - before;
+        // All 40 are beyond the first plot once that is used up.
+        assert!(more <= THREADS && (more != 0 || round != 0), "{more} plots in round {round}");
+    }
+    assert_eq!(all.busy.load(Relaxed), 0);
+    // Threads of different partitions are not in each other's way, once each has descriptors.
+    (0..8).for_each(|partition| assert!(all.take(partition)));
+    let before = all.plots.begun();
+    for _ in 0..200 {
+        all.plots.retract(&all.fake);
+        all.take_by(8, |number| number, |_| true);
+    }
+    assert!(all.plots.begun() - before <= 8, "{}", all.plots.begun() - before);
+}
+
+/// There are more threads than plots, and each is stopped while it grows one. No thread is told
+/// that there is no memory. Afterwards all slabs are had, each once.
+#[test]
+fn more_stopped_threads_than_plots_do_not_look_like_a_lack_of_memory() {
+    for partitions in [1, 4] {
+        let all = Stopping::new(1 << 26, partitions);
+        let plots = all.plots.plots;
+        // The first growth maps the descriptors that all plots share.
+        assert!(all.take(0));
+        for _ in 0..10 {
+            all.plots.retract(&all.fake);
+            all.take_by(2 * plots, move |number| number % partitions, |_| true);
+            assert_eq!(all.busy.swap(0, Relaxed), plots);
+        }
+        while all.take(0) {}
+        assert_eq!(all.slabs.lock().unwrap().len(), (1 << 26) >> Plots::<SMALL, Any>::SHIFT);
+    }
+}
+
+/// A thread is stopped while it maps the descriptors that all plots share. Other threads use up at
+/// most one plot, and find the plots busy.
+#[test]
+fn shared_descriptors_that_are_not_mapped_yet_use_up_one_plot() {
+    let all = Stopping::new(1 << 26, 4);
+    let before = all.plots.begun();
+    let end = all.plots.base + (1 << 26);
+    all.take_by(100, |number| number % 4, move |address| address >= end);
+    // The stopped thread's partition gets one: its threads see only that its plot grows.
+    assert_eq!((all.plots.begun(), all.busy.load(Relaxed)), (before + 1, 99));
+    // A walk visits every slab that was handed out.
+    let mut count = 0;
+    all.plots.for_each(|_| count += 1);
+    assert_eq!(count, all.slabs.lock().unwrap().len());
+}
+
+/// A thread is stopped while it maps descriptors of short plots. Each other partition gets one plot
+/// more for as long as that lasts, and its short plot afterwards.
+#[test]
+fn short_descriptors_that_are_not_mapped_yet_use_up_one_plot_each() {
+    let all = Stopping::new(1 << 41, 8);
+    let before = all.plots.begun();
+    let end = all.plots.base + (1 << 41);
+    let short_end = all.plots.short + SHORT_STEP;
+    all.take_by(701, |number| 1 + number % 7, move |at| (end..short_end).contains(&at));
+    assert_eq!((all.plots.begun() - before, all.busy.load(Relaxed)), (7, 0));
+    while all.plots.growth(3).counts.now().next == 0 {
+        assert!(all.take(3));
+    }
+    assert_eq!(all.plots.begun() - before, 7);
 }
 
 /// The child of a fork repairs the plots of the partitions in use, and the extra plots. If all
@@ -105,11 +271,11 @@ fn a_child_repairs_the_plots_that_may_be_in_use() {
     let (plots, _) = plots(os, 1 << 26, 8);
     let (used, unused, extra) = (4, 7, 8);
     // Partition 4 goes on in the first extra plot.
-    plots.growth(used).begin();
+    plots.growth(used).counts.stop_growing_for_ever();
     plots.take(os, Partition::new(used), |_, _| {}).unwrap();
     plots.retract(os);
-    plots.growth(unused).begin();
-    plots.growth(extra).begin();
+    plots.growth(unused).counts.stop_growing_for_ever();
+    plots.growth(extra).counts.stop_growing_for_ever();
     plots.repair(os, used + 1);
     assert!(plots.has_room(used) && plots.has_room(extra) && !plots.has_room(unused));
     while plots.begun() < plots.plots {
@@ -117,6 +283,48 @@ fn a_child_repairs_the_plots_that_may_be_in_use() {
     }
     plots.repair(os, used + 1);
     assert!(plots.has_room(unused));
+}
+
+/// While the system locks pages when they are mapped, plots map little ahead of need, and what was
+/// mapped ahead before is unmapped. When that is over, steps are long again.
+#[test]
+fn locked_pages_are_not_mapped_ahead() {
+    const SLAB: usize = 1 << Plots::<SMALL, Any>::SHIFT;
+    let fake = Fake::new(Machine::LARGE);
+    let (plots, _) = plots(&fake, 1 << 41, 8);
+    let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap().1;
+    let ahead = |taken: usize| plots.mapped_bytes().0 - taken * SLAB;
+    let mut taken = 0;
+    while plots.growth(8).counts.now().next != 200 {
+        take(1);
+        taken += 1;
+    }
+    for partition in 0..8 {
+        take(partition);
+    }
+    taken += 8;
+    assert!(ahead(taken) > 8 << 20);
+    // A locked page cannot be discarded.
+    fake.set_fault(Some(Fault::from(0).only(Request::Discard)));
+    // The steps of small plots are not tested, and keep what they have.
+    let least = 8 * SMALL_STEP;
+    let first_step = plots.growth(8).counts.now().mapped as usize - 200;
+    for number in 0..5000 {
+        take(1);
+        taken += 1;
+        let most = least + taken * SLAB / 8;
+        assert!(number <= first_step || ahead(taken) <= most, "{} of {taken}", ahead(taken));
+        assert_eq!(plots.mapped_at_most(), plots.mapped_bytes().0);
+    }
+    assert_ne!(plots.totals().is_locked.load(Relaxed), 0);
+    fake.set_fault(None);
+    let mut longest = 0;
+    for _ in 0..5000 {
+        take(1);
+        taken += 1;
+        longest = longest.max(ahead(taken));
+    }
+    assert!(longest >= 60 << 20 && plots.totals().is_locked.load(Relaxed) == 0, "{longest}");
 }
 
 fn address_of(descriptor: &Any) -> usize {
@@ -146,7 +354,7 @@ fn first_plots_are_short_and_have_adjacent_descriptors() {
         assert_eq!(address_of(descriptor) < short_end, in_short_plot(address));
     }
     // The next step after 64 slabs is as long.
-    let mapped = plots.growth(plots.begun() - 1).counts().mapped;
+    let mapped = plots.growth(plots.begun() - 1).counts.now().mapped;
     assert_eq!((plots.begun(), mapped as usize), (9, SHORT));
     let mut count = 0;
     plots.for_each(|_| count += 1);
@@ -191,7 +399,7 @@ fn a_plot_without_a_place_for_its_descriptors_is_passed_by() {
     let fake = Fake::new(Machine::LARGE);
     let (plots, slabs) = plots(&fake, 1 << 41, 8);
     let places = short_bytes(1 << 41, size_of::<Any>()) / (SHORT * size_of::<Any>());
-    plots.extra()[3].store(places as u32 - 1, Relaxed);
+    plots.totals().short.store(places as u32 - 1, Relaxed);
     let take = |partition| plots.take(&fake, Partition::new(partition), |_, _| {}).unwrap();
     let end = slabs + places * SHORT * size_of::<Any>();
     let last = take(3).0;

@@ -7,14 +7,14 @@ use crate::sync::Ordering::Relaxed;
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Returns the number of plots of the secret order that may have been begun.
     pub(super) fn begun(&self) -> usize {
-        let extra = self.extra()[0].load(Relaxed) as usize;
+        let extra = self.totals().extra.load(Relaxed) as usize;
         self.plots.min(self.partitions + extra)
     }
 
     /// Returns the slabs that the n-th plot has handed out.
     #[inline(never)]
     fn handed_out(&self, n: usize) -> &[D] {
-        let count = self.growth(n).counts().next as usize;
+        let count = self.growth(n).counts.now().next as usize;
         if count == 0 {
             return &[];
         }
@@ -52,7 +52,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     /// Returns the bytes of descriptors that may have pages, which are those of handed-out slabs.
     pub fn descriptor_bytes(&self) -> usize {
-        let bytes = |n| match self.growth(n).counts().next as usize {
+        let bytes = |n| match self.growth(n).counts.now().next as usize {
             0 => 0,
             slabs if self.is_short(n) => {
                 (slabs * Self::BYTES + self.page_size - 1) & !(self.page_size - 1)
@@ -71,7 +71,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         mut each: impl FnMut(usize, usize),
     ) {
         for n in 0..self.begun() {
-            let mapped = self.growth(n).counts().mapped as usize;
+            let mapped = self.growth(n).counts.now().mapped as usize;
             if mapped == 0 {
                 continue;
             }
@@ -91,14 +91,14 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Returns the bytes of slabs that were mapped, without those that were unmapped before they
     /// were handed out. What a slab has unmapped since counts. Reads no plot.
     pub fn mapped_at_most(&self) -> usize {
-        (self.extra()[2].load(Relaxed) as usize) << Self::SHIFT
+        (self.totals().mapped.load(Relaxed) as usize) << Self::SHIFT
     }
 
     /// Returns the bytes of mapped slabs, and of their mapped descriptors.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
         for n in 0..self.begun() {
-            data += (self.growth(n).counts().mapped as usize) << Self::SHIFT;
+            data += (self.growth(n).counts.now().mapped as usize) << Self::SHIFT;
             descriptors += self.growth(n).descriptors.mapped();
         }
         (data, descriptors)
