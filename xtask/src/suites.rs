@@ -227,7 +227,7 @@ fn core_with(features: &str) -> Result<Command, String> {
 fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-core", "--features", "loom", "--release"]);
-    cargo.args(["--test", "loom", "--test", "loom_hold"]);
+    cargo.args(["--test", "loom", "--test", "loom_hold", "--test", "loom_life"]);
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")
         .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
