@@ -22,9 +22,14 @@
 //!   ones have left the process.
 //! - L5 At most [`BURST`] starts, and one more for each [`APART`] ticks that pass.
 
+#[cfg(not(loom))]
 use crate::os::SECOND;
 use crate::sync::{AtomicU32, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed};
+
+/// The model checker has no system.
+#[cfg(loom)]
+const SECOND: u32 = 40;
 
 /// The state of the reclaimer's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

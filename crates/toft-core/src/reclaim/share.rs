@@ -30,7 +30,6 @@ pub struct Share {
 /// The place while there is no thread that verifies. The thread writes it before it ends. The next
 /// one reads it, and sees it because it begins after that end.
 #[derive(Debug)]
-#[cfg_attr(loom, derive(Default))]
 pub struct SavedShare([AtomicU64; 6]);
 
 impl SavedShare {
