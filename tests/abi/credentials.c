@@ -26,7 +26,7 @@
 // libc: skip the reclaimer is waited for
 // musl: skip setuid and its kind stay the C library's own there
 // aarch64: skip qemu has no such lists of threads
-// promise: 23
+// promise: 31
 #include "tasks.h"
 #include <grp.h>
 #include <linux/capability.h>

@@ -3,6 +3,7 @@
 // and ends.
 // flags: -pthread
 // timeout: 300
+// promise: 31
 // libc: skip the reclaimer is waited for
 // aarch64: skip qemu has no such lists of threads
 #include "tasks.h"

@@ -9,7 +9,7 @@
 // timeout: 600
 // libc: skip it has no such thread, and keeps memory
 // aarch64: skip qemu has no such lists of threads
-// promise: 23 24
+// promise: 31
 #include "tasks.h"
 
 enum { MIB = 1 << 20, COUNT = 20000, LARGE = 40 };
