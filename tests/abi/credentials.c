@@ -59,7 +59,7 @@ static void begin(int threads)
     grow_until_reclaimer();
 }
 
-/* No thread has other users or groups, and the reclaimer comes back without a further call. */
+/* No thread has other users or groups, also when the reclaimer is back. */
 static void changed(void)
 {
     CHECK(with_other_ids() == 0);

@@ -6,6 +6,7 @@
 // run: again
 // run: large
 // run: threads
+// run: users
 // timeout: 600
 // libc: skip it has no such thread, and keeps memory
 // aarch64: skip qemu has no such lists of threads
@@ -36,6 +37,13 @@ static void burst_of_large(void)
     }
     for (int i = 0; i < LARGE; i++)
         free(block[i]);
+}
+
+/* A call that stops the thread while memory waits for its return. The program sleeps afterwards. */
+static void burst_and_users(void)
+{
+    burst_of_slots();
+    CHECK(setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1) == 0);
 }
 
 static void *sleeper(void *arg)
@@ -124,6 +132,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     const char *how = argv[1];
     burst = !strcmp(how, "large") ? burst_of_large : burst_of_slots;
+    burst = !strcmp(how, "users") ? burst_and_users : burst;
     int bursts = !strcmp(how, "once") ? 1 : 3, more = !strcmp(how, "threads") ? 4 : 0;
     int to[2], from[2];
     CHECK(pipe(to) == 0 && pipe(from) == 0);

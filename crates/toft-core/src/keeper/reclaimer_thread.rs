@@ -8,7 +8,7 @@
 use crate::allocator::{Allocator, handle};
 use crate::keeper::compact::Passes;
 use crate::keeper::maintenance::TICK;
-use crate::keeper::sweeper::Which;
+use crate::keeper::sweeper::{Swept, Which};
 use crate::large::ReturnedBy;
 use crate::os::process::Credentials;
 use crate::os::seccomp::Calls;
@@ -83,8 +83,10 @@ impl<O: Os> ReclaimerThread<'_, O> {
             }
             let left = self.sweeper().clear_out_exited();
             let which = self.memory_limit().to_sweep();
+            // Another thread's sweep may have passed what has become idle since.
+            let missed = Swept { more: true, ..Swept::default() };
             let swept = self.sweeper().sweep_while(which, || !life.is_held());
-            let mut swept = swept.unwrap_or_default();
+            let mut swept = swept.unwrap_or(missed);
             swept.more |= left;
             if let Some(now) = self.usage() {
                 pace.note(now, self.os.page_size(), swept.bytes);
@@ -107,18 +109,19 @@ impl<O: Os> ReclaimerThread<'_, O> {
                     return;
                 }
                 life.change(Life::Awake, Life::Asleep);
-                let rests = if stays { rest.min(self.rest_most()) } else { LINGER };
-                self.rest(rests, share);
+                let milliseconds = if stays { rest.min(self.rest_most()) } else { LINGER };
+                self.rest(milliseconds, share);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
             }
             let is_other = || {
                 let now = self.credentials(Credentials::of_process);
                 now.is_some() && own.is_some() && now != own
             };
+            // Before the check: a hold that comes after it leaves the word set.
+            word.swap(0, AcqRel);
             if (life.is_held() || is_other()) && self.leave(false, share) {
                 return;
             }
-            word.swap(0, AcqRel);
         }
     }
 
