@@ -59,6 +59,7 @@ static void again(const char *how, const char *variable)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
+        CHECK(unsetenv("TOFT_DECAY") == 0); /* it changes nothing without a thread */
         if (variable)
             CHECK(putenv((char *)variable) == 0);
         execl("/proc/self/exe", "again", how, (char *)NULL);

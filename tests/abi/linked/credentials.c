@@ -1,6 +1,5 @@
-// A program that is linked to the library changes its users and groups in all its threads, as the C
-// library does it, with results of the C library; whether it can look for the C library's own
-// functions, or has them inside.
+// A program that is linked to the library changes its users and groups in all its threads, with the
+// results of the C library. A static program cannot look for the C library's own functions.
 #include "toft.h"
 #include "tasks.h"
 #include <grp.h>

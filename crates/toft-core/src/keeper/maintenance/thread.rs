@@ -127,8 +127,8 @@ impl<O: Os> Maintenance<'_, O> {
     /// [`Maintenance::allow_thread`]. Returns false if this process has no such thread and starts
     /// none. Never called on a path of malloc: it waits for the thread.
     pub(crate) fn stop_thread(self) -> bool {
-        // A filter of the program may know none of the calls below. Under it the thread ends soon, and
-        // none starts.
+        // A filter of the program may know none of the calls below. Under it the thread ends soon,
+        // and none starts.
         if self.filter().is_installed() {
             return false;
         }

@@ -51,8 +51,7 @@ impl<O: Os> Sweeper<'_, O> {
         self.sweep_while(which, || true)
     }
 
-    /// Sweeps like `sweep`, and leaves out the slabs and blocks that are left when `goes_on` returns
-    /// false, except for the current batch.
+    /// Sweeps like `sweep`, and ends after the current batch when `goes_on` returns false.
     pub(crate) fn sweep_while(self, which: Which, goes_on: impl Fn() -> bool) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
         self.held_heaps().empty_outboxes(matches!(which, Which::Idle | Which::AllIdle));
