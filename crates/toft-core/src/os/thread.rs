@@ -119,7 +119,8 @@ pub(super) unsafe fn create_thread(top: usize, run: Run, argument: usize, number
 }
 
 /// Calls `clone` or `clone3`, and `run(argument, top)` in the new thread or process. A filter may
-/// answer zero and create nothing. The stack is then still the caller's, and the result is `-ENOSYS`.
+/// answer zero and create nothing. The stack is then still the caller's, and the result is
+/// `-ENOSYS`.
 ///
 /// # Safety
 /// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
