@@ -1,6 +1,6 @@
 // The library's thread ends when it has returned what was idle. Nothing is left of it: no thread,
-// no mapping, no descriptor. Memory that the program frees later is returned by a new thread. Another
-// process watches, because one that watches itself runs all the time.
+// no mapping, no descriptor. Memory that the program frees later is returned by a new thread.
+// Another process watches, because one that watches itself runs all the time.
 // flags: -pthread
 // run: once
 // run: again
