@@ -4,6 +4,7 @@
 // the end of the program would have to wait for the reclaimer. A tracer sees the system calls of
 // the program's first thread, and only those.
 // flags: -pthread
+// env: TOFT_DECAY=3600000
 // libc: skip has no reclaimer
 // aarch64: skip qemu traces nothing
 #include "reclaimer.h"

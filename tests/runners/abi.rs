@@ -38,9 +38,12 @@ fn main() {
     for (name, link) in
         [("shared", Link::Shared), ("archive", Link::Archive), ("static", Link::Static)]
     {
-        for (kind, program, cpp) in
-            [("c", "api.c", false), ("cpp", "api.c", true), ("hpp", "hpp.cc", true)]
-        {
+        for (kind, program, cpp) in [
+            ("c", "api.c", false),
+            ("cpp", "api.c", true),
+            ("hpp", "hpp.cc", true),
+            ("credentials", "credentials.c", false),
+        ] {
             let name = format!("links_{name}_{kind}");
             all.extend(of_the_file(&name, move |path| links(path, link, program, cpp)));
         }

@@ -166,7 +166,9 @@ impl Platform {
 /// Writes a `dlsym` for static programs, of all that `abi/symbols.txt` lists and the program has.
 fn functions() -> Result<PathBuf, String> {
     let mut text = "#include <string.h>\n".to_owned();
-    let names = || include_str!("../abi/symbols.txt").lines().filter(|name| *name != "dlopen");
+    // Those of which the library asks for the next definition. A static program has none.
+    let next = |name: &str| ["dlopen", "dlmopen", "unshare", "setns", "capset"].contains(&name);
+    let names = || include_str!("../abi/symbols.txt").lines().filter(|name| !next(name));
     // What the library always has is asked for, as by a program that is linked to it; some of the
     // rest is glibc's.
     let weak = |name: &str| if name.starts_with("toft_") { "" } else { " __attribute__((weak))" };

@@ -134,9 +134,12 @@ static void child(size_t number)
     for (int i = 0; i < BIG && !has_reclaimer(); i++)
         for (int k = 0; k < 100; k++)
             block[i][k] = make(&r);
-    while (number % 4 == 0 && !has_reclaimer() && now() < end)
+    int found = number % 4 != 0;
+    while (!found && now() < end) {
         life((void *)number);
-    CHECK(number % 4 || has_reclaimer());
+        found = has_reclaimer();
+    }
+    CHECK(found);
     size_t (*purge)(void) = (size_t(*)(void))symbol("toft_purge");
     purge();
     for (int i = 0; i < BIG; i++)

@@ -239,7 +239,7 @@ fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-core", "--package", "toft-ar-malloc", "--release"]);
     cargo.args(["--features", "toft-core/loom,toft-ar-malloc/loom"]);
-    cargo.args(["--test", "loom", "--test", "loom_hold"]);
+    cargo.args(["--test", "loom", "--test", "loom_hold", "--test", "loom_life"]);
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")
         .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));

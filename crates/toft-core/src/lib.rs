@@ -90,7 +90,6 @@ cfg_if! {
         pub mod options;
         #[cfg(not(loom))]
         pub mod os;
-        #[cfg(not(loom))]
         pub mod reclaim;
         pub mod region;
         #[cfg(not(loom))]

@@ -5,6 +5,7 @@
 //! which returns twice, or on another stack, finds the stack as it would there. They go to the
 //! kernel and not to a function of the same name further on: nothing here may ask the loader.
 
+use crate::credentials::without_thread;
 use core::ffi::c_int;
 use toft_core::os::{process::set_errno, syscall as call_kernel};
 use toft_core::process::{before_filter, filter_refused, watch_filters};
@@ -35,7 +36,9 @@ unsafe fn call(number: i64, args: [usize; 6]) -> isize {
         before_filter();
     }
     // SAFETY: (1) the caller's.
-    let result = unsafe { call_kernel(number, args) };
+    let call = || unsafe { call_kernel(number, args) };
+    let alone = matches!(i64::from(number as u32), libc::SYS_unshare | libc::SYS_setns);
+    let result = if alone { without_thread(call) } else { call() };
     if installs && result < 0 {
         filter_refused();
     }
@@ -62,7 +65,9 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     returned(unsafe { call(libc::SYS_prctl, [option as usize, a, b, c, d, 0]) }) as c_int
 }
 
-/// The calls of `syscall` that may install a filter. The last argument is where the caller put it.
+/// The calls of `syscall` that may install a filter, or need a process without a second thread. A
+/// program changes users by `syscall` if it means the calling thread alone: those are not among
+/// them. The last argument is where the caller put it.
 unsafe extern "C" fn syscall_with_care(
     number: i64,
     a: usize,
@@ -89,6 +94,10 @@ pub unsafe extern "C" fn syscall() -> isize {
         "je 2f",
         "cmp edi, {prctl}",
         "je 2f",
+        "cmp edi, {unshare}",
+        "je 2f",
+        "cmp edi, {setns}",
+        "je 2f",
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -107,6 +116,8 @@ pub unsafe extern "C" fn syscall() -> isize {
         "jmp {returned}",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        unshare = const libc::SYS_unshare,
+        setns = const libc::SYS_setns,
         care = sym syscall_with_care,
         returned = sym returned,
     )
@@ -125,6 +136,10 @@ pub unsafe extern "C" fn syscall() -> isize {
         "b.eq 2f",
         "cmp w0, #{prctl}",
         "b.eq 2f",
+        "cmp w0, #{unshare}",
+        "b.eq 2f",
+        "cmp w0, #{setns}",
+        "b.eq 2f",
         "uxtw x8, w0",
         "mov x0, x1",
         "mov x1, x2",
@@ -142,6 +157,8 @@ pub unsafe extern "C" fn syscall() -> isize {
         "b {returned}",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        unshare = const libc::SYS_unshare,
+        setns = const libc::SYS_setns,
         care = sym syscall_with_care,
         returned = sym returned,
     )

@@ -12,6 +12,7 @@
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `jemalloc/` | jemalloc's extended interface: `mallocx`, `mallctl` and the others |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
+//! | `credentials.rs` | `setuid`, `unshare` and their kind, before which Toft's thread ends |
 //! | `deepbind.rs` | `dlopen`, `dlmopen`, for libraries opened with `RTLD_DEEPBIND`; glibc only |
 //! | `redirect.rs` | how these find the process's malloc |
 //! | `token.rs` | allocation by a number of the program's own |
@@ -29,6 +30,7 @@ compile_error!("this library needs panic = \"abort\": std has no place inside ma
 #[macro_use]
 mod shim;
 mod c;
+mod credentials;
 mod cxx;
 #[cfg(target_env = "gnu")]
 mod deepbind;

@@ -22,6 +22,9 @@ use crate::{Error, Process, find};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a process whose reclaimer has ended is watched for its own end.
 const ENDING: Duration = Duration::from_secs(1);
+/// The number of a thread that has returned what was idle, and has ended: `Control::ENDED` of the
+/// core.
+const ENDED: i32 = -1;
 /// How often it is asked whether it is done.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -61,10 +64,14 @@ fn ask(process: &Process) -> Result<u64, Error> {
     // Two numbers of 32 bits: the lower half is the one that is asked for. It is the number that
     // the thread has where it runs. In a container that is not its number here, where another
     // thread may have it.
-    let own_number = read(root.control_thread)? as u32 as i32;
-    let thread = tasks(pid).into_iter().find(|task| task.own_number == own_number);
+    let own_number = || read(root.control_thread).map(|number| number as u32 as i32);
+    let first = own_number()?;
+    if first == ENDED {
+        return Ok(0);
+    }
+    let thread = tasks(pid).into_iter().find(|task| task.own_number == first);
     let Some(Task { number: thread, .. }) = thread else {
-        return Err(without_reclaimer(process, own_number != 0));
+        return Err(without_reclaimer(process, first != 0));
     };
     let asked = read(root.control_asked)? + 1;
     write(pid, at(root.control_asked), &asked.to_ne_bytes())?;
@@ -75,6 +82,10 @@ fn ask(process: &Process) -> Result<u64, Error> {
         // Another process may have asked meanwhile, and been answered for both.
         if read(root.control_answered)? >= asked {
             return read(root.control_given);
+        }
+        // It was about to end.
+        if own_number()? == ENDED {
+            return Ok(0);
         }
         if Instant::now() > deadline {
             return Err(Error::NoAnswer(pid));

@@ -101,6 +101,24 @@ fn a_process_in_a_container_is_purged_from_outside() {
     ends_well(target);
 }
 
+/// The reclaimer has returned what was idle, and has ended: there is nothing to ask for.
+#[test]
+fn a_process_whose_reclaimer_has_ended_has_nothing_to_return() {
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
+    let target = start(&program, &[("TOFT_DECAY", "100")]);
+    let threads =
+        || std::fs::read_dir(format!("/proc/{}/task", target.pid)).map_or(0, Iterator::count);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(300);
+    while threads() != 1 {
+        assert!(std::time::Instant::now() < deadline, "the reclaimer has not ended");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let page = stdout(&succeeds(&["purge", &target.pid]));
+    let nothing = format!("process {} has no free memory to return: ", target.pid);
+    assert!(page.starts_with(&nothing), "{page}");
+    ends_well(target);
+}
+
 #[test]
 fn a_process_that_cannot_be_asked_is_named() {
     let program = compiled("target", PROGRAM, &["-fno-builtin"]);

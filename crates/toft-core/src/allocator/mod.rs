@@ -82,8 +82,8 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
-/// The function of a thread, which gets the allocator's address.
-type ThreadBody = unsafe extern "C" fn(usize) -> !;
+/// The function of a thread, which gets the allocator's address and the end of its stack.
+type ThreadBody = crate::os::thread::Run;
 /// The function that returns the calling thread's heap.
 type HeapOfThread = fn() -> Option<&'static Heap>;
 

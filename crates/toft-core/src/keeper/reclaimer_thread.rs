@@ -1,16 +1,19 @@
 //! What the reclaimer's thread does.
 //!
-//! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is
-//! something to wait for; then it looks more and more rarely. A program that stays small never has
-//! it. In the secure build it also verifies the heap, a share at a time.
+//! The thread sweeps, sleeps for the decay time, and sweeps again, as long as there is something to
+//! wait for. Then it sleeps, sweeps a last time, and ends. A program that stays small never has it.
+//! In the full secure build it also verifies the heap, a share at a time, and stays until a whole
+//! pass has found that no other thread runs.
 
 use crate::allocator::{Allocator, handle};
 use crate::keeper::compact::Passes;
 use crate::keeper::maintenance::TICK;
-use crate::keeper::sweeper::Which;
+use crate::keeper::sweeper::{Swept, Which};
+use crate::large::ReturnedBy;
+use crate::os::process::Credentials;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process, thread};
-use crate::reclaim::{Life, Pace, Share, Usage};
+use crate::reclaim::{Control, Life, Pace, Share, Usage};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 
 handle!(ReclaimerThread, reclaimer_thread);
@@ -21,7 +24,11 @@ const SHARE: u32 = 20;
 const SLABS_IN_A_MILLISECOND: u32 = 5_000;
 /// Milliseconds between two sweeps, at least.
 const SOONEST: u32 = 5;
-/// Milliseconds that the thread sleeps when there is nothing to do: twice as long each time.
+/// Milliseconds that the thread sleeps before its last sweep. It is not started and ended in a
+/// program that pauses for less.
+const LINGER: u32 = 300;
+/// Milliseconds that a thread which an option keeps sleeps when there is nothing to do: twice as
+/// long each time.
 const REST_LEAST: u32 = 1_000;
 const REST_MOST: u32 = 64_000;
 
@@ -37,72 +44,124 @@ impl<O: Os> ReclaimerThread<'_, O> {
         }
     }
 
-    /// What the thread does until the process ends.
-    fn live(self) -> ! {
+    /// What the thread does from its begin to its end.
+    fn live(self) {
         if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
             self.os.prepare_own_thread();
         }
-        self.reclaimer.run();
+        let control = self.reclaimer.control();
+        control.thread.store(self.reclaimer.life().number().load(Relaxed), Relaxed);
+        self.reclaimer.run(true);
         // Without barriers the slabs of running threads are left to their calls, as some containers
         // have it.
         self.reclaimer.set_blind(!self.barrier());
+        let mut share = self.reclaimer.share().take();
+        self.work(&mut share);
+    }
+
+    /// Sweeps until there is nothing to do, or the thread must end. It has left then.
+    fn work(self, share: &mut Share) {
+        let life = self.reclaimer.life();
         let mut passes = Passes::default();
-        let mut share = Share::default();
         let mut pace = Pace::new(self.usage().unwrap_or_default());
         let word = self.reclaimer.word();
+        let own = self.credentials(Credentials::of_thread);
         let mut rest = REST_LEAST;
-        let mut cold_scan_at = self.os.ticks();
-        let mut dense_scan_at = cold_scan_at;
+        let mut dense_scan_at = self.os.ticks();
+        let scanned = self.reclaimer.cold_scan_at();
+        if scanned.load(Relaxed) == 0 {
+            scanned.store(dense_scan_at.max(1), Relaxed);
+        }
         loop {
-            if self.os.has_hooks() {
-                self.leave_to_calls(&mut share);
+            // This thread must not call memory hooks. None starts while they are there, so the
+            // program's calls return memory.
+            if self.os.has_hooks() && self.leave(false, share) {
+                return;
             }
             self.memory_limit().check_group();
             self.answer();
-            cold_scan_at = self.page_out_if_due(cold_scan_at);
+            self.page_out_if_due();
             let pending;
             (dense_scan_at, pending) = self.page_activity().make_huge_if_due(dense_scan_at);
             if pending {
                 rest = REST_LEAST;
             }
             let left = self.sweeper().clear_out_exited();
-            let mut swept =
-                self.sweeper().sweep(self.memory_limit().to_sweep()).unwrap_or_default();
+            let which = self.memory_limit().to_sweep();
+            // Another thread's sweep may have passed what has become idle since.
+            let missed = Swept { more: true, ..Swept::default() };
+            let swept = self.sweeper().sweep_while(which, || !life.is_held());
+            let mut swept = swept.unwrap_or(missed);
             swept.more |= left;
             if let Some(now) = self.usage() {
                 pace.note(now, self.os.page_size(), swept.bytes);
             }
             let rests = !swept.more && swept.bytes == 0;
-            swept.more |= passes.are_due(rests)
+            swept.more |= !life.is_held()
+                && passes.are_due(rests)
                 && passes.note(self.compactor().compact_beside(Which::Idle, None));
             self.reclaimer.raise_limit(self.pool.bytes());
-            self.verify_if_needed(&mut share);
+            self.verify_if_needed(share);
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
+                life.change(Life::Asleep, Life::Awake);
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
                 self.pause(pause, &mut pace);
-            } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
-                self.rest(rest.min(self.rest_most()), &mut share);
+            } else {
+                let stays = pending || self.stays(share);
+                if !stays && self.leave(true, share) {
+                    return;
+                }
+                life.change(Life::Awake, Life::Asleep);
+                let milliseconds = if stays { rest.min(self.rest_most()) } else { LINGER };
+                self.rest(milliseconds, share);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
-                // The waking thread has made this change already.
-                self.reclaimer.change(Life::Asleep, Life::Awake);
             }
+            let is_other = || {
+                let now = self.credentials(Credentials::of_process);
+                now.is_some() && own.is_some() && now != own
+            };
+            // Before the check: a hold that comes after it leaves the word set.
             word.swap(0, AcqRel);
+            if (life.is_held() || is_other()) && self.leave(false, share) {
+                return;
+            }
         }
     }
 
-    /// Leaves the return of memory to the program's calls for ever, because this thread must not
-    /// call memory hooks. Verifies shares of the heap if they are to be verified, and ends
-    /// otherwise.
-    fn leave_to_calls(self, share: &mut Share) -> ! {
-        self.reclaimer.change(Life::Awake, Life::Refused);
-        while self.verifier().verifies_shares() {
-            self.rest(self.rest_most(), share);
-            self.reclaimer.word().swap(0, AcqRel);
+    /// Returns true if the thread stays although nothing is idle: it has to scan again for
+    /// `TOFT_COLD`, or to verify what other threads have done.
+    fn stays(self, share: &Share) -> bool {
+        self.options.cold != 0 || self.verifier().verifies_shares() && !share.is_settled()
+    }
+
+    /// Returns credentials, if the thread may open the file.
+    fn credentials(self, of: fn() -> Option<Credentials>) -> Option<Credentials> {
+        let _permit = self.permit(Calls::FILES)?;
+        of()
+    }
+
+    /// Leaves the state to others: no other thread waits for this one afterwards, and another may
+    /// start. Returns false if a slow path has come meanwhile.
+    fn leave(self, idle: bool, share: &Share) -> bool {
+        let (life, control) = (self.reclaimer.life(), self.reclaimer.control());
+        let kept = self.large.kept_blocks();
+        let number = control.thread.load(Relaxed);
+        // Before the change of the state, because the next thread uses these after it.
+        self.reclaimer.share().leave(share);
+        control.thread.store(if idle { Control::ENDED } else { 0 }, Relaxed);
+        self.reclaimer.run(false);
+        kept.set_returned_by(ReturnedBy::Calls);
+        let left = life.leave(idle);
+        if !left {
+            control.thread.store(number, Relaxed);
+            self.reclaimer.run(true);
+            kept.set_returned_by(ReturnedBy::Thread);
+        } else if life.is_held() {
+            self.os.wake(life.word());
         }
-        self.reclaimer.leave();
-        thread::end()
+        left
     }
 
     /// Sleeps for some milliseconds, or for several times as long if the program is at work and
@@ -138,6 +197,9 @@ impl<O: Os> ReclaimerThread<'_, O> {
             left -= part.min(left);
             if word.load(Relaxed) == 0 {
                 self.verify_if_needed(share);
+                if !self.stays(share) {
+                    break;
+                }
             }
         }
     }
@@ -165,15 +227,15 @@ impl<O: Os> ReclaimerThread<'_, O> {
     }
 
     /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since the last
-    /// time, at `cold_scan_at`. Returns the time of the last scan.
-    fn page_out_if_due(self, cold_scan_at: u32) -> u32 {
+    /// scan.
+    fn page_out_if_due(self) {
         let (now, cold) = (self.os.ticks(), self.options.cold);
         let ticks = u64::from(cold) * 1000 / u64::from(TICK);
-        if cold == 0 || u64::from(now.wrapping_sub(cold_scan_at)) < ticks {
-            return cold_scan_at;
+        let scanned = self.reclaimer.cold_scan_at();
+        if cold != 0 && u64::from(now.wrapping_sub(scanned.load(Relaxed))) >= ticks {
+            self.page_activity().page_out_cold();
+            scanned.store(now.max(1), Relaxed);
         }
-        self.page_activity().page_out_cold();
-        now
     }
 
     /// Milliseconds for which the thread may sleep.
@@ -189,10 +251,13 @@ impl<O: Os> ReclaimerThread<'_, O> {
 ///
 /// # Safety
 /// 1. `allocator` is the address of an `Allocator<O>` that lives for ever.
-pub(crate) unsafe extern "C" fn run<O: Os>(allocator: usize) -> ! {
+/// 2. `top` is the end of the thread's stack, as [`thread::end_own`] has it.
+pub(crate) unsafe extern "C" fn run<O: Os>(allocator: usize, top: usize) -> ! {
     let allocator: &Allocator<O> = {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(allocator) }
     };
-    allocator.reclaimer_thread().live()
+    allocator.reclaimer_thread().live();
+    // SAFETY: (1) duty 2.
+    unsafe { thread::end_own(top) }
 }

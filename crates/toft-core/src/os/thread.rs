@@ -13,16 +13,23 @@ const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
 
 /// The address of the stack of the thread that was started last, or zero. The thread that starts
-/// one writes it before. The new thread reads it. Every other thread may see an old value, which is
-/// not its stack either.
+/// one writes it before. The new thread reads it, and clears it at its end, before it unmaps the
+/// stack. Every other thread may see an old value. That is not its stack either: a thread that runs
+/// on these addresses later was started after the kernel unmapped them.
 static OWN_STACK: AtomicUsize = AtomicUsize::new(0);
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
 pub(super) const EXPEDITED: usize = 1 << 3;
 const REGISTER_EXPEDITED: usize = 1 << 4;
 
-/// Starts a thread that runs `run(argument)`. Returns its number, or `None` on failure.
-pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
+/// What a thread or a child runs: it gets an argument, and the end of its stack.
+pub type Run = unsafe extern "C" fn(usize, usize) -> !;
+
+/// Starts a thread that runs `run(argument, top)`, where `top` is the end of its stack, for
+/// [`end_own`]. Returns false on failure. The kernel writes the thread's number to `number` before
+/// the thread runs. The thread begins with the caller's signal mask. The caller blocks all signals,
+/// so the thread receives none of the program's.
+pub fn spawn(run: Run, argument: usize, number: &AtomicU32) -> bool {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK) as usize;
@@ -31,7 +38,7 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
         let args = [0, GUARD + STACK, protection, flags, usize::MAX, 0];
         let stack = syscall(libc::SYS_mmap, args);
         if (-4095..0).contains(&stack) {
-            return None;
+            return false;
         }
         syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
         // The child of a fork has no such thread, and no use for its stack.
@@ -40,25 +47,15 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
         stack as usize
     };
     OWN_STACK.store(stack, Relaxed);
-    let all = u64::MAX;
-    let mut before = 0u64;
-    let mask = |how: i32, new: *const u64, old: *mut u64| {
-        let args = [how as usize, new as usize, old as usize, 8, 0, 0];
-        // SAFETY: the kernel reads and writes one word each.
-        unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
-    };
-    // The thread begins with its maker's mask, so it receives none of the program's signals.
-    mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    // SAFETY: (1) only the thread uses the stack, which is never unmapped; (2) `clone` gets the
+    let top = stack + GUARD + STACK;
+    // SAFETY: (1) only the thread uses the stack, and unmaps it at its end; (2) `clone` gets the
     // stack's end.
-    let made = unsafe { create_thread(stack + GUARD + STACK, run, argument) };
-    mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+    let made = unsafe { create_thread(top, run, argument, number.as_ptr() as usize) };
     if made <= 0 {
         // SAFETY: the mapping was made above, and no thread uses it.
         unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
-        return None;
     }
-    Some(made as u32)
+    made > 0
 }
 
 /// Returns true if the calling thread is Toft's own, on the stack of [`spawn`].
@@ -68,11 +65,47 @@ pub(super) fn is_own() -> bool {
     here.wrapping_sub(OWN_STACK.load(Relaxed)) < GUARD + STACK
 }
 
-/// Ends the calling thread, which is one of Toft's. Its stack stays.
-pub fn end() -> ! {
-    loop {
-        // SAFETY: ends only this thread.
-        unsafe { syscall(libc::SYS_exit, [0; 6]) };
+/// Ends the calling thread, and unmaps its stack.
+///
+/// # Safety
+/// 1. `top` is what [`spawn`] passed to this thread, which blocks all signals.
+pub unsafe fn end_own(top: usize) -> ! {
+    // A stack of the program may get these addresses. The next thread may have noted its own.
+    _ = OWN_STACK.compare_exchange(top - GUARD - STACK, 0, Relaxed, Relaxed);
+    // SAFETY: (duty 1) the mapping is this thread's stack and its guard. Nothing uses the stack
+    // after the first call: neither the second one, nor a signal handler.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "2:",
+            "mov eax, {exit}",
+            "xor edi, edi",
+            "syscall",
+            "jmp 2b",
+            exit = const libc::SYS_exit,
+            in("rax") libc::SYS_munmap,
+            in("rdi") top - GUARD - STACK,
+            in("rsi") GUARD + STACK,
+            options(noreturn),
+        );
+    }
+    // SAFETY: as on x86-64. (Untested.)
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "2:",
+            "mov x8, #{exit}",
+            "mov x0, xzr",
+            "svc 0",
+            "b 2b",
+            exit = const libc::SYS_exit,
+            in("x8") libc::SYS_munmap,
+            in("x0") top - GUARD - STACK,
+            in("x1") GUARD + STACK,
+            options(noreturn),
+        );
     }
 }
 
@@ -83,21 +116,20 @@ const CLONE_FLAGS: usize = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM) as usize;
 
-/// Starts a thread on a stack. Returns its number, or the negative error code.
+/// Starts a thread on a stack. Returns its number, or the negative error code. `number` is the
+/// address of a word to which the kernel writes that number before the thread runs, or zero.
 ///
 /// # Safety
 /// 1. As for [`clone_onto`], duty 1.
-pub(super) unsafe fn create_thread(
-    top: usize,
-    run: unsafe extern "C" fn(usize) -> !,
-    argument: usize,
-) -> isize {
+pub(super) unsafe fn create_thread(top: usize, run: Run, argument: usize, number: usize) -> isize {
+    let flags = CLONE_FLAGS | if number != 0 { libc::CLONE_PARENT_SETTID as usize } else { 0 };
     // SAFETY: (1) the caller's duty; (2) `clone` gets the end of that stack.
-    unsafe { clone_onto(libc::SYS_clone, [CLONE_FLAGS, top], top, run, argument) }
+    unsafe { clone_onto(libc::SYS_clone, [flags, top, number], top, run, argument) }
 }
 
-/// Calls `clone` or `clone3`, and `run(argument)` in the new thread or process. A filter may answer
-/// zero and create nothing. The stack is then still the caller's, and the result is `-ENOSYS`.
+/// Calls `clone` or `clone3`, and `run(argument, top)` in the new thread or process. A filter may
+/// answer zero and create nothing. The stack is then still the caller's, and the result is
+/// `-ENOSYS`.
 ///
 /// # Safety
 /// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
@@ -105,9 +137,9 @@ pub(super) unsafe fn create_thread(
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn clone_onto(
     number: i64,
-    [first, second]: [usize; 2],
+    [first, second, third]: [usize; 3],
     top: usize,
-    run: unsafe extern "C" fn(usize) -> !,
+    run: Run,
     argument: usize,
 ) -> isize {
     let made: isize;
@@ -124,6 +156,7 @@ pub(super) unsafe fn clone_onto(
             "jne 3f",
             "xor ebp, ebp",
             "mov rdi, r13",
+            "mov rsi, r14",
             "call r12",
             "ud2",
             "3:",
@@ -133,7 +166,7 @@ pub(super) unsafe fn clone_onto(
             inlateout("rax") number as isize => made,
             in("rdi") first,
             in("rsi") second,
-            in("rdx") 0usize,
+            in("rdx") third,
             in("r10") 0usize,
             in("r8") 0usize,
             in("r12") run as usize,
@@ -154,9 +187,9 @@ pub(super) unsafe fn clone_onto(
 #[cfg(target_arch = "aarch64")]
 pub(super) unsafe fn clone_onto(
     number: i64,
-    [first, second]: [usize; 2],
+    [first, second, third]: [usize; 3],
     top: usize,
-    run: unsafe extern "C" fn(usize) -> !,
+    run: Run,
     argument: usize,
 ) -> isize {
     let made: isize;
@@ -170,6 +203,7 @@ pub(super) unsafe fn clone_onto(
             "b.ne 3f",
             "mov x29, xzr",
             "mov x0, x10",
+            "mov x1, x11",
             "blr x9",
             "brk 1",
             "3:",
@@ -178,7 +212,7 @@ pub(super) unsafe fn clone_onto(
             nothing = const -(libc::ENOSYS as isize),
             inlateout("x0") first as isize => made,
             in("x1") second,
-            in("x2") 0usize,
+            in("x2") third,
             in("x3") 0usize,
             in("x4") 0usize,
             in("x8") number,
@@ -236,9 +270,10 @@ pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
     unsafe { syscall(libc::SYS_futex, args) };
 }
 
-/// Wakes the thread that sleeps on the word.
+/// Wakes all threads that sleep on the word.
 pub fn wake(word: &AtomicU32) {
     let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let all = i32::MAX as usize;
     // SAFETY: the kernel does not access the word.
-    unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
+    unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, operation, all, 0, 0, 0]) };
 }

@@ -1,5 +1,6 @@
 //! Threads: those that Toft starts, sleep and wake-up, signals, and time.
 
+use super::thread::Run;
 use super::{Linux, process, share, thread};
 use crate::sync::AtomicU32;
 
@@ -23,13 +24,14 @@ pub unsafe trait Threads {
     /// Returns the number of the process.
     fn process(&self) -> u32;
 
-    /// Starts a thread that runs `run(argument)`, and returns its number, or `None` on failure. The
-    /// program does not know the thread, and nothing of libc may be used in it.
+    /// Starts a thread that runs `run(argument, top)`, and returns false on failure. The thread's
+    /// number is in `number` before it runs. The program does not know the thread, and nothing of
+    /// libc may be used in it. It takes no signals if the caller has blocked them.
     ///
     /// # Safety
     /// 1. `run` may be called with the argument from another thread, for as long as the process
     ///    lives.
-    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32>;
+    unsafe fn spawn(&self, run: Run, argument: usize, number: &AtomicU32) -> bool;
 
     /// Prepares a thread that `spawn` made. It calls this first.
     fn prepare_own_thread(&self);
@@ -41,7 +43,7 @@ pub unsafe trait Threads {
     /// Sleeps while the word is `value`, for at most the given number of milliseconds.
     fn sleep_on(&self, word: &AtomicU32, value: u32, milliseconds: u32);
 
-    /// Wakes the thread that sleeps on the word.
+    /// Wakes all threads that sleep on the word.
     fn wake(&self, word: &AtomicU32);
 
     /// Blocks all signals of the calling thread. A handler might write to memory whose writers the
@@ -73,8 +75,8 @@ unsafe impl Threads for Linux {
         process::pid() as u32
     }
 
-    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
-        thread::spawn(run, argument)
+    unsafe fn spawn(&self, run: Run, argument: usize, number: &AtomicU32) -> bool {
+        thread::spawn(run, argument, number)
     }
 
     fn prepare_own_thread(&self) {

@@ -3,7 +3,6 @@
 use crate::bin::BinIndex;
 use crate::os::{Os, probes};
 use crate::path::Supply;
-use crate::reclaim::Life;
 use crate::report::Call;
 use crate::thread::{Heap, Seat};
 
@@ -28,8 +27,8 @@ impl<O: Os> Supply<'_, O> {
         let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
-            // for a single slot.
-            if self.reclaimer.life() != Life::Asleep {
+            // for a single slot, and none is started.
+            if !self.reclaimer.life().is_at_rest() {
                 self.maintenance().maintain(shared, &seat);
             }
             // All blocks of the slab are freed by other threads. Only this slab is collected here,

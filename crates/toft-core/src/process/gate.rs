@@ -81,6 +81,8 @@ mod closed {
         fn before_filter();
         fn filter_refused();
         fn watch_filters();
+        fn stop_reclaimer() -> bool;
+        fn allow_reclaimer();
         fn deepbind_is_cleared();
         fn verify() -> bool;
         fn dangling() -> usize;
@@ -103,9 +105,10 @@ mod closed {
 pub use super::whole_heap::{metrics_to, print_profile, profile_to};
 #[cfg(feature = "secure-light")]
 pub use closed::{
-    aligned_at, at_exit, at_quick_exit, at_start, before_filter, calloc_at, check_range, compact,
-    dangling, deepbind_is_cleared, filter_refused, free, free_for, free_permanently,
-    free_sized_for, give_exit_key, instance, interface_page, linked_at_exit, linked_at_start,
-    malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place, site_behind, trim,
-    usable_size, usable_size_for, verifies_at_exit, verify, watch_filters,
+    aligned_at, allow_reclaimer, at_exit, at_quick_exit, at_start, before_filter, calloc_at,
+    check_range, compact, dangling, deepbind_is_cleared, filter_refused, free, free_for,
+    free_permanently, free_sized_for, give_exit_key, instance, interface_page, linked_at_exit,
+    linked_at_start, malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place,
+    site_behind, stop_reclaimer, trim, usable_size, usable_size_for, verifies_at_exit, verify,
+    watch_filters,
 };

@@ -3,7 +3,7 @@
 
 pub use super::thread_exit::give_exit_key;
 
-use crate::allocator::{Allocator, allocator, inside};
+use crate::allocator::{Allocator, allocator, inside, is_ready};
 use crate::os::{Linux, process};
 use crate::process::start::{heap_or_start, ready};
 use crate::report::Call;
@@ -70,6 +70,18 @@ pub fn watch_filters() {
     if ready() {
         allocator().filter().watch();
     }
+}
+
+/// Stops Toft's thread, and returns when it has left the process. Until [`allow_reclaimer`] none
+/// starts. Returns false if the caller must not call that. For calls that change the credentials or
+/// the namespaces of the process.
+pub fn stop_reclaimer() -> bool {
+    is_ready() && allocator().maintenance().stop_thread()
+}
+
+/// Ends the effect of [`stop_reclaimer`].
+pub fn allow_reclaimer() {
+    allocator().maintenance().allow_thread();
 }
 
 /// A library is opened without `RTLD_DEEPBIND`, because it would find another malloc with it: says

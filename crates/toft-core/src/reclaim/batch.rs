@@ -6,13 +6,13 @@
 //! - R3 pages that are released only if they are not used are in `pinned`, so that the child can
 //!   keep them.
 
-use super::Trims;
+use super::{LifeCycle, SavedShare, Trims};
 use crate::os::{Pin, Pinned};
 use crate::policy::SWEEP_GROWTH;
 use crate::slab::Slab;
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use Ordering::{Acquire, Relaxed, Release};
 
 /// The number of slabs whose slots are held at a time, between two barriers. A barrier costs some
 /// microseconds.
@@ -20,20 +20,6 @@ pub const BATCH: usize = 64;
 
 /// The least number of bytes by which slabs grow before the next sweep is due.
 const GROWTH_LEAST: usize = 2 << 20;
-
-/// The state of the reclaimer's thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Life {
-    /// There is no thread.
-    None = 0,
-    /// The thread sweeps from time to time.
-    Awake = 1,
-    /// The thread has found nothing to do, and sleeps until it is woken.
-    Asleep = 2,
-    /// The thread could not be started, or it must not return memory (`hooks.rs` in [`crate::os`]).
-    Refused = 3,
-}
 
 /// The requests to the reclaimer's thread. A debugger's rights are enough to write them from
 /// outside the process. The requesting thread adds one to `asked`, sets `word`, and wakes the
@@ -43,7 +29,8 @@ pub enum Life {
 pub struct Control {
     /// The word on which the thread sleeps: not zero if it must run again. Any thread sets it.
     pub word: AtomicU32,
-    /// The thread's number, or zero if there is no thread. Written by the thread that starts it.
+    /// The thread's number, zero if there is no thread, or [`Control::ENDED`]. Written by the
+    /// thread itself, at its begin and before its end.
     pub thread: AtomicU32,
     /// The number of requested purges.
     pub asked: AtomicU64,
@@ -53,6 +40,11 @@ pub struct Control {
     /// The number of bytes that the last completed purge returned to the OS. Written by the
     /// reclaimer.
     pub given: AtomicU64,
+}
+
+impl Control {
+    /// The number in `thread` if the thread has returned what was idle, and has ended.
+    pub const ENDED: u32 = u32::MAX;
 }
 
 /// The shared data of the reclaimer. In the metadata tables, zero at first.
@@ -66,10 +58,14 @@ struct State {
     slabs: [AtomicUsize; BATCH],
     /// R3. Written by the thread that sweeps.
     pinned: Pinned,
-    /// A [`Life`]. Written by compare and exchange: by the thread that starts the reclaimer's
-    /// thread, by that thread itself, and by threads that wake it.
-    life: AtomicU32,
-    /// Not zero if the thread runs. The thread sets it.
+    life: LifeCycle,
+    /// How far the heap is verified while there is no thread. The thread takes it and leaves it.
+    share: SavedShare,
+    /// The tick of the thread's last scan for cold pages. Written by the thread.
+    cold_scan_at: AtomicU32,
+    /// The tick at which the thread could not be started. Written by the thread that has tried.
+    refused_at: AtomicU32,
+    /// Not zero if the thread runs. The thread sets it, and clears it before its end.
     runs: AtomicU32,
     /// Not zero if the thread can make no thread pass a barrier, and so cannot sweep slabs of
     /// running threads. The thread writes it when it begins. The program's threads read it, and may
@@ -171,19 +167,8 @@ impl Reclaimer {
     }
 
     /// Returns the state of the reclaimer's thread.
-    pub fn life(&self) -> Life {
-        match self.state().life.load(Acquire) {
-            0 => Life::None,
-            1 => Life::Awake,
-            2 => Life::Asleep,
-            _ => Life::Refused,
-        }
-    }
-
-    /// Changes the state of the reclaimer's thread. Returns false if the state is not `from`.
-    pub fn change(&self, from: Life, to: Life) -> bool {
-        let life = &self.state().life;
-        life.compare_exchange(from as u32, to as u32, AcqRel, Relaxed).is_ok()
+    pub fn life(&self) -> &LifeCycle {
+        &self.state().life
     }
 
     /// Returns the number of Toft's threads that run.
@@ -191,15 +176,24 @@ impl Reclaimer {
         self.state().runs.load(Acquire)
     }
 
-    /// Notes that the reclaimer's thread runs.
-    pub fn run(&self) {
-        self.state().runs.store(1, Release);
+    /// Notes that the reclaimer's thread runs, or is about to end.
+    pub fn run(&self, runs: bool) {
+        self.state().runs.store(runs.into(), Release);
     }
 
-    /// Notes that the reclaimer's thread is about to end.
-    pub fn leave(&self) {
-        self.control().thread.store(0, Relaxed);
-        self.state().runs.store(0, Release);
+    /// Returns where the state of the verification is while there is no thread.
+    pub fn share(&self) -> &SavedShare {
+        &self.state().share
+    }
+
+    /// Returns the tick of the last scan for cold pages.
+    pub fn cold_scan_at(&self) -> &AtomicU32 {
+        &self.state().cold_scan_at
+    }
+
+    /// Returns the tick at which the thread could not be started.
+    pub fn refused_at(&self) -> &AtomicU32 {
+        &self.state().refused_at
     }
 
     /// Returns the requests to the reclaimer's thread.
@@ -294,9 +288,9 @@ impl Reclaimer {
         state.watch.store_changed(0, Relaxed);
         state.process.store_changed(process, Relaxed);
         state.forked_at.store_changed(now, Relaxed);
-        if self.life() != Life::Refused {
-            state.life.store_changed(Life::None as u32, Relaxed);
-        }
+        state.share.repair();
+        state.cold_scan_at.store_changed(0, Relaxed);
+        state.life.repair();
         torn
     }
 }

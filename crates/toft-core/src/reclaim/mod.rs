@@ -11,29 +11,56 @@
 //! and frees the same blocks again makes no system call. A program that changes from one kind of
 //! block to another does not pay for both.
 
+#[cfg(not(loom))]
 mod batch;
+#[cfg(not(loom))]
 mod decay;
+#[cfg(not(loom))]
 mod group_pressure;
+#[cfg(not(loom))]
 mod groups;
+mod life;
+#[cfg(not(loom))]
 mod limit;
+#[cfg(not(loom))]
 mod pace;
+#[cfg(not(loom))]
 mod page_idleness;
+#[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
 mod pressure;
+#[cfg(not(loom))]
 mod room;
+#[cfg(not(loom))]
 mod share;
+#[cfg(not(loom))]
 mod sort;
+#[cfg(not(loom))]
 mod tails;
+#[cfg(not(loom))]
 mod trims;
 
-pub use batch::{BATCH, ColdTurn, Control, Life, Reclaimer, Turn};
+#[cfg(not(loom))]
+pub use batch::{BATCH, ColdTurn, Control, Reclaimer, Turn};
+#[cfg(not(loom))]
 pub use group_pressure::has_group_pressure;
+#[cfg(not(loom))]
 pub use groups::{Entry, Groups, Shared, Status};
+pub use life::{APART, BURST, Life, LifeCycle};
+#[cfg(not(loom))]
 pub use limit::{Limit, Promise};
+#[cfg(not(loom))]
 pub use pace::{Pace, Usage};
+#[cfg(not(loom))]
 pub use page_idleness::Idleness;
+#[cfg(not(loom))]
 pub use pool::Pool;
+#[cfg(not(loom))]
 pub use pressure::{GRANTS, Pressure};
-pub use share::Share;
+#[cfg(not(loom))]
+pub use share::{SavedShare, Share};
+#[cfg(not(loom))]
 pub use sort::{heap_sort, sort};
+#[cfg(not(loom))]
 pub use trims::Trims;

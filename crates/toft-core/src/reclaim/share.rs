@@ -1,5 +1,8 @@
 //! How far a verification by shares has come (`watch/verifier/verify_share.rs`).
 
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU64, StoreChanged};
+
 /// The nanoseconds by which readings of two clocks may differ while no other thread runs. An
 /// interrupt falls between them, or a virtual machine stops there.
 const NOISE: u64 = 50_000;
@@ -19,6 +22,37 @@ pub struct Share {
     begun: u64,
     /// What `begun` was in the last completed pass.
     completed: u64,
+    /// True if no other thread had run since the last completed pass began, when that was last
+    /// checked.
+    settled: bool,
+}
+
+/// The place while there is no thread that verifies. The thread writes it before it ends. The next
+/// one reads it, and sees it because it begins after that end.
+#[derive(Debug)]
+pub struct SavedShare([AtomicU64; 6]);
+
+impl SavedShare {
+    /// Returns the place that the last thread has left.
+    pub fn take(&self) -> Share {
+        let [at, small, medium, passes, begun, completed] =
+            self.0.each_ref().map(|word| word.load(Relaxed));
+        let [small, medium, passes] = [small, medium, passes].map(|number| number as usize);
+        Share { at, small, medium, passes, begun, completed, settled: false }
+    }
+
+    /// Leaves a place for the next thread.
+    pub fn leave(&self, share: &Share) {
+        let [small, medium, passes] =
+            [share.small, share.medium, share.passes].map(|number| number as u64);
+        let values = [share.at, small, medium, passes, share.begun, share.completed];
+        self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    /// In the child of a fork: nothing was verified yet.
+    pub fn repair(&self) {
+        self.0.iter().for_each(|word| word.store_changed(0, Relaxed));
+    }
 }
 
 impl Share {
@@ -43,11 +77,17 @@ impl Share {
         if (self.small, self.medium) != (0, 0) {
             return true;
         }
-        if self.passes != 0 && others <= self.completed + NOISE {
+        self.settled = self.passes != 0 && others <= self.completed + NOISE;
+        if self.settled {
             return false;
         }
         self.begun = others;
         true
+    }
+
+    /// Returns true if there was nothing to verify at the last check.
+    pub fn is_settled(&self) -> bool {
+        self.settled
     }
 
     /// Ends a pass.
@@ -68,6 +108,25 @@ mod tests {
         let mut share = Share::default();
         assert!(share.is_due(7 * period) && !share.is_due(7 * period + period / 2));
         assert!(share.is_due(8 * period - 1000) && !share.is_due(8 * period));
+    }
+
+    #[test]
+    fn the_next_thread_goes_on_where_the_last_one_was() {
+        let saved = SavedShare([const { AtomicU64::new(0) }; 6]);
+        let mut share = saved.take();
+        assert!(share.is_due(1 << 40) && share.is_needed(0));
+        (share.small, share.medium) = (7, 8);
+        saved.leave(&share);
+        let mut next = saved.take();
+        assert!(!next.is_due(1 << 40), "the last share was just now");
+        assert_eq!((next.small, next.medium), (7, 8));
+        next.complete();
+        assert!(!next.is_needed(0) && next.is_settled());
+        saved.leave(&next);
+        assert!(!saved.take().is_settled(), "the program has run");
+        assert_eq!(saved.take().passes, 1);
+        saved.repair();
+        assert_eq!(saved.take().passes, 0);
     }
 
     #[test]

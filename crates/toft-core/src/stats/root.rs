@@ -205,7 +205,8 @@ root! {
     /// The word that the thread sleeps on, 32 bits. It is not zero if the thread must check for
     /// work.
     control_word: offset_of!(Control, word),
-    /// The number of the thread, 32 bits; zero if there is none.
+    /// The number of the thread, 32 bits; zero if there is none, or all ones if the thread has
+    /// returned what was idle, and has ended.
     control_thread: offset_of!(Control, thread),
     /// The number of purges requested, 64 bits.
     control_asked: offset_of!(Control, asked),

@@ -295,12 +295,13 @@ mod tests {
         let (allocator, heap) = world();
         let other = allocator.heaps.heap(0);
         let wakes = |block| {
-            allocator.reclaimer.change(allocator.reclaimer.life(), Life::Asleep);
+            let life = allocator.reclaimer.life();
+            life.change(life.state(), Life::Asleep);
             allocator.free(other, block, Call::Free);
             if SECURE {
                 allocator.quarantines().release_quarantine(other);
             }
-            allocator.reclaimer.life() == Life::Awake
+            life.state() == Life::Awake
         };
         let drawn = |size| allocator.allocate(heap, size, 0x5000).unwrap();
         // Different classes, because the first free in a slab announces it.

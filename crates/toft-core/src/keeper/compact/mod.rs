@@ -170,8 +170,10 @@ impl<O: Os> Compactor<'_, O> {
         sort(candidates);
         let mut rest = candidates;
         let mut result = Ok(());
+        // A call that stops the reclaimer, whose thread this may be, waits for it.
         while let Some(first) = rest.first()
             && result.is_ok()
+            && !self.reclaimer.life().is_held()
         {
             let pair = first.load(Relaxed) >> 32;
             let run = rest.iter().take(BATCH).take_while(|c| c.load(Relaxed) >> 32 == pair).count();

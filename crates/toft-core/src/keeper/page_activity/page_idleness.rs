@@ -174,9 +174,15 @@ impl<O: Os> ColdScan<'_, O> {
         self.all.find_pages(self.pages, wanted, (run.start, run.bytes), each)
     }
 
+    /// Returns true if a call waits for the reclaimer, which may be this thread. The next scan does
+    /// the rest.
+    fn is_stopped(&self) -> bool {
+        self.all.reclaimer.life().is_held()
+    }
+
     fn at_slab(&mut self, slab: &Slab) {
         // Pages that several slabs show do not go: the kernel leaves them, and they are few.
-        if !slab.has_owner() || slab.is_dormant() || slab.is_shared() {
+        if !slab.has_owner() || slab.is_dormant() || slab.is_shared() || self.is_stopped() {
             return;
         }
         let quiet = slab.is_quiet();
@@ -191,7 +197,7 @@ impl<O: Os> ColdScan<'_, O> {
 
     fn at_block(&mut self, block: &Block, address: usize) {
         let seen = block.idleness();
-        if block.state() != BlockState::Live {
+        if block.state() != BlockState::Live || self.is_stopped() {
             return;
         }
         // That nothing was allocated or freed there is the same as that it is still there.

@@ -48,6 +48,11 @@ impl<O: Os> Sweeper<'_, O> {
     /// Gives pages of free slots back, and what the pool and the large blocks have kept long
     /// enough. Does nothing while another thread is at it.
     pub fn sweep(self, which: Which) -> Option<Swept> {
+        self.sweep_while(which, || true)
+    }
+
+    /// Sweeps like `sweep`, and ends after the current batch when `goes_on` returns false.
+    pub(crate) fn sweep_while(self, which: Which, goes_on: impl Fn() -> bool) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
         self.held_heaps().empty_outboxes(matches!(which, Which::Idle | Which::AllIdle));
         let mut swept = Swept::default();
@@ -56,7 +61,7 @@ impl<O: Os> Sweeper<'_, O> {
         let reaches = self.barrier();
         let scan = (which, turn.begin_scan());
         self.for_each_slab(|slab| {
-            if !self.wanted(slab, scan, &mut swept) || !reaches {
+            if !goes_on() || !self.wanted(slab, scan, &mut swept) || !reaches {
                 return;
             }
             let full = turn.add(slab);
@@ -68,6 +73,7 @@ impl<O: Os> Sweeper<'_, O> {
         });
         self.sweep_pages(&turn, scan, &mut swept);
         match which {
+            _ if !goes_on() => {}
             Which::Idle | Which::AllIdle => {
                 let ticks = self.maintenance().decay_ticks();
                 swept.bytes += self.pool.decay_all(&self.os, self.filter());

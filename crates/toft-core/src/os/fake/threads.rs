@@ -2,6 +2,7 @@
 
 use super::Fake;
 use crate::os::Threads;
+use crate::os::thread::Run;
 use crate::sync::AtomicU32;
 
 // SAFETY: (1) the test runs in one thread, or its threads meet at a separate barrier; (2) as for
@@ -19,8 +20,8 @@ unsafe impl Threads for Fake {
         self.state().process
     }
 
-    unsafe fn spawn(&self, _: unsafe extern "C" fn(usize) -> !, _: usize) -> Option<u32> {
-        None
+    unsafe fn spawn(&self, _: Run, _: usize, _: &AtomicU32) -> bool {
+        false
     }
 
     fn prepare_own_thread(&self) {}

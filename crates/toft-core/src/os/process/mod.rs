@@ -6,6 +6,7 @@
 //! `pthread_setspecific` may allocate for late keys. It is called when the thread's heap already
 //! exists, so that the re-entry is an ordinary call.
 
+mod credentials;
 mod files;
 mod mappings;
 mod memory;
@@ -14,6 +15,7 @@ mod status;
 use super::syscall::syscall;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
+pub use credentials::Credentials;
 pub use files::*;
 pub use mappings::*;
 pub use memory::*;

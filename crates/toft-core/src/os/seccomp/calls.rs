@@ -94,7 +94,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
         3 => {
             // SAFETY: (1) the probe's stack for the thread, which no other child uses. The thread
             // ends with the child.
-            if unsafe { thread::create_thread(thread_top, end_thread, 0) } <= 0 {
+            if unsafe { thread::create_thread(thread_top, end_thread, 0, 0) } <= 0 {
                 all.note(Outcome::Refused);
             }
         }
@@ -247,6 +247,6 @@ fn read(address: usize) -> u8 {
     unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
 }
 
-unsafe extern "C" fn end_thread(_: usize) -> ! {
+unsafe extern "C" fn end_thread(_: usize, _: usize) -> ! {
     thread::end()
 }

@@ -166,7 +166,7 @@ unsafe fn create(way: Way, shares: bool, top: usize, notes: usize) -> isize {
     if way == Way::Clone3 {
         // `struct clone_args`: flags, three addresses, the exit signal, the stack, and more.
         let args = [flags, 0, 0, 0, 0, top - STACK, STACK, 0];
-        let argument = [(&raw const args).expose_provenance(), size_of_val(&args)];
+        let argument = [(&raw const args).expose_provenance(), size_of_val(&args), 0];
         // SAFETY: (1) the caller's duty; (2) that stack is in the structure.
         let made = unsafe { thread::clone_onto(libc::SYS_clone3, argument, top, child, notes) };
         if made != -(libc::ENOSYS as isize) {
@@ -174,14 +174,14 @@ unsafe fn create(way: Way, shares: bool, top: usize, notes: usize) -> isize {
         }
     }
     // SAFETY: (1) the caller's duty; (2) flags without a signal, and the stack.
-    unsafe { thread::clone_onto(libc::SYS_clone, [flags, top], top, child, notes) }
+    unsafe { thread::clone_onto(libc::SYS_clone, [flags, top, 0], top, child, notes) }
 }
 
 /// Runs in the child. It makes only system calls, because its memory may be its parent's.
 ///
 /// # Safety
 /// 1. `notes` is the address of notes that live until the child has ended.
-unsafe extern "C" fn child(notes: usize) -> ! {
+unsafe extern "C" fn child(notes: usize, _top: usize) -> ! {
     let notes: &Notes = {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(notes) }

@@ -17,7 +17,8 @@ use crate::os::seccomp::Calls;
 use crate::os::userfault::{self, Doing};
 use crate::os::{Os, process, thread, wait_for};
 use crate::report::{Call, Line, Stack, head};
-use crate::sync::pause;
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, pause};
 use crate::watch::guarded::UninitializedReads;
 use crate::watch::reports::detail::site_of;
 
@@ -50,9 +51,12 @@ impl<O: Os> UninitializedReads<'_, O> {
         let file = permit.as_ref().and_then(|_| userfault::open());
         self.guarded.set_watcher(file, process::pid());
         let this = (&raw const *self).expose_provenance();
-        let started = file.and_then(|_| thread::spawn(watch::<O>, this));
-        if let (Some(_), Some(number)) = (file, started) {
-            self.guarded.set_watcher_thread(number);
+        let number = AtomicU32::new(0);
+        let before = self.os.block_signals();
+        let started = file.is_some() && thread::spawn(watch::<O>, this, &number);
+        self.os.restore_signals(before);
+        if started {
+            self.guarded.set_watcher_thread(number.load(Relaxed));
             return file;
         }
         self.guarded.set_watcher(None, process::pid());
@@ -75,11 +79,8 @@ impl<O: Os> UninitializedReads<'_, O> {
     }
 
     /// Runs the watcher, until its descriptor is of no use any more.
-    fn watch(self) -> ! {
-        let file = match self.guarded.watcher(process::pid()) {
-            Watcher::At(file) => file,
-            Watcher::Nobody | Watcher::None => thread::end(),
-        };
+    fn watch(self) {
+        let Watcher::At(file) = self.guarded.watcher(process::pid()) else { return };
         thread::prepare_own_thread(c"toft-watcher");
         userfault::keep_alone(file);
         while let Some(fault) = userfault::next(file) {
@@ -91,7 +92,6 @@ impl<O: Os> UninitializedReads<'_, O> {
             }
             self.guarded.fill(file, fault.address);
         }
-        thread::end()
     }
 
     /// Handles a read of memory that was never written, by the thread `reader`.
@@ -148,10 +148,12 @@ impl<O: Os> UninitializedReads<'_, O> {
 ///
 /// # Safety
 /// 1. `allocator` is the address of an `Allocator<O>` that lives for ever.
-unsafe extern "C" fn watch<O: Os>(allocator: usize) -> ! {
+unsafe extern "C" fn watch<O: Os>(allocator: usize, top: usize) -> ! {
     let allocator: &Allocator<O> = {
         // SAFETY: duty 1.
         unsafe { &*core::ptr::with_exposed_provenance(allocator) }
     };
-    allocator.uninitialized_reads().watch()
+    allocator.uninitialized_reads().watch();
+    // SAFETY: (1) duty 2.
+    unsafe { thread::end_own(top) }
 }

@@ -120,7 +120,8 @@ impl<O: Os> Verifier<'_, O> {
         let most = self.pool.bytes().div_ceil(SHARES).clamp(BYTES_LEAST, BYTES_MOST);
         let mut read = 0;
         let mut done = false;
-        while !done && read < most {
+        // A call that stops the thread waits for it.
+        while !done && read < most && !self.reclaimer.life().is_held() {
             // A turn for each batch: others wait for it, and so does the child of a fork.
             let Some(turn) = self.reclaimer.begin() else { return };
             let mut each = |slab: &Slab| {

@@ -1,22 +1,18 @@
 //! When idle memory is returned: on the program's slow paths, or by a thread of our own.
 //!
-//! ```text
-//! None --- a slow path finds the program large ---> Awake <-- a slow path, or its own clock -- Asleep
-//!            '--- the system says no ---> Refused     '--- a sweep finds nothing to do ----------^
-//!                                        ^--- it finds memory hooks (`hooks.rs` in `os`)
-//! ```
-//!
-//! What that thread does is in `reclaimer_thread.rs`.
+//! `thread.rs` starts, wakes, stops and joins that thread. What it does is in
+//! `reclaimer_thread.rs`.
+
+mod thread;
 
 use crate::allocator::{Allocator, handle};
 use crate::large::ReturnedBy;
 use crate::options::Reclaim;
-use crate::os::filter::FilterState;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, SECOND, threads_and_filter};
+use crate::os::{Os, SECOND};
 use crate::reclaim::Life;
 use crate::slab::Slab;
-use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
 handle!(Maintenance, maintenance);
@@ -26,8 +22,6 @@ handle!(Maintenance, maintenance);
 const LARGE_PROGRAM: usize = 16 << 20;
 /// Bytes of both from which on a program is large in any case.
 const CERTAINLY_LARGE: usize = 8 * LARGE_PROGRAM;
-/// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
-const SETTLED: u32 = 8;
 /// Milliseconds in a tick, more or less.
 pub(super) const TICK: u32 = 25;
 
@@ -85,17 +79,16 @@ impl<'a, O: Os> Maintenance<'a, O> {
         if self.filter().is_installed() {
             return false;
         }
-        match self.reclaimer.life() {
+        match self.reclaimer.life().state() {
             Life::Awake => true,
-            Life::Asleep => {
-                self.wake_thread();
-                true
-            }
-            Life::None => {
+            Life::Asleep => self.wake_thread(),
+            // It was large.
+            Life::Ended | Life::Stopped => self.start_thread(),
+            Life::Refused if !self.may_try_again() => false,
+            Life::None | Life::Refused => {
                 let watched = self.filter().is_watched() || self.options.reclaim == Reclaim::Thread;
                 watched && self.is_settled() && self.is_large() && self.start_thread()
             }
-            Life::Refused => false,
         }
     }
 
@@ -120,10 +113,10 @@ impl<'a, O: Os> Maintenance<'a, O> {
     }
 
     /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.
-    /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken
-    /// about once in a second.
+    /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken, or
+    /// a new one started, about once in a second.
     pub(crate) fn wake_reclaimer_for(self, slab: &Slab) {
-        if self.reclaimer.life() != Life::Asleep {
+        if !self.reclaimer.life().is_at_rest() {
             return;
         }
         if self.heaps.owner_of(slab).is_some_and(|heap| self.heaps.is_shared(heap)) {
@@ -134,85 +127,17 @@ impl<'a, O: Os> Maintenance<'a, O> {
             }
             self.woken_for_shared().store(now, Relaxed);
         }
-        self.wake_thread();
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wake_thread(self) {
-        if self.reclaimer.change(Life::Asleep, Life::Awake) {
-            self.hurry_thread();
-        }
-    }
-
-    fn hurry_thread(self) {
-        if self.reclaimer.word().swap(1, AcqRel) == 0 {
-            self.os.wake(self.reclaimer.word());
-        }
-    }
-
-    /// Whether the process has not been forked off just now: many a child only starts a program.
-    fn is_settled(self) -> bool {
-        self.os.ticks().wrapping_sub(self.reclaimer.forked_at()) >= SETTLED
+        self.leave_to_thread();
     }
 
     /// A slab has got pages: where the program has grown much beyond its peak at any sweep, it is
     /// time for one.
     #[inline]
     pub(crate) fn note_growth(self) {
-        if self.reclaimer.life() == Life::Awake && self.pool.bytes() >= self.reclaimer.limit() {
-            self.hurry_thread();
-        }
-    }
-
-    /// Starts the thread, unless another thread does. Returns true if there is one.
-    #[cold]
-    #[inline(never)]
-    fn start_thread(self) -> bool {
-        // A child that runs in its parent's memory must not: the thread would end with it. What is
-        // not known yet may be later, and what is refused once is refused for good.
-        let Some(body) = self.thread_body else { return false };
-        if self.os.process() != self.reclaimer.process() {
-            return false;
-        }
-        // The thread must not call hooks, so calls of the program return memory.
-        if self.os.has_hooks() {
-            self.reclaimer.change(Life::None, Life::Refused);
-            return false;
-        }
-        let may_be_known_later = |state| {
-            self.options.reclaim == Reclaim::Auto
-                && matches!(state, FilterState::Unknown | FilterState::Inherited)
-        };
-        if !self.probe_filter() && may_be_known_later(self.filter().state(&self.os))
-            || !self.reclaimer.change(Life::None, Life::Awake)
+        if self.reclaimer.life().state() == Life::Awake
+            && self.pool.bytes() >= self.reclaimer.limit()
         {
-            return false;
-        }
-        self.prepare_to_compact();
-        self.register_for_barriers();
-        let this = (&raw const *self).expose_provenance();
-        // A filter that is installed from here on is for the calling thread first.
-        let started = self.permit(Calls::RECLAIMER).is_some_and(|_permit| {
-            // SAFETY: (1) the allocator lives for ever, as `thread_body` says.
-            let thread = unsafe { self.os.spawn(body, this) };
-            self.reclaimer.control().thread.store(thread.unwrap_or(0), Relaxed);
-            thread.is_some()
-        });
-        if !started {
-            self.reclaimer.change(Life::Awake, Life::Refused);
-        }
-        started
-    }
-
-    /// Makes the first barrier of a process that has one thread, which takes no time. In a process
-    /// with several threads the kernel waits for some milliseconds. The reclaimer makes it there,
-    /// so that no thread of the program waits. If it made it in a process with one thread, too, a
-    /// program that ends at that moment would wait for the reclaimer.
-    fn register_for_barriers(self) {
-        let threads = self.permit(Calls::FILES).and_then(|_permit| threads_and_filter());
-        if threads.is_some_and(|(threads, _)| threads == 1) {
-            self.barrier();
+            self.hurry_thread();
         }
     }
 

@@ -1,0 +1,158 @@
+// The library's thread ends when it has returned what was idle. Nothing is left of it: no thread,
+// no mapping, no descriptor. Memory that the program frees later is returned by a new thread.
+// Another process watches, because one that watches itself runs all the time.
+// flags: -pthread
+// run: once
+// run: again
+// run: large
+// run: threads
+// run: users
+// timeout: 600
+// libc: skip it has no such thread, and keeps memory
+// aarch64: skip qemu has no such lists of threads
+// promise: 31
+#include "tasks.h"
+
+enum { MIB = 1 << 20, COUNT = 20000, LARGE = 40 };
+
+static void (*burst)(void);
+
+static void burst_of_slots(void)
+{
+    static char *block[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        CHECK((block[i] = launder(malloc(2000))));
+        memset(block[i], 1, 2000);
+    }
+    for (int i = 0; i < COUNT; i++)
+        free(block[i]);
+}
+
+static void burst_of_large(void)
+{
+    static char *block[LARGE];
+    for (int i = 0; i < LARGE; i++) {
+        CHECK((block[i] = launder(malloc(MIB))));
+        memset(block[i], 1, MIB);
+    }
+    for (int i = 0; i < LARGE; i++)
+        free(block[i]);
+}
+
+/* A call that stops the thread while memory waits for its return. The program sleeps afterwards. */
+static void burst_and_users(void)
+{
+    burst_of_slots();
+    CHECK(setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1) == 0);
+}
+
+static void *sleeper(void *arg)
+{
+    free(launder(malloc(100)));
+    for (;;)
+        pause();
+    return arg;
+}
+
+static int threads_of(pid_t pid)
+{
+    return each_task(pid, NULL, NULL);
+}
+
+static long resident(pid_t pid)
+{
+    char path[100];
+    long all, present;
+    snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file && fscanf(file, "%ld %ld", &all, &present) == 2);
+    fclose(file);
+    return present * sysconf(_SC_PAGESIZE);
+}
+
+static int entries(pid_t pid, const char *what)
+{
+    char path[100];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
+    DIR *folder = opendir(path);
+    CHECK(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Mappings that look like the stack of the library's thread with the guard below. */
+static int stacks(pid_t pid)
+{
+    char path[100], line[400], rights[8];
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *maps = fopen(path, "r");
+    CHECK(maps);
+    unsigned long start, end, guard_end = 0;
+    int found = 0;
+    while (fgets(line, sizeof line, maps)) {
+        CHECK(sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3);
+        found += start == guard_end && end - start == 64 << 10 && !strcmp(rights, "rw-p");
+        guard_end = end - start == 64 << 10 && !strcmp(rights, "---p") ? end : 0;
+    }
+    fclose(maps);
+    return found;
+}
+
+/* Waits until the program has as many threads as before the burst, and little memory. */
+static void watch(pid_t pid, int threads, int files)
+{
+    double end = now() + 500;
+    while (threads_of(pid) != threads || resident(pid) > 12 * MIB || stacks(pid) != 0) {
+        CHECK(now() < end); /* waits for the end of the reclaimer */
+        usleep(2000);
+    }
+    CHECK(entries(pid, "fd") == files);
+}
+
+/* The other process: asks for bursts by a byte each, and is answered when they are done. */
+static void watcher(int to, int from, int bursts, int threads)
+{
+    pid_t pid = getppid();
+    char byte = 0;
+    CHECK(write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1);
+    int files = entries(pid, "fd");
+    CHECK(threads_of(pid) == threads && stacks(pid) == 0);
+    for (int i = 0; i < bursts; i++) {
+        byte = 1;
+        CHECK(write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1);
+        watch(pid, threads, files);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    const char *how = argv[1];
+    burst = !strcmp(how, "large") ? burst_of_large : burst_of_slots;
+    burst = !strcmp(how, "users") ? burst_and_users : burst;
+    int bursts = !strcmp(how, "once") ? 1 : 3, more = !strcmp(how, "threads") ? 4 : 0;
+    int to[2], from[2];
+    CHECK(pipe(to) == 0 && pipe(from) == 0);
+    for (int i = 0; i < more; i++)
+        spawn(sleeper, NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(to[0]);
+        close(from[1]);
+        watcher(to[1], from[0], bursts, 1 + more);
+        _exit(0);
+    }
+    char byte;
+    close(to[1]);
+    while (read(to[0], &byte, 1) == 1) {
+        if (byte)
+            burst();
+        CHECK(write(from[1], &byte, 1) == 1);
+    }
+    reap(child);
+    return 0;
+}
