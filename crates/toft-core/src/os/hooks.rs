@@ -224,10 +224,11 @@ mod tests {
 
     static FOUND: AtomicU32 = AtomicU32::new(0);
 
-    unsafe extern "C" fn run(_: usize) -> ! {
+    unsafe extern "C" fn run(_: usize, top: usize) -> ! {
         let refused = visibly(|| 0) == Err(Error::Unsupported);
         FOUND.store(if thread::is_own() && refused { 1 } else { 2 }, Release);
-        thread::end()
+        // SAFETY: (1) `top` is this thread's.
+        unsafe { thread::end_own(top) }
     }
 
     /// No other test of this process starts such a thread.
@@ -235,7 +236,8 @@ mod tests {
     fn toft_own_thread_calls_no_hook() {
         assert!(!thread::is_own());
         assert_eq!(visibly(|| 0), Ok(()));
-        assert!(thread::spawn(run, 0).is_some());
+        let number = AtomicU32::new(0);
+        assert!(thread::spawn(run, 0, &number));
         while FOUND.load(Acquire) == 0 {
             std::thread::yield_now();
         }

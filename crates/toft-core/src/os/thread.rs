@@ -65,6 +65,14 @@ pub(super) fn is_own() -> bool {
     here.wrapping_sub(OWN_STACK.load(Relaxed)) < GUARD + STACK
 }
 
+/// Ends the calling thread, which is one of Toft's. Its stack stays.
+pub fn end() -> ! {
+    loop {
+        // SAFETY: ends only this thread.
+        unsafe { syscall(libc::SYS_exit, [0; 6]) };
+    }
+}
+
 /// Ends the calling thread, and unmaps its stack.
 ///
 /// # Safety
