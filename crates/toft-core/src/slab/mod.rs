@@ -60,8 +60,9 @@ pub use credit::Spent;
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
+pub use requested_sizes::SLACK_MOST;
 pub use slab::{
     BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES,
     SLOTS_MAX, Slab, UNITS,
 };
-pub use slots::{Rest, SlotCare, SlotIndex, SlotState};
+pub use slots::{LastByte, Rest, SlotCare, SlotIndex, SlotState};
