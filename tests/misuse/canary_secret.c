@@ -1,5 +1,5 @@
-// The canary after a block differs in every process and after every block. Its first byte is zero,
-// so that a string that runs on ends there.
+// The canary after a block differs in every process and after every block. None of its bytes is
+// zero: a string that runs on reads this one, and a zero that is written over it is found.
 // build: secure the default one writes nothing there
 // libc: skip glibc writes nothing there
 // promise: 3 7
@@ -11,13 +11,11 @@ static void print(void)
 {
     for (int i = 0; i < BLOCKS; i++) {
         unsigned char *p = launder(malloc(39));
-        CHECK(p && p[39] == 0);
+        CHECK(p && !memchr(p + 39, 0, 9));
         /* Behind 39 bytes of 48 there is room for nine. */
         uint64_t word;
         memcpy(&word, p + 40, sizeof word);
         printf("%016llx\n", (unsigned long long)word);
-        memset(p, 'x', 39);
-        CHECK(strlen((char *)p) == 39);
     }
 }
 

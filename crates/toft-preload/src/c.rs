@@ -45,11 +45,12 @@ fn aligned(align: usize, size: usize, site: Site) -> Pointer {
     unsafe { process::aligned_at(align, size, site) }
 }
 
-/// An alignment that is no power of two is rounded up to one, as glibc does.
+/// An alignment that is no power of two is rounded up to one, as glibc does. There is no memory at
+/// the largest power of two, but only an alignment above that is invalid.
 extern "C" fn memalign_at(align: usize, size: usize, site: Site) -> Pointer {
     match align.checked_next_power_of_two() {
-        Some(align) if align <= isize::MAX as usize => aligned(align, size, site),
-        _ => {
+        Some(align) => aligned(align, size, site),
+        None => {
             set_errno(libc::EINVAL);
             null_mut()
         }

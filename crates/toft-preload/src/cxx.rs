@@ -13,15 +13,17 @@
 use crate::process;
 use core::ffi::{CStr, c_void};
 use core::ptr::null;
-use toft_core::process::{Delete, delete_by_program, program_deletes, program_deletes_by};
+use toft_core::process::{
+    Delete, delete_by_program, program_deletes, program_deletes_by, sizes_may_be_rounded,
+};
 use toft_core::report::Call;
 use toft_core::site::Site;
 
 type Pointer = *mut c_void;
 
 /// Learns whether the program has replaced the plain forms of new and delete, and no others: those
-/// others then lead to them, as the C++ library's own do. To be called once, when the library is
-/// loaded.
+/// others then lead to them, as the C++ library's own do. Also learns whether it has replaced the
+/// aligned forms of new, which may round sizes up. To be called once, when the library is loaded.
 pub fn find_replaced() {
     // SAFETY: as in `library_function`: a plain question. A static program has no loader to ask.
     if unsafe { libc::getauxval(libc::AT_BASE) } == 0 {
@@ -33,6 +35,17 @@ pub fn find_replaced() {
     if !first.is_null() && first.addr() != _ZdlPv as *const () as usize {
         // SAFETY: the program's plain `operator delete` has this type.
         program_deletes_by(unsafe { core::mem::transmute::<Pointer, Delete>(first) });
+    }
+    let ours: [(&CStr, *const ()); 2] = [
+        (c"_ZnwmSt11align_val_t", forms::_ZnwmSt11align_val_t as *const ()),
+        (c"_ZnamSt11align_val_t", forms::_ZnamSt11align_val_t as *const ()),
+    ];
+    for (name, ours) in ours {
+        // SAFETY: as above.
+        let first = unsafe { libc::dlsym(libc::dlopen(null(), libc::RTLD_LAZY), name.as_ptr()) };
+        if !first.is_null() && first.addr() != ours.addr() {
+            sizes_may_be_rounded();
+        }
     }
 }
 
@@ -58,6 +71,7 @@ extern "C" fn new_aligned_at(size: usize, align: usize, site: Site) -> Pointer {
 /// No size above the largest may reach an aligned form: libstdc++ 12 rounds it up without a check,
 /// and gets a small block. The plain form of the same kind fails as it should.
 extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
+    sizes_may_be_rounded();
     let mut name: *const core::ffi::c_char = name.cast();
     if size > isize::MAX as usize {
         // SAFETY: callers pass one of the C strings below.

@@ -30,6 +30,9 @@ pub(crate) struct Counters {
     permanently_freed: [AtomicUsize; 2],
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps. Any thread.
     own_quarantines: AtomicUsize,
+    /// Not zero if a form of `operator new` that is not Toft's may have requested blocks. Any
+    /// thread sets it.
+    rounds_sizes: AtomicU32,
     /// The tick at which a free in a shared slab last woke the reclaimer's thread. Any thread.
     woken_for_shared: AtomicU32,
     /// The tick at which the size of the program was last counted, and what was known of it then.
@@ -62,6 +65,17 @@ impl<O: Os> Allocator<O> {
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps.
     pub(crate) fn own_quarantines(&self) -> &AtomicUsize {
         &self.counters().own_quarantines
+    }
+
+    /// Notes that a form of `operator new` that is not Toft's may request blocks. It rounds their
+    /// sizes up.
+    pub fn note_rounded_sizes(&self) {
+        self.counters().rounds_sizes.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns true after `note_rounded_sizes`.
+    pub(crate) fn may_round_sizes(&self) -> bool {
+        self.counters().rounds_sizes.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the bytes that count against the limit.

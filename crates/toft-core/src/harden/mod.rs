@@ -8,6 +8,8 @@ mod dice;
 mod wipe;
 
 pub use canary::Canary;
+#[cfg(test)]
+pub(crate) use canary::spread;
 pub use dice::Dice;
 pub use wipe::{
     CLEARED_AT_ONCE, Long, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, first_nonzero, is_filled,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The tail is longer only after a block with a requested alignment, or one whose size has changed
-//! where it is. It begins with a zero byte if it has two bytes or more, so that a string without a
-//! terminator ends there.
+//! where it is. No byte of the canary is zero, so that a zero that is written beside the block is
+//! found.
 
 use super::Block;
 use super::blocks::{Blocks, view};
@@ -27,15 +27,11 @@ pub enum Damage {
 struct Canary([u8; 8]);
 
 impl Canary {
-    /// The byte at a place of the head, counted from the page's start.
-    fn head(self, place: usize) -> u8 {
+    /// The byte at a place of the head, counted from the page's start, or of the tail, counted from
+    /// the block's end.
+    fn byte(self, place: usize) -> u8 {
         let [byte, ..] = self.0;
         self.0.get(place & 7).copied().unwrap_or(byte)
-    }
-
-    /// The byte at a place of a tail of `tail` bytes.
-    fn tail(self, place: usize, tail: usize) -> u8 {
-        if place == 0 && tail > 1 { 0 } else { self.head(place) }
     }
 }
 
@@ -43,7 +39,8 @@ view!(pub(super) Canaries, canaries, "What is written beside blocks.");
 
 impl Canaries<'_> {
     fn of(self, block: &Block) -> Canary {
-        Canary(self.0.key().mix(self.0.placement().address(block) as u64).to_le_bytes())
+        let word = self.0.key().mix(self.0.placement().address(block) as u64);
+        Canary(word.to_le_bytes().map(|byte| byte.max(1)))
     }
 
     /// Bytes on the last page of a block of `bytes` that follow it.
@@ -59,7 +56,7 @@ impl Canaries<'_> {
         if bytes != 0 {
             let start = self.0.placement().start(block);
             for place in 0..self.0.placement().head(block) {
-                write(start + place, canary.head(place));
+                write(start + place, canary.byte(place));
             }
         }
         self.write_tail(block, bytes);
@@ -71,7 +68,7 @@ impl Canaries<'_> {
         let (end, tail) = (self.0.placement().address(block) + bytes, self.tail(block, bytes));
         if bytes != 0 {
             for place in 0..tail {
-                write(end + place, canary.tail(place, tail));
+                write(end + place, canary.byte(place));
             }
         }
     }
@@ -105,13 +102,13 @@ impl Canaries<'_> {
             return None;
         }
         let (end, tail) = (self.0.placement().address(block) + bytes, self.tail(block, bytes));
-        let behind = (0..tail).find(|&place| differs(end + place, canary.tail(place, tail)));
+        let behind = (0..tail).find(|&place| differs(end + place, canary.byte(place)));
         if let Some(place) = behind {
             return Some(Damage::Behind(place));
         }
         let placement = self.0.placement();
         let (start, head) = (placement.start(block), placement.head(block));
-        let before = (0..head).rev().find(|&place| differs(start + place, canary.head(place)));
+        let before = (0..head).rev().find(|&place| differs(start + place, canary.byte(place)));
         before.map(|place| Damage::Before(head - place))
     }
 }

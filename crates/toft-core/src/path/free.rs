@@ -15,12 +15,12 @@ use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::path::Requests;
-use crate::path::malloc::bytes_with_slack;
+use crate::path::malloc::{aligned_class, bytes_with_slack};
 use crate::policy::{CHECK_SIZES, SECURE};
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Offered, Put, SMALL, SizeClass, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{MEDIUM, Offered, Put, SMALL, Slab, SlotIndex, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
@@ -383,18 +383,18 @@ impl<O: Os> Requests<'_, O> {
             return true;
         }
         let align = if align.is_power_of_two() { align } else { 1 };
-        // When a new-handler has found memory, the C++ library's `operator new` requests the block:
-        // a byte at least, and a multiple of the alignment.
+        // The C++ library's `operator new` requests a byte at least, and a multiple of the
+        // alignment. Most processes never call it, so there a rounded size is wrong.
         let rounded = match call {
-            Call::Delete => size.max(1).saturating_add(align - 1) & !(align - 1),
+            Call::Delete if self.may_round_sizes() => {
+                size.max(1).saturating_add(align - 1) & !(align - 1)
+            }
             _ => size,
         };
         let is_aligned = |class, requested| {
             // A block of `sdallocx` may have been resized, also at a larger alignment.
             let is_known = align > ALIGN && call != Call::Sdallocx || names_alignment(call);
-            let bytes = bytes_with_slack(requested);
-            address & (align - 1) == 0
-                && (!is_known || SizeClass::of_aligned(bytes, align) == class)
+            address & (align - 1) == 0 && (!is_known || aligned_class(requested, align) == class)
         };
         let wrong = |has_size, is_aligned| match (has_size, is_aligned) {
             (false, _) => Some(Damage::Size(size)),

@@ -21,7 +21,9 @@ use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::region::{Partition, Site};
 use crate::site::{NEW_WORDS, Place};
-use crate::slab::{MEDIUM_MAX, NO_SLOTS, SMALL_MAX, SizeClass, class_of_medium, class_of_small};
+use crate::slab::{
+    MEDIUM_MAX, NO_SLOTS, SLACK_MOST, SMALL_MAX, SizeClass, class_of_medium, class_of_small,
+};
 use crate::thread::Heap;
 use crate::zero_size::ALIGN;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -351,7 +353,7 @@ impl<O: Os> Requests<'_, O> {
         }
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {
-            SizeClass::of_aligned(bytes, align).map(SizeClass::index)
+            aligned_class(size, align).map(SizeClass::index)
         } else if bytes <= SMALL_MAX {
             Some(class_of_small(bytes))
         } else {
@@ -426,6 +428,14 @@ impl<O: Os> Requests<'_, O> {
         clear(address, size);
         Some(address)
     }
+}
+
+/// Returns the class of a request of `size` bytes at a multiple of `align`, or `None` if the request
+/// is large. In the secure build a slot is not used if its descriptor cannot keep the number of
+/// bytes after the block.
+pub(crate) fn aligned_class(size: usize, align: usize) -> Option<SizeClass> {
+    let class = SizeClass::of_aligned(bytes_with_slack(size), align)?;
+    (!SECURE || class.size().saturating_sub(size) < SLACK_MOST).then_some(class)
 }
 
 /// Writes zeros to the first `size` bytes of a new block.

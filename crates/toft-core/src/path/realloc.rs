@@ -13,7 +13,7 @@ use crate::path::guarded::SamplingScope;
 use crate::policy::{CANARY, SECURE, SLACK_MIN};
 use crate::region::Site;
 use crate::report::Call;
-use crate::slab::MEDIUM_MAX;
+use crate::slab::{MEDIUM_MAX, SLACK_MOST};
 use crate::thread::Heap;
 use core::ptr::null_mut;
 
@@ -120,7 +120,12 @@ impl<O: Os> Requests<'_, O> {
             }
             Resized::At(address)
         };
-        if size <= most && (is_worth_keeping(size, most) || size == usable) {
+        let is_kept = match found {
+            // The slot's descriptor keeps the number of bytes after the block.
+            Found::Slot(slab, _) if SECURE => slab.size().saturating_sub(size) < SLACK_MOST,
+            _ => true,
+        };
+        if size <= most && is_kept && (is_worth_keeping(size, most) || size == usable) {
             return in_place();
         }
         let Some(to) = self.block(heap, size, 1, site) else {

@@ -30,4 +30,6 @@ pub mod zones;
 
 pub use crate::allocator::{GLOBAL, LOOKS_THROUGH, inside};
 pub use gate::*;
-pub use program_delete::{Delete, delete_by_program, program_deletes, program_deletes_by};
+pub use program_delete::{
+    Delete, delete_by_program, program_deletes, program_deletes_by, sizes_may_be_rounded,
+};

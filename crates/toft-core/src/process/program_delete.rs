@@ -5,8 +5,8 @@
 //! C++ library's, so it has to lead there itself, also for a block of Toft's: the program's form
 //! may count it, or free what begins before it.
 
-use crate::allocator::GLOBAL;
-use crate::process::start::write_sealed;
+use crate::allocator::{GLOBAL, allocator};
+use crate::process::start::{ready, write_sealed};
 use crate::sync::Ordering::Relaxed;
 use core::ffi::c_void;
 
@@ -16,6 +16,15 @@ pub type Delete = unsafe extern "C" fn(*mut c_void);
 /// Notes that the program has replaced the plain forms of new and delete, while it has one thread.
 pub fn program_deletes_by(delete: Delete) {
     write_sealed(|global| global.delete.store(delete as *mut c_void, Relaxed));
+}
+
+/// Notes that another `operator new` than Toft's may request blocks: the C++ library's, or one of
+/// the program. It rounds a size up to a multiple of the alignment, and deletes name the size of the
+/// object.
+pub fn sizes_may_be_rounded() {
+    if ready() {
+        allocator().note_rounded_sizes();
+    }
 }
 
 /// Returns true if the program has replaced the plain forms of new and delete.

@@ -42,6 +42,6 @@ pub use layout::{Layout, Windows};
 pub use levels::{Keyed, Levels};
 pub use partition::Partition;
 #[cfg(not(loom))]
-pub use plot::Plots;
+pub use plot::{PlotPlace, Plots};
 pub use site::Site;
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

@@ -3,9 +3,10 @@
 //!
 //! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits, and the
 //! numbers of two slots of a slab differ by less than 2^8. So the words of two slots differ by a
-//! number whose bits are all random from the eighth on. A canary uses only those bits.
+//! number whose bits are all random from the eighth on. The lowest bits may be equal, so a canary
+//! combines the lowest byte with another one (`harden/canary.rs`).
 //!
-//! An attacker that has read one canary knows nothing of another slot's canary. An attacker that
+//! An attacker that has read one canary knows no byte of another slot's canary. An attacker that
 //! has read two canaries of a slab knows all of this slab, and none of another. The two words are
 //! made from the secret by permutations that cannot be undone without the secret.
 
@@ -47,11 +48,12 @@ impl CanarySeeds {
 #[cfg(all(test, feature = "secure-light", not(loom)))]
 mod tests {
     use super::*;
+    use crate::harden::spread;
     use crate::slab::Slab;
 
     /// The word of one slot says nothing about the word of another. Over random seeds, the
-    /// difference of two slots' words takes each value of each byte that a canary uses equally
-    /// often.
+    /// difference of two slots' canaries takes each value of each byte equally often. (The bytes are
+    /// those before zeros are replaced, which would favour one value.)
     #[test]
     fn the_words_of_two_slots_differ_by_random_bytes() {
         let slab = Slab::zeroed();
@@ -65,13 +67,13 @@ mod tests {
                     (random >> 33) ^ random.rotate_left(17) ^ random << 31
                 };
                 slab.canary_seeds.set([draw(), draw()]);
-                let word = |slot| slab.canary_seeds.word(SlotIndex::new(slot));
-                let difference = word(one).wrapping_sub(word(other)).to_le_bytes();
+                let word = |slot| spread(slab.canary_seeds.word(SlotIndex::new(slot)));
+                let difference = (word(one) ^ word(other)).to_le_bytes();
                 for (count, byte) in counts.iter_mut().zip(difference) {
                     count[byte as usize] += 1;
                 }
             }
-            for (at, counts) in counts.iter().enumerate().skip(1) {
+            for (at, counts) in counts.iter().enumerate() {
                 let square = |&count: &u32| (f64::from(count) - 200.0).powi(2) / 200.0;
                 let sum: f64 = counts.iter().map(square).sum();
                 // With 255 degrees of freedom, one sum in a million is above 372.

@@ -65,4 +65,4 @@ pub use slab::{
     BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES,
     SLOTS_MAX, Slab, UNITS,
 };
-pub use slots::{Rest, SlotCare, SlotIndex, SlotState};
+pub use slots::{LastByte, Rest, SlotCare, SlotIndex, SlotState};

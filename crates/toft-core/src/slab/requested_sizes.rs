@@ -15,8 +15,9 @@ use crate::sync::{AtomicU16, Settled};
 /// The number of slots whose slack is kept.
 const KEPT: usize = if SECURE && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
-/// The largest slack that is kept. Only a block that is much smaller than its alignment has more,
-/// or one that became half as large in its place.
+/// The largest slack that is kept. It stands for any larger one, too: that of a block that became
+/// smaller in its place, because there was no memory. A request that would have as much gets a
+/// large block.
 pub const SLACK_MOST: usize = u16::MAX as usize;
 
 /// Set beside the slack of a claimed small slot whose pages were given back since the program had

@@ -16,7 +16,7 @@
 
 use super::slab::{SLOTS_MAX, Slab, view};
 use super::slots::SlotIndex;
-use super::states::{ARMED, GUARD_PAGE, HELD, RESERVED, TAKEN, ZERO_FRESH};
+use super::states::{ARMED, ARMED_BIT, GUARD_PAGE, HELD, LENT, RESERVED, TAKEN, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::SECURE;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -26,6 +26,31 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 pub const RESERVED_MOST: usize = 3;
 
 const _: () = assert!(SLOTS_MAX <= 256 && SLOTS_MAX.div_ceil(RESERVED_SHARE) <= RESERVED_MOST);
+
+/// The states of the slots before and after a slot. The byte beside the states stands for a slot
+/// that the slab does not have.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    before: u32,
+    after: u32,
+}
+
+impl Beside {
+    /// Returns a number that is not zero if one of the slots may be armed. A few results are not
+    /// zero although none is.
+    #[inline(always)]
+    pub fn may_be_armed(self) -> u32 {
+        (self.before | self.after) & u32::from(ARMED_BIT)
+    }
+
+    /// Returns zero if the slot before may have a canary, and another number below 2^8 if it is
+    /// free or reserved, or a guard page takes its place. Held slots may have one.
+    #[inline(always)]
+    pub fn has_no_canary_before(self) -> u32 {
+        // LENT contains TAKEN.
+        self.before & u32::from(LENT.bits()) ^ u32::from(TAKEN.bits())
+    }
+}
 
 view! {
     /// The reserved slots of a slab.
@@ -129,26 +154,28 @@ impl ReservedSlots<'_> {
         SECURE && self.all().any(damaged)
     }
 
-    /// Returns a number that is not zero if a slot beside this one may be armed. A few results are
-    /// not zero although none is.
+    /// Returns the states of the slots beside this one.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
-    pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
+    pub fn beside(&self, slot: SlotIndex) -> Beside {
         use core::mem::offset_of;
         debug_assert!(slot.number() < SLOTS_MAX);
         let bytes: *const crate::sync::AtomicU8 = (&raw const *self.0).cast();
-        let behind = offset_of!(Slab, states) + slot.number() + 1;
+        let after = offset_of!(Slab, states) + slot.number() + 1;
         // SAFETY: bytes of this descriptor: states, the unused byte before the first, or the byte
         // after the last, which is `dense`. All are used as single bytes. pairs: armed.
         let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
-        (state(behind) | state(behind - 2)) & u32::from(super::states::ARMED_BIT)
+        Beside { before: state(after - 2), after: state(after) }
     }
 
-    /// Returns a number that is not zero if a slot beside this one is armed. States are not bytes
-    /// of the descriptor here, or that is not checked.
+    /// Returns the states of the slots beside this one. States are not bytes of the descriptor
+    /// here, or that is not checked.
     #[cfg(any(loom, miri))]
-    pub fn may_be_beside_armed(&self, slot: SlotIndex) -> u32 {
-        u32::from(slot.beside().into_iter().any(|slot| self.is_armed(slot)))
+    pub fn beside(&self, slot: SlotIndex) -> Beside {
+        // pairs: armed.
+        let state = |slot| self.states.get(slot).map_or(0, |state| state.load(Acquire).bits());
+        let [before, after] = slot.beside().map(|slot| u32::from(state(slot)));
+        Beside { before, after }
     }
 
     /// Returns true if the slot is never handed out and not held: it is reserved, or a guard page
@@ -216,11 +243,33 @@ mod tests {
             slab.states.of(SlotIndex::new(armed)).store(ARMED, Relaxed);
             for slot in 0..SLOTS_MAX {
                 assert_eq!(
-                    slab.reserved().may_be_beside_armed(SlotIndex::new(slot)) != 0,
+                    slab.reserved().beside(SlotIndex::new(slot)).may_be_armed() != 0,
                     slot.abs_diff(armed) == 1,
                     "{slot}, {armed}"
                 );
             }
+        }
+    }
+
+    /// A canary may be before a slot if the program has the slot before it, or had it and the slot
+    /// is not free yet.
+    #[test]
+    fn a_canary_is_before_a_slot_only_if_that_one_may_be_in_use() {
+        use crate::slab::states::{
+            BEING_FREED, BEING_MADE, DIRTY, DIRTY_FRESH, LIVE, PERMANENTLY_FREED, QUARANTINED,
+            REMOTE_CLEAN, REMOTE_HELD, SAMPLED, ZERO_CLEAN,
+        };
+        let slab = Slab::zeroed();
+        let has_canary = |state| {
+            slab.states.of(SlotIndex::new(6)).store(state, Relaxed);
+            slab.reserved().beside(SlotIndex::new(7)).has_no_canary_before() == 0
+        };
+        for state in [ZERO_FRESH, DIRTY, DIRTY_FRESH, ZERO_CLEAN, GUARD_PAGE, RESERVED, ARMED] {
+            assert!(!has_canary(state), "{state:?}");
+        }
+        let freed = [QUARANTINED, BEING_FREED, REMOTE_HELD, REMOTE_CLEAN, PERMANENTLY_FREED];
+        for state in [LIVE, SAMPLED, BEING_MADE].into_iter().chain(freed) {
+            assert!(has_canary(state), "{state:?}");
         }
     }
 }

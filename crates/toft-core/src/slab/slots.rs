@@ -4,11 +4,12 @@
 use super::requested_sizes::SLACK_MOST;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, HELD, LEFT, LIVE, PERMANENTLY_FREED, QUARANTINED,
-    SAMPLED, SAMPLED_BIT, ZERO_CLEAN, ZERO_FRESH, free_state,
+    ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, LIVE, NO_SLOT,
+    PERMANENTLY_FREED, QUARANTINED, RESERVED, SAMPLED, SAMPLED_BIT, TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    free_state,
 };
 use super::{Tier, TierNumber};
-use crate::policy::{SLACK_MIN, WIPE};
+use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
 use Ordering::{AcqRel, Acquire};
 use core::ops::Range;
@@ -35,7 +36,23 @@ pub enum SlotCare {
     Zero,
     /// The slot is reserved, and carries its pattern.
     Pattern,
+    /// The last byte is zero: the slot was never handed out. In the light build, or it is free. If
+    /// the slot is reserved, its pattern may be there.
+    LastByte,
     /// Nothing is known.
+    Any,
+}
+
+/// What the last byte of a slot may be, besides zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastByte {
+    /// Nothing else: the slot is free, or is never handed out.
+    Zero,
+    /// The last byte of the slot's canary: the slot is in use, or was until a moment ago.
+    Canary,
+    /// The last byte of the pattern of a reserved slot, which is perhaps just being written.
+    Pattern,
+    /// Anything: the slot is compared with its pattern as a whole.
     Any,
 }
 
@@ -184,9 +201,8 @@ impl Slab {
         self.slacks.block_bytes(slot, self.size())
     }
 
-    /// Returns the number of bytes of a slot after a block of `bytes` bytes. A small block at a
-    /// very large alignment gets the largest number that can be kept, so the program may use more
-    /// bytes.
+    /// Returns the number of bytes of a slot after a block of `bytes` bytes, or the largest number
+    /// that can be kept, so that the program may use more bytes.
     #[inline(always)]
     pub fn slack_for(&self, bytes: usize) -> usize {
         self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, SLACK_MOST)
@@ -206,12 +222,34 @@ impl Slab {
                 SlotCare::Canary(self.block_bytes(slot))
             }
             ARMED => SlotCare::Pattern,
-            _ if !WIPE => SlotCare::Any,
             // A slot that another thread has freed, and that has left its quarantine. A slot that
             // enters a quarantine may not be clear yet.
-            QUARANTINED if self.remote_frees().has(slot) => SlotCare::Zero,
-            DIRTY | ZERO_CLEAN if self.slacks.was_handed_out(slot) => SlotCare::Zero,
+            QUARANTINED if WIPE && self.remote_frees().has(slot) => SlotCare::Zero,
+            DIRTY | ZERO_CLEAN if WIPE && self.slacks.was_handed_out(slot) => SlotCare::Zero,
+            GUARD_PAGE if self.is_before_guard_page(slot) => SlotCare::Any,
+            GUARD_PAGE | RESERVED if CANARY => SlotCare::LastByte,
+            state if CANARY && !state.has(TAKEN) => SlotCare::LastByte,
             _ => SlotCare::Any,
+        }
+    }
+
+    /// Returns true if the slot after this one is on a guard page, or is none. Then the last byte
+    /// of a slot whose place a guard page takes may be on a guard page, too.
+    fn is_before_guard_page(&self, slot: SlotIndex) -> bool {
+        let [_, after] = slot.beside();
+        let state = self.states.get(after).map(|state| state.load(Acquire));
+        matches!(state, None | Some(GUARD_PAGE | NO_SLOT))
+    }
+
+    /// Returns what the last byte of a slot may be at this moment, if it is not zero. Any thread.
+    pub fn last_byte(&self, slot: SlotIndex) -> LastByte {
+        let state = self.states.of(slot).load(Acquire);
+        match state {
+            ARMED => LastByte::Any,
+            RESERVED => LastByte::Pattern,
+            GUARD_PAGE => LastByte::Zero,
+            _ if state.has(TAKEN) => LastByte::Canary,
+            _ => LastByte::Zero,
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use super::shared::SHARE_FROM;
-use super::{Demand, Leaving, Quarantine};
+use super::{Demand, Leaving, Patrol, Quarantine};
 use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::SECURE;
@@ -269,6 +269,12 @@ impl Heap {
         // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first.
         // This is not called for the constant heaps, because no thread ever has their seats.
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
+    }
+
+    /// Returns the place of the next check of free slots. Full secure build only, for the holder of
+    /// a heap that is not constant.
+    pub(crate) fn patrol(&self) -> &'static Patrol {
+        &self.quarantine().patrol
     }
 
     /// Puts an entry into the quarantine's line. Returns false if another entry must leave first.

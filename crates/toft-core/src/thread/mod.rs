@@ -9,6 +9,7 @@ mod fork;
 mod heap;
 mod heaps;
 mod maintenance;
+mod patrol;
 mod quarantine;
 mod repair;
 mod shared;
@@ -20,6 +21,7 @@ pub(crate) use demand::Demand;
 pub use fork::repair_after_fork;
 pub use heap::Heap;
 pub use heaps::{HeapPlaces, HeapState, Heaps};
+pub(crate) use patrol::Patrol;
 pub(crate) use quarantine::{Leaving, Quarantine, entry_slot};
 pub use shared::SHARE_FROM;
 pub use tls::{

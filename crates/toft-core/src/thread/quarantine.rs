@@ -32,6 +32,7 @@ use crate::policy::{QUARANTINE, SLAB_BYTES};
 use crate::slab::{CLASSES, SLOTS_MAX, Slab, SlotIndex};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat, compiler_fence};
+use crate::thread::Patrol;
 pub(crate) use leaving::Leaving;
 use shape::{LAYOUT, SHAPES, TOGETHER_MOST};
 
@@ -82,6 +83,8 @@ pub(crate) struct Quarantine {
     shut: AtomicU32,
     /// Not zero after a class has got its places. Holder of the heap.
     used: AtomicU32,
+    /// Where free slots are checked next. It fills the line before the rows.
+    pub(super) patrol: Patrol,
     rows: [Row; CLASSES],
     /// Entries, or zero. Holder of the heap, or the thread that has shut the quarantine.
     places: [AtomicUsize; LAYOUT.1],

@@ -379,7 +379,11 @@ fn alignments_that_were_not_requested_are_named_and_others_are_not() {
     for size in [0, 1, 40, 64, 100, 128, 500, 1000, 5000, 70_000, 131_072, 300_000] {
         for align in aligns {
             let block = allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();
-            let class = |align| SizeClass::of_aligned(size + 1, align);
+            // A slot is not used if its slack is above 64 KiB.
+            let class = |align| {
+                SizeClass::of_aligned(size + 1, align)
+                    .filter(|class| class.size() - size < usize::from(u16::MAX))
+            };
             for given in aligns {
                 let fits = allocator.requests().layout_fits(block, size, given, Call::Delete);
                 let same = align.max(16) == given.max(16);
@@ -404,25 +408,65 @@ fn alignments_that_were_not_requested_are_named_and_others_are_not() {
     assert!(missed < 200, "{missed} of 672 were missed");
 }
 
-/// Of a block that is much smaller than its slot, the size is known to within 64 KiB of the slot's
-/// end: no size up to that is named.
+/// The size of a block is known to the byte however large its alignment is, so that the first byte
+/// after it is checked: where a slot's descriptor could not keep the slack, the block is large.
 #[test]
-fn a_size_that_cannot_be_kept_is_named_if_it_is_larger() {
+fn the_size_of_a_small_block_at_a_large_alignment_is_kept() {
     let (fake, allocator, heap) = one_heap(options());
-    let align = 64 << 10;
-    let asked = allocator.allocate_aligned(heap, 100, align, code_address(SITE)).unwrap();
-    let usable = allocator.requests().usable_size(asked, Call::UsableSize).unwrap();
-    assert!(usable > 100, "the exact size is known after all");
-    let fits = |given| allocator.requests().layout_fits(asked, given, align, Call::FreeSized);
-    assert!(fits(100) && fits(usable));
-    silent(&fake);
-    assert!(!fits(usable + 1) && report(&fake).contains("size mismatch"));
+    for align in [32 << 10, 64 << 10, 128 << 10, 1 << 20] {
+        for size in [
+            1,
+            100,
+            40_000,
+            (64 << 10) - 1,
+            64 << 10,
+            (64 << 10) + 1,
+            (64 << 10) + 2,
+            100_000,
+            131_071,
+        ] {
+            let take =
+                || allocator.allocate_aligned(heap, size, align, code_address(SITE)).unwrap();
+            let block = take();
+            assert_eq!(allocator.requests().usable_size(block, Call::UsableSize), Some(size));
+            let fits = |given| allocator.requests().layout_fits(block, given, align, Call::Delete);
+            assert!(fits(size), "{size} at {align}");
+            silent(&fake);
+            assert!(!fits(size - 1) && report(&fake).contains("size mismatch"), "{size}");
+            *place(block + size - 1) = 0;
+            allocator.free(heap, block, Call::Free);
+            silent(&fake);
+            // A large block may end where a page that is not mapped begins.
+            let block = take();
+            if (block + size) % 4096 != 0 {
+                *place(block + size) = 0;
+                allocator.free(heap, block, Call::Free);
+                assert!(report(&fake).contains("heap overflow"), "{size} at {align}");
+            }
+        }
+    }
+    allocator.check().unwrap();
 }
 
-/// The C++ library's `operator new` rounds the request up, where a new-handler has helped.
+/// The C++ library's `operator new` rounds the request up, where a new-handler has helped. In a
+/// process that never calls it, the exact size alone fits.
 #[test]
 fn only_delete_accepts_a_size_that_the_cpp_library_has_rounded() {
     let (fake, allocator, heap) = one_heap(options());
+    for size in [1usize, 100, 1000, 70_000, 300_000] {
+        let rounded = size.next_multiple_of(64);
+        let asked = allocator.allocate_aligned(heap, rounded, 64, code_address(SITE)).unwrap();
+        let fits = |given| allocator.requests().layout_fits(asked, given, 64, Call::Delete);
+        assert!(fits(rounded), "{size}");
+        silent(&fake);
+        assert!(!fits(size) && !fits(rounded - 1), "{size}");
+        fake.take_reports();
+        allocator.free(heap, asked, Call::Free);
+    }
+    let one = take(&allocator, heap, 1);
+    assert!(!allocator.requests().layout_fits(one, 0, 1, Call::Delete));
+    fake.take_reports();
+    allocator.note_rounded_sizes();
     for size in [1usize, 100, 1000, 70_000, 300_000] {
         let rounded = size.next_multiple_of(64);
         let asked = allocator.allocate_aligned(heap, rounded, 64, code_address(SITE)).unwrap();
@@ -434,11 +478,113 @@ fn only_delete_accepts_a_size_that_the_cpp_library_has_rounded() {
         fake.take_reports();
         allocator.free(heap, asked, Call::Free);
     }
-    let one = take(&allocator, heap, 1);
     assert!(allocator.requests().layout_fits(one, 0, 1, Call::Delete));
     silent(&fake);
     assert!(!allocator.requests().layout_fits(one, 0, 1, Call::FreeSized));
     assert!(report(&fake).contains("size mismatch"));
+}
+
+/// A zero just after the block is named for each size, as any other byte is: where it is all of the
+/// slack, and where it is not.
+#[test]
+fn a_zero_behind_any_block_is_named() {
+    let (fake, allocator, heap) = one_heap(options());
+    for size in (1..1100).chain(sizes()) {
+        let address = take(&allocator, heap, size);
+        *place(address + size - 1) = 0;
+        assert_ne!(*place(address + size), 0, "{size}");
+        *place(address + size) = 0;
+        allocator.free(heap, address, Call::Free);
+        let words = format!(
+            "toft: heap overflow: free({address:#x}): byte 0 behind this {size}-byte block was"
+        );
+        assert!(report(&fake).starts_with(&words), "{size}");
+    }
+}
+
+/// A block that realloc makes smaller or larger in its place has a canary just after its new end.
+#[test]
+fn a_zero_behind_a_resized_block_is_named() {
+    let (fake, allocator, heap) = one_heap(options());
+    for size in sizes().filter(|&size| size > 16) {
+        for to in
+            [size - 1, size - size / 3, size / 2 + 1, size / 2, (size + 1).min(MEDIUM_MAX - 1)]
+        {
+            let block = take(&allocator, heap, size);
+            let Resized::At(block) = allocator.resize(heap, block, to, code_address(SITE)) else {
+                panic!("there is memory");
+            };
+            silent(&fake);
+            assert_ne!(*place(block + to), 0, "{size} to {to}");
+            *place(block + to) = 0;
+            allocator.free(heap, block, Call::Free);
+            assert!(report(&fake).contains("byte 0 behind this"), "{size} to {to}");
+        }
+    }
+}
+
+/// The last byte before a block is written, wherever the block is and whatever is before it. Each
+/// value but the one that is there is named by the free, or by the reserved slot, and before that
+/// by a verification.
+#[test]
+fn a_byte_before_any_block_is_named() {
+    use toft_core::slab::{SlotIndex, SlotState};
+    let mut seen = std::collections::BTreeMap::new();
+    for size in [15, 39, 63, 100, 255, 1000, 1500, 4095, 4096, 5000, 8191, 12_000, 30_000] {
+        for freed in [0, 1] {
+            let (fake, allocator, heap) = one_heap(options());
+            let blocks: Vec<usize> = (0..40).map(|_| take(&allocator, heap, size)).collect();
+            for pair in blocks.chunks(3) {
+                // Blocks beside holes of free slots, and of slots never handed out.
+                (0..freed).for_each(|n| allocator.free(heap, pair[n], Call::Free));
+            }
+            for &block in blocks.chunks(3).flat_map(|pair| &pair[freed.min(pair.len())..]) {
+                let before = with_slab(&allocator, block, |slab, slot| {
+                    let before = slot.number().checked_sub(1)?;
+                    let quiet = slab.states.is_quarantined(SlotIndex::new(before));
+                    let kind = match slab.state(SlotIndex::new(before)) {
+                        _ if quiet => "quarantined",
+                        SlotState::Fresh => "fresh",
+                        SlotState::Live => "live",
+                        _ => "free",
+                    };
+                    let at_page = slab.slot_address(slot).is_multiple_of(4096);
+                    Some((kind, at_page))
+                });
+                let Some(before) = before else { continue };
+                *seen.entry(before).or_insert(0) += 1;
+                let byte = *place(block - 1);
+                for value in [1, 0x5A, 0x80, 0xFF] {
+                    *place(block - 1) = byte ^ value;
+                    // Zero before a live block is the state of a free slot. In quarantine a slot
+                    // may have its canary for a moment.
+                    if before.0 == "fresh" {
+                        assert!(!allocator.verifier().verify(heap), "{size} {before:?}");
+                        let reports = fake.take_reports().concat();
+                        assert!(
+                            reports.contains("heap underflow: verify(")
+                                || reports.contains("wild write: verify("),
+                            "{size} {before:?}: {reports}"
+                        );
+                    }
+                }
+                *place(block - 1) = if byte == 0x5A { 0x33 } else { byte ^ 0x5A };
+                allocator.free(heap, block, Call::Free);
+                let reports = fake.take_reports().concat();
+                let named = format!("heap underflow: free({block:#x}): the byte before this");
+                let in_canary = before.0 == "quarantined" && reports.is_empty();
+                assert!(
+                    reports.contains(&named) || reports.contains("wild write: free(") || in_canary,
+                    "{size} {before:?}: {reports:?}"
+                );
+                *place(block - 1) = byte;
+            }
+            fake.take_reports();
+        }
+    }
+    for wanted in [("fresh", true), ("fresh", false), ("live", false), ("live", true)] {
+        assert!(seen.contains_key(&wanted), "{seen:?}");
+    }
 }
 
 /// No entropy is an error.

@@ -46,25 +46,48 @@ fn a_change_at_either_end_of_a_long_slack_is_found() {
     assert_eq!(damage(&mut slot, canary, 10), None);
 }
 
+/// A zero that is written over any byte that is compared is found: the first byte after the block,
+/// and in particular that byte.
 #[test]
-fn the_first_byte_is_zero_and_the_last_is_not() {
+fn no_byte_is_zero() {
     for size in 0..SLOT {
-        for word in [0, 1, u64::MAX, 0x0011_2233_4455_6677, 0xFF00_0000_0000_0000] {
-            let (slot, canary) = slot(size, word);
-            assert!(size == SLOT - 1 || slot.0[size] == 0, "{size}");
-            assert_ne!(slot.0[SLOT - 1], 0, "{size}");
-            let end = slot.0.as_ptr().expose_provenance() + SLOT;
-            // SAFETY: (1) our own memory.
-            assert!(unsafe { canary.fits_last_byte(end) });
+        for word in [0, 1, u64::MAX, 0x0011_2233_4455_6677, 0xFF00_0000_FF00_0000, 1 << 32 | 1] {
+            let (mut slot, canary) = slot(size, word);
+            let compared = (size..SLOT).filter(|&at| at < size + 8 || at >= SLOT - 8);
+            for at in compared {
+                let byte = core::mem::replace(&mut slot.0[at], 0);
+                assert_ne!(byte, 0, "byte {at} of {size}");
+                assert_eq!(damage(&mut slot, canary, size), Some(at - size));
+                slot.0[at] = byte;
+            }
+            assert_eq!(slot.0[SLOT - 1], canary.last());
         }
     }
 }
 
-/// Promise 7: a slack of one byte has 8 random bits, and one of 8 bytes or more has 56 at least.
+/// Both ways to replace zero bytes agree.
+#[test]
+fn zero_bytes_are_replaced_alike_with_and_without_vectors() {
+    let mut word = 1u64;
+    for round in 0..20_000u32 {
+        word = word.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        // Some of the bytes become zero, and some are 1 or 0x80 or larger.
+        let kept =
+            (0..8).filter(|at| round >> at & 1 != 0).fold(0, |all, at| all | 0xFF << (8 * at));
+        for word in [word & kept, word & kept & (ONES * 0x81), word | !kept] {
+            let wanted = word.to_le_bytes().map(|byte| byte.max(1));
+            assert_eq!(without_zeros(word).to_le_bytes(), wanted, "{word:#x}");
+            assert_eq!(without_zeros_by_words(word).to_le_bytes(), wanted, "{word:#x}");
+        }
+    }
+}
+
+/// Promise 7: each byte of a slack has 8 random bits, up to 8 bytes.
 #[test]
 fn the_number_of_random_bits_grows_with_the_slack() {
     let random_bits = |slack: usize| {
-        let slots = [0x0123_4567_89AB_CDEF_u64, !0x0123_4567_89AB_CDEF].map(|word| {
+        // The upper half of the second word is the complement, and so is each byte of the canary.
+        let slots = [0x0123_4567_89AB_CDEF_u64, 0xFEDC_BA98_89AB_CDEF].map(|word| {
             let (slot, _) = slot(SLOT - slack, word);
             slot.0
         });
@@ -72,16 +95,14 @@ fn the_number_of_random_bits_grows_with_the_slack() {
         differ.sum::<u32>() as usize
     };
     for slack in 1..8 {
-        assert_eq!(random_bits(slack), 8 * (slack - 1).max(1), "slack {slack}");
+        assert_eq!(random_bits(slack), 8 * slack, "slack {slack}");
     }
-    assert_eq!(random_bits(8), 56);
-    for slack in 9..SLOT {
-        assert!(random_bits(slack) >= 56, "slack {slack}");
+    for slack in 8..SLOT {
+        assert!(random_bits(slack) >= 64, "slack {slack}");
     }
 }
 
-/// The branchless check and the exact check agree for every slack and every changed byte. The
-/// branchless check rejects a long slack with a word whose last byte is zero.
+/// The branchless check and the exact check agree for every slack and every changed byte.
 #[test]
 fn branchless_and_exact_checks_agree() {
     for size in 0..SLOT {
@@ -98,10 +119,8 @@ fn branchless_and_exact_checks_agree() {
                 quick.0[place] ^= 0x10;
                 let wrong = damage(&mut quick, canary, size);
                 // SAFETY: (1) our own memory.
-                let whole = |word| unsafe { Canary::is_surely_whole(word, end, SLOT - size) };
-                assert_eq!(whole(canary.word), wrong.is_none(), "byte {place} of {size}");
-                let rejected = size < SLOT - 16 && word >> LAST == 0;
-                assert_eq!(whole(word), wrong.is_none() && !rejected, "byte {place} of {size}");
+                let whole = unsafe { Canary::is_whole(word, end, SLOT - size) };
+                assert_eq!(whole, wrong.is_none(), "byte {place} of {size}");
                 quick.0[place] ^= 0x10;
             }
         }
@@ -135,9 +154,9 @@ fn the_byte_by_byte_check_agrees() {
 #[test]
 fn disarming_zeros_the_slack_and_changes_no_other_byte() {
     for size in 0..SLOT {
-        let (mut slot, canary) = slot(size, u64::MAX);
+        let (mut slot, _) = slot(size, u64::MAX);
         // SAFETY: (1) our own memory.
-        unsafe { canary.disarm(slot.0.as_mut_ptr().expose_provenance(), size, SLOT) };
+        unsafe { Canary::disarm(slot.0.as_mut_ptr().expose_provenance(), size, SLOT) };
         assert!(slot.0[..size].iter().all(|&byte| byte == 0xAA), "{size}");
         assert!(slot.0[size..].iter().all(|&byte| byte == 0), "{size}");
     }
@@ -145,14 +164,20 @@ fn disarming_zeros_the_slack_and_changes_no_other_byte() {
 
 #[test]
 fn the_thread_that_frees_the_next_slot_finds_a_changed_last_byte() {
-    let (mut slot, canary) = slot(SLOT - 1, 0x1122_3344_5566_7788);
+    let word = 0x1122_3344_5566_7788;
+    let (mut slot, _) = slot(SLOT - 1, word);
     let start = slot.0.as_mut_ptr();
+    let end = start.expose_provenance() + SLOT;
     // A zero byte fits, because the slot may be free.
     for (byte, fits) in [(0x12, false), (0, true), (0x11, true), (0x91, false)] {
         // SAFETY: (1) our own memory.
         unsafe {
             start.add(SLOT - 1).write(byte);
-            assert_eq!(canary.fits_last_byte(start.expose_provenance() + SLOT), fits);
+            assert_eq!(Canary::last_byte(end), byte);
+            assert_eq!(Canary::last_byte_differs(word, 0, end) == 0, fits);
+            // In a free slot nothing but a zero fits.
+            assert_eq!(Canary::last_byte_differs(word, 1, end) == 0, byte == 0);
+            assert_eq!(Canary::last_byte_differs(word, 0x20, end) == 0, byte == 0);
         }
     }
 }

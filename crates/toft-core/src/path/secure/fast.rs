@@ -47,8 +47,12 @@ impl<O: Os> SecureSlots<'_, O> {
     #[inline]
     pub(crate) fn take_after_refill(self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
-        if let Some(_seat) = heap.sit() {
+        if let Some(seat) = heap.sit() {
             self.slot_checks().arm_reserved(taken.slab);
+            if WIPE {
+                let slots = taken.slab.claimed().count_ones() as usize + 1;
+                self.slot_checks().patrol(heap, &seat, slots * taken.bytes);
+            }
         }
         Some(taken)
     }
@@ -177,24 +181,29 @@ impl<O: Os> SecureSlots<'_, O> {
             return false;
         }
         if CANARY {
-            // The byte before a page is checked only where it is known to be of a slot that was
-            // handed out.
+            // The byte before a page may be on a guard page, or its page may not be in memory.
             let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
             if at_page && slot.before().is_none_or(|before| !slab.slacks.was_handed_out(before)) {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             let word = slab.canary_seeds.word(slot);
+            let beside = slab.reserved().beside(slot);
             // SAFETY: (1) the byte before the slot of a live block that the program has given back.
             // It is on the same page, or in a slot of a slab that has a live block. The pages of
-            // that slab are mapped but for guard pages, and for slots never handed out.
-            let before =
-                unsafe { Canary::last_byte_differs(slab.canary_seeds.word_before(word), address) };
-            if before | slab.reserved().may_be_beside_armed(slot) != 0 {
+            // that slab are mapped but for guard pages.
+            let before = unsafe {
+                Canary::last_byte_differs(
+                    slab.canary_seeds.word_before(word),
+                    beside.has_no_canary_before(),
+                    address,
+                )
+            };
+            if before | beside.may_be_armed() != 0 {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             let (end, slack) = (address + slab.bytes(), slab.slacks.of_own(slot));
             // SAFETY: (1) that slot.
-            if !unsafe { Canary::is_surely_whole(word, end, slack) } {
+            if !unsafe { Canary::is_whole(word, end, slack) } {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             if !WIPE {

@@ -86,7 +86,7 @@ impl<O: Os> SecureSlots<'_, O> {
             slab.slacks.set(slot, 0);
             compiler_fence(SeqCst);
             // SAFETY: (1) the slot of a live block that is the caller's to resize.
-            unsafe { canary.disarm(address, before, bytes) };
+            unsafe { Canary::disarm(address, before, bytes) };
         }
         if size < before && WIPE {
             let rest: *mut u8 = core::ptr::with_exposed_provenance_mut(address + size);

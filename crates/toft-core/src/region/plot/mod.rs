@@ -40,6 +40,8 @@ mod grow;
 mod order;
 mod walk;
 
+pub use walk::PlotPlace;
+
 use super::lookup::{GRANULE_SHIFT, Lookup};
 use super::{Descriptor, Partition, Tier, TierNumber};
 use crate::os::{Error, Os};

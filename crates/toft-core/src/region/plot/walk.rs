@@ -4,6 +4,15 @@ use super::Plots;
 use crate::region::{Descriptor, TierNumber};
 use crate::sync::Ordering::Relaxed;
 
+/// The place of a slab in the order of `for_each`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlotPlace {
+    /// The number of the plot.
+    pub plot: usize,
+    /// The number of the slab in the plot.
+    pub slab: usize,
+}
+
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Returns the number of plots of the secret order that may have been begun.
     pub(super) fn begun(&self) -> usize {
@@ -24,6 +33,22 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         // another (P2); `Descriptor` promises that zero bytes are a descriptor (1), and that shared
         // references are enough for all threads (2).
         unsafe { core::slice::from_raw_parts(slabs, count) }
+    }
+
+    /// Returns true if a place is after the last plot.
+    pub fn is_end(&self, place: PlotPlace) -> bool {
+        place.plot >= self.begun()
+    }
+
+    /// Returns the slab at a place that is not the end, and moves the place on to the next slab.
+    /// Returns `None` at a slab that is not open yet, and after the last slab of a plot.
+    pub fn step(&self, place: &mut PlotPlace) -> Option<&D> {
+        let slab = self.handed_out(place.plot).get(place.slab);
+        *place = match slab {
+            Some(_) => PlotPlace { slab: place.slab + 1, ..*place },
+            None => PlotPlace { plot: place.plot + 1, slab: 0 },
+        };
+        slab.filter(|slab| slab.is_open())
     }
 
     /// Calls `each` with every slab that was handed out.

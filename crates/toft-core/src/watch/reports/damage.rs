@@ -24,6 +24,9 @@ pub(crate) enum Damage {
     Alignment(usize),
     /// The byte at this offset in a reserved slot was overwritten.
     Reserved(usize),
+    /// The last byte of a slot that is not in use was overwritten. If the next slot is in use, the
+    /// byte is the one before its block.
+    Unused,
 }
 
 impl<O: Os> Reports<'_, O> {
@@ -31,6 +34,12 @@ impl<O: Os> Reports<'_, O> {
     #[cold]
     #[inline(never)]
     pub(crate) fn damaged(self, call: Call, slab: &Slab, slot: SlotIndex, damage: Damage) {
+        let [_, after] = slot.beside();
+        let is_before = damage == Damage::Unused && after.number() < slab.slots();
+        let (slot, damage) = match is_before && slab.is_in_use(after) {
+            true => (after, Damage::Before),
+            false => (slot, damage),
+        };
         let mut line = Line::new(self.hide_addresses);
         let bytes = slab.block_bytes(slot) as u64;
         head(&mut line, damage.name(), call, slab.slot_address(slot));
@@ -51,6 +60,10 @@ impl<O: Os> Reports<'_, O> {
             Damage::Reserved(place) => {
                 line.text("byte ").number(place as u64).text(" of this reserved ");
                 line.number(bytes).text("-byte slot, which nobody has, was overwritten");
+            }
+            Damage::Unused => {
+                line.text("the last byte of this unused ").number(slab.size() as u64);
+                line.text("-byte slot was overwritten");
             }
         }
         line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot.number() as u64);
@@ -108,7 +121,7 @@ impl Damage {
             Damage::AfterFree(_) => "write after free",
             Damage::Size(_) => "size mismatch",
             Damage::Alignment(_) => "alignment mismatch",
-            Damage::Reserved(_) => "wild write",
+            Damage::Reserved(_) | Damage::Unused => "wild write",
         }
     }
 }

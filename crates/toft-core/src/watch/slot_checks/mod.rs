@@ -2,6 +2,7 @@
 
 mod canary;
 mod freed;
+mod patrol;
 mod reserved;
 
 use crate::allocator::{Allocator, handle};

@@ -63,7 +63,7 @@ impl<O: Os> SlotChecks<'_, O> {
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
     #[inline(always)]
     pub(crate) fn check_neighbours(self, slab: &Slab, slot: SlotIndex, call: Call) {
-        if RESERVE && slab.reserved().may_be_beside_armed(slot) != 0 {
+        if RESERVE && slab.reserved().beside(slot).may_be_armed() != 0 {
             self.verify_beside(slab, slot, call);
         }
     }

@@ -3,6 +3,7 @@
 mod contents;
 mod extent;
 mod pieces;
+mod present;
 mod verify;
 mod verify_others;
 mod verify_share;

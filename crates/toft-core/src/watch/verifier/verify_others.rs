@@ -10,6 +10,7 @@
 //! live          malloc writes LIVE after the canary. While realloc changes a canary, the slack is
 //!               zero, and the canary is not checked. free changes the state first of all
 //! free          cleared before the state says free
+//! never used    the state changes before malloc writes to the slot
 //! reserved      checked only while the state says that the pattern is complete. That state ends
 //!               before pages may vanish
 //! quarantined   cleared before it is put in, and checked only while it is there
@@ -26,6 +27,7 @@ use crate::watch::reports::damage::Damage;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
 use crate::watch::verifier::pieces::PIECE;
+use crate::watch::verifier::verify_slots::may_read;
 
 impl<O: Os> Verifier<'_, O> {
     /// Checks everything that does not belong to `heap`, the caller's heap, and reports the first
@@ -52,11 +54,13 @@ impl<O: Os> Verifier<'_, O> {
 
     fn slots_of_others(self, slab: &Slab) -> bool {
         let size = slab.size();
+        let present = self.present_for_ends(slab);
         let care = |slot: SlotIndex, end| {
             let care = slab.care(slot);
             let is_checked = match care {
                 SlotCare::Canary(_) => slot.end(size) <= end,
                 SlotCare::Pattern | SlotCare::Zero => true,
+                SlotCare::LastByte => slot.end(size) <= end && may_read(slab, slot, &present),
                 SlotCare::Any => false,
             };
             is_checked.then_some(care)
@@ -78,6 +82,11 @@ impl<O: Os> Verifier<'_, O> {
                 SlotCare::Pattern => {
                     find(&|address| self.slot_checks().reserved_byte(begin, address))
                         .map(Damage::Reserved)
+                }
+                SlotCare::LastByte => {
+                    let byte = piece.byte(begin + size - 1)?;
+                    let sound = self.slot_checks().is_sound_end(slab, slot, byte);
+                    (!sound).then_some(Damage::Unused)
                 }
                 SlotCare::Canary(_) | SlotCare::Any => None,
             }

@@ -15,13 +15,13 @@
 //! there. Threads go on meanwhile: a slot counts as damaged only if it stays so
 //! (`verify_slots.rs`).
 
-use crate::os::seccomp::Calls;
-use crate::os::{Os, PIECE_BYTES};
+use crate::os::Os;
 use crate::policy::WIPE;
 use crate::reclaim::{Share, Turn};
-use crate::slab::{MEDIUM, Slab, SlotCare, SlotIndex, Tier};
+use crate::slab::{Slab, SlotCare, SlotIndex};
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
+use crate::watch::verifier::present::Present;
 use core::ops::Range;
 
 /// The least number of shares in a pass.
@@ -36,44 +36,6 @@ const SLAB_COST: usize = 512;
 const GROUP: usize = 16;
 /// The most cache lines that are fetched of a slot. The processor itself goes on from there.
 const LINES_MOST: usize = 8;
-/// The number of words with a bit for each page of a slab.
-const WORDS: usize = Tier::of(MEDIUM).slab_bytes() / 4096 / 64;
-
-/// The pages of a slab that are in memory.
-struct Present {
-    pages: [u64; WORDS],
-    shift: u32,
-}
-
-impl Present {
-    /// Notes that the pages of a range are in memory.
-    fn note(&mut self, start: usize, len: usize) {
-        for page in start >> self.shift..(start + len) >> self.shift {
-            if let Some(word) = self.pages.get_mut(page / 64) {
-                *word |= 1 << (page % 64);
-            }
-        }
-    }
-
-    /// Returns the number of bytes of the pages in memory.
-    fn bytes(&self) -> usize {
-        let pages: u32 = self.pages.iter().map(|word| word.count_ones()).sum();
-        (pages as usize) << self.shift
-    }
-
-    /// Returns true if the pages of the first and of the last bytes of a slack are in memory. The
-    /// pages between may never have been touched, and are not read.
-    fn has_canary(&self, start: usize, end: usize) -> bool {
-        self.has_all(&(start..end.min(start + 8))) && self.has_all(&(end - 16..end))
-    }
-
-    /// Returns true if all pages of a range, which is not empty, are in memory.
-    fn has_all(&self, bytes: &Range<usize>) -> bool {
-        (bytes.start >> self.shift..=(bytes.end - 1) >> self.shift)
-            .all(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
-    }
-}
-
 /// Returns the bytes of the slab that show if a slot is whole: none, the last of its canary, or all
 /// of it. None if one of the pages that a check reads is not in memory.
 #[inline]
@@ -84,6 +46,7 @@ fn to_read(slab: &Slab, present: &Present, slot: SlotIndex) -> Range<usize> {
             (end - 16..end, present.has_canary(begin + asked, end))
         }
         SlotCare::Zero => (begin..end, present.has_all(&(begin..end))),
+        SlotCare::LastByte => (end - 1..end, present.has_all(&(end - 1..end))),
         _ => (0..0, false),
     };
     if there { bytes } else { 0..0 }
@@ -184,24 +147,6 @@ impl<O: Os> Verifier<'_, O> {
         present.bytes()
     }
 
-    /// Finds out which pages of a slab are in memory. Returns `None` if the system does not say.
-    fn present(self, slab: &Slab) -> Option<Present> {
-        let page = self.os.page_size();
-        let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
-        let _permit = self.permit(Calls::RESIDENT)?;
-        let all = slab.pages().mapped_bytes(page);
-        let mut at = 0;
-        while at < all {
-            let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));
-            let note = |address: usize, len| present.note(address - slab.base(), len);
-            if !self.os.resident_pieces(start, len, note) {
-                return None;
-            }
-            at += PIECE_BYTES;
-        }
-        Some(present)
-    }
-
     /// Verifies the slots in quarantines, and the large blocks.
     fn verify_rest(self) {
         self.heaps.all().all(|heap| self.waiting_of_others(heap));
@@ -296,17 +241,6 @@ mod tests {
             let reports = program.pass().0;
             assert!(reports.len() == 1 && reports[0].contains("heap overflow"), "{reports:?}");
         }
-    }
-
-    /// The pages in the middle of a large slack have never been touched.
-    #[test]
-    fn a_canary_needs_the_pages_of_its_two_ends() {
-        let mut present = Present { pages: [0; WORDS], shift: 12 };
-        present.note(0, 4096);
-        assert!(!present.has_canary(100, 4 * 4096) && present.has_canary(100, 4096));
-        present.note(3 * 4096, 4096);
-        assert!(present.has_canary(100, 4 * 4096) && !present.has_all(&(100..4 * 4096)));
-        assert!(!present.has_canary(4092, 4 * 4096), "its first word is on two pages");
     }
 
     #[test]

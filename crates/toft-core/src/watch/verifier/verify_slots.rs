@@ -1,8 +1,9 @@
 //! Verifies the slots of the calling thread's slabs on demand, and those of any slab that the
 //! reclaimer has taken hold of (`verify_share.rs`). Secure build only.
 //!
-//! The checks cover the canaries of live blocks, the zeros in free slots, the slots in the thread's
-//! quarantine, and the patterns of reserved slots.
+//! The checks cover the canaries of live blocks, the zeros in free slots, the last bytes of slots
+//! that were never handed out, the slots in the thread's quarantine, and the patterns of reserved
+//! slots.
 //!
 //! Other threads may allocate, free or resize a block during a check, and the reclaimer may hold a
 //! slot. So a slot counts as damaged only if it stays damaged, in the same state, for a fifth of a
@@ -17,6 +18,7 @@ use crate::thread::{Heap, Seat};
 use crate::watch::reports::damage::Damage;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
+use crate::watch::verifier::present::Present;
 
 impl<O: Os> Verifier<'_, O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
@@ -29,8 +31,9 @@ impl<O: Os> Verifier<'_, O> {
         self.visit_slabs(extent, |slab| {
             if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
                 whole &= self.slot_checks().verify_reserved(slab, Call::Verify);
+                let present = self.present_for_ends(slab);
                 for slot in slab.all_slots() {
-                    whole &= self.slot_is_whole(slab, slot);
+                    whole &= !may_read(slab, slot, &present) || self.slot_is_whole(slab, slot);
                 }
             }
         });
@@ -48,6 +51,13 @@ impl<O: Os> Verifier<'_, O> {
             }
         });
         whole
+    }
+
+    /// Returns the pages of a slab that are in memory, if it has slots of which only the last byte
+    /// is verified. Such a page may never have been written.
+    pub(super) fn present_for_ends(self, slab: &Slab) -> Option<Present> {
+        let has_ends = slab.all_slots().any(|slot| slab.care(slot) == SlotCare::LastByte);
+        if has_ends { self.present(slab) } else { None }
     }
 
     pub(crate) fn slot_is_whole(self, slab: &Slab, slot: SlotIndex) -> bool {
@@ -76,7 +86,20 @@ impl<O: Os> Verifier<'_, O> {
                 // SAFETY: (1) as above. The freeing thread may be clearing the slot.
                 unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
             }
+            SlotCare::LastByte => {
+                // SAFETY: (1) as above. `care` leaves out the ends of slots on guard pages.
+                let sound = unsafe { self.slot_checks().has_sound_end(slab, slot) };
+                (!sound).then_some(Damage::Unused)
+            }
             _ => None,
         }
     }
+}
+
+/// Returns true if the bytes that show if a slot is whole may be read. A last byte is read only if
+/// its page is in memory.
+pub(super) fn may_read(slab: &Slab, slot: SlotIndex, present: &Option<Present>) -> bool {
+    let end = slot.end(slab.size());
+    slab.care(slot) != SlotCare::LastByte
+        || present.as_ref().is_some_and(|present| present.has_all(&(end - 1..end)))
 }
