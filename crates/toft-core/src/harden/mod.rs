@@ -8,7 +8,7 @@ mod dice;
 mod wipe;
 
 pub use canary::Canary;
-#[cfg(test)]
+#[cfg(all(test, feature = "secure-light", not(loom)))]
 pub(crate) use canary::spread;
 pub use dice::Dice;
 pub use wipe::{
