@@ -1,6 +1,6 @@
 // With little of RLIMIT_AS left, a block grows from 40 bytes to 64 KiB, as long as that fits into
-// what is left. A slab takes 64 or 512 KiB of addresses. Without room for one, the block gets single
-// pages, and everything that works on a block works on this one.
+// what is left. A slab takes 64 or 512 KiB of addresses. Without room for one, the block gets
+// single pages, and everything that works on a block works on this one.
 // promise: 26 27
 // aarch64: skip qemu takes no limit on addresses
 #include "common.h"

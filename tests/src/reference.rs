@@ -1,4 +1,5 @@
-//! The sources that test jemalloc's interface, on jemalloc itself: they ask for no more than it does.
+//! The sources that test jemalloc's interface, on jemalloc itself: they ask for no more than it
+//! does.
 
 use crate::directives::Source;
 use crate::suite::{run_on, sources};

@@ -19,8 +19,8 @@ pub fn program_deletes_by(delete: Delete) {
 }
 
 /// Notes that another `operator new` than Toft's may request blocks: the C++ library's, or one of
-/// the program. It rounds a size up to a multiple of the alignment, and deletes name the size of the
-/// object.
+/// the program. It rounds a size up to a multiple of the alignment, and deletes name the size of
+/// the object.
 pub fn sizes_may_be_rounded() {
     if ready() {
         allocator().note_rounded_sizes();

@@ -52,8 +52,8 @@ mod tests {
     use crate::slab::Slab;
 
     /// The word of one slot says nothing about the word of another. Over random seeds, the
-    /// difference of two slots' canaries takes each value of each byte equally often. (The bytes are
-    /// those before zeros are replaced, which would favour one value.)
+    /// difference of two slots' canaries takes each value of each byte equally often. (The bytes
+    /// are those before zeros are replaced, which would favour one value.)
     #[test]
     fn the_words_of_two_slots_differ_by_random_bytes() {
         let slab = Slab::zeroed();

@@ -316,7 +316,8 @@ impl Slab {
     }
 
     /// Returns the number of slots that were ever handed out and have their memory: as
-    /// [`Slab::touched_slots`], without lent and reserved slots, by a few instructions for 64 slots.
+    /// [`Slab::touched_slots`], without lent and reserved slots, by a few instructions for each 64
+    /// slots.
     pub fn slots_with_memory(&self) -> usize {
         let with_memory = |group| {
             let without = self.states.fresh_bits(group) | self.states.lent_bits(group);

@@ -271,8 +271,8 @@ impl States {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
-    /// Returns a bit for each free slot of a group that was never handed out. A slot that is held or
-    /// lent does not count.
+    /// Returns a bit for each free slot of a group that was never handed out. A slot that is held
+    /// or lent does not count.
     pub(super) fn fresh_bits(&self, group: usize) -> u64 {
         const CLEAN_BIT: u32 = ZERO_CLEAN.0.trailing_zeros();
         // Never handed out are the states with both of these bits or none.

@@ -18,8 +18,8 @@ const FIRST_OF_SLAB_TIERS: [usize; 2] = [16, 5000];
 /// Mappings that the first refused request of a tier of slabs tries. It was 466, of the 1024 plots
 /// that a tier has on a machine like this one.
 const MOST_OF_FIRST: u64 = 600;
-/// Mappings that any other refused request tries. It was 51: eight plots before and eight after idle
-/// memory is returned, those that were not known to be blocked, and the rest for a block with a
+/// Mappings that any other refused request tries: eight plots before and eight after idle memory is
+/// returned, those that were not known to be blocked, and the rest for a block with a
 /// separate extent.
 const MOST_OF_LATER: u64 = 80;
 

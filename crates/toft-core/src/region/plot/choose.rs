@@ -114,8 +114,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         self.search_others(search, current)
     }
 
-    /// Searches the plots of other partitions, and those that were blocked. A plot that no partition
-    /// has is left alone, because a walk of all slabs does not visit it.
+    /// Searches the plots of other partitions, and those that were blocked. A plot that no
+    /// partition has is left alone, because a walk of all slabs does not visit it.
     fn search_others<M: Memory, F: Fn(usize, usize)>(
         &self,
         mut search: Search<'_, M, F>,

@@ -154,8 +154,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         is_locked
     }
 
-    /// Maps `step` slabs from `index` on, after their descriptors. The caller has claimed the counts
-    /// of the n-th plot.
+    /// Maps `step` slabs from `index` on, after their descriptors. The caller has claimed the
+    /// counts of the n-th plot.
     fn map_step(&self, os: &impl Memory, n: usize, index: usize, step: usize) -> Result<(), Error> {
         let (found, slabs) = if self.is_short(n) {
             let slabs = self.short_plot_descriptors(n)?;

@@ -90,8 +90,8 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     assert!(!plots.has_room(0) && plots.has_room(1));
     plots.repair(os, 1);
     assert!(plots.has_room(0));
-    // A foreign mapping hits the second plot once. The partition goes on in its first plot, and does
-    // not try the second again while that has room.
+    // A foreign mapping hits the second plot once. The partition goes on in its first plot, and
+    // does not try the second again while that has room.
     plots.retract(os);
     let next = second + (1 << Plots::<SMALL, Any>::SHIFT);
     assert!(os.occupy(next..next + 4096));

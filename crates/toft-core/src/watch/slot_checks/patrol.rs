@@ -4,8 +4,8 @@
 //! A slot is handed out only to the call site that had it. If that site allocates no more, a write
 //! after the quarantine would not be found before the heap is verified. So a thread that claims 32
 //! bytes for any call site checks one byte of a free slot. It goes round all slabs that it owns. In
-//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. Stops at partitions, used or
-//! not, take 33 MB more, and those at slabs of other threads, too.
+//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. Stops at partitions,
+//! used or not, take 33 MB more, and those at slabs of other threads, too.
 
 use crate::harden::is_zero;
 use crate::os::Os;
