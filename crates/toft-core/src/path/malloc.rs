@@ -431,8 +431,8 @@ impl<O: Os> Requests<'_, O> {
 }
 
 /// Returns the class of a request of `size` bytes at a multiple of `align`, or `None` if the
-/// request is large. In the secure build a slot is not used if its descriptor cannot keep the number
-/// of bytes after the block.
+/// request is large. In the secure build a slot is not used if its descriptor cannot keep the
+/// number of bytes after the block.
 pub(crate) fn aligned_class(size: usize, align: usize) -> Option<SizeClass> {
     let class = SizeClass::of_aligned(bytes_with_slack(size), align)?;
     (!SECURE || class.size().saturating_sub(size) < SLACK_MOST).then_some(class)
