@@ -23,15 +23,6 @@ pub enum About {
 }
 
 impl About {
-    /// Returns the word in names of sections and plots.
-    pub fn word(self) -> &'static str {
-        match self {
-            About::Time => "time",
-            About::Memory => "memory",
-            About::Instructions => "instructions",
-        }
-    }
-
     /// Returns the metrics of cases that measure this: key, unit, and true if less is better.
     fn metrics(self) -> &'static [(&'static str, &'static str, bool)] {
         match self {

@@ -22,22 +22,8 @@ use std::process::ExitCode;
 use subjects::Subjects;
 use toft_bench::machine::Machine;
 
-pub const PAGE: Page = Page {
-    name: "parallel",
-    marks: &[
-        "place",
-        "article",
-        "contention",
-        "no-contention",
-        "arenas",
-        "counts",
-        "sizes",
-        "caches",
-        "finer",
-        "handover",
-        "bars",
-    ],
-};
+pub const PAGE: Page =
+    Page { name: "parallel", marks: &["place", "article", "caches", "finer", "bars"] };
 
 /// How much is measured, and beside which other allocators.
 #[derive(clap::Args, Clone, Debug)]

@@ -127,7 +127,7 @@ fn sizes(results: &Results, subjects: &Subjects) -> String {
 fn pairs(results: &Results, subjects: &Subjects, pairs: &[(Subject, Subject)]) -> String {
     let mut rows = Vec::new();
     for &(from, to) in pairs {
-        for (threads, arenas) in [(1, 1), (2, 1), (8, 1), (8, 8), (32, 16)] {
+        for (threads, arenas) in [(1, 1), (8, 1), (8, 8)] {
             if !from.has_arenas() && !to.has_arenas() && (threads, arenas) == (8, 1) {
                 continue;
             }
