@@ -69,22 +69,5 @@ impl Shelf {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_comes_out_first_and_the_oldest_leave_first() {
-        let shelf = Shelf::new();
-        assert_eq!(shelf.pop(), None);
-        assert!((1..=BLOCKS).all(|block| shelf.push(block)));
-        assert!(!shelf.push(99));
-        let mut gone = Vec::new();
-        shelf.take_oldest(BATCH, |block| gone.push(block));
-        assert_eq!(gone, (1..=BATCH).collect::<Vec<_>>());
-        assert!(shelf.push(99));
-        let rest: Vec<usize> = std::iter::from_fn(|| shelf.pop()).collect();
-        let newest_first = std::iter::once(99).chain((BATCH + 1..=BLOCKS).rev());
-        assert_eq!(rest, newest_first.collect::<Vec<_>>());
-        shelf.take_oldest(BATCH, |block| panic!("{block} was popped"));
-    }
-}
+#[path = "../tests/unit/cache.rs"]
+mod tests;
