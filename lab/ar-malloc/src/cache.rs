@@ -2,7 +2,7 @@
 //!
 //! An empty shelf is filled by half under one lock, and a full shelf gives its older half back.
 
-use crate::sync::{AtomicUsize, Ordering, const_outside_models};
+use crate::sync::{AtomicUsize, Ordering, const_outside_models, each};
 use Ordering::Relaxed;
 
 /// The number of blocks that a shelf holds.
@@ -22,11 +22,7 @@ impl Shelf {
     const_outside_models! {
         /// An empty shelf.
         new() -> Shelf {
-            #[cfg(not(loom))]
-            let blocks = [const { AtomicUsize::new(0) }; BLOCKS];
-            #[cfg(loom)]
-            let blocks = std::array::from_fn(|_| AtomicUsize::new(0));
-            Shelf { len: AtomicUsize::new(0), blocks }
+            Shelf { len: AtomicUsize::new(0), blocks: each!(BLOCKS, AtomicUsize::new(0)) }
         }
     }
 
@@ -67,7 +63,3 @@ impl Shelf {
         self.len.store(len - count, Relaxed);
     }
 }
-
-#[cfg(all(test, not(loom)))]
-#[path = "../tests/unit/cache.rs"]
-mod tests;

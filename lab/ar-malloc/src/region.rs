@@ -20,7 +20,7 @@ pub struct Region {
     base: AtomicUsize,
     /// The number of slabs that the range has room for. Written once, before any use.
     room: AtomicUsize,
-    /// The number of slabs that were claimed. Any thread.
+    /// The number of slabs that were claimed, at most `room`. Any thread.
     claimed: AtomicUsize,
 }
 
@@ -51,14 +51,9 @@ impl Region {
 
     /// Claims the memory of a slab: `SLAB_BYTES` of zeros. `None` if there is no memory.
     pub fn claim(&self) -> Option<*mut u8> {
-        let index = self.claimed.load(Relaxed);
-        if index >= self.room.load(Relaxed) {
-            return None;
-        }
-        let index = self.claimed.fetch_add(1, Relaxed);
-        if index >= self.room.load(Relaxed) {
-            return None;
-        }
+        let room = self.room.load(Relaxed);
+        let more = |claimed: usize| (claimed < room).then_some(claimed + 1);
+        let index = self.claimed.fetch_update(Relaxed, Relaxed, more).ok()?;
         let address = self.base.load(Relaxed) + index * SLAB_BYTES;
         let place = std::ptr::with_exposed_provenance_mut::<u8>(address);
         let _errno = Errno::kept();
@@ -68,7 +63,6 @@ impl Region {
     }
 
     /// Returns true if an address is in the range.
-    #[inline]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.base.load(Relaxed)) / SLAB_BYTES < self.room.load(Relaxed)
     }
@@ -77,16 +71,14 @@ impl Region {
     #[inline]
     pub fn slab_at(&self, address: usize) -> Option<&'static Slab> {
         let index = address.wrapping_sub(self.base.load(Relaxed)) / SLAB_BYTES;
-        (index < self.claimed.load(Relaxed).min(self.room.load(Relaxed))).then(|| self.slab(index))
+        (index < self.claimed.load(Relaxed)).then(|| self.slab(index))
     }
 
     /// All slabs.
     pub fn slabs(&self) -> impl Iterator<Item = &'static Slab> {
-        let count = self.claimed.load(Relaxed).min(self.room.load(Relaxed));
-        (0..count).map(|index| self.slab(index))
+        (0..self.claimed.load(Relaxed)).map(|index| self.slab(index))
     }
 
-    #[inline]
     fn slab(&self, index: usize) -> &'static Slab {
         let address = self.base.load(Relaxed) + index * SLAB_BYTES;
         // SAFETY: the slab was claimed and is opened by the thread that claimed it, before the

@@ -1,6 +1,20 @@
-//! Unit tests of `src/cache.rs`, which use what is private to it.
+//! Size classes and shelves, alone.
+#![cfg(not(loom))]
 
-use super::*;
+use toft_ar_malloc::cache::{BATCH, BLOCKS, Shelf};
+use toft_ar_malloc::class::{CLASSES, Class, LARGEST, STEP};
+
+#[test]
+fn each_size_has_the_smallest_class_that_holds_it() {
+    for size in 0..=LARGEST {
+        let class = Class::of(size).unwrap();
+        assert!(class.size() >= size && class.index() < CLASSES, "{size}");
+        assert!(class.index() == 0 || class.size() - STEP < size, "{size}");
+    }
+    assert_eq!(Class::of(LARGEST + 1), None);
+    assert_eq!(Class::of(usize::MAX), None);
+    assert_eq!(Class::all().count(), CLASSES);
+}
 
 #[test]
 fn the_newest_comes_out_first_and_the_oldest_leave_first() {
