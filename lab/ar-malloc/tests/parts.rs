@@ -1,4 +1,4 @@
-//! Size classes and shelves, alone.
+//! Size classes and shelves, alone, and the length of the source.
 #![cfg(not(loom))]
 
 use toft_ar_malloc::cache::{BATCH, BLOCKS, Shelf};
@@ -30,4 +30,13 @@ fn the_newest_comes_out_first_and_the_oldest_leave_first() {
     let newest_first = std::iter::once(99).chain((BATCH + 1..=BLOCKS).rev());
     assert_eq!(rest, newest_first.collect::<Vec<_>>());
     shelf.take_oldest(BATCH, |block| panic!("{block} was popped"));
+}
+
+/// With comments and empty lines: the allocator is made to be read.
+#[test]
+fn the_source_has_less_than_two_thousand_lines() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    let lines: usize = texts.map(|text| text.lines().count()).sum();
+    assert!((1000..2000).contains(&lines), "{lines} lines");
 }

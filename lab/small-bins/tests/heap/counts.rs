@@ -140,8 +140,8 @@ fn only_a_counted_variant_counts() {
     assert_eq!(plain.counts(), Counts::default());
     let mut counted = heap::<Counted<Original>>();
     freed(&mut counted, [104; 4]);
-    assert_eq!(counted.counts().unsorted, 4);
-    assert_eq!(counted.counts().named().iter().map(|(_, count)| count).sum::<u64>(), 4);
+    let counts = counted.counts();
+    assert_eq!((counts.unsorted, counts.filed, counts.sorted, counts.split), (4, 0, 0, 0));
 }
 
 /// A chunk that grows is filed when another one grows, and not with each merge.
