@@ -120,6 +120,28 @@ fn the_cache_takes_sixteen_of_a_size_and_they_are_not_merged() {
     heap.check().unwrap();
 }
 
+/// Tiny blocks stay in the cache, so that a long run of them is neither merged nor split.
+#[test]
+fn the_cache_takes_two_thousand_tiny_blocks_of_a_size() {
+    fn counts<V: Variant>(size: usize) -> Counts {
+        let mut heap = heap::<Counted<V>>();
+        let blocks: Vec<_> = (0..TINY_PARKED + 2).map(|_| take(&mut heap, size)).collect();
+        take(&mut heap, 16);
+        for block in &blocks {
+            // SAFETY: live, and freed once.
+            unsafe { heap.free(*block) };
+        }
+        heap.check().unwrap();
+        heap.counts()
+    }
+    for size in [8, TINY - 8] {
+        let counts = counts::<Parking>(size);
+        assert_eq!((counts.parked, counts.merged), (TINY_PARKED as u64, 1), "{size}");
+    }
+    assert_eq!(counts::<Parking>(TINY - 7).parked, 16, "a chunk of 96 bytes");
+    assert_eq!(counts::<Runs>(8).parked, 0, "a variant without a cache");
+}
+
 /// Small requests in a row are cut from one remainder.
 #[test]
 fn the_last_remainder_serves_the_next_small_request() {
