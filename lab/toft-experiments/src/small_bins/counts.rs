@@ -139,9 +139,11 @@ mod tests {
         assert!(learned < 10 && learned < fixed / 2, "{learned} {fixed}");
     }
 
+    /// The page has the counts of this revision, since no machine changes them.
     #[test]
-    fn the_table_has_a_row_for_each_variant_that_counts() {
+    fn the_table_has_a_row_for_each_variant_that_counts_and_is_on_the_page() {
         let text = section().text;
+        assert!(super::super::PAGE.read().unwrap().contains(&text), "{text}");
         assert_eq!(text.lines().count(), 2 + 6);
         assert!(text.contains("| original | 0/"), "{text}");
     }
