@@ -68,8 +68,8 @@ impl Library<'_> {
         variables: &[],
     };
 
-    /// Builds the library from `tree`, and returns its path. `target` is the target directory, which
-    /// no other library may share: cargo would take the object code of one for that of the other.
+    /// Builds the library from `tree`, and returns its path. No other library may share the target
+    /// directory `target`: cargo would take the object code of one for that of the other.
     ///
     /// A full build has the settings of the profile. A quick one has 16 codegen units, and follows
     /// the settings of the environment, except for link-time optimisation.

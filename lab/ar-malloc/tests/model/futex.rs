@@ -1,5 +1,5 @@
-//! The kernel's side of a futex as a model of `src/lock.rs`: a wake that comes before the sleep wakes
-//! no thread, and the comparison and the sleep are one step.
+//! The kernel's side of a futex as a model for `src/lock.rs`. A wake before the sleep wakes no
+//! thread. The comparison and the sleep are one step.
 
 use super::{Lock, Ordering};
 use loom::sync::{Condvar, Mutex};

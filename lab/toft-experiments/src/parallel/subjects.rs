@@ -23,15 +23,15 @@ use Subject::{Glibc, Toft, Variant};
 pub const ONE: Subject = Variant("one", false);
 /// Each arena has a lock.
 pub const ARENA: Subject = Variant("arena", false);
-/// The same with caches.
+/// [`ARENA`] with caches.
 pub const ARENA_CACHE: Subject = Variant("arena", true);
 /// Each class of each arena has a lock.
 pub const CLASS: Subject = Variant("class", false);
-/// The same with caches.
+/// [`CLASS`] with caches.
 pub const CLASS_CACHE: Subject = Variant("class", true);
 /// Each thread has its own heap.
 pub const OWN_HEAP: Subject = Variant("none", false);
-/// The same with caches.
+/// [`OWN_HEAP`] with caches.
 pub const OWN_HEAP_CACHE: Subject = Variant("none", true);
 /// One lock, with caches.
 pub const ONE_CACHE: Subject = Variant("one", true);

@@ -60,8 +60,8 @@ print(len(text), len(bytes(50_000_000)), open('/proc/self/maps').read().count('l
         ended.unwrap_or_else(|why| panic!("{program} on {}: {why}", peer.name)).output
     }
 
-    /// Threads, forks, large blocks and long lists in python3; a program with much of its own
-    /// allocation in git. Their output is that on glibc.
+    /// Threads, forks, large blocks and long lists in python3; git, which
+    /// allocates much. Their output is that on glibc.
     #[test]
     fn real_programs_run_on_every_variant() {
         let script = ["-c", PYTHON];
