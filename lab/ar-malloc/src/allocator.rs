@@ -2,8 +2,8 @@
 
 use crate::cache::BATCH;
 use crate::class::Class;
-use crate::counts::Counts;
-use crate::fault::{Fault, stop};
+use crate::counts::{Counts, Sums};
+use crate::fault::{DOUBLE_FREE, NO_BLOCK, NOT_IN_USE, stop};
 use crate::heap::{Heap, Taken};
 use crate::lock::{Held, Lock};
 use crate::region::Region;
@@ -30,7 +30,8 @@ pub struct Allocator {
     /// Taken only if there is one lock for all.
     lock: Lock,
     arenas: [Arena; ARENAS_MAX],
-    threads: Threads,
+    /// The records of threads.
+    pub threads: Threads,
 }
 
 impl Allocator {
@@ -54,7 +55,6 @@ impl Allocator {
     }
 
     /// The parameters.
-    #[inline]
     pub fn settings(&self) -> &Settings {
         self.settings.get().unwrap_or(&Settings::ARTICLE)
     }
@@ -62,11 +62,6 @@ impl Allocator {
     /// A record for a thread that makes its first call; `None` if there is no memory.
     pub fn enter(&self) -> Option<&'static Thread> {
         self.threads.enter(self.settings().arenas)
-    }
-
-    /// A record for one call of a thread whose own was taken back. It is not dealt to an arena.
-    pub fn borrow(&self) -> Option<&'static Thread> {
-        self.threads.borrow()
     }
 
     /// Empties the cache of a thread that exits, and takes its record back.
@@ -88,32 +83,20 @@ impl Allocator {
         }
     }
 
-    #[inline]
-    fn arena(&'static self, number: usize) -> &'static Arena {
-        // In range, because `start` allows no more arenas.
-        &self.arenas[number % ARENAS_MAX]
-    }
-
     /// Allocates for a thread. Returns zero if the request passes through: it is large, or there is
     /// no memory here.
     #[inline]
     pub fn allocate(&'static self, thread: &'static Thread, size: usize) -> usize {
         let block = Class::of(size).and_then(|class| {
             if self.settings().cache {
-                self.cached(thread, class)
-            } else {
-                self.taken(thread, class)
+                return self.cached(thread, class);
             }
+            let (slab, slot) = self.take(&self.source(thread, class), class, From::Program)?;
+            Some(slab.address(slot))
         });
         let count = if block.is_some() { &thread.counts.allocated } else { &thread.counts.passed };
         count.add_one();
         block.unwrap_or(0)
-    }
-
-    fn taken(&'static self, thread: &'static Thread, class: Class) -> Option<usize> {
-        let source = self.source(thread, class);
-        let (slab, slot) = self.take(&source, class, From::Program)?;
-        Some(slab.address(slot))
     }
 
     fn cached(&'static self, thread: &'static Thread, class: Class) -> Option<usize> {
@@ -123,7 +106,7 @@ impl Allocator {
         let (slab, slot) = self.known(block);
         if slab.leave_cache(slot).is_err() {
             // Two threads freed it at the same moment, and both caches had it.
-            stop(Fault::DoubleFree, block);
+            stop(DOUBLE_FREE, block);
         }
         Some(block)
     }
@@ -144,7 +127,8 @@ impl Allocator {
     #[inline]
     fn source(&'static self, thread: &'static Thread, class: Class) -> Source {
         let number = thread.arena();
-        let arena = self.arena(number);
+        // In range, because `start` allows no more arenas.
+        let arena = &self.arenas[number % ARENAS_MAX];
         let held = self.lock(arena, class).map(|lock| take(lock, &thread.counts));
         let heap = if held.is_some() { &arena.heap } else { &thread.heap };
         Source { heap, number, _held: held }
@@ -164,14 +148,13 @@ impl Allocator {
             return Some(taken);
         }
         let place = self.region.claim()?;
-        let owner = (source.heap.address(), source.number as u16);
+        let owner = (source.heap.address(), source.number);
         // SAFETY: (1) the region hands out fresh memory, aligned and once.
         source.heap.list(unsafe { Slab::open(place, class, owner) });
         source.heap.take(class, to)
     }
 
     /// Returns true if an address is of this allocator, and not of the next one.
-    #[inline]
     pub fn owns(&self, address: usize) -> bool {
         self.region.contains(address)
     }
@@ -182,7 +165,7 @@ impl Allocator {
         let found = self.region.slab_at(address);
         match found.and_then(|slab| Some((slab, slab.slot_at(address)?))) {
             Some(found) => found,
-            None => stop(Fault::NoBlock, address),
+            None => stop(NO_BLOCK, address),
         }
     }
 
@@ -191,9 +174,9 @@ impl Allocator {
     pub fn usable(&self, address: usize) -> usize {
         let (slab, slot) = self.known(address);
         if !slab.is_live(slot) {
-            stop(Fault::NotInUse, address);
+            stop(NOT_IN_USE, address);
         }
-        slab.class().size()
+        slab.class.size()
     }
 
     /// Frees a block that this allocator owns. Stops the process if it is not in use.
@@ -202,9 +185,9 @@ impl Allocator {
         let (slab, slot) = self.known(address);
         thread.counts.freed.add_one();
         let foreign = if self.settings().locks == Locks::None {
-            slab.owner() != thread.heap.address()
+            slab.owner != thread.heap.address()
         } else {
-            slab.arena() != thread.arena()
+            slab.arena != thread.arena()
         };
         if foreign {
             thread.counts.transfers.add_one();
@@ -213,31 +196,31 @@ impl Allocator {
             return self.give(thread, slab, slot, From::Program);
         }
         if slab.enter_cache(slot).is_err() {
-            stop(Fault::DoubleFree, address);
+            stop(DOUBLE_FREE, address);
         }
-        if !thread.shelf(slab.class()).push(address) {
-            self.flush(thread, slab.class(), BATCH);
-            thread.shelf(slab.class()).push(address);
+        if !thread.shelf(slab.class).push(address) {
+            self.flush(thread, slab.class, BATCH);
+            thread.shelf(slab.class).push(address);
         }
     }
 
     /// Frees a slot to the heap that owns it.
     fn give(&'static self, thread: &Thread, slab: &'static Slab, slot: SlotIndex, from: From) {
-        let arena = self.arena(slab.arena());
-        let given = match self.lock(arena, slab.class()) {
+        let arena = &self.arenas[slab.arena % ARENAS_MAX];
+        let given = match self.lock(arena, slab.class) {
             Some(lock) => {
                 let _held = take(lock, &thread.counts);
                 arena.heap.give(slab, slot, from)
             }
-            None if slab.owner() == thread.heap.address() => thread.heap.give(slab, slot, from),
+            None if slab.owner == thread.heap.address() => thread.heap.give(slab, slot, from),
             None => {
-                let owner = std::ptr::with_exposed_provenance::<Heap>(slab.owner());
+                let owner = std::ptr::with_exposed_provenance::<Heap>(slab.owner);
                 // SAFETY: the heap of a record, and records live for ever.
                 unsafe { &*owner }.give_remote(slab, slot, from)
             }
         };
         if given.is_err() {
-            stop(Fault::DoubleFree, slab.address(slot));
+            stop(DOUBLE_FREE, slab.address(slot));
         }
     }
 
@@ -248,7 +231,7 @@ impl Allocator {
         let mut held: Option<(&'static Lock, Held<'static>)> = None;
         thread.shelf(class).take_oldest(count, |address| {
             let (slab, slot) = self.known(address);
-            let arena = self.arena(slab.arena());
+            let arena = &self.arenas[slab.arena % ARENAS_MAX];
             let Some(lock) = self.lock(arena, class) else {
                 return self.give(thread, slab, slot, From::Cache);
             };
@@ -257,7 +240,7 @@ impl Allocator {
                 held = Some((lock, take(lock, &thread.counts)));
             }
             if arena.heap.give(slab, slot, From::Cache).is_err() {
-                stop(Fault::DoubleFree, address);
+                stop(DOUBLE_FREE, address);
             }
         });
     }
@@ -265,13 +248,7 @@ impl Allocator {
     /// The counts of all threads, and the slots of all slabs. Exact while no thread is in a call.
     pub fn report(&self) -> Report {
         let mut census = Census::default();
-        for slab in self.region.slabs() {
-            let one = slab.census();
-            census.slots += one.slots;
-            census.live += one.live;
-            census.cached += one.cached;
-            census.free += one.free;
-        }
+        self.region.slabs().for_each(|slab| slab.count(&mut census));
         let (sums, cached) = self.threads.sums();
         Report { sums, cached, census }
     }
@@ -315,7 +292,7 @@ struct Source {
 fn take(lock: &'static Lock, counts: &Counts) -> Held<'static> {
     let held = lock.take();
     counts.locks.add_one();
-    if held.was_contended() {
+    if held.contended {
         counts.contended.add_one();
     }
     held
@@ -325,7 +302,7 @@ fn take(lock: &'static Lock, counts: &Counts) -> Held<'static> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The counts of all threads.
-    pub sums: crate::counts::Sums,
+    pub sums: Sums,
     /// The blocks in all caches.
     pub cached: usize,
     /// The slots of all slabs.

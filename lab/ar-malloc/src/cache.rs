@@ -2,7 +2,7 @@
 //!
 //! An empty shelf is filled by half under one lock, and a full shelf gives its older half back.
 
-use crate::sync::{AtomicUsize, Ordering, const_outside_models};
+use crate::sync::{AtomicUsize, Ordering, const_outside_models, each};
 use Ordering::Relaxed;
 
 /// The number of blocks that a shelf holds.
@@ -22,11 +22,7 @@ impl Shelf {
     const_outside_models! {
         /// An empty shelf.
         new() -> Shelf {
-            #[cfg(not(loom))]
-            let blocks = [const { AtomicUsize::new(0) }; BLOCKS];
-            #[cfg(loom)]
-            let blocks = std::array::from_fn(|_| AtomicUsize::new(0));
-            Shelf { len: AtomicUsize::new(0), blocks }
+            Shelf { len: AtomicUsize::new(0), blocks: each!(BLOCKS, AtomicUsize::new(0)) }
         }
     }
 
@@ -65,26 +61,5 @@ impl Shelf {
             to.store(from.load(Relaxed), Relaxed);
         }
         self.len.store(len - count, Relaxed);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_comes_out_first_and_the_oldest_leave_first() {
-        let shelf = Shelf::new();
-        assert_eq!(shelf.pop(), None);
-        assert!((1..=BLOCKS).all(|block| shelf.push(block)));
-        assert!(!shelf.push(99));
-        let mut gone = Vec::new();
-        shelf.take_oldest(BATCH, |block| gone.push(block));
-        assert_eq!(gone, (1..=BATCH).collect::<Vec<_>>());
-        assert!(shelf.push(99));
-        let rest: Vec<usize> = std::iter::from_fn(|| shelf.pop()).collect();
-        let newest_first = std::iter::once(99).chain((BATCH + 1..=BLOCKS).rev());
-        assert_eq!(rest, newest_first.collect::<Vec<_>>());
-        shelf.take_oldest(BATCH, |block| panic!("{block} was popped"));
     }
 }

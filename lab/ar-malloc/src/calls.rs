@@ -2,7 +2,7 @@
 
 use crate::class::STEP;
 use crate::next;
-use crate::process::{allocator, with_thread};
+use crate::process::{ALLOCATOR, with_thread};
 use crate::settings::Settings;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ pub type Parameters = fn() -> Settings;
 /// A small block; null if the request passes through.
 #[inline]
 pub fn small(size: usize, parameters: Parameters) -> Pointer {
-    let address = with_thread(parameters, |thread| allocator().allocate(thread, size));
+    let address = with_thread(parameters, |thread| ALLOCATOR.allocate(thread, size));
     std::ptr::with_exposed_provenance_mut(address.unwrap_or(0))
 }
 
@@ -33,9 +33,9 @@ pub fn aligned(align: usize, size: usize, parameters: Parameters) -> Pointer {
 /// 1. `block` is null, or a live block of this allocator or of the next, and is not used any more.
 #[inline]
 pub unsafe fn free(block: Pointer, parameters: Parameters) {
-    if allocator().owns(block.addr()) {
+    if ALLOCATOR.owns(block.addr()) {
         // Without memory for a record the block stays where it is.
-        with_thread(parameters, |thread| allocator().free(thread, block.addr()));
+        with_thread(parameters, |thread| ALLOCATOR.free(thread, block.addr()));
     } else {
         // SAFETY: (1) the caller's.
         unsafe { next::free(block) }

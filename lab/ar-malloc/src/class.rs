@@ -13,7 +13,6 @@ pub struct Class(u8);
 
 impl Class {
     /// The class of a request; `None` if it is too large. A zero-size block is of the first class.
-    #[inline]
     pub fn of(size: usize) -> Option<Class> {
         (size <= LARGEST).then(|| Class((size.saturating_sub(1) / STEP) as u8))
     }
@@ -24,31 +23,12 @@ impl Class {
     }
 
     /// The position of this class among all of them, below [`CLASSES`].
-    #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
     /// The size of a block in bytes.
-    #[inline]
     pub fn size(self) -> usize {
         (self.index() + 1) * STEP
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_size_has_the_smallest_class_that_holds_it() {
-        for size in 0..=LARGEST {
-            let class = Class::of(size).unwrap();
-            assert!(class.size() >= size && class.index() < CLASSES, "{size}");
-            assert!(class.index() == 0 || class.size() - STEP < size, "{size}");
-        }
-        assert_eq!(Class::of(LARGEST + 1), None);
-        assert_eq!(Class::of(usize::MAX), None);
-        assert_eq!(Class::all().count(), CLASSES);
     }
 }

@@ -35,7 +35,8 @@ macro_rules! counts {
                 Counts { $($name: Count::new(),)* }
             }
 
-            fn add_to(&self, sums: &mut Sums) {
+            /// Adds the counts to `sums`.
+            pub fn add_to(&self, sums: &mut Sums) {
                 $(sums.$name += self.$name.get();)*
             }
         }
@@ -68,11 +69,4 @@ counts! {
     transfers,
     /// Blocks that came out of the thread's cache.
     cache_hits,
-}
-
-impl Sums {
-    /// Adds the counts of a thread.
-    pub fn add(&mut self, counts: &Counts) {
-        counts.add_to(self);
-    }
 }

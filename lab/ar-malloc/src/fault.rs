@@ -2,33 +2,19 @@
 
 use std::fmt::Write;
 
-/// A misuse of the program's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A free of a block that is free already.
-    DoubleFree,
-    /// A call with a pointer to which no block begins.
-    NoBlock,
-    /// A call, other than free, with a block that is free.
-    NotInUse,
-}
-
-impl Fault {
-    fn text(self) -> &'static str {
-        match self {
-            Fault::DoubleFree => "free of a block that is free",
-            Fault::NoBlock => "call with a pointer to no block",
-            Fault::NotInUse => "call with a block that is free",
-        }
-    }
-}
+/// A free of a block that is free already.
+pub const DOUBLE_FREE: &str = "free of a block that is free";
+/// A call with a pointer to which no block begins.
+pub const NO_BLOCK: &str = "call with a pointer to no block";
+/// A call, other than free, with a block that is free.
+pub const NOT_IN_USE: &str = "call with a block that is free";
 
 /// Names the misuse and the pointer on standard error, and aborts.
 #[cold]
 #[inline(never)]
-pub fn stop(fault: Fault, address: usize) -> ! {
+pub fn stop(misuse: &str, address: usize) -> ! {
     let mut line = Line::new();
-    let _ = writeln!(line, "ar-malloc: {}: {address:#x}", fault.text());
+    let _ = writeln!(line, "ar-malloc: {misuse}: {address:#x}");
     line.print();
     // SAFETY: ends the process.
     unsafe { libc::abort() }
@@ -70,15 +56,5 @@ impl Write for Line {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_keeps_what_fits() {
-        let mut line = Line::new();
-        write!(line, "{}-x", 1).unwrap();
-        assert_eq!(line.text(), b"1-x");
-        line.write_str(&"y".repeat(600)).unwrap();
-        assert_eq!(line.text().len(), 512);
-    }
-}
+#[path = "../tests/unit/fault.rs"]
+mod tests;

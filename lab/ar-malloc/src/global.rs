@@ -19,10 +19,6 @@ impl<const ARENAS: usize, const LOCKS: u8, const CACHE: bool> ArMalloc<ARENAS, L
     /// The parameters. Fails to compile if `LOCKS` is not one of [`Locks`].
     pub const SETTINGS: Settings =
         Settings { arenas: ARENAS, locks: Locks::ALL[LOCKS as usize], cache: CACHE, stats: false };
-
-    fn settings() -> Settings {
-        Self::SETTINGS
-    }
 }
 
 // SAFETY: blocks are of the size and alignment of their layout, apart from each other, and live
@@ -31,11 +27,11 @@ unsafe impl<const ARENAS: usize, const LOCKS: u8, const CACHE: bool> GlobalAlloc
     for ArMalloc<ARENAS, LOCKS, CACHE>
 {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        calls::aligned(layout.align(), layout.size(), Self::settings).cast()
+        calls::aligned(layout.align(), layout.size(), || Self::SETTINGS).cast()
     }
 
     unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
         // SAFETY: (1) the caller's: a live block of this allocator.
-        unsafe { calls::free(block.cast(), Self::settings) };
+        unsafe { calls::free(block.cast(), || Self::SETTINGS) };
     }
 }

@@ -6,7 +6,7 @@
 use crate::class::{CLASSES, Class};
 use crate::lock::Lock;
 use crate::slab::{From, NotInUse, Slab, SlotIndex};
-use crate::sync::{AtomicPtr, Ordering, const_outside_models};
+use crate::sync::{AtomicPtr, Ordering, const_outside_models, each};
 use Ordering::{Acquire, Relaxed, Release};
 use std::ptr::null_mut;
 
@@ -34,26 +34,19 @@ pub struct Heap {
 pub type Taken = (&'static Slab, SlotIndex);
 
 impl Heap {
-    /// A heap without slabs.
-    #[cfg(not(loom))]
-    pub const fn new() -> Heap {
-        Heap { bins: [const { Bin::new() }; CLASSES], inbox: AtomicPtr::new(null_mut()) }
-    }
-
-    /// A heap without slabs.
-    #[cfg(loom)]
-    pub fn new() -> Heap {
-        Heap { bins: std::array::from_fn(|_| Bin::new()), inbox: AtomicPtr::new(null_mut()) }
+    const_outside_models! {
+        /// A heap without slabs.
+        new() -> Heap {
+            Heap { bins: each!(CLASSES, Bin::new()), inbox: AtomicPtr::new(null_mut()) }
+        }
     }
 
     /// The address that slabs know their owner by.
-    #[inline]
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self).expose_provenance()
     }
 
     /// The bin of a class.
-    #[inline]
     pub fn bin(&self, class: Class) -> &Bin {
         // In range, because a class has an index below `CLASSES`.
         &self.bins[class.index() % CLASSES]
@@ -78,7 +71,7 @@ impl Heap {
     #[inline]
     pub fn list(&self, slab: &'static Slab) {
         if !slab.set_listed(true) {
-            let bin = self.bin(slab.class());
+            let bin = self.bin(slab.class);
             slab.next.store(bin.first.load(Relaxed), Relaxed);
             bin.first.store(std::ptr::from_ref(slab).cast_mut(), Relaxed);
         }

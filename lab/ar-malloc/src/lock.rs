@@ -25,7 +25,8 @@ pub struct Lock {
 #[derive(Debug)]
 pub struct Held<'a> {
     lock: &'a Lock,
-    contended: bool,
+    /// True if another thread held the lock when this one asked for it.
+    pub contended: bool,
 }
 
 impl Lock {
@@ -74,14 +75,6 @@ impl Lock {
     }
 }
 
-impl Held<'_> {
-    /// Returns true if another thread held the lock when this one asked for it.
-    #[inline]
-    pub fn was_contended(&self) -> bool {
-        self.contended
-    }
-}
-
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -97,84 +90,27 @@ mod futex {
 
     /// Sleeps unless the lock's word has another value. May return early.
     pub fn wait(lock: &Lock, value: u32) {
-        let _errno = Errno::kept();
-        let none = std::ptr::null::<libc::timespec>();
-        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the kernel only compares the word, which lives as long as the lock.
-        unsafe { libc::syscall(libc::SYS_futex, lock.word.as_ptr(), operation, value, none) };
+        call(lock, libc::FUTEX_WAIT, value);
     }
 
     /// Wakes one thread that sleeps on the lock.
     pub fn wake_one(lock: &Lock) {
+        call(lock, libc::FUTEX_WAKE, 1);
+    }
+
+    fn call(lock: &Lock, operation: i32, value: u32) {
         let _errno = Errno::kept();
-        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the kernel uses only the address of the word.
-        unsafe { libc::syscall(libc::SYS_futex, lock.word.as_ptr(), operation, 1) };
+        let none = std::ptr::null::<libc::timespec>();
+        let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the kernel only compares the word, which lives as long as the lock.
+        unsafe { libc::syscall(libc::SYS_futex, lock.word.as_ptr(), operation, value, none) };
     }
 }
 
-/// The kernel's side of a futex as a model: a wake that comes before the sleep wakes no thread, and
-/// the comparison and the sleep are one step.
 #[cfg(loom)]
-mod futex {
-    use super::{Lock, Ordering};
-    use loom::sync::{Condvar, Mutex};
-
-    #[derive(Debug)]
-    pub struct Bed(Mutex<()>, Condvar);
-
-    impl Default for Bed {
-        fn default() -> Bed {
-            Bed(Mutex::new(()), Condvar::new())
-        }
-    }
-
-    pub fn wait(lock: &Lock, value: u32) {
-        let awake = lock.bed.0.lock().unwrap();
-        if lock.word.load(Ordering::Relaxed) == value {
-            drop(lock.bed.1.wait(awake).unwrap());
-        }
-    }
-
-    pub fn wake_one(lock: &Lock) {
-        let _awake = lock.bed.0.lock().unwrap();
-        lock.bed.1.notify_one();
-    }
-}
+#[path = "../tests/model/futex.rs"]
+mod futex;
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicU64;
-
-    #[test]
-    fn no_increment_is_lost_and_a_wait_is_seen() {
-        let (lock, sum) = (Lock::new(), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..10_000 {
-                        let _held = lock.take();
-                        sum.store(sum.load(Relaxed) + 1, Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(sum.into_inner(), 40_000);
-        assert!(!lock.take().was_contended());
-    }
-
-    #[test]
-    fn a_thread_that_waits_says_so() {
-        let lock = Lock::new();
-        let held = lock.take();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| lock.take().was_contended());
-            while lock.word.load(Relaxed) != AWAITED {
-                std::thread::yield_now();
-            }
-            drop(held);
-            assert!(other.join().unwrap());
-        });
-    }
-}
+#[path = "../tests/unit/lock.rs"]
+mod tests;

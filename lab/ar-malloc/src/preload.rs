@@ -2,8 +2,11 @@
 
 use crate::calls::{self, Pointer};
 use crate::next;
-use crate::process::{allocator, from_environment, print_counts};
-use std::ffi::c_int;
+use crate::fault::Line;
+use crate::process::ALLOCATOR;
+use crate::settings::Settings;
+use std::ffi::{CStr, c_int};
+use std::fmt::Write;
 use std::ptr::null_mut;
 
 /// `c!(name(arguments) -> result = value)`: exports a function of C.
@@ -25,23 +28,23 @@ macro_rules! c {
 c!(malloc(size: usize) -> Pointer = aligned(1, size));
 c!(calloc(count: usize, size: usize) -> Pointer = zeroed(count, size));
 c!(free(block: Pointer) = calls::free(block, from_environment));
-c!(realloc(block: Pointer, size: usize) -> Pointer =
-    resized(block, size));
+c!(realloc(block: Pointer, size: usize) -> Pointer = resized(block, size));
 c!(reallocarray(block: Pointer, count: usize, size: usize) -> Pointer =
 match count.checked_mul(size) {
     Some(bytes) => resized(block, bytes),
     None => out_of_memory(),
 });
-c!(memalign(align: usize, size: usize) -> Pointer =
-    aligned(align, size));
-c!(aligned_alloc(align: usize, size: usize) -> Pointer =
-    aligned(align, size));
+c!(memalign(align: usize, size: usize) -> Pointer = aligned(align, size));
+c!(aligned_alloc(align: usize, size: usize) -> Pointer = aligned(align, size));
 c!(valloc(size: usize) -> Pointer = aligned(page(), size));
 c!(pvalloc(size: usize) -> Pointer = match size.max(1).checked_next_multiple_of(page()) {
     Some(bytes) => aligned(page(), bytes),
     None => out_of_memory(),
 });
-c!(malloc_usable_size(block: Pointer) -> usize = usable(block));
+c!(malloc_usable_size(block: Pointer) -> usize = match ALLOCATOR.owns(block.addr()) {
+    true => ALLOCATOR.usable(block.addr()),
+    false => next::usable_size(block),
+});
 
 /// C's `posix_memalign`.
 ///
@@ -92,7 +95,7 @@ unsafe fn resized(block: Pointer, size: usize) -> Pointer {
     if block.is_null() {
         return aligned(1, size);
     }
-    if !allocator().owns(block.addr()) {
+    if !ALLOCATOR.owns(block.addr()) {
         // A block that was large stays large.
         // SAFETY: (1) the caller's.
         return unsafe { next::realloc(block, size) };
@@ -102,7 +105,7 @@ unsafe fn resized(block: Pointer, size: usize) -> Pointer {
         unsafe { calls::free(block, from_environment) };
         return null_mut();
     }
-    let usable = allocator().usable(block.addr());
+    let usable = ALLOCATOR.usable(block.addr());
     if size <= usable && size > usable / 2 {
         return block;
     }
@@ -117,19 +120,6 @@ unsafe fn resized(block: Pointer, size: usize) -> Pointer {
     new
 }
 
-/// The bytes of a block that a program may use.
-///
-/// # Safety
-/// 1. `block` is null, or a live block of this allocator or of the next.
-unsafe fn usable(block: Pointer) -> usize {
-    if allocator().owns(block.addr()) {
-        allocator().usable(block.addr())
-    } else {
-        // SAFETY: (1) the caller's.
-        unsafe { next::usable_size(block) }
-    }
-}
-
 fn page() -> usize {
     // SAFETY: no duties.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize
@@ -141,8 +131,36 @@ fn out_of_memory() -> Pointer {
     null_mut()
 }
 
+/// The settings that the environment asks for. Stops the process if a value is none.
+fn from_environment() -> Settings {
+    let value = |name: &CStr| {
+        // SAFETY: the name is a C string; no thread changes the environment this early.
+        let value = unsafe { libc::getenv(name.as_ptr()) };
+        // SAFETY: a C string of the environment, which stays.
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
+    };
+    Settings::read(value).unwrap_or_else(|(name, values)| {
+        let (mut line, name) = (Line::new(), name.to_str().unwrap_or("?"));
+        let _ = writeln!(line, "ar-malloc: the value of {name} must be {values}");
+        line.print();
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(2) }
+    })
+}
+
+/// Writes the counts to standard error as one line, if the settings ask for it.
 extern "C" fn at_exit() {
-    print_counts();
+    let settings = ALLOCATOR.settings();
+    if !settings.stats {
+        return;
+    }
+    let (report, mut line) = (ALLOCATOR.report(), Line::new());
+    let cache = if settings.cache { "on" } else { "off" };
+    let (arenas, lock) = (settings.arenas, settings.locks.word());
+    let _ = write!(line, "ar-malloc: arenas={arenas} lock={lock} cache={cache}");
+    report.sums.for_each(|name, count| _ = write!(line, " {name}={count}"));
+    let _ = writeln!(line, " live={} lost={}", report.census.live, report.lost());
+    line.print();
 }
 
 #[used]

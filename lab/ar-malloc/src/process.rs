@@ -2,17 +2,14 @@
 
 use crate::allocator::Allocator;
 use crate::current;
-#[cfg(feature = "preload")]
-use crate::fault::Line;
 use crate::settings::Settings;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::Thread;
 use Ordering::{Acquire, Relaxed, Release};
 use std::ffi::c_void;
-#[cfg(feature = "preload")]
-use std::fmt::Write;
 
-static ALLOCATOR: Allocator = Allocator::new();
+/// The allocator of this process.
+pub static ALLOCATOR: Allocator = Allocator::new();
 
 const FRESH: usize = 0;
 const STARTING: usize = 1;
@@ -21,12 +18,6 @@ const STARTED: usize = 2;
 static STATE: AtomicUsize = AtomicUsize::new(FRESH);
 /// The key whose destructor runs when a thread exits. Written by the thread that starts.
 static KEY: AtomicUsize = AtomicUsize::new(0);
-
-/// The allocator of this process.
-#[inline]
-pub fn allocator() -> &'static Allocator {
-    &ALLOCATOR
-}
 
 /// Calls `work` with the record of the calling thread; returns `None` if there is no memory for
 /// one. `settings` are those of the process if this is its first call.
@@ -81,7 +72,7 @@ fn enter(settings: fn() -> Settings) -> Option<&'static Thread> {
 #[cold]
 #[inline(never)]
 fn visit<R>(work: impl FnOnce(&'static Thread) -> R) -> Option<R> {
-    let thread = ALLOCATOR.borrow()?;
+    let thread = ALLOCATOR.threads.borrow()?;
     let result = work(thread);
     ALLOCATOR.leave(thread);
     Some(result)
@@ -106,44 +97,4 @@ extern "C" fn before_fork() {
 extern "C" fn after_fork() {
     // SAFETY: (1) the C library calls `before_fork` and this function on one thread.
     unsafe { ALLOCATOR.after_fork() };
-}
-
-/// The settings that the environment asks for. Stops the process if a value is none.
-#[cfg(feature = "preload")]
-pub fn from_environment() -> Settings {
-    let value = |name: &std::ffi::CStr| {
-        // SAFETY: the name is a C string; no thread changes the environment this early.
-        let value = unsafe { libc::getenv(name.as_ptr()) };
-        // SAFETY: a C string of the environment, which stays.
-        (!value.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(value) }.to_bytes())
-    };
-    Settings::read(value).unwrap_or_else(|bad| {
-        let mut line = Line::new();
-        let name = bad.name.to_str().unwrap_or("?");
-        let _ = writeln!(line, "ar-malloc: the value of {name} must be {}", bad.values);
-        line.print();
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(2) }
-    })
-}
-
-/// Writes the counts to standard error as one line, if the settings ask for it.
-#[cfg(feature = "preload")]
-pub fn print_counts() {
-    if STATE.load(Acquire) != STARTED || !ALLOCATOR.settings().stats {
-        return;
-    }
-    let settings = ALLOCATOR.settings();
-    let report = ALLOCATOR.report();
-    let mut line = Line::new();
-    let _ = write!(
-        line,
-        "ar-malloc: arenas={} lock={} cache={}",
-        settings.arenas,
-        settings.locks.word(),
-        if settings.cache { "on" } else { "off" },
-    );
-    report.sums.for_each(|name, count| _ = write!(line, " {name}={count}"));
-    let _ = writeln!(line, " live={} lost={}", report.census.live, report.lost());
-    line.print();
 }

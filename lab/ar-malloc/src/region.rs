@@ -20,7 +20,7 @@ pub struct Region {
     base: AtomicUsize,
     /// The number of slabs that the range has room for. Written once, before any use.
     room: AtomicUsize,
-    /// The number of slabs that were claimed. Any thread.
+    /// The number of slabs that were claimed, at most `room`. Any thread.
     claimed: AtomicUsize,
 }
 
@@ -51,14 +51,9 @@ impl Region {
 
     /// Claims the memory of a slab: `SLAB_BYTES` of zeros. `None` if there is no memory.
     pub fn claim(&self) -> Option<*mut u8> {
-        let index = self.claimed.load(Relaxed);
-        if index >= self.room.load(Relaxed) {
-            return None;
-        }
-        let index = self.claimed.fetch_add(1, Relaxed);
-        if index >= self.room.load(Relaxed) {
-            return None;
-        }
+        let room = self.room.load(Relaxed);
+        let more = |claimed: usize| (claimed < room).then_some(claimed + 1);
+        let index = self.claimed.fetch_update(Relaxed, Relaxed, more).ok()?;
         let address = self.base.load(Relaxed) + index * SLAB_BYTES;
         let place = std::ptr::with_exposed_provenance_mut::<u8>(address);
         let _errno = Errno::kept();
@@ -68,7 +63,6 @@ impl Region {
     }
 
     /// Returns true if an address is in the range.
-    #[inline]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.base.load(Relaxed)) / SLAB_BYTES < self.room.load(Relaxed)
     }
@@ -77,16 +71,14 @@ impl Region {
     #[inline]
     pub fn slab_at(&self, address: usize) -> Option<&'static Slab> {
         let index = address.wrapping_sub(self.base.load(Relaxed)) / SLAB_BYTES;
-        (index < self.claimed.load(Relaxed).min(self.room.load(Relaxed))).then(|| self.slab(index))
+        (index < self.claimed.load(Relaxed)).then(|| self.slab(index))
     }
 
     /// All slabs.
     pub fn slabs(&self) -> impl Iterator<Item = &'static Slab> {
-        let count = self.claimed.load(Relaxed).min(self.room.load(Relaxed));
-        (0..count).map(|index| self.slab(index))
+        (0..self.claimed.load(Relaxed)).map(|index| self.slab(index))
     }
 
-    #[inline]
     fn slab(&self, index: usize) -> &'static Slab {
         let address = self.base.load(Relaxed) + index * SLAB_BYTES;
         // SAFETY: the slab was claimed and is opened by the thread that claimed it, before the
@@ -105,32 +97,5 @@ pub fn map(bytes: usize, protection: libc::c_int) -> Option<usize> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::class::Class;
-
-    #[test]
-    fn slabs_are_aligned_known_by_address_and_writable() {
-        let region = Region::new();
-        assert!(region.claim().is_none() && !region.contains(0));
-        region.reserve();
-        let place = region.claim().unwrap();
-        assert!(place.addr().is_multiple_of(SLAB_BYTES));
-        // SAFETY: (1) the memory was claimed a moment ago.
-        let slab = unsafe { Slab::open(place, Class::of(16).unwrap(), (0, 0)) };
-        assert!(region.slab_at(place.addr() + 99).is_some_and(|found| std::ptr::eq(found, slab)));
-        assert!(region.slab_at(place.addr() - 1).is_none());
-        assert!(region.slab_at(place.addr() + SLAB_BYTES).is_none());
-        assert!(region.contains(place.addr() + SLAB_BYTES));
-        assert_eq!(region.slabs().count(), 1);
-    }
-
-    #[test]
-    fn a_full_region_has_no_slab() {
-        let region = Region::new();
-        region.reserve();
-        region.room.store(2, Relaxed);
-        assert_eq!([(); 4].map(|()| region.claim().is_some()), [true, true, false, false]);
-        assert!(region.slabs().count() <= 2);
-    }
-}
+#[path = "../tests/unit/region.rs"]
+mod tests;

@@ -46,54 +46,46 @@ pub struct Settings {
     pub stats: bool,
 }
 
-/// A variable that has a value which it cannot have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadValue {
-    /// The variable.
-    pub name: &'static CStr,
-    /// The values that it can have.
-    pub values: &'static str,
-}
+/// Sets a parameter to the value of its variable; `None` if it cannot have this value.
+type Set = fn(&mut Settings, &str) -> Option<()>;
 
-/// The variables of the environment.
-pub const VARIABLES: [(&CStr, &str); 4] = [
-    (c"TOFT_AR_ARENAS", "1 to 16"),
-    (c"TOFT_AR_LOCK", "one, arena, class or none"),
-    (c"TOFT_AR_CACHE", "on or off"),
-    (c"TOFT_AR_STATS", "on or off"),
+/// The variables of the environment, the values that they can have, and what they set.
+const VARIABLES: [(&CStr, &str, Set); 4] = [
+    (c"TOFT_AR_ARENAS", "1 to 16", |to, text| {
+        to.arenas = text.parse().ok().filter(|arenas| (1..=ARENAS_MAX).contains(arenas))?;
+        Some(())
+    }),
+    (c"TOFT_AR_LOCK", "one, arena, class or none", |to, text| {
+        to.locks = Locks::ALL.into_iter().find(|locks| locks.word() == text)?;
+        Some(())
+    }),
+    (c"TOFT_AR_CACHE", "on or off", |to, text| on_or_off(text).map(|on| to.cache = on)),
+    (c"TOFT_AR_STATS", "on or off", |to, text| on_or_off(text).map(|on| to.stats = on)),
 ];
+
+/// A variable, and the values that it can have.
+pub type BadValue = (&'static CStr, &'static str);
 
 impl Settings {
     /// The article's allocator: locked arenas without caches. Here 4 of them.
     pub const ARTICLE: Settings =
         Settings { arenas: 4, locks: Locks::Arena, cache: false, stats: false };
 
-    /// [`Settings::ARTICLE`] with the values of those variables that are set.
+    /// [`Settings::ARTICLE`] with the values of those variables that are set. Fails with a variable
+    /// that cannot have its value.
     pub fn read<'a>(value_of: impl Fn(&CStr) -> Option<&'a [u8]>) -> Result<Settings, BadValue> {
         let mut settings = Settings::ARTICLE;
-        for (index, (name, values)) in VARIABLES.into_iter().enumerate() {
+        for (name, values, set) in VARIABLES {
             let Some(value) = value_of(name) else { continue };
-            let text = std::str::from_utf8(value).ok();
-            let number = text.and_then(|text| text.parse().ok());
-            let set = match index {
-                0 => number
-                    .filter(|arenas| (1..=ARENAS_MAX).contains(arenas))
-                    .map(|arenas| settings.arenas = arenas),
-                1 => Locks::ALL
-                    .into_iter()
-                    .find(|locks| Some(locks.word()) == text)
-                    .map(|locks| settings.locks = locks),
-                2 => on_or_off(text).map(|on| settings.cache = on),
-                _ => on_or_off(text).map(|on| settings.stats = on),
-            };
-            set.ok_or(BadValue { name, values })?;
+            let text = std::str::from_utf8(value).unwrap_or("");
+            set(&mut settings, text).ok_or((name, values))?;
         }
         Ok(settings)
     }
 }
 
-fn on_or_off(text: Option<&str>) -> Option<bool> {
-    match text? {
+fn on_or_off(text: &str) -> Option<bool> {
+    match text {
         "on" => Some(true),
         "off" => Some(false),
         _ => None,
@@ -101,42 +93,5 @@ fn on_or_off(text: Option<&str>) -> Option<bool> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn of(set: &[(&CStr, &'static str)]) -> Result<Settings, BadValue> {
-        let value = |name: &CStr| set.iter().find(|one| one.0 == name).map(|one| one.1.as_bytes());
-        Settings::read(value)
-    }
-
-    #[test]
-    fn each_variable_sets_its_parameter() {
-        assert_eq!(of(&[]), Ok(Settings::ARTICLE));
-        let all = [
-            (c"TOFT_AR_ARENAS", "16"),
-            (c"TOFT_AR_LOCK", "class"),
-            (c"TOFT_AR_CACHE", "on"),
-            (c"TOFT_AR_STATS", "on"),
-        ];
-        let read = of(&all);
-        let set = Settings { arenas: 16, locks: Locks::Class, cache: true, stats: true };
-        assert_eq!(read, Ok(set));
-        for locks in Locks::ALL {
-            assert_eq!(of(&[(c"TOFT_AR_LOCK", locks.word())]).unwrap().locks, locks);
-        }
-    }
-
-    #[test]
-    fn a_value_that_is_none_is_named() {
-        let bad = [("0", ""), ("17", ""), ("-1", ""), ("", "x"), ("", "Arena")];
-        for (arenas, lock) in bad {
-            let (name, value) =
-                if lock.is_empty() { (c"TOFT_AR_ARENAS", arenas) } else { (c"TOFT_AR_LOCK", lock) };
-            assert_eq!(of(&[(name, value)]).unwrap_err().name, name);
-        }
-        for name in [c"TOFT_AR_CACHE", c"TOFT_AR_STATS"] {
-            assert_eq!(of(&[(name, "1")]), Err(BadValue { name, values: "on or off" }));
-            assert!(of(&[(name, "off")]).is_ok());
-        }
-    }
-}
+#[path = "../tests/unit/settings.rs"]
+mod tests;

@@ -15,11 +15,9 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// The size and the alignment of a slab.
 pub const SLAB_BYTES: usize = 64 * 1024;
 
-/// What a link holds. From [`FIRST_INDEX`] up it is the index of the next free slot.
+/// What a link holds: zero, as fresh memory, if the slot was never handed out. From [`FIRST_INDEX`]
+/// up it is the index of the next free slot.
 mod link {
-    /// Never handed out. Fresh memory is zero.
-    #[cfg(loom)]
-    pub const UNUSED: u16 = 0;
     /// Handed out to the program.
     pub const LIVE: u16 = 1;
     /// In a thread's cache.
@@ -51,18 +49,11 @@ pub struct NotInUse;
 pub struct SlotIndex(u16);
 
 impl SlotIndex {
-    /// A slot of a model.
-    #[cfg(loom)]
-    pub fn model(index: u16) -> SlotIndex {
-        SlotIndex(index)
-    }
-
     #[inline]
     fn link(self) -> u16 {
         self.0 + link::FIRST_INDEX
     }
 
-    #[inline]
     fn of(link: u16) -> Option<SlotIndex> {
         link.checked_sub(link::FIRST_INDEX).map(SlotIndex)
     }
@@ -74,10 +65,11 @@ impl SlotIndex {
 pub struct Slab {
     links: *const AtomicU16,
     /// The address of the heap that owns the slab.
-    owner: usize,
+    pub owner: usize,
     /// The number of the owner's arena.
-    arena: u16,
-    class: Class,
+    pub arena: usize,
+    /// The class of all its slots.
+    pub class: Class,
     slots: u16,
     /// The distance of slot 0 from the header, in bytes.
     first: u16,
@@ -113,7 +105,7 @@ impl Slab {
         (slots as u16, first as u16)
     }
 
-    fn header(class: Class, slots: u16, links: *const AtomicU16, owner: (usize, u16)) -> Slab {
+    fn header(class: Class, slots: u16, links: *const AtomicU16, owner: (usize, usize)) -> Slab {
         Slab {
             links,
             owner: owner.0,
@@ -136,7 +128,7 @@ impl Slab {
     /// # Safety
     /// 1. `place` is `SLAB_BYTES` of zeros at a multiple of `SLAB_BYTES`, writable, in no other
     ///    use, and never unmapped while the slab is in use.
-    pub unsafe fn open(place: *mut u8, class: Class, owner: (usize, u16)) -> &'static Slab {
+    pub unsafe fn open(place: *mut u8, class: Class, owner: (usize, usize)) -> &'static Slab {
         let slab = place.cast::<Slab>();
         let links = place.wrapping_add(size_of::<Slab>()).cast::<AtomicU16>();
         // SAFETY: (1) the memory is ours, large enough and aligned. Zeros are sound links.
@@ -146,39 +138,7 @@ impl Slab {
         }
     }
 
-    /// A slab without blocks, for models.
-    #[cfg(loom)]
-    pub fn model(slots: u16) -> &'static Slab {
-        let links: Vec<AtomicU16> = (0..slots).map(|_| AtomicU16::new(link::UNUSED)).collect();
-        let class = Class::all().next().unwrap();
-        Box::leak(Box::new(Slab::header(class, slots, links.leak().as_ptr(), (0, 0))))
-    }
-
-    /// The address of the heap that owns the slab.
-    #[inline]
-    pub fn owner(&self) -> usize {
-        self.owner
-    }
-
-    /// The arena of that heap.
-    #[inline]
-    pub fn arena(&self) -> usize {
-        usize::from(self.arena)
-    }
-
-    /// The class of all its slots.
-    #[inline]
-    pub fn class(&self) -> Class {
-        self.class
-    }
-
-    /// The number of slots.
-    pub fn slots(&self) -> usize {
-        usize::from(self.slots)
-    }
-
     /// The address of a slot.
-    #[inline]
     pub fn address(&self, slot: SlotIndex) -> usize {
         let base = std::ptr::from_ref(self).expose_provenance();
         base + usize::from(self.first) + usize::from(slot.0) * self.class.size()
@@ -222,12 +182,6 @@ impl Slab {
         };
         self.link(slot).store(to as u16, Relaxed);
         Some(slot)
-    }
-
-    /// Returns true if [`Slab::take`] would find a slot. The caller holds the heap.
-    #[inline]
-    pub fn has_free(&self) -> bool {
-        self.free.load(Relaxed) != link::END || self.used.load(Relaxed) != self.slots
     }
 
     /// Frees a slot. The caller holds the heap.
@@ -274,19 +228,16 @@ impl Slab {
     }
 
     /// Notes that a thread's cache has a slot that the program freed.
-    #[inline]
     pub fn enter_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
         self.change(slot, link::LIVE, link::CACHED)
     }
 
     /// Notes that the program has a slot of a thread's cache.
-    #[inline]
     pub fn leave_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
         self.change(slot, link::CACHED, link::LIVE)
     }
 
     /// Changes a link that only the calling thread may change: the one whose block it is.
-    #[inline]
     fn change(&self, slot: SlotIndex, from: u16, to: u16) -> Result<(), NotInUse> {
         let link = self.link(slot);
         if link.load(Relaxed) != from {
@@ -297,22 +248,20 @@ impl Slab {
     }
 
     /// Returns true if the program has this slot.
-    #[inline]
     pub fn is_live(&self, slot: SlotIndex) -> bool {
         self.link(slot).load(Relaxed) == link::LIVE
     }
 
     /// Marks the slab as listed or not; returns true if it was. The caller holds the heap.
-    #[inline]
     pub fn set_listed(&self, listed: bool) -> bool {
         let before = self.listed.load(Relaxed);
         self.listed.store(listed, Relaxed);
         before
     }
 
-    /// Counts the slots of each kind. Exact while no thread changes the slab.
-    pub fn census(&self) -> Census {
-        let mut census = Census { slots: self.slots(), ..Census::default() };
+    /// Adds the slots of each kind to a census. Exact while no thread changes the slab.
+    pub fn count(&self, census: &mut Census) {
+        census.slots += usize::from(self.slots);
         for slot in (0..self.slots).map(SlotIndex) {
             match self.link(slot).load(Relaxed) {
                 link::LIVE => census.live += 1,
@@ -320,7 +269,7 @@ impl Slab {
                 _ => {}
             }
         }
-        census.free = self.slots() - usize::from(self.used.load(Relaxed));
+        census.free += usize::from(self.slots - self.used.load(Relaxed));
         for list in [&self.free, &self.remote] {
             let mut head = list.load(Acquire);
             // A loop in the list would have more slots than the slab.
@@ -330,7 +279,6 @@ impl Slab {
                 head = self.link(slot).load(Relaxed);
             }
         }
-        census
     }
 }
 
@@ -347,85 +295,9 @@ pub struct Census {
     pub free: usize,
 }
 
+#[cfg(any(test, loom))]
+#[path = "../tests/model/slab.rs"]
+mod model;
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A slab that is freed at its end, since no pointer to it is left then.
-    fn with_slab(size: usize, test: impl FnOnce(&Slab)) {
-        let layout = std::alloc::Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).unwrap();
-        // SAFETY: the layout is not of size zero; the slab is not used after the memory is freed.
-        unsafe {
-            let place = std::alloc::alloc_zeroed(layout);
-            test(Slab::open(place, Class::of(size).unwrap(), (7, 3)));
-            std::alloc::dealloc(place, layout);
-        }
-    }
-
-    #[test]
-    fn slots_are_inside_apart_and_found_again() {
-        for class in Class::all() {
-            with_slab(class.size(), |slab| {
-                let base = std::ptr::from_ref(slab).addr();
-                let mut end = base + size_of::<Slab>() + slab.slots() * 2;
-                while let Some(slot) = slab.take(From::Program) {
-                    let address = slab.address(slot);
-                    assert!(address >= end && address.is_multiple_of(16));
-                    end = address + class.size();
-                    assert_eq!(slab.slot_at(address), Some(slot));
-                    for off in [1, 8, class.size() - 1] {
-                        assert_eq!(slab.slot_at(address + off), None);
-                    }
-                }
-                // At the end is less than one more slot, and what the alignment of slot 0 takes.
-                let left = (base + SLAB_BYTES).checked_sub(end).unwrap();
-                assert!(left < class.size() + 2 * 64, "{left}");
-                assert_eq!(slab.slot_at(base), None);
-                assert!(!slab.has_free());
-            });
-        }
-    }
-
-    #[test]
-    fn the_last_freed_slot_is_handed_out_first_and_only_once() {
-        with_slab(64, |slab| {
-            let slots = [(); 3].map(|()| slab.take(From::Program).unwrap());
-            assert_eq!(slab.give(slots[0], From::Program), Ok(()));
-            assert_eq!(slab.give(slots[2], From::Program), Ok(()));
-            assert_eq!(slab.give(slots[2], From::Program), Err(NotInUse));
-            assert_eq!(slab.give_remote(slots[0], From::Program), Err(NotInUse));
-            assert_eq!(slab.take(From::Program), Some(slots[2]));
-            assert_eq!(slab.take(From::Program), Some(slots[0]));
-        });
-    }
-
-    #[test]
-    fn a_cached_slot_is_not_live_and_cannot_be_freed() {
-        with_slab(16, |slab| {
-            let slot = slab.take(From::Program).unwrap();
-            assert!(slab.is_live(slot));
-            assert_eq!(slab.enter_cache(slot), Ok(()));
-            assert!(!slab.is_live(slot));
-            assert_eq!(slab.enter_cache(slot), Err(NotInUse));
-            assert_eq!(slab.give(slot, From::Program), Err(NotInUse));
-            assert_eq!(slab.leave_cache(slot), Ok(()));
-            assert_eq!(slab.leave_cache(slot), Err(NotInUse));
-        });
-    }
-
-    #[test]
-    fn remote_frees_are_counted_as_free_and_collected() {
-        with_slab(512, |slab| {
-            let slots = [(); 3].map(|()| slab.take(From::Program).unwrap());
-            assert_eq!(slab.give_remote(slots[0], From::Program), Ok(true));
-            assert_eq!(slab.give_remote(slots[1], From::Program), Ok(false));
-            assert_eq!(slab.give(slots[1], From::Program), Err(NotInUse));
-            let census = slab.census();
-            assert_eq!((census.live, census.free), (1, census.slots - 1));
-            slab.collect();
-            assert_eq!(slab.census(), census);
-            assert_eq!(slab.take(From::Program), Some(slots[0]));
-            assert_eq!(slab.give_remote(slots[2], From::Program), Ok(true));
-        });
-    }
-}
+#[path = "../tests/unit/slab.rs"]
+mod tests;

@@ -18,3 +18,15 @@ macro_rules! const_outside_models {
     };
 }
 pub(crate) use const_outside_models;
+
+/// An array in such a constructor.
+macro_rules! each {
+    ($count:expr, $value:expr) => {{
+        #[cfg(not(loom))]
+        let array = [const { $value }; $count];
+        #[cfg(loom)]
+        let array = std::array::from_fn(|_| $value);
+        array
+    }};
+}
+pub(crate) use each;

@@ -33,13 +33,11 @@ pub struct Thread {
 
 impl Thread {
     /// The number of the thread's arena.
-    #[inline]
     pub fn arena(&self) -> usize {
         self.arena.load(Relaxed)
     }
 
     /// The cached blocks of a class.
-    #[inline]
     pub fn shelf(&self, class: Class) -> &Shelf {
         // In range, because a class has an index below `CLASSES`.
         &self.shelves[class.index() % CLASSES]
@@ -80,7 +78,14 @@ impl Threads {
 
     /// A record that stays in the arena of the thread that had it before.
     pub fn borrow(&self) -> Option<&'static Thread> {
-        self.reuse().or_else(|| self.make())
+        let held = self.lock.take();
+        // SAFETY: records live for ever. The lock orders what the last thread did with it.
+        let Some(thread) = (unsafe { self.idle.load(Relaxed).as_ref() }) else {
+            drop(held);
+            return self.make();
+        };
+        self.idle.store(thread.next_idle.load(Relaxed), Relaxed);
+        Some(thread)
     }
 
     /// Takes back the record of a thread that exits.
@@ -88,14 +93,6 @@ impl Threads {
         let _held = self.lock.take();
         thread.next_idle.store(self.idle.load(Relaxed), Relaxed);
         self.idle.store(std::ptr::from_ref(thread).cast_mut(), Relaxed);
-    }
-
-    fn reuse(&self) -> Option<&'static Thread> {
-        let _held = self.lock.take();
-        // SAFETY: records live for ever. The lock orders what the last thread did with it.
-        let thread = unsafe { self.idle.load(Relaxed).as_ref()? };
-        self.idle.store(thread.next_idle.load(Relaxed), Relaxed);
-        Some(thread)
     }
 
     fn make(&self) -> Option<&'static Thread> {
@@ -121,7 +118,7 @@ impl Threads {
         let mut next = self.all.load(Acquire);
         // SAFETY: records live for ever, and were published with Release.
         while let Some(thread) = unsafe { next.as_ref() } {
-            sums.add(&thread.counts);
+            thread.counts.add_to(&mut sums);
             cached += thread.shelves.iter().map(Shelf::len).sum::<usize>();
             next = thread.next.load(Relaxed);
         }
@@ -130,19 +127,5 @@ impl Threads {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_are_dealt_in_turn_and_a_record_is_used_again() {
-        let threads = Threads::new();
-        let four = [(); 4].map(|()| threads.enter(3).unwrap());
-        assert_eq!(four.map(Thread::arena), [0, 1, 2, 0]);
-        four[1].counts.locks.add_one();
-        threads.leave(four[1]);
-        let again = threads.enter(3).unwrap();
-        assert!(std::ptr::eq(again, four[1]));
-        assert_eq!(again.arena(), 1);
-        assert_eq!(threads.sums().0.locks, 1);
-    }
-}
+#[path = "../tests/unit/thread.rs"]
+mod tests;

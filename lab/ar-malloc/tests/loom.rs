@@ -93,7 +93,7 @@ impl World {
             return Some(block);
         }
         let _held = self.lock.take();
-        let (slab, slot) = self.heap.take(self.slab.class(), From::Program)?;
+        let (slab, slot) = self.heap.take(self.slab.class, From::Program)?;
         Some(slab.address(slot))
     }
 

@@ -122,7 +122,7 @@ fn misuse_is_named_and_stops_the_process() {
             let said = String::from_utf8_lossy(&stderr);
             assert!(!status.success() && said.contains(text), "{case} {choice:?}: {said}");
         }
-        // The same program without misuse.
+        // The program without misuse.
         let mut command = on_library(&misuse, choice);
         command.arg("none");
         run(command);

@@ -45,36 +45,49 @@ fn no_memory() {
     unsafe { *libc::__errno_location() = libc::ENOMEM };
 }
 
-/// `malloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    given(HEAP.malloc(size))
+/// `c!(name(arguments) -> result = value)`: exports a function of C.
+macro_rules! c {
+    ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $value:expr) => {
+        #[doc = concat!("C's `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// 1. As in C: a block is null or live, and is not used after it was freed.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: (1).
+            #[allow(unused_unsafe)]
+            unsafe { $value }
+        }
+    };
 }
 
-/// `calloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.calloc(bytes)))
-}
+c!(malloc(size: usize) -> *mut c_void = given(HEAP.malloc(size)));
+c!(calloc(count: usize, size: usize) -> *mut c_void =
+    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.calloc(bytes))));
+c!(free(block: *mut c_void) = HEAP.free(block.cast()));
+c!(realloc(block: *mut c_void, size: usize) -> *mut c_void = resized(block, size));
+c!(reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
+match count.checked_mul(size) {
+    Some(bytes) => resized(block, bytes),
+    None => given(null_mut()),
+});
+c!(memalign(align: usize, size: usize) -> *mut c_void = aligned(align, size));
+c!(aligned_alloc(align: usize, size: usize) -> *mut c_void = aligned(align, size));
+c!(valloc(size: usize) -> *mut c_void = aligned(page(), size));
+c!(pvalloc(size: usize) -> *mut c_void = match size.max(1).checked_next_multiple_of(page()) {
+    Some(size) => aligned(page(), size),
+    None => given(null_mut()),
+});
+c!(malloc_usable_size(block: *mut c_void) -> usize =
+    if block.is_null() { 0 } else { HEAP.usable_size(block.cast()) });
 
-/// `free`.
+/// A block with the content of another one. A size of 0 frees the block, as in glibc.
 ///
 /// # Safety
-/// 1. As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: (1).
-    unsafe { HEAP.free(block.cast()) };
-}
-
-/// `realloc`. A size of 0 frees the block, as in glibc.
-///
-/// # Safety
-/// 1. As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+/// 1. As C's `realloc`.
+unsafe fn resized(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() {
-        return malloc(size);
+        return given(HEAP.malloc(size));
     }
     // SAFETY: (1).
     unsafe {
@@ -86,21 +99,9 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     }
 }
 
-/// `reallocarray`.
-///
-/// # Safety
-/// 1. As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(
-    block: *mut c_void,
-    count: usize,
-    size: usize,
-) -> *mut c_void {
-    match count.checked_mul(size) {
-        // SAFETY: (1).
-        Some(bytes) => unsafe { realloc(block, bytes) },
-        None => given(null_mut()),
-    }
+/// An alignment that is no power of two is rounded up to one, as in glibc.
+fn aligned(align: usize, size: usize) -> *mut c_void {
+    given(align.max(1).checked_next_power_of_two().map_or(null_mut(), |a| HEAP.aligned(a, size)))
 }
 
 /// `posix_memalign`.
@@ -121,44 +122,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, siz
     0
 }
 
-/// `memalign`. An alignment that is no power of two is rounded up to one, as in glibc.
-#[unsafe(no_mangle)]
-pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    given(align.max(1).checked_next_power_of_two().map_or(null_mut(), |a| HEAP.aligned(a, size)))
-}
-
-/// `aligned_alloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
-    memalign(align, size)
-}
-
-/// `valloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    memalign(page(), size)
-}
-
-/// `pvalloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    match size.max(1).checked_next_multiple_of(page()) {
-        Some(size) => memalign(page(), size),
-        None => given(null_mut()),
-    }
-}
-
 fn page() -> usize {
     // SAFETY: no duties.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize
-}
-
-/// `malloc_usable_size`.
-///
-/// # Safety
-/// 1. `block` is null or a live block.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
-    // SAFETY: (1).
-    if block.is_null() { 0 } else { unsafe { HEAP.usable_size(block.cast()) } }
 }

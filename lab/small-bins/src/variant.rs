@@ -49,7 +49,8 @@ pub struct Choices {
     pub order: Order,
     /// A chunk that grows by a merge is in no list until another one grows.
     pub runs: bool,
-    /// Blocks of each small size that the cache holds; 0 is no cache.
+    /// Blocks of each small size that the cache holds; 0 is no cache. Of tiny sizes it holds
+    /// [`TINY_PARKED`].
     pub parked: usize,
     /// What stays at the end of the heap.
     pub release: Release,
@@ -57,7 +58,20 @@ pub struct Choices {
     pub counts: bool,
 }
 
+/// The bytes of the largest tiny chunk. To merge and split such chunks costs more than they have.
+pub const TINY: usize = 80;
+/// Tiny blocks of each size that a cache holds. It stands for glibc's fast bins, which merge no
+/// chunk either and have no bound. This one is at most 160 KiB for each size.
+pub const TINY_PARKED: usize = 2048;
+
 impl Choices {
+    /// Returns the number of chunks of this size that the cache holds.
+    #[inline(always)]
+    #[must_use]
+    pub const fn parked_of(&self, size: usize) -> usize {
+        if self.parked > 0 && size <= TINY { TINY_PARKED } else { self.parked }
+    }
+
     /// Returns true if some chunks go to the unsorted list.
     #[must_use]
     pub const fn sorts(&self) -> bool {
@@ -152,7 +166,7 @@ variants! {
     8 Runs "runs" = Choices { runs: true, ..Stacks::CHOICES },
         "`Stacks`, and a chunk that grows stays outside of the bins.";
     9 Parking "parking" = Choices { parked: 16, ..Runs::CHOICES },
-        "`Runs`, with a cache of 16 blocks of each small size.";
+        "`Runs`, with a cache of 16 blocks of each small size, and of more tiny ones.";
     10 Hysteresis "hysteresis" = Choices { release: Release::Hysteresis, ..Parking::CHOICES },
         "`Parking`, and returned memory that is wanted again is kept the next time.";
     11 OriginalParking "original-parking" = Choices { parked: 16, ..Original::CHOICES },
@@ -189,30 +203,5 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 pub(crate) fn unlikely() {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_variant_is_found_by_its_name() {
-        for (at, name) in NAMES.iter().enumerate() {
-            assert_eq!(number(name), at);
-        }
-        assert_eq!(<Number<{ number("mod") }> as Pick>::Variant::NAME, "mod");
-        assert!(std::panic::catch_unwind(|| number("mo")).is_err());
-    }
-
-    #[test]
-    fn only_variants_without_an_unsorted_list_never_sort() {
-        let mut sorting = Vec::new();
-        macro_rules! note {
-            ($type:ident) => {
-                if $type::CHOICES.sorts() {
-                    sorting.push($type::NAME);
-                }
-            };
-        }
-        each_variant!(note);
-        let direct = ["first-out", "stacks", "runs", "parking", "hysteresis"];
-        assert!(NAMES.iter().all(|name| direct.contains(name) != sorting.contains(name)));
-    }
-}
+#[path = "../tests/unit/variant.rs"]
+mod tests;

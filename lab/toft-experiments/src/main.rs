@@ -7,12 +7,19 @@
 //! | `small_bins` | does it pay to file freed small chunks directly? |
 //! | `release` | which system call returns memory at the lowest price? |
 //! | `cost` | what does each idea cost in time and memory? |
+//!
+//! They share `libraries.rs` (what they build and load), `table.rs`, `plot.rs` and `page.rs`.
 
 mod cost;
+mod libraries;
 mod page;
 mod parallel;
+mod plot;
 mod release;
 mod small_bins;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -46,6 +53,13 @@ struct Arguments {
     /// Rounds
     #[arg(long, value_name = "N", value_parser = rounds)]
     runs: Option<usize>,
+}
+
+impl Arguments {
+    /// Returns the number of rounds: that of the command line, or these of a full and a quick run.
+    fn rounds(&self, full: usize, quick: usize) -> usize {
+        self.runs.unwrap_or(if self.quick { quick } else { full })
+    }
 }
 
 /// Reads a number of rounds, which is at least one.

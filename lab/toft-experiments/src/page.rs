@@ -1,121 +1,117 @@
-//! The pages of `docs/experiments`: where they are, and the sections that a command fills.
+//! The pages of `docs/experiments`: the sections that a command fills, and the plots beside them.
 
-use std::path::{Path, PathBuf};
+use crate::libraries::root;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use toft_bench::machine::Machine;
 use toft_bench::marks;
-use toft_bench::stats::Summary;
 
-/// A section of a page: its name, and the text between its marks.
-pub type Section = (String, String);
-
-/// Returns the root of the source tree that this program was built from.
-pub fn root() -> &'static Path {
-    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    lab.and_then(Path::parent).expect("the crate is in the folder `lab` of the tree")
+/// A part of what an experiment prints.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The name of its marks, if the page has it.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// A table, or a line.
+    pub text: String,
 }
 
-/// Returns the folder for what an experiment builds.
-pub fn build_folder(experiment: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    root().join(target).join("experiments").join(experiment)
+impl Section {
+    pub fn new(name: &'static str, title: &'static str, text: String) -> Section {
+        Section { name, title, text }
+    }
+
+    /// Returns the section that says where, when and how the figures of a page were measured.
+    pub fn place(runs: usize, quick: bool) -> Section {
+        let rounds = if runs == 1 { "1 round".to_owned() } else { format!("{runs} rounds") };
+        let quick = if quick { "; a quick run, **too short for claims**" } else { "" };
+        let text = format!("{}; {rounds}{quick}.", marks::machine(&Machine::here()));
+        Section::new("place", "Where", text)
+    }
 }
 
-/// Prints the sections. Writes them into the page `name` unless the run is quick.
-pub fn publish(name: &str, sections: &[Section], quick: bool) -> Result<(), String> {
-    for (section, text) in sections {
-        println!("\n{section}\n\n{}", text.trim());
+/// What an experiment has found.
+#[derive(Debug)]
+pub struct Findings {
+    pub sections: Vec<Section>,
+    /// The name of each file, and its text.
+    pub plots: Vec<(String, String)>,
+    /// False if a run failed or a bar was missed.
+    pub good: bool,
+}
+
+/// The page of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Its name in `docs/experiments`, without `.md`. Names of plots begin with it.
+    pub name: &'static str,
+    /// The names of the sections that it has. Others are only printed: a page is short.
+    pub marks: &'static [&'static str],
+}
+
+/// Returns the folder of all pages.
+pub fn folder() -> PathBuf {
+    root().join("docs/experiments")
+}
+
+impl Page {
+    /// Measures, prints, and writes the page if `writes` is true.
+    pub fn run(
+        &self,
+        writes: bool,
+        measure: impl FnOnce() -> Result<Findings, String>,
+    ) -> Result<ExitCode, String> {
+        if writes {
+            // A page without its marks is named before minutes of measuring.
+            self.filled(&self.read()?, &[])?;
+        }
+        let findings = measure()?;
+        for section in &findings.sections {
+            println!("\n{}\n\n{}", section.title, section.text.trim());
+        }
+        if writes {
+            let page = self.filled(&self.read()?, &findings.sections)?;
+            put(&self.file(), &page)?;
+            findings.plots.iter().try_for_each(|(file, plot)| put(file, plot))?;
+        } else {
+            println!("\nThe page is left as it is.");
+        }
+        Ok(if findings.good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    if quick {
-        return Ok(());
+
+    fn file(&self) -> String {
+        format!("{}.md", self.name)
     }
-    let path = root().join("docs/experiments").join(name);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let text = filled(&text, name, sections)?;
-    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-    println!("\nwrote {}", path.display());
+
+    /// Reads the page.
+    pub fn read(&self) -> Result<String, String> {
+        let path = folder().join(self.file());
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Returns a page with new text between the marks of each section. The page must have the marks
+    /// that it should have, and no others.
+    pub fn filled(&self, page: &str, sections: &[Section]) -> Result<String, String> {
+        let file = self.file();
+        let mut filled = page.to_owned();
+        for name in self.marks {
+            let section = sections.iter().find(|section| section.name == *name);
+            let text = section.map_or("", |section| section.text.trim());
+            filled = marks::replaced(&filled, &file, name, &format!("\n{text}\n\n"))?;
+        }
+        match marks::count(page) {
+            found if found == self.marks.len() => Ok(filled),
+            found => {
+                Err(format!("{file}: {found} parts with figures, and not {}", self.marks.len()))
+            }
+        }
+    }
+}
+
+/// Writes a file beside the pages.
+fn put(name: &str, text: &str) -> Result<(), String> {
+    let path = folder().join(name);
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("wrote {}", path.display());
     Ok(())
-}
-
-/// Returns a page with new text between the marks of each section.
-fn filled(page: &str, name: &str, sections: &[Section]) -> Result<String, String> {
-    sections.iter().try_fold(page.to_owned(), |page, (section, text)| {
-        marks::replaced(&page, name, section, &format!("\n{}\n\n", text.trim()))
-    })
-}
-
-/// Fails if a page lacks the marks of a section. Called before an experiment measures anything.
-pub fn check(name: &str, sections: &[&str]) -> Result<(), String> {
-    let path = root().join("docs/experiments").join(name);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let empty: Vec<Section> = sections.iter().map(|name| (name.to_string(), "".into())).collect();
-    filled(&text, name, &empty).map(drop)
-}
-
-/// Returns the line that says where, when and how the figures of a page were measured.
-pub fn head(runs: usize, quick: bool) -> String {
-    let rounds = if runs == 1 { "1 round".to_owned() } else { format!("{runs} rounds") };
-    let quick = if quick { "; a quick run, **too short for claims**" } else { "" };
-    format!("{}; {rounds}{quick}.", marks::machine(&Machine::here()))
-}
-
-/// Returns a table with a row for each of `rows`.
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    let rule = format!("|{}\n", "---|".repeat(head.len()));
-    line(&head) + &rule + &rows.iter().map(|row| line(row)).collect::<String>()
-}
-
-/// Returns a figure with half the distance between its extremes.
-pub fn figure(summary: Option<Summary>) -> String {
-    let Some(summary) = summary else { return "-".into() };
-    let half = (summary.max - summary.min) / 2.0;
-    let spread = if half > 0.0 { format!("±{}", short(half)) } else { String::new() };
-    short(summary.median) + &spread
-}
-
-/// Returns a ratio, marked if the rounds disagree about the direction.
-pub fn ratio(summary: Option<Summary>) -> String {
-    let Some(summary) = summary else { return "-".into() };
-    let open = if summary.min < 1.0 && summary.max > 1.0 { "?" } else { "" };
-    format!("{:.2}{open}", summary.median)
-}
-
-/// Returns a figure with three digits.
-pub fn short(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 || v == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_named_sections_of_a_page_change() {
-        let page = format!("a\n{}old\n{}\nb\n", marks::begin("one"), marks::END);
-        let section = |name: &str| [(name.to_owned(), "new".to_owned())];
-        let new = filled(&page, "page", &section("one")).unwrap();
-        assert_eq!(new, page.replace("old", "\nnew\n"));
-        assert!(filled(&page, "page", &section("two")).unwrap_err().contains("two"));
-    }
-
-    #[test]
-    fn figures_say_how_far_rounds_differ() {
-        let summary = |samples: &[f64]| Summary::of(samples);
-        assert_eq!(figure(summary(&[9.0, 10.0, 12.0])), "10.0±1.50");
-        assert_eq!((figure(summary(&[7.0])), figure(None)), ("7.00".into(), "-".into()));
-        assert_eq!(ratio(summary(&[0.9, 0.95, 1.1])), "0.95?");
-        assert_eq!(ratio(summary(&[0.9, 0.95, 0.99])), "0.95");
-    }
-
-    #[test]
-    fn a_table_has_a_rule_below_its_head() {
-        let rows = [vec!["1".to_owned(), "2".to_owned()]];
-        assert_eq!(table(&["a", "b"], &rows), "| a | b |\n|---|---|\n| 1 | 2 |\n");
-    }
 }

@@ -138,7 +138,7 @@ impl<V: Variant> Heap<V> {
     /// Puts what is left of a split chunk where the variant wants it.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is free, in no list, and a chunk of its own.
+    /// 1. `[chunk, chunk + size)` is free, in no list, and has the size of a chunk.
     #[inline]
     unsafe fn place_remainder(&mut self, chunk: Chunk, size: usize) {
         // SAFETY: (1).

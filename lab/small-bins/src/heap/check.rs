@@ -138,7 +138,7 @@ impl<V: Variant> Heap<V> {
                 chunk = self.next_parked(chunk, 16 * list);
                 found += 1;
             }
-            if chunk != Chunk::NONE || *count > V::CHOICES.parked {
+            if chunk != Chunk::NONE || *count > V::CHOICES.parked_of(16 * list) {
                 return Err(format!("the cache of {} bytes has not {count} chunks", 16 * list));
             }
             all += count;

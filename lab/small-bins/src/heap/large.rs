@@ -1,5 +1,5 @@
 //! Large bins: sorted by size, the smallest chunk last. Of each size the last chunk in the list is
-//! the leader, and the leaders of a bin have a list of their own: a walk passes sizes, not chunks.
+//! the leader, and the leaders of a bin have a separate list: a walk passes sizes, not chunks.
 //!
 //! ```text
 //! list of the bin:      head, 1088, 1088*, 1056*, 1040, 1040, 1040*, head

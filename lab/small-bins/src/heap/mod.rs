@@ -52,23 +52,6 @@ pub struct Counts {
     pub trims: u64,
 }
 
-impl Counts {
-    /// The counts and their names, in the order of tables.
-    #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 8] {
-        [
-            ("filed", self.filed),
-            ("unsorted", self.unsorted),
-            ("sorted", self.sorted),
-            ("walked", self.walked),
-            ("split", self.split),
-            ("merged", self.merged),
-            ("parked", self.parked),
-            ("trims", self.trims),
-        ]
-    }
-}
-
 /// Adds one to a count, if the variant counts.
 macro_rules! count {
     ($heap:ident.$name:ident) => {

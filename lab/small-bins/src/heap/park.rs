@@ -1,5 +1,5 @@
-//! The cache: a few blocks of each small size, which their neighbours take for live. It stands for
-//! a thread's cache of glibc, except that all threads share it, under the heap's lock.
+//! The cache: some blocks of each small size, which their neighbours take for live. It stands for a
+//! thread's cache and the fast bins of glibc, but all threads share it, under the heap's lock.
 
 use super::{Heap, count};
 use crate::bins;
@@ -19,7 +19,7 @@ impl<V: Variant> Heap<V> {
             return false;
         }
         let (first, count) = self.parked[bins::small(size)];
-        if count == V::CHOICES.parked {
+        if count == V::CHOICES.parked_of(size) {
             return false;
         }
         count!(self.parked);

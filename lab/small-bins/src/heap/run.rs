@@ -1,6 +1,6 @@
-//! The chunk that grows. Blocks that are freed in the order of their addresses join one chunk, which
-//! would leave one bin for the next with each of them. So a chunk that has grown is in no list,
-//! until another one grows; requests are cut from it without a list, too.
+//! The chunk that grows. Blocks that are freed in the order of their addresses join one chunk. With
+//! each of them it would leave one bin for the next. So a chunk that has grown is in no list until
+//! another one grows. Requests are cut from it without a list, too.
 
 use super::{Heap, count};
 use crate::chunk::{Chunk, SMALLEST};

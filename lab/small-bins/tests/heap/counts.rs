@@ -120,6 +120,28 @@ fn the_cache_takes_sixteen_of_a_size_and_they_are_not_merged() {
     heap.check().unwrap();
 }
 
+/// Tiny blocks stay in the cache, so that a long run of them is neither merged nor split.
+#[test]
+fn the_cache_takes_two_thousand_tiny_blocks_of_a_size() {
+    fn counts<V: Variant>(size: usize) -> Counts {
+        let mut heap = heap::<Counted<V>>();
+        let blocks: Vec<_> = (0..TINY_PARKED + 2).map(|_| take(&mut heap, size)).collect();
+        take(&mut heap, 16);
+        for block in &blocks {
+            // SAFETY: live, and freed once.
+            unsafe { heap.free(*block) };
+        }
+        heap.check().unwrap();
+        heap.counts()
+    }
+    for size in [8, TINY - 8] {
+        let counts = counts::<Parking>(size);
+        assert_eq!((counts.parked, counts.merged), (TINY_PARKED as u64, 1), "{size}");
+    }
+    assert_eq!(counts::<Parking>(TINY - 7).parked, 16, "a chunk of 96 bytes");
+    assert_eq!(counts::<Runs>(8).parked, 0, "a variant without a cache");
+}
+
 /// Small requests in a row are cut from one remainder.
 #[test]
 fn the_last_remainder_serves_the_next_small_request() {
@@ -140,8 +162,8 @@ fn only_a_counted_variant_counts() {
     assert_eq!(plain.counts(), Counts::default());
     let mut counted = heap::<Counted<Original>>();
     freed(&mut counted, [104; 4]);
-    assert_eq!(counted.counts().unsorted, 4);
-    assert_eq!(counted.counts().named().iter().map(|(_, count)| count).sum::<u64>(), 4);
+    let counts = counted.counts();
+    assert_eq!((counts.unsorted, counts.filed, counts.sorted, counts.split), (4, 0, 0, 0));
 }
 
 /// A chunk that grows is filed when another one grows, and not with each merge.

@@ -1,12 +1,13 @@
 //! The run of the laboratory, and what its record says of each case and variant.
 
 use super::variants::BASE;
-use crate::page::build_folder;
+use crate::libraries::build_folder;
 use clap::Parser;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 use toft_bench::cli::{self, Bench};
+use toft_bench::interval::Interval;
 use toft_bench::mount::Mount;
 use toft_bench::stats::{Summary, geometric_mean};
 
@@ -22,15 +23,6 @@ pub enum About {
 }
 
 impl About {
-    /// Returns the word in names of sections and plots.
-    pub fn word(self) -> &'static str {
-        match self {
-            About::Time => "time",
-            About::Memory => "memory",
-            About::Instructions => "instructions",
-        }
-    }
-
     /// Returns the metrics of cases that measure this: key, unit, and true if less is better.
     fn metrics(self) -> &'static [(&'static str, &'static str, bool)] {
         match self {
@@ -43,17 +35,6 @@ impl About {
     }
 }
 
-/// A variant's cost as a multiple of the base's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
-    /// The geometric mean of the rounds.
-    pub mean: f64,
-    /// The ends of its 95 % confidence interval.
-    pub ends: Option<(f64, f64)>,
-    /// True if the interval is too wide to tell anything.
-    pub noisy: bool,
-}
-
 /// A case of a table.
 #[derive(Debug)]
 pub struct Row {
@@ -62,8 +43,8 @@ pub struct Row {
     /// The base's figure, and its unit.
     pub base: Summary,
     pub unit: &'static str,
-    /// The median and the ratio of each variant, or `None` if it failed.
-    pub variants: Vec<Option<(f64, Ratio)>>,
+    /// The median of each variant, and its cost as a multiple of the base's; `None` if it failed.
+    pub variants: Vec<Option<(f64, Interval)>>,
 }
 
 /// The record of a run.
@@ -163,30 +144,28 @@ fn has_key(keys: &[Value], key: &str) -> bool {
 }
 
 /// Returns the cost of the variant as a multiple of the base's. The record has the base's figure as
-/// a multiple of the variant's. Of rates the two are the same.
-fn of_record(ratio: &Value, less: bool) -> Option<Ratio> {
+/// a multiple of the variant's. Of rates the two are the same. A ratio of one round has no ends.
+fn of_record(ratio: &Value, less: bool) -> Option<Interval> {
     let median = ratio["median"].as_f64()?;
     let number = |key: &str| ratio[key].as_f64();
     let turned = |value: f64| if less { 1.0 / value } else { value };
-    let ends = number("low").zip(number("high")).map(|(low, high)| {
-        let (a, b) = (turned(low), turned(high));
-        (a.min(b), a.max(b))
-    });
-    Some(Ratio {
-        mean: turned(number("mean").unwrap_or(median)),
-        ends,
-        noisy: ratio["noisy"].as_bool()? || ends.is_none(),
+    let (low, high) = number("low").zip(number("high")).unwrap_or((0.0, f64::INFINITY));
+    let (one, other) = (turned(low), turned(high));
+    Some(Interval {
+        ratio: turned(number("mean").unwrap_or(median)),
+        low: one.min(other),
+        high: one.max(other),
     })
 }
 
 /// Returns the geometric mean of a variant's ratios over the rows in which all variants have one
 /// that tells something, and the number of these rows.
 pub fn mean(rows: &[Row], variant: usize) -> (Option<f64>, usize) {
-    let clear = |row: &&Row| row.variants.iter().all(|it| it.is_some_and(|(_, it)| !it.noisy));
+    let clear = |row: &&Row| row.variants.iter().all(|it| it.is_some_and(|(_, it)| !it.too_wide()));
     let ratios: Vec<f64> = rows
         .iter()
         .filter(clear)
-        .filter_map(|row| row.variants[variant].map(|(_, ratio)| ratio.mean))
+        .filter_map(|row| row.variants[variant].map(|(_, ratio)| ratio.ratio))
         .collect();
     (geometric_mean(&ratios), ratios.len())
 }

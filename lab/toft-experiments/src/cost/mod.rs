@@ -13,12 +13,13 @@ mod plot;
 mod tables;
 mod variants;
 
-use crate::{Arguments, page};
+use crate::Arguments;
+use crate::page::{Findings, Page};
+use measure::Results;
 use std::process::ExitCode;
 use variants::{BASE, VARIANTS};
 
-/// The page, in `docs/experiments`.
-const PAGE: &str = "cost.md";
+pub const PAGE: Page = Page { name: "cost", marks: &["place", "time", "memory", "instructions"] };
 
 /// The base library under a second name. Its ratios are the noise of the method.
 const AGAIN: &str = "again";
@@ -41,43 +42,29 @@ const QUICK_CASES: [&str; 2] = ["pair-64", "replace-100k"];
 /// The variants of a quick run, which has no time to build all.
 const QUICK_VARIANTS: [&str; 1] = ["no-partitions"];
 
-/// The rounds of a full run and of a quick run.
-const ROUNDS: usize = 7;
-const QUICK_ROUNDS: usize = 2;
-
 /// Builds, measures, and writes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let quick = arguments.quick;
-    if !quick {
-        page::check(PAGE, &tables::SECTIONS)?;
-    }
+    let (quick, runs) = (arguments.quick, arguments.rounds(7, 2));
     let (names, cases) =
         if quick { (&QUICK_VARIANTS[..], &QUICK_CASES[..]) } else { (&VARIANTS[..], &CASES[..]) };
-    let runs = arguments.runs.unwrap_or(if quick { QUICK_ROUNDS } else { ROUNDS });
-    if quick {
-        println!(
-            "a quick run: {} of {} variants, {} of {} cases, built with 16 codegen units",
-            names.len(),
-            VARIANTS.len(),
-            cases.len(),
-            CASES.len()
-        );
-    }
-    let base = variants::build(BASE, quick)?;
-    let mut libraries = vec![(BASE, base.clone()), (AGAIN, base)];
-    for &name in names {
-        libraries.push((name, variants::build(name, quick)?));
-    }
-    let results = measure::all(&libraries, cases, runs, quick)?;
-    page::publish(PAGE, &tables::sections(&results, runs, quick), quick)?;
-    if !quick {
-        for about in [measure::About::Time, measure::About::Memory] {
-            plot::write(&results, about)?;
+    PAGE.run(!quick, || {
+        let base = variants::build(BASE, quick)?;
+        let mut libraries = vec![(BASE, base.clone()), (AGAIN, base)];
+        for &name in names {
+            libraries.push((name, variants::build(name, quick)?));
         }
+        Ok(findings(&measure::all(&libraries, cases, runs, quick)?, runs, quick))
+    })
+}
+
+fn findings(results: &Results, runs: usize, quick: bool) -> Findings {
+    Findings {
+        sections: tables::sections(results, runs, quick),
+        plots: plot::all(results),
+        // A run that failed is in the tables as `failed`.
+        good: results.is_complete(),
     }
-    // A run that failed is in the tables as `failed`.
-    Ok(if results.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

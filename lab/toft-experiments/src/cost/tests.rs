@@ -1,7 +1,9 @@
 use super::measure::{About, Results, mean};
 use super::variants::{BASE, VARIANTS, build, copy, patch};
-use super::{plot, tables};
-use crate::page::{build_folder, root};
+use super::{AGAIN, CASES, findings, tables};
+use crate::libraries::{build_folder, cargo, root};
+use crate::page::Findings;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -98,6 +100,29 @@ const RECORD: &str = r#"{ "cases": [
       {"metric": "mops", "of": "toft", "to": "b", "median": 1.0, "mean": 1.0, "low": 0.98, "high": 1.02, "open": true, "noisy": false},
       {"metric": "peak_mb", "of": "toft", "to": "a", "median": 1.25, "mean": null, "low": null, "high": null, "open": true, "noisy": false} ] } ] }"#;
 
+/// Findings of a full run, with a figure in each cell.
+pub fn made() -> Findings {
+    let names = [AGAIN].into_iter().chain(VARIANTS);
+    let keys = ["ns", "peak_mb", "instructions"];
+    let cases: Vec<serde_json::Value> = CASES
+        .iter()
+        .map(|case| {
+            let run = json!([{"metrics": {"ns": 10.0, "peak_mb": 5.0, "instructions": 80.0}}]);
+            let peers = [BASE].into_iter().chain(names.clone());
+            let peers: serde_json::Map<_, _> = peers.map(|it| (it.to_owned(), run.clone())).collect();
+            let ratio = |to: &str, metric: &str| {
+                json!({"metric": metric, "to": to, "median": 1.0, "mean": 1.0, "low": 0.98, "high": 1.02})
+            };
+            let ratios: Vec<_> =
+                names.clone().flat_map(|to| keys.map(|metric| ratio(to, metric))).collect();
+            json!({"case": case, "metrics": keys, "peers": peers, "ratios": ratios})
+        })
+        .collect();
+    let text = json!({ "cases": cases }).to_string();
+    let results = Results::of(&text, names.map(str::to_owned).collect()).unwrap();
+    findings(&results, 7, false)
+}
+
 fn results() -> Results {
     Results::of(RECORD, vec!["a".into(), "b".into()]).unwrap()
 }
@@ -106,9 +131,9 @@ fn results() -> Results {
 fn ratios_are_of_the_variant_and_rates_are_not_turned() {
     let rows = results().rows(About::Time);
     let ratio = |row: usize, variant: usize| rows[row].variants[variant].unwrap().1;
-    assert_eq!(ratio(0, 0).mean, 0.5, "half the time");
+    assert_eq!(ratio(0, 0).ratio, 0.5, "half the time");
     assert!(rows[0].variants[1].is_none(), "failed");
-    assert_eq!(ratio(1, 0).mean, 1.25, "four fifths of the rate");
+    assert_eq!(ratio(1, 0).ratio, 1.25, "four fifths of the rate");
     // Only the second row has a ratio of every variant.
     assert_eq!(mean(&rows, 0), (Some(1.25), 1));
     assert_eq!(mean(&rows, 1), (Some(1.0), 1));
@@ -117,7 +142,7 @@ fn ratios_are_of_the_variant_and_rates_are_not_turned() {
 #[test]
 fn tables_name_failures_and_what_tells_nothing() {
     let all = tables::sections(&results(), 2, false);
-    let of = |name: &str| &all.iter().find(|section| section.0 == name).unwrap().1;
+    let of = |name: &str| &all.iter().find(|section| section.name == name).unwrap().text;
     let time = of("time");
     assert!(time.contains("| pair-64 | 5.00±1.00 ns/op | 0.50±5% | failed |"), "{time}");
     assert!(time.contains("| local-2 | 100 Mops | 1.25±1% | 1.00±2%? |"), "{time}");
@@ -138,10 +163,10 @@ fn a_run_with_a_failure_is_not_complete() {
 
 #[test]
 fn a_plot_has_a_dot_for_each_ratio_that_tells_something() {
-    let text = plot::drawn(&results(), About::Time);
+    let (name, text) = &findings(&results(), 2, false).plots[0];
     // Two of the key, and three ratios.
-    assert_eq!(text.matches("<circle").count(), 5, "{text}");
-    assert!(text.contains(">pair-64</text>") && text.ends_with("</svg>\n"));
+    assert_eq!((name.as_str(), text.matches("<circle").count()), ("cost-time.svg", 5), "{text}");
+    assert!(text.contains(">pair-64</text>"), "{text}");
 }
 
 /// A program of `tests/` in C, and the variants on which it must fail.
@@ -207,8 +232,8 @@ fn the_tables_of_the_lookups_are_there() {
 
 /// Returns true if a program passes on a library. Fails if it has not run.
 fn passes(library: &Path, suite: &str, program: &str) -> Result<bool, String> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["test", "--quiet", "--package", "toft-tests", "--test", suite]);
+    let mut cargo = cargo(root());
+    cargo.args(["test", "--quiet", "--package", "toft-tests", "--test", suite]);
     cargo.args(["--", "--exact", program]).env("TOFT_TEST_LIBRARY", library);
     let output = cargo.output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout);

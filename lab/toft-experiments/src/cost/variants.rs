@@ -3,7 +3,7 @@
 //! A copy is made of the files that are there, so no history is needed. A file of an earlier copy
 //! stays untouched if nothing changed in it, so cargo does not compile it again.
 
-use crate::page::{build_folder, root};
+use crate::libraries::{Library, build_folder, root, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,37 +21,12 @@ pub fn patch(name: &str) -> PathBuf {
     root().join("lab/cost").join(name).with_extension("patch")
 }
 
-/// Builds the library of a variant, or the base. Returns the path of the library. The build of a
-/// quick run has 16 codegen units, and follows the environment's other settings of the profile.
+/// Builds the library of a variant, or the base. Returns the path of the library.
 pub fn build(name: &str, quick: bool) -> Result<PathBuf, String> {
-    println!("builds {name}");
     let folder = build_folder("cost").join(if quick { "quick" } else { "full" });
     let tree = folder.join(name);
     copy(name, &PARTS, &tree)?;
-    // Cargo takes a package of another folder for the same one, if its path in the workspace is the
-    // same. In one target directory, a variant could get the object code of another.
-    let target = folder.join("target").join(name);
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Variables that cargo sets for this package, and settings that would give other code.
-    let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
-    for (variable, _) in std::env::vars_os() {
-        let text = variable.to_string_lossy();
-        let profile = !quick && text.starts_with("CARGO_PROFILE_");
-        if profile || starts.iter().any(|start| text.starts_with(start)) {
-            cargo.env_remove(&variable);
-        }
-    }
-    cargo.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
-    cargo.args(["build", "--quiet", "--locked", "--release", "--package", "toft-preload"]);
-    if quick {
-        // Without link-time optimisation the library misses symbols of the standard library.
-        for (setting, value) in [("LTO", "fat"), ("CODEGEN_UNITS", "16"), ("DEBUG", "0")] {
-            cargo.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
-        }
-    }
-    // A patch may leave a name unused, so warnings are only shown with an error.
-    succeed(&mut cargo, &format!("{name} does not build"))?;
-    Ok(target.join("release/libtoft.so"))
+    Library { name, ..Library::TOFT }.build(&tree, &folder.join("target").join(name), quick)
 }
 
 /// Makes `tree` a copy of parts of this tree, with the patch of a variant, or without for the base.
@@ -111,13 +86,4 @@ fn sync(from: &Path, to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Runs a command whose output is only shown if it fails.
-fn succeed(command: &mut Command, what: &str) -> Result<(), String> {
-    let output = command.output();
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = output.map_err(|error| format!("{what}: {program}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("{what}: {said}")) }
 }

@@ -1,11 +1,11 @@
 //! What the article says, beside what was measured. It gives its figures in words and charts only.
 
-use super::Section;
-use super::markdown::{head, table};
 use super::measure::{Results, TIME};
 use super::plan::Driver::Uniform;
 use super::plan::Point;
 use super::subjects::{ARENA, ONE, Subject, Subjects};
+use crate::page::Section;
+use crate::table::table;
 use Subject::Glibc;
 
 /// A claim, and the two runs whose speeds it compares: subject, threads and arenas of each.
@@ -55,12 +55,12 @@ pub fn section(results: &Results, subjects: &Subjects) -> Section {
         let speed = point(claim.of)
             .zip(point(claim.to))
             .and_then(|(of, to)| results.ratio(to, of, TIME))
-            .map_or_else(String::new, |ratio| format!("{:.2}", ratio.median));
+            .map_or("-".into(), |ratio| format!("{:.2}", ratio.median));
         vec![claim.article.into(), format!("{} / {}", name(claim.of), name(claim.to)), speed]
     };
     let rows: Vec<Vec<String>> = CLAIMS.iter().map(row).collect();
-    let text = table(&head(&["the article", "speeds compared here", "ratio"]), &rows);
-    Section { name: "article", title: "Beside the article", text }
+    let text = table(&["the article", "speeds compared here", "ratio"], &rows);
+    Section::new("article", "Beside the article", text)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Requirements E1 and E4, and what was measured.
 
-use super::Section;
-use super::markdown::{head, table};
 use super::measure::{PROCESSOR, Results, TIME};
 use super::plan::Driver::{self, Beyond, Inverse, Recorded, Runs, Uniform};
 use super::plan::{Point, THREADS};
 use super::subjects::{ARENA, ARENA_CACHE, CLASS, CLASS_CACHE, Subject, Subjects};
+use crate::page::Section;
+use crate::table::table;
 use Subject::{Glibc, Toft};
 use toft_bench::stats::Summary;
 
@@ -51,8 +51,8 @@ pub fn section(results: &Results, subjects: &Subjects, processors: usize) -> (Se
         judge(Bar { what, least: Some(least), points: of(threads).zip(of(base)), more });
     }
     let titles = ["speed", "bar", "measured", "", "by processor time"];
-    let text = table(&head(&titles), &rows);
-    (Section { name: "bars", title: "The bars", text }, met)
+    let text = table(&titles, &rows);
+    (Section::new("bars", "The bars", text), met)
 }
 
 /// The point of Toft, or that of glibc with one arena.

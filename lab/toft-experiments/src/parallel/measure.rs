@@ -16,7 +16,7 @@ pub struct Sample {
     pub ns: f64,
     /// Nanoseconds of processor time for each operation, the start of the process included.
     pub cpu_ns: f64,
-    /// What the allocator counted, for each of its own calls.
+    /// What the allocator counted, for each call.
     pub counts: BTreeMap<String, f64>,
 }
 
@@ -133,7 +133,7 @@ fn sample(point: Point, ended: &Ended) -> Result<Sample, String> {
     Ok(Sample { ns, cpu_ns: ended.cpu_seconds * 1e9 / outcome.ops as f64, counts })
 }
 
-/// Blocks that a process of this program may leave: the driver frees all of its own.
+/// Blocks that a process of this program may leave. The driver frees all its blocks.
 const LEFT: f64 = 1000.0;
 
 /// The counts of ar-malloc's line for each call, if they add up.

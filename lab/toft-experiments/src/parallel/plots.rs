@@ -4,8 +4,9 @@ use super::measure::{Results, TIME};
 use super::plan::Driver::Uniform;
 use super::plan::{ARENAS, THREADS};
 use super::subjects::{ARENA, Subject, Subjects};
-use maud::{Markup, PreEscaped, html};
-use toft_bench::plot::{STYLE, Scale, label, number};
+use crate::plot::{colour, drawing};
+use maud::html;
+use toft_bench::plot::{Scale, label, number};
 use toft_bench::stats::Summary;
 
 const WIDTH: f64 = 500.0;
@@ -26,7 +27,7 @@ struct Line {
 }
 
 /// The file of each plot, and its text.
-pub fn all(results: &Results, subjects: &Subjects) -> Vec<(&'static str, String)> {
+pub fn all(results: &Results, subjects: &Subjects) -> Vec<(String, String)> {
     let curve = |arenas: fn(usize) -> usize| {
         let line = |subject: Subject| Line {
             name: subjects.name(subject),
@@ -37,30 +38,27 @@ pub fn all(results: &Results, subjects: &Subjects) -> Vec<(&'static str, String)
     };
     let of_arenas = |(index, arenas): (usize, usize)| Line {
         name: format!("{arenas} arena{}", if arenas == 1 { "" } else { "s" }),
-        colour: format!("c{}", index + 1),
-        points: THREADS
-            .into_iter()
-            .filter_map(|threads| {
-                let point = results.point(Uniform, threads, arenas, ARENA)?;
-                Some((threads, results.summary(point, TIME)?))
-            })
-            .collect(),
+        colour: colour(index + 1),
+        points: points(results, ARENA, |_| arenas),
     };
     let by_arenas = ARENAS.into_iter().enumerate().map(of_arenas).collect::<Vec<_>>();
-    vec![
-        ("parallel-contention.svg", svg("Contention: all threads share one arena", &curve(|_| 1))),
+    [
+        ("contention", "Contention: all threads share one arena", curve(|_| 1)),
         (
-            "parallel-no-contention.svg",
-            svg("No contention: as many arenas as threads, at most 16", &curve(|t| t.min(16))),
+            "no-contention",
+            "No contention: as many arenas as threads, at most 16",
+            curve(|threads| threads.min(16)),
         ),
-        ("parallel-arenas.svg", svg("A lock per arena, by the number of arenas", &by_arenas)),
+        ("arenas", "A lock per arena, by the number of arenas", by_arenas),
     ]
+    .map(|(name, title, lines)| (format!("parallel-{name}.svg"), svg(title, &lines)))
+    .into()
 }
 
 fn points(
     results: &Results,
     subject: Subject,
-    arenas: fn(usize) -> usize,
+    arenas: impl Fn(usize) -> usize,
 ) -> Vec<(usize, Summary)> {
     let of = |threads| {
         let point = results.point(Uniform, threads, arenas(threads), subject)?;
@@ -70,22 +68,7 @@ fn points(
 }
 
 fn svg(title: &str, lines: &[Line]) -> String {
-    let height = BOTTOM + 44.0;
-    let drawn = html! {
-        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) }
-            width=(WIDTH * 1.4) height=(height * 1.4) role="img" aria-label=(title) {
-            style { (PreEscaped(STYLE)) }
-            text.case x="8" y="20" { (title) }
-            text.tick x="8" y="37" {
-                "ns per operation of all threads together; lower is better; both scales logarithmic"
-            }
-            (inside(lines))
-        }
-    };
-    drawn.into_string() + "\n"
-}
-
-fn inside(lines: &[Line]) -> Markup {
+    let hint = "ns per operation of all threads together; lower is better; both scales logarithmic";
     let across = Scale::over(THREADS.map(|threads| threads as f64), 1.0, LEFT, RIGHT);
     let values = lines.iter().flat_map(|line| &line.points).flat_map(|(_, s)| [s.min, s.max]);
     let up = Scale::over(values, 1.05, BOTTOM, TOP);
@@ -93,7 +76,7 @@ fn inside(lines: &[Line]) -> Markup {
     let ends: Vec<f64> =
         lines.iter().map(|line| up.at(line.points[line.points.len() - 1].1.median)).collect();
     let names = spread(&ends);
-    html! {
+    let inside = html! {
         @for tick in up.ticks(6) {
             @let y = number(up.at(tick));
             line.grid x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) {}
@@ -117,7 +100,8 @@ fn inside(lines: &[Line]) -> Markup {
                 text.label x=(RIGHT + 20.0) y=(number(name + 4.0)) { (line.name) }
             }
         }
-    }
+    };
+    drawing((WIDTH, BOTTOM + 44.0), 1.4, (title, hint), &inside)
 }
 
 fn path(line: &Line, across: &Scale, up: &Scale) -> String {

@@ -1,7 +1,7 @@
 //! The allocators that are compared, and the libraries of those that are built here.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::libraries::{Library, build_folder, root};
+use std::path::PathBuf;
 use toft_bench::peers::{self, Peer};
 
 /// An allocator of the comparison.
@@ -23,15 +23,15 @@ use Subject::{Glibc, Toft, Variant};
 pub const ONE: Subject = Variant("one", false);
 /// Each arena has a lock.
 pub const ARENA: Subject = Variant("arena", false);
-/// The same with caches.
+/// [`ARENA`] with caches.
 pub const ARENA_CACHE: Subject = Variant("arena", true);
 /// Each class of each arena has a lock.
 pub const CLASS: Subject = Variant("class", false);
-/// The same with caches.
+/// [`CLASS`] with caches.
 pub const CLASS_CACHE: Subject = Variant("class", true);
 /// Each thread has its own heap.
 pub const OWN_HEAP: Subject = Variant("none", false);
-/// The same with caches.
+/// [`OWN_HEAP`] with caches.
 pub const OWN_HEAP_CACHE: Subject = Variant("none", true);
 /// One lock, with caches.
 pub const ONE_CACHE: Subject = Variant("one", true);
@@ -99,14 +99,21 @@ pub struct Subjects {
 
 impl Subjects {
     /// Builds the two libraries, and finds the peers.
-    pub fn make(peers: &[String]) -> Result<Subjects, String> {
+    pub fn make(peers: &[String], quick: bool) -> Result<Subjects, String> {
         let peers = if peers.is_empty() { Vec::new() } else { peers::choose(peers)? };
-        let toft = build("--package toft-preload", "release/libtoft.so")?;
-        // Apart, because only this build has the names of C. All its code is one crate.
-        let words =
-            "--package toft-ar-malloc --features preload --config profile.release.lto=\"off\"";
-        let ar_malloc = build(words, "parallel/release/libtoft_ar_malloc.so")?;
-        Ok(Subjects { toft, ar_malloc, peers })
+        let ar_malloc = Library {
+            name: "ar-malloc",
+            words: "build --package toft-ar-malloc --features preload",
+            link: &[],
+            file: "libtoft_ar_malloc.so",
+            // All its own code is one crate.
+            lto: "off",
+            variables: &[],
+        };
+        let build = |library: &Library| {
+            library.build(root(), &build_folder("parallel").join(library.name), quick)
+        };
+        Ok(Subjects { toft: build(&Library::TOFT)?, ar_malloc: build(&ar_malloc)?, peers })
     }
 
     /// What the tables call a subject.
@@ -156,32 +163,6 @@ fn name(subject: Subject) -> &'static str {
         Variant(_, true) => "own heap, cache",
         Subject::Peer(_) => "",
     }
-}
-
-/// The folder of the repository.
-pub fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
-
-/// Builds a library with these words of cargo, and returns its path, which is below the folder of
-/// all builds.
-fn build(words: &str, path: &str) -> Result<PathBuf, String> {
-    eprintln!("building {path}");
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let target = root().join(target);
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--release"]).args(words.split_whitespace());
-    if let Some((folder, _)) = path.split_once("/release/") {
-        cargo.arg("--target-dir").arg(target.join(folder));
-    }
-    cargo.env_remove("LD_PRELOAD").current_dir(root());
-    let said = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-    if !said.status.success() {
-        let why = String::from_utf8_lossy(&said.stderr);
-        return Err(format!("{path} is not built: {}", why.trim()));
-    }
-    let built = target.join(path);
-    built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))
 }
 
 #[cfg(test)]

@@ -1,46 +1,35 @@
 //! The tables.
 
-use super::Section;
-use super::markdown::{count, figure, head, ratio, table};
 use super::measure::{PROCESSOR, Results, TIME};
 use super::plan::Driver::{Handover, Inverse, Recorded, Uniform};
 use super::plan::{ARENAS, THREADS};
 use super::subjects::{
     ARENA, ARENA_CACHE, CLASS, CLASS_CACHE, ONE, OWN_HEAP, OWN_HEAP_CACHE, Subject, Subjects,
 };
+use crate::page::Section;
+use crate::table::{figure, ratio, row, table};
+use toft_bench::stats::Summary;
 
 /// Every table that is made of the results alone.
 pub fn sections(results: &Results, subjects: &Subjects) -> Vec<Section> {
-    let section = |name, title, text| Section { name, title, text };
+    let caches = [(ARENA, ARENA_CACHE), (CLASS, CLASS_CACHE), (OWN_HEAP, OWN_HEAP_CACHE)];
+    let finer = [(ONE, ARENA), (ARENA, CLASS), (ARENA_CACHE, CLASS_CACHE)];
+    let shared = over_threads(results, subjects, |_| 1);
+    let enough = over_threads(results, subjects, |threads| threads.min(16));
+    let apart = "As many arenas as threads, at most 16, ns for each operation";
     vec![
-        section(
-            "contention",
-            "All threads on one arena, ns for each operation",
-            over_threads(results, subjects, |_| 1),
-        ),
-        section(
-            "no-contention",
-            "As many arenas as threads, at most 16, ns for each operation",
-            over_threads(results, subjects, |threads| threads.min(16)),
-        ),
-        section("arenas", "A lock per arena, by arenas", over_arenas(results)),
-        section("counts", "Counts for each call", counts(results, subjects)),
-        section("sizes", "Three laws of sizes, processor ns", sizes(results, subjects)),
-        section(
+        Section::new("contention", "All threads on one arena, ns for each operation", shared),
+        Section::new("no-contention", apart, enough),
+        Section::new("arenas", "A lock per arena, by arenas", over_arenas(results)),
+        Section::new("counts", "Counts for each call", counts(results, subjects)),
+        Section::new("sizes", "Three laws of sizes, processor ns", sizes(results, subjects)),
+        Section::new(
             "caches",
             "With a cache, relative to without",
-            pairs(
-                results,
-                subjects,
-                &[(ARENA, ARENA_CACHE), (CLASS, CLASS_CACHE), (OWN_HEAP, OWN_HEAP_CACHE)],
-            ),
+            pairs(results, subjects, &caches),
         ),
-        section(
-            "finer",
-            "Finer locks, relative to coarser",
-            pairs(results, subjects, &[(ONE, ARENA), (ARENA, CLASS), (ARENA_CACHE, CLASS_CACHE)]),
-        ),
-        section("handover", "Handed over, ns for each block", handover(results, subjects)),
+        Section::new("finer", "Finer locks, relative to coarser", pairs(results, subjects, &finer)),
+        Section::new("handover", "Handed over, ns for each block", handover(results, subjects)),
     ]
 }
 
@@ -49,32 +38,39 @@ fn numbered(number: usize, unit: &str) -> String {
     format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
 
-fn with_threads(first: &str) -> Vec<String> {
-    [first.to_owned()].into_iter().chain(THREADS.map(|n| numbered(n, "thread"))).collect()
+fn with_threads() -> Vec<String> {
+    row("ns/op", THREADS.map(|threads| numbered(threads, "thread")))
 }
 
-/// Nanoseconds over threads, with as many arenas as `arenas` says.
+/// The times over threads, with as many arenas as `arenas` says.
+fn times(results: &Results, subject: Subject, arenas: impl Fn(usize) -> usize) -> [String; 6] {
+    THREADS.map(|threads| {
+        let point = results.point(Uniform, threads, arenas(threads), subject);
+        figure(point.and_then(|point| results.summary(point, TIME)))
+    })
+}
+
+/// Nanoseconds over threads, a row for each subject.
 fn over_threads(results: &Results, subjects: &Subjects, arenas: fn(usize) -> usize) -> String {
-    let row = |subject: Subject| {
-        let cell = |threads| {
-            let point = results.point(Uniform, threads, arenas(threads), subject);
-            figure(point.and_then(|point| results.summary(point, TIME)))
-        };
-        [subjects.name(subject)].into_iter().chain(THREADS.map(cell)).collect()
-    };
-    table(&with_threads("ns/op"), &subjects.all().map(row).collect::<Vec<_>>())
+    let line = |subject| row(subjects.name(subject), times(results, subject, arenas));
+    table(&with_threads(), &subjects.all().map(line).collect::<Vec<_>>())
 }
 
 /// Nanoseconds over threads, a row for each number of arenas.
 fn over_arenas(results: &Results) -> String {
-    let row = |arenas: usize| {
-        let cell = |threads| {
-            let point = results.point(Uniform, threads, arenas, ARENA);
-            figure(point.and_then(|point| results.summary(point, TIME)))
-        };
-        [numbered(arenas, "arena")].into_iter().chain(THREADS.map(cell)).collect()
-    };
-    table(&with_threads("ns/op"), &ARENAS.map(row))
+    let line = |arenas| row(numbered(arenas, "arena"), times(results, ARENA, |_| arenas));
+    table(&with_threads(), &ARENAS.map(line))
+}
+
+/// A count for each call.
+fn count(summary: Option<Summary>) -> String {
+    match summary.map(|summary| summary.median) {
+        None => "-".into(),
+        Some(0.0) => "0".into(),
+        Some(v) if v >= 0.1 => format!("{v:.2}"),
+        Some(v) if v >= 0.000_1 => format!("{v:.4}"),
+        Some(_) => "< 0.0001".into(),
+    }
 }
 
 const COUNTS: [(&str, &str); 4] = [
@@ -84,8 +80,8 @@ const COUNTS: [(&str, &str); 4] = [
     ("from the cache", "cache_hits"),
 ];
 
-fn with_counts(cells: &[&str]) -> Vec<String> {
-    head(cells).into_iter().chain(COUNTS.map(|(title, _)| title.into())).collect()
+fn with_counts(cells: [&'static str; 3], last: Option<&'static str>) -> Vec<&'static str> {
+    cells.into_iter().chain(last).chain(COUNTS.map(|(title, _)| title)).collect()
 }
 
 /// The arenas of a point, or that there is no such number.
@@ -109,36 +105,29 @@ fn counts(results: &Results, subjects: &Subjects) -> String {
             rows.push(names.into_iter().chain(cells).collect());
         }
     }
-    table(&with_counts(&["threads", "arenas", "for each call"]), &rows)
+    table(&with_counts(["threads", "arenas", "for each call"], None), &rows)
 }
 
 /// The laws of sizes, in processor time, which sleeping threads do not use.
 fn sizes(results: &Results, subjects: &Subjects) -> String {
-    let threads = [1, 2, 8];
-    let mut rows = Vec::new();
-    for subject in subjects.all() {
-        let mut cells = vec![subjects.name(subject)];
-        for driver in [Uniform, Inverse, Recorded] {
-            cells.extend(threads.map(|threads| {
-                let point = results.point(driver, threads, 1, subject);
-                figure(point.and_then(|point| results.summary(point, PROCESSOR)))
-            }));
-        }
-        rows.push(cells);
-    }
-    let columns = [("uniform", 1), ("uniform", 2), ("uniform", 8)]
-        .into_iter()
-        .chain([("inverse", 1), ("inverse", 2), ("inverse", 8)])
-        .chain([("python3", 1), ("python3", 2), ("python3", 8)])
-        .map(|(law, threads)| format!("{law}, {threads}"));
-    table(&["law, threads".to_owned()].into_iter().chain(columns).collect::<Vec<_>>(), &rows)
+    let laws = [(Uniform, "uniform"), (Inverse, "inverse"), (Recorded, "python3")];
+    let columns = || laws.into_iter().flat_map(|law| [1, 2, 8].map(|threads| (law, threads)));
+    let line = |subject| {
+        let cell = |((driver, _), threads)| {
+            let point = results.point(driver, threads, 1, subject);
+            figure(point.and_then(|point| results.summary(point, PROCESSOR)))
+        };
+        row(subjects.name(subject), columns().map(cell))
+    };
+    let head = columns().map(|((_, law), threads)| format!("{law}, {threads}"));
+    table(&row("law, threads", head), &subjects.all().map(line).collect::<Vec<_>>())
 }
 
 /// Of each pair the second against the first: the times, and the locks of both.
 fn pairs(results: &Results, subjects: &Subjects, pairs: &[(Subject, Subject)]) -> String {
     let mut rows = Vec::new();
     for &(from, to) in pairs {
-        for (threads, arenas) in [(1, 1), (2, 1), (8, 1), (8, 8), (32, 16)] {
+        for (threads, arenas) in [(1, 1), (8, 1), (8, 8)] {
             if !from.has_arenas() && !to.has_arenas() && (threads, arenas) == (8, 1) {
                 continue;
             }
@@ -161,7 +150,7 @@ fn pairs(results: &Results, subjects: &Subjects, pairs: &[(Subject, Subject)]) -
     }
     let titles =
         ["from -> to", "threads", "arenas", "time", "processor", "locks taken", "found taken"];
-    table(&head(&titles), &rows)
+    table(&titles, &rows)
 }
 
 /// Blocks that one thread allocates and another frees.
@@ -183,7 +172,7 @@ fn handover(results: &Results, subjects: &Subjects) -> String {
             rows.push(names.into_iter().chain(cells).collect());
         }
     }
-    table(&with_counts(&["threads", "arenas", "allocator", "ns/block"]), &rows)
+    table(&with_counts(["threads", "arenas", "allocator"], Some("ns/block")), &rows)
 }
 
 #[cfg(test)]
@@ -200,7 +189,7 @@ mod tests {
             assert!(lines.len() > 3, "{}", section.text);
             assert!(lines.iter().all(|line| cells(line) == cells(lines[0])), "{}", section.text);
             // Only of what ar-malloc does there are counts.
-            let whole = section.name == "handover" || !section.text.contains("|  |");
+            let whole = section.name == "handover" || !section.text.contains("| - | - |");
             assert!(whole, "{}\n{}", section.name, section.text);
         }
     }
@@ -211,5 +200,11 @@ mod tests {
         let text = pairs(&results, &Subjects::default(), &[(ARENA, CLASS)]);
         let row = "| lock per arena -> lock per class | 8 | 1 | 0.50 | 0.50 | 0.25 -> 0.25 |";
         assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
+    fn counts_are_short() {
+        let of = |value| count(Summary::of(&[value]));
+        assert_eq!([1.0, 0.012_34, 0.000_02, 0.0].map(of), ["1.00", "0.0123", "< 0.0001", "0"]);
     }
 }

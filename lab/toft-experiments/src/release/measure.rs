@@ -296,8 +296,20 @@ fn processor_time() -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// Results with one sample of each point.
+    pub fn made() -> Results {
+        let mut results = Results::default();
+        for point in points(false) {
+            let kind = Kind::ALL.iter().position(|kind| *kind == point.kind).unwrap() as f64;
+            let sample = Sample { time: 100.0 + kind, processor: 90.0, lost: 80.0, calls: 0.125 };
+            results.add(point, sample);
+            results.add(point, Sample { time: 102.0, ..sample });
+        }
+        results
+    }
 
     #[test]
     fn every_point_is_measured_once() {

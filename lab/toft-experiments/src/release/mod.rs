@@ -17,25 +17,41 @@ mod measure;
 mod ring;
 mod tables;
 
-use crate::{Arguments, page};
+use crate::Arguments;
+use crate::page::{Findings, Page};
+use measure::Results;
 use std::process::ExitCode;
 
-/// The page, in `docs/experiments`.
-const PAGE: &str = "release.md";
-
-/// The rounds of a full run and of a quick run.
-const ROUNDS: usize = 5;
-const QUICK_ROUNDS: usize = 2;
+pub const PAGE: Page = Page {
+    name: "release",
+    marks: &[
+        "place",
+        "engines",
+        "alone-scattered",
+        "alone-contiguous",
+        "processor",
+        "touching-scattered",
+        "touching-contiguous",
+        "lost",
+    ],
+};
 
 /// Checks the engines, measures, and writes the page.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let quick = arguments.quick;
-    if !quick {
-        page::check(PAGE, &tables::SECTIONS)?;
-    }
-    let refused = equal::check()?;
-    let runs = arguments.runs.unwrap_or(if quick { QUICK_ROUNDS } else { ROUNDS });
-    let results = measure::all(refused, runs, quick)?;
-    page::publish(PAGE, &tables::sections(&results, runs, quick), quick)?;
-    Ok(ExitCode::SUCCESS)
+    let (quick, runs) = (arguments.quick, arguments.rounds(5, 2));
+    PAGE.run(!quick, || {
+        let refused = equal::check()?;
+        Ok(findings(&measure::all(refused, runs, quick)?, runs, quick))
+    })
+}
+
+fn findings(results: &Results, runs: usize, quick: bool) -> Findings {
+    let sections = tables::sections(results, runs, quick);
+    Findings { sections, plots: Vec::new(), good: true }
+}
+
+/// Findings with a figure in each cell.
+#[cfg(test)]
+pub fn made() -> Findings {
+    findings(&measure::tests::made(), 5, false)
 }

@@ -2,34 +2,32 @@
 
 use super::engine::Kind;
 use super::measure::{BATCHES, Beside, Figure, Layout, PAGES, Point, Results};
-use crate::page::{self, Section, figure, short, table};
+use crate::page::Section;
+use crate::table::{figure, ratio, short, table};
 
-/// The names of the sections.
-pub const SECTIONS: [&str; 8] = [
-    "place",
-    "engines",
-    "alone-scattered",
-    "alone-contiguous",
-    "processor",
-    "touching-scattered",
-    "touching-contiguous",
-    "lost",
-];
-
-/// Returns every section with its text.
+/// Returns every section.
 pub fn sections(results: &Results, runs: usize, quick: bool) -> Vec<Section> {
     use {Beside::*, Layout::*};
-    let texts = [
-        page::head(runs, quick),
-        engines(results),
-        compared(results, (Alone, Scattered), |it| it.time, true),
-        compared(results, (Alone, Contiguous), |it| it.time, false),
-        compared(results, (Alone, Scattered), |it| it.processor, false),
-        compared(results, (Touching, Scattered), |it| it.time, false),
-        compared(results, (Touching, Contiguous), |it| it.time, false),
-        compared(results, (Touching, Scattered), |it| it.lost, false),
-    ];
-    SECTIONS.into_iter().map(str::to_owned).zip(texts).collect()
+    let section = |name, title, at, of: Figure, calls| {
+        Section::new(name, title, compared(results, at, of, calls))
+    };
+    let (alone, touching) = ((Alone, Scattered), (Touching, Scattered));
+    vec![
+        Section::place(runs, quick),
+        Section::new("engines", "Engines", engines(results)),
+        section("alone-scattered", "Time, scattered", alone, |it| it.time, true),
+        section("alone-contiguous", "Time, contiguous", (Alone, Contiguous), |it| it.time, false),
+        section("processor", "Processor time, scattered", alone, |it| it.processor, false),
+        section("touching-scattered", "Beside a thread, scattered", touching, |it| it.time, false),
+        section(
+            "touching-contiguous",
+            "Beside a thread, contiguous",
+            (Touching, Contiguous),
+            |it| it.time,
+            false,
+        ),
+        section("lost", "What the other thread loses, scattered", touching, |it| it.lost, false),
+    ]
 }
 
 fn engines(results: &Results) -> String {
@@ -65,9 +63,9 @@ fn compared(
         }
         let mut row = vec![pages.to_string(), batch.to_string()];
         for point in Kind::ALL.map(point) {
-            let ratio = results.ratio(point, of).filter(|_| point.kind != Kind::Madvise);
-            let ratio = ratio.map_or(String::new(), |it| format!(" ({})", page::ratio(Some(it))));
-            row.push(figure(results.summary(point, of)) + &ratio);
+            let to = results.ratio(point, of).filter(|_| point.kind != Kind::Madvise);
+            let to = to.map_or(String::new(), |it| format!(" ({})", ratio(Some(it))));
+            row.push(figure(results.summary(point, of)) + &to);
             if calls {
                 let each = results.summary(point, |it| it.calls);
                 row.push(each.map_or("-".into(), |it| whole(it.median * batch as f64)));
@@ -101,7 +99,7 @@ mod tests {
         }
         results.refused.push((Kind::IoUring, "io_uring_setup: refused".into()));
         let all = sections(&results, 1, false);
-        let of = |name: &str| &all.iter().find(|section| section.0 == name).unwrap().1;
+        let of = |name: &str| &all.iter().find(|section| section.name == name).unwrap().text;
         let row = "| 1 | 8 | 1000 | 8 | 250 (0.25) | 1 | - | - |";
         assert!(of("alone-scattered").contains(row), "{}", of("alone-scattered"));
         assert!(of("processor").contains("| 1 | 8 | 500 | 125 (0.25) | - |"));

@@ -1,9 +1,10 @@
 //! The bars of requirement D4, and whether they are met.
 
-use super::Section;
 use super::measure::Measured;
 use super::plan::{COUNTS, GLIBC, HYSTERESIS, INVERTED, ORIGINAL, ORIGINAL_HYSTERESIS, SIZES};
-use super::tables::{cell, lowest};
+use super::tables::lowest;
+use crate::page::Section;
+use crate::table::{interval, table};
 use toft_bench::interval::Interval;
 
 /// How many times as fast as glibc a row is whose memory glibc returns again and again.
@@ -38,12 +39,12 @@ fn reaches(speed: Option<Interval>, bar: f64) -> bool {
 
 /// The table, and whether every bar is met by every row.
 pub fn judge(measured: &Measured) -> (Section, bool) {
-    let mut text = "| what | bar | lowest | |\n|---|---|---|---|\n".to_owned();
+    let mut lines = Vec::new();
     let mut all = true;
     let mut line = |what: &str, rows: &[Row], bar: Option<f64>| {
         let found = least(rows).map_or_else(
             || "not measured".to_owned(),
-            |(name, speed)| format!("{} ({name})", cell(Some(speed))),
+            |(name, speed)| format!("{} ({name})", interval(Some(speed))),
         );
         let reached = |bar| rows.iter().all(|(_, speed)| reaches(*speed, bar));
         let (wanted, verdict) = match bar {
@@ -52,7 +53,7 @@ pub fn judge(measured: &Measured) -> (Section, bool) {
             None => (String::new(), "for comparison"),
         };
         all &= verdict != "MISSED";
-        text.push_str(&format!("| {what} | {wanted} | {found} | {verdict} |\n"));
+        lines.push(vec![what.to_owned(), wanted, found, verdict.to_owned()]);
     };
     let any = |_, _| true;
     let against = |pair| rows(measured, pair, any);
@@ -68,12 +69,12 @@ pub fn judge(measured: &Measured) -> (Section, bool) {
     }
     let filler = measured.speed("uns_filler", "ns", INVERTED, ORIGINAL);
     line("the patch where the list is filled", &[("uns_filler".to_owned(), filler)], None);
-    (Section { name: "bars", title: "The bars of D4: hysteresis, simple-malloc", text }, all)
+    let text = table(&["what", "bar", "lowest", ""], &lines);
+    (Section::new("bars", "The bars of D4: hysteresis, simple-malloc", text), all)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::Scale;
     use super::super::measure::tests::made;
     use super::*;
 
@@ -94,7 +95,7 @@ mod tests {
     fn everything_may_be_met() {
         let (lines, met) = judged(good);
         assert!(met && lines.len() == 8, "{lines:#?}");
-        assert!(lines[0].contains("| >= 1.0 | 1.00 ±0% (8 x 25, main) | met |"), "{lines:#?}");
+        assert!(lines[0].contains("| >= 1.0 | 1.00 (8 x 25, main) | met |"), "{lines:#?}");
     }
 
     /// Each bar is missed by the one figure that it is about.
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_met() {
-        let (section, met) = judge(&Measured::new(Scale { quick: true, rounds: 1 }));
+        let (section, met) = judge(&Measured::default());
         assert!(!met && section.text.contains("| not measured | MISSED |"), "{}", section.text);
     }
 }

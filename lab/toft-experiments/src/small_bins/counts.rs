@@ -1,8 +1,8 @@
 //! What the variants do, counted: chunks filed, sorted, walked past, merged, and returned memory.
 //! The counts are the same on every machine.
 
-use super::Section;
-use super::tables::table;
+use crate::page::Section;
+use crate::table::{row, table};
 use toft_bench::heap::Heap;
 use toft_bench::params::Params;
 use toft_bench::workloads::{malloc_thread, simple_malloc, unlikely_hit, uns_filler};
@@ -79,12 +79,12 @@ fn counted<V: Variant>(work: Work) -> (Counts, u64) {
 /// The variants that differ in what they count. Hints change no count.
 fn rows() -> Vec<(&'static str, Vec<(Counts, u64)>)> {
     let mut rows = Vec::new();
-    macro_rules! row {
+    macro_rules! add {
         ($($type:ident)*) => {$(
             rows.push(($type::NAME, WORKS.iter().map(|(_, work)| counted::<$type>(*work)).collect()));
         )*};
     }
-    row!(Original Mod Remainders FirstOut Runs Hysteresis);
+    add!(Original Mod Remainders FirstOut Runs Hysteresis);
     rows
 }
 
@@ -96,7 +96,7 @@ fn rate(count: u64, pairs: u64) -> String {
 /// The table.
 pub fn section() -> Section {
     let head = ["per 1000 pairs"].into_iter().chain(WORKS.iter().map(|(name, _)| *name));
-    let head: Vec<String> = head.map(str::to_owned).collect();
+    let head: Vec<&str> = head.collect();
     let rows: Vec<Vec<String>> = rows()
         .into_iter()
         .map(|(name, counts)| {
@@ -106,14 +106,11 @@ pub fn section() -> Section {
                 let (sorted, walked) = (of(counts.sorted), of(counts.walked));
                 format!("{filed}/{listed}/{sorted}/{walked}/{}", counts.trims)
             });
-            [name.to_owned()].into_iter().chain(cells).collect()
+            row(name, cells)
         })
         .collect();
-    Section {
-        name: "counts",
-        title: "Chunks filed/put on the list/sorted/sizes passed, and trims of the whole run",
-        text: table(&head, &rows),
-    }
+    let title = "Chunks filed/put on the list/sorted/sizes passed, and trims of the whole run";
+    Section::new("counts", title, table(&head, &rows))
 }
 
 #[cfg(test)]
@@ -142,9 +139,11 @@ mod tests {
         assert!(learned < 10 && learned < fixed / 2, "{learned} {fixed}");
     }
 
+    /// The page has the counts of this revision, since no machine changes them.
     #[test]
-    fn the_table_has_a_row_for_each_variant_that_counts() {
+    fn the_table_has_a_row_for_each_variant_that_counts_and_is_on_the_page() {
         let text = section().text;
+        assert!(super::super::PAGE.read().unwrap().contains(&text), "{text}");
         assert_eq!(text.lines().count(), 2 + 6);
         assert!(text.contains("| original | 0/"), "{text}");
     }

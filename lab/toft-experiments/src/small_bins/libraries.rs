@@ -2,48 +2,35 @@
 //! dispatched.
 
 use super::plan::SYSTEM;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::libraries::{Library, build_folder, root};
 use toft_bench::peers::{self, Peer};
 use toft_small_bins::variant::NAMES;
 
 /// Every variant, and glibc in three ways.
-pub fn peers() -> Result<Vec<Peer>, String> {
+pub fn peers(quick: bool) -> Result<Vec<Peer>, String> {
     let mut all = Vec::new();
     for name in NAMES {
-        let library = Some(build(name)?);
-        all.push(Peer { name: (*name).to_owned(), library, version: String::new() });
+        all.push(peer(name, quick)?);
     }
     let system: Vec<String> = SYSTEM.iter().map(ToString::to_string).collect();
     all.extend(peers::choose(&system)?);
     Ok(all)
 }
 
-/// The folder of the repository.
-pub fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
-
-/// Builds the library of a variant, and returns its path.
-pub fn build(variant: &str) -> Result<PathBuf, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    // A folder for each: two builds at the same time do not take each other's library.
-    let target = root().join(target).join("small-bins").join(variant);
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // One crate: to optimise all of the standard library again adds nothing.
-    let words = "rustc --quiet --release --package toft-small-bins --lib --crate-type cdylib \
-                 --features preload --config profile.release.lto=\"off\"";
-    cargo.args(words.split_whitespace()).arg("--target-dir").arg(&target);
-    // What the library registers for `fork` must stay.
-    cargo.args(["--", "-C", "link-arg=-Wl,-z,nodelete"]);
-    cargo.env("TOFT_SMALL_BINS_VARIANT", variant).env_remove("LD_PRELOAD").current_dir(root());
-    let said = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-    if !said.status.success() {
-        let why = String::from_utf8_lossy(&said.stderr);
-        return Err(format!("the library of {variant} is not built: {}", why.trim()));
-    }
-    let built = target.join("release/libtoft_small_bins.so");
-    built.canonicalize().map_err(|error| format!("{}: {error}", built.display()))
+/// Builds the library of a variant.
+fn peer(variant: &str, quick: bool) -> Result<Peer, String> {
+    let library = Library {
+        name: variant,
+        words: "rustc --package toft-small-bins --lib --crate-type cdylib --features preload",
+        // What the library registers for `fork` must stay.
+        link: &["-C", "link-arg=-Wl,-z,nodelete"],
+        file: "libtoft_small_bins.so",
+        // All its own code is one crate.
+        lto: "off",
+        variables: &[("TOFT_SMALL_BINS_VARIANT", variant)],
+    };
+    let built = library.build(root(), &build_folder("small-bins").join(variant), quick)?;
+    Ok(Peer { name: variant.to_owned(), library: Some(built), version: String::new() })
 }
 
 #[cfg(test)]
@@ -73,8 +60,8 @@ print(len(text), len(bytes(50_000_000)), open('/proc/self/maps').read().count('l
         ended.unwrap_or_else(|why| panic!("{program} on {}: {why}", peer.name)).output
     }
 
-    /// Threads, forks, large blocks and long lists in python3; a program with much of its own
-    /// allocation in git. Their output is that on glibc.
+    /// Threads, forks, large blocks and long lists in python3; git, which
+    /// allocates much. Their output is that on glibc.
     #[test]
     fn real_programs_run_on_every_variant() {
         let script = ["-c", PYTHON];
@@ -85,8 +72,7 @@ print(len(text), len(bytes(50_000_000)), open('/proc/self/maps').read().count('l
         let hashes = output(&glibc, "git", &git);
         assert!(python.trim_end().ends_with(" 0") && hashes.lines().count() == 4, "{python}");
         for name in NAMES {
-            let library = Some(build(name).unwrap());
-            let peer = Peer { name: (*name).into(), library, version: String::new() };
+            let peer = peer(name, true).unwrap();
             let on_it = output(&peer, "python3", &script);
             let (before, mapped) = on_it.trim_end().rsplit_once(' ').unwrap();
             assert_eq!(python.trim_end().rsplit_once(' ').unwrap().0, before, "{name}");
@@ -116,11 +102,7 @@ for _ in range(40): c.malloc(3000)
 for size in range(20000, 60000, 1000): c.malloc(size)
 print('went on')
 ";
-        let peer = Peer {
-            name: INVERTED.into(),
-            library: Some(build(INVERTED).unwrap()),
-            version: String::new(),
-        };
+        let peer = peer(INVERTED, true).unwrap();
         let run = |write: &str| {
             let mut command = child::on_peer(&peer, "python3");
             command.args(["-c", &SCRIPT.replace("WRITE", write)]).output().unwrap()

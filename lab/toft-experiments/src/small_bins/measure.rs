@@ -10,35 +10,21 @@ use toft_bench::outcome::Outcome;
 use toft_bench::peers::Peer;
 use toft_bench::stats::Summary;
 
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Scale {
-    pub quick: bool,
-    pub rounds: usize,
-}
-
 /// The figures of one run, by their keys.
 type Figures = BTreeMap<String, f64>;
 
 /// All runs: of each case, of each allocator, in the order of the rounds.
-#[derive(Clone, Debug)]
-pub struct Measured {
-    pub scale: Scale,
-    runs: BTreeMap<(String, String), Vec<Figures>>,
-}
+#[derive(Clone, Debug, Default)]
+pub struct Measured(BTreeMap<(String, String), Vec<Figures>>);
 
 impl Measured {
-    pub fn new(scale: Scale) -> Self {
-        Self { scale, runs: BTreeMap::new() }
-    }
-
     pub fn add(&mut self, case: &str, peer: &str, figures: Figures) {
-        self.runs.entry((case.to_owned(), peer.to_owned())).or_default().push(figures);
+        self.0.entry((case.to_owned(), peer.to_owned())).or_default().push(figures);
     }
 
     /// A figure of all rounds.
     pub fn samples(&self, case: &str, peer: &str, key: &str) -> Option<Vec<f64>> {
-        let runs = self.runs.get(&(case.to_owned(), peer.to_owned()))?;
+        let runs = self.0.get(&(case.to_owned(), peer.to_owned()))?;
         runs.iter().map(|figures| figures.get(key).copied()).collect()
     }
 
@@ -59,15 +45,15 @@ impl Measured {
 }
 
 /// Runs every case.
-pub fn run(peers: &[Peer], scale: Scale) -> Result<Measured, String> {
+pub fn run(peers: &[Peer], rounds: usize, quick: bool) -> Result<Measured, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut measured = Measured::new(scale);
+    let mut measured = Measured::default();
     for case in CASES {
         eprintln!("small-bins: {}", case.name);
-        for _ in 0..scale.rounds {
+        for _ in 0..rounds {
             let wanted = |peer: &&Peer| case.on.is_empty() || case.on.contains(&&*peer.name);
             for peer in peers.iter().filter(wanted) {
-                let figures = once(&program, case, peer, scale.quick)
+                let figures = once(&program, case, peer, quick)
                     .map_err(|why| format!("{} on {}: {why}", case.name, peer.name))?;
                 measured.add(case.name, &peer.name, figures);
             }
@@ -96,7 +82,7 @@ pub mod tests {
     /// What a run with three rounds has measured, if `ns` is the time of an allocator in a case, by
     /// the figure's key.
     pub fn made(ns: impl Fn(&str, &str, &str) -> f64) -> Measured {
-        let mut measured = Measured::new(Scale { quick: false, rounds: 3 });
+        let mut measured = Measured::default();
         for noise in [1.0, 1.01, 0.99] {
             for case in CASES {
                 for peer in toft_small_bins::variant::NAMES.iter().chain(super::super::plan::SYSTEM)

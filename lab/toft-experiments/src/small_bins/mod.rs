@@ -7,58 +7,41 @@
 //! | `measure.rs` | runs each case on each allocator, round by round |
 //! | `counts.rs` | counts what the variants do, which no machine changes |
 //! | `tables.rs`, `bars.rs`, `plot.rs` | what is said of it |
-//! | `page.rs` | the page of the repository |
 
 mod bars;
 mod counts;
 mod libraries;
 mod measure;
-mod page;
 mod plan;
 mod plot;
 mod tables;
 
 use crate::Arguments;
-use measure::{Measured, Scale};
+use crate::page::{Findings, Page};
+use measure::Measured;
 use std::process::ExitCode;
 
-/// A part of the page, and of what is printed.
-#[derive(Clone, Debug)]
-struct Section {
-    /// The name of its marks on the page.
-    name: &'static str,
-    title: &'static str,
-    /// A table in Markdown.
-    text: String,
-}
+pub const PAGE: Page = Page { name: "small-bins", marks: &["place", "variants", "counts", "bars"] };
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    // A page without its marks should be named before minutes of measuring.
-    let page = (!arguments.quick).then(page::read).transpose()?;
-    let scale = Scale { quick: arguments.quick, rounds: rounds(arguments) };
-    let peers = libraries::peers()?;
-    let measured = measure::run(&peers, scale)?;
-    let (sections, met) = sections(&measured);
-    for section in &sections {
-        println!("\n{}\n\n{}", section.title, section.text);
-    }
-    match page {
-        Some(page) => page::write(&page, &sections, &plot::all(&measured))?,
-        None => println!("A quick run is too short for claims. The page is left as it is."),
-    }
-    // A quick run judges nothing.
-    Ok(if met || arguments.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let (quick, rounds) = (arguments.quick, arguments.rounds(7, 3));
+    PAGE.run(!quick, || {
+        let peers = libraries::peers(quick)?;
+        Ok(findings(&measure::run(&peers, rounds, quick)?, rounds, quick))
+    })
 }
 
-fn rounds(arguments: &Arguments) -> usize {
-    arguments.runs.unwrap_or(if arguments.quick { 3 } else { 7 }).max(1)
-}
-
-/// Every table, and whether all bars are met.
-fn sections(measured: &Measured) -> (Vec<Section>, bool) {
+fn findings(measured: &Measured, rounds: usize, quick: bool) -> Findings {
     let (bars, met) = bars::judge(measured);
-    let mut sections = tables::sections(measured);
+    let mut sections = tables::sections(measured, rounds, quick);
     sections.push(counts::section());
     sections.push(bars);
-    (sections, met)
+    // A quick run judges nothing.
+    Findings { sections, plots: plot::all(measured), good: met || quick }
+}
+
+/// Findings with a figure in each cell.
+#[cfg(test)]
+pub fn made() -> Findings {
+    findings(&measure::tests::made(|_, _, _| 10.0), 7, false)
 }

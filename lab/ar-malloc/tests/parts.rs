@@ -1,0 +1,42 @@
+//! Size classes and shelves, alone, and the length of the source.
+#![cfg(not(loom))]
+
+use toft_ar_malloc::cache::{BATCH, BLOCKS, Shelf};
+use toft_ar_malloc::class::{CLASSES, Class, LARGEST, STEP};
+
+#[test]
+fn each_size_has_the_smallest_class_that_holds_it() {
+    for size in 0..=LARGEST {
+        let class = Class::of(size).unwrap();
+        assert!(class.size() >= size && class.index() < CLASSES, "{size}");
+        assert!(class.index() == 0 || class.size() - STEP < size, "{size}");
+    }
+    assert_eq!(Class::of(LARGEST + 1), None);
+    assert_eq!(Class::of(usize::MAX), None);
+    assert_eq!(Class::all().count(), CLASSES);
+}
+
+#[test]
+fn the_newest_comes_out_first_and_the_oldest_leave_first() {
+    let shelf = Shelf::new();
+    assert_eq!(shelf.pop(), None);
+    assert!((1..=BLOCKS).all(|block| shelf.push(block)));
+    assert!(!shelf.push(99));
+    let mut gone = Vec::new();
+    shelf.take_oldest(BATCH, |block| gone.push(block));
+    assert_eq!(gone, (1..=BATCH).collect::<Vec<_>>());
+    assert!(shelf.push(99));
+    let rest: Vec<usize> = std::iter::from_fn(|| shelf.pop()).collect();
+    let newest_first = std::iter::once(99).chain((BATCH + 1..=BLOCKS).rev());
+    assert_eq!(rest, newest_first.collect::<Vec<_>>());
+    shelf.take_oldest(BATCH, |block| panic!("{block} was popped"));
+}
+
+/// With comments and empty lines: the allocator is made to be read.
+#[test]
+fn the_source_has_less_than_two_thousand_lines() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    let lines: usize = texts.map(|text| text.lines().count()).sum();
+    assert!((1000..2000).contains(&lines), "{lines} lines");
+}

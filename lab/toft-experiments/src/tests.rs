@@ -1,0 +1,92 @@
+//! What holds for every experiment: its page, its plots, and the arguments of its command.
+
+use crate::page::{Findings, Page, folder};
+use crate::{Cli, Experiment, cost, parallel, release, small_bins};
+use clap::Parser;
+use std::collections::BTreeSet;
+use toft_bench::marks::{END, begin};
+
+/// The most words of a page when its figures are filled in. A word has a letter or a digit.
+const WORDS: usize = 1200;
+
+fn all() -> [(Page, Findings); 4] {
+    [
+        (parallel::PAGE, parallel::made()),
+        (small_bins::PAGE, small_bins::made()),
+        (release::PAGE, release::made()),
+        (cost::PAGE, cost::tests::made()),
+    ]
+}
+
+#[test]
+fn a_page_has_every_mark_and_every_plot_and_no_other() {
+    for (page, findings) in all() {
+        let text = page.read().unwrap();
+        let filled = page.filled(&text, &findings.sections).unwrap();
+        for name in page.marks {
+            assert_eq!(text.matches(&begin(name)).count(), 1, "{page:?}: {name}");
+            let mut sections = findings.sections.iter();
+            let section = sections.find(|section| section.name == *name);
+            let section = section.unwrap_or_else(|| panic!("{page:?}: no section {name}"));
+            assert!(filled.contains(section.text.trim()), "{page:?}: {name}");
+        }
+        let shown = |name: &String| text.contains(&format!("]({name})"));
+        let plots: BTreeSet<String> = findings.plots.into_iter().map(|(name, _)| name).collect();
+        assert!(plots.iter().all(shown), "{page:?}: {plots:?}");
+        let there = std::fs::read_dir(folder()).unwrap().flatten();
+        let there = there.map(|entry| entry.file_name().into_string().unwrap());
+        let own = |name: &String| name.starts_with(page.name) && name.ends_with(".svg");
+        let other: Vec<String> = there.filter(own).filter(|it| !plots.contains(it)).collect();
+        assert!(other.is_empty(), "{page:?} shows no such plots: {other:?}");
+    }
+}
+
+#[test]
+fn only_the_sections_of_a_page_change_and_its_marks_must_be_right() {
+    let page = Page { name: "page", marks: &["one"] };
+    let section = |name| [crate::page::Section::new(name, "One", "new\n".into())];
+    let text = format!("a\n{}old\n{END}\nb\n", begin("one"));
+    let filled = |text: &str| page.filled(text, &section("one"));
+    assert_eq!(filled(&text).unwrap(), text.replace("old\n", "\nnew\n\n"));
+    assert!(filled("a").unwrap_err().contains("page.md: there is no line"));
+    let more = format!("{text}{}{END}\n", begin("two"));
+    assert!(filled(&more).unwrap_err().contains("2 parts with figures, and not 1"));
+}
+
+#[test]
+fn a_filled_page_is_short() {
+    for (page, findings) in all() {
+        let filled = page.filled(&page.read().unwrap(), &findings.sections).unwrap();
+        let words = |text: &str| {
+            let is_word = |it: &&str| it.contains(char::is_alphanumeric);
+            text.split_whitespace().filter(is_word).count()
+        };
+        let each = findings.sections.iter().map(|section| (section.name, words(&section.text)));
+        let each: Vec<_> = each.collect();
+        assert!(words(&filled) <= WORDS, "{}: {} words: {each:?}", page.name, words(&filled));
+    }
+}
+
+#[test]
+fn every_experiment_takes_quick_and_runs() {
+    for (name, full, quick) in
+        [("parallel", 3, 3), ("small-bins", 7, 3), ("release", 5, 2), ("cost", 7, 2)]
+    {
+        let parsed = |words: &[&str]| {
+            let words = ["experiment", name].into_iter().chain(words.iter().copied());
+            let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+            Ok::<_, String>(match cli.experiment {
+                Experiment::Parallel(asked) => asked.arguments,
+                Experiment::SmallBins(it) | Experiment::Release(it) | Experiment::Cost(it) => it,
+            })
+        };
+        let rounds = |words: &[&str]| parsed(words).unwrap().rounds(full, quick);
+        assert_eq!((rounds(&[]), rounds(&["--quick"])), (full, quick));
+        assert_eq!(rounds(&["--quick", "--runs", "9"]), 9);
+        assert!(parsed(&["--quick"]).unwrap().quick && !parsed(&[]).unwrap().quick);
+        for wrong in ["0", "-1", "many", ""] {
+            let runs = format!("--runs={wrong}");
+            assert!(parsed(&[&runs]).unwrap_err().contains("not a number from 1 on"), "{wrong}");
+        }
+    }
+}
