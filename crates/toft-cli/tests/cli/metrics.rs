@@ -104,6 +104,38 @@ fn figures_are_what_the_program_has() {
     assert_eq!(json["large_blocks"], 4);
 }
 
+/// Counters count, and the resident part of free memory is what the kernel has of it.
+#[test]
+fn counters_count_and_free_memory_says_what_is_resident() {
+    let mut target = start();
+    let before = metrics(&[&target.pid]);
+    assert_eq!(sum(&before, "toft_misuses_total"), 0);
+    target.ask("p\n");
+    let used = metrics(&[&target.pid]);
+    let grown = |name: &str| sum(&used, name) - sum(&before, name);
+    assert_eq!((grown("toft_allocations_total"), grown("toft_frees_total")), (1001, 1001));
+    let live = sum(&used, "toft_allocations_total") - sum(&used, "toft_frees_total");
+    assert_eq!(live, sum(&used, "toft_live_blocks"));
+    let resident = |samples: &Samples| sum(samples, "toft_free_resident_bytes");
+    assert!(resident(&used) > 3 << 20 && resident(&used) <= sum(&used, "toft_free_bytes"));
+    succeeds(&["purge", &target.pid]);
+    let purged = metrics(&[&target.pid]);
+    assert!(resident(&purged) < resident(&used) / 2, "{} {}", resident(&used), resident(&purged));
+    let returned = |samples: &Samples| sum(samples, "toft_returned_bytes_total");
+    assert!(returned(&purged) - returned(&used) >= resident(&used) - resident(&purged));
+    target.ask("d\n");
+    let samples = metrics(&[&target.pid]);
+    assert_eq!(sum(&samples, "toft_misuses_total"), 1);
+    let json = object(&["metrics", "--json", &target.pid]);
+    assert_eq!(json["misuses"], 1);
+    assert_eq!(json["frees"], sum(&samples, "toft_frees_total"));
+    let page = stdout(&succeeds(&["metrics", &target.pid]));
+    for line in page.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let is_counter = line.contains("_total ");
+        assert_eq!(line.ends_with(" counter"), is_counter, "{line}");
+    }
+}
+
 /// A block that a probe was notified of is live in every reading: here the probe sees all.
 #[test]
 fn blocks_that_a_probe_was_notified_of_are_live() {
@@ -483,6 +515,8 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     let program = compiled("stripped", PROGRAM, &["-fno-builtin", "-s"]);
     let mut target = start_program(&program);
     target.ask("g\n");
+    target.ask("p\n");
+    target.ask("d\n");
     target.ask("m\n");
     let inside = fs::read_to_string(program.with_extension("prom")).unwrap();
     let outside = stdout(&succeeds(&["metrics", &target.pid]));
@@ -499,6 +533,10 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     let resident = |page| sum(page, "toft_process_resident_bytes");
     assert!(resident(&inside).abs_diff(resident(&outside)) < 1 << 20);
     assert!(sum(&inside, "toft_live_bytes") >= bytes(&target));
+    // None of what is compared is nothing.
+    for name in ["toft_free_resident_bytes", "toft_frees_total", "toft_misuses_total"] {
+        assert!(sum(&inside, name) > 0, "{name}");
+    }
     // All that the page of the documentation has, and nothing else.
     let names: HashSet<&str> = outside.keys().map(|series| family(series)).collect();
     let table = include_str!("../../../../docs/metrics.md").split("| metric |").nth(1).unwrap();
