@@ -23,7 +23,13 @@ fn start() -> Target {
 }
 
 fn start_program(program: &Path) -> Target {
-    Target::of(Command::new(program).arg(program.with_extension("prom")))
+    start_with(program, &[])
+}
+
+fn start_with(program: &Path, variables: &[(&str, &str)]) -> Target {
+    let mut command = Command::new(program);
+    command.envs(variables.iter().copied());
+    Target::of(command.arg(program.with_extension("prom")))
 }
 
 /// The bytes that the program has by its own count.
@@ -107,7 +113,9 @@ fn figures_are_what_the_program_has() {
 /// Counters count, and the resident part of free memory is what the kernel has of it.
 #[test]
 fn counters_count_and_free_memory_says_what_is_resident() {
-    let mut target = start();
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
+    let mut target =
+        start_with(&program, &[("TOFT_ON_MISUSE", "ignore"), ("TOFT_RECLAIM", "thread")]);
     let before = metrics(&[&target.pid]);
     assert_eq!(sum(&before, "toft_misuses_total"), 0);
     target.ask("p\n");
@@ -513,7 +521,7 @@ fn what_cannot_be_written_or_served_is_refused() {
 #[test]
 fn from_inside_and_from_outside_it_is_the_same_page() {
     let program = compiled("stripped", PROGRAM, &["-fno-builtin", "-s"]);
-    let mut target = start_program(&program);
+    let mut target = start_with(&program, &[("TOFT_ON_MISUSE", "ignore")]);
     target.ask("g\n");
     target.ask("p\n");
     target.ask("d\n");

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Location;
 
-pub use diff::{Change, Diff};
+pub use diff::{Change, Diff, StackChange};
 pub use file::{FileError, VERSION};
 pub use row::{Recent, Row, Share};
 pub use sampled::{Sampled, SampledStack};
