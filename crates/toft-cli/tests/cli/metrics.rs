@@ -114,23 +114,27 @@ fn figures_are_what_the_program_has() {
 #[test]
 fn counters_count_and_free_memory_says_what_is_resident() {
     let program = compiled("target", PROGRAM, &["-fno-builtin"]);
-    let mut target =
-        start_with(&program, &[("TOFT_ON_MISUSE", "ignore"), ("TOFT_RECLAIM", "thread")]);
+    let mut target = start_with(&program, &[("TOFT_ON_MISUSE", "ignore")]);
     let before = metrics(&[&target.pid]);
     assert_eq!(sum(&before, "toft_misuses_total"), 0);
     target.ask("p\n");
     let used = metrics(&[&target.pid]);
     let grown = |name: &str| sum(&used, name) - sum(&before, name);
-    assert_eq!((grown("toft_allocations_total"), grown("toft_frees_total")), (1001, 1001));
+    assert_eq!((grown("toft_allocations_total"), grown("toft_frees_total")), (5001, 5001));
     let live = sum(&used, "toft_allocations_total") - sum(&used, "toft_frees_total");
     assert_eq!(live, sum(&used, "toft_live_blocks"));
     let resident = |samples: &Samples| sum(samples, "toft_free_resident_bytes");
-    assert!(resident(&used) > 3 << 20 && resident(&used) <= sum(&used, "toft_free_bytes"));
-    succeeds(&["purge", &target.pid]);
-    let purged = metrics(&[&target.pid]);
-    assert!(resident(&purged) < resident(&used) / 2, "{} {}", resident(&used), resident(&purged));
+    assert!(resident(&used) <= sum(&used, "toft_free_bytes"));
+    // The reclaimer may be faster than this reading.
     let returned = |samples: &Samples| sum(samples, "toft_returned_bytes_total");
-    assert!(returned(&purged) - returned(&used) >= resident(&used) - resident(&purged));
+    let both = |samples| resident(samples) + returned(samples);
+    assert!(both(&used) > 20 << 20, "{} {}", resident(&used), returned(&used));
+    until("it has a reclaimer", || {
+        toft().args(["purge", &target.pid]).output().unwrap().status.success().then_some(())
+    });
+    let purged = metrics(&[&target.pid]);
+    assert!(resident(&purged) < 4 << 20, "{}", resident(&purged));
+    assert!(returned(&purged) > 16 << 20, "{}", returned(&purged));
     target.ask("d\n");
     let samples = metrics(&[&target.pid]);
     assert_eq!(sum(&samples, "toft_misuses_total"), 1);
@@ -521,7 +525,8 @@ fn what_cannot_be_written_or_served_is_refused() {
 #[test]
 fn from_inside_and_from_outside_it_is_the_same_page() {
     let program = compiled("stripped", PROGRAM, &["-fno-builtin", "-s"]);
-    let mut target = start_with(&program, &[("TOFT_ON_MISUSE", "ignore")]);
+    let variables = [("TOFT_ON_MISUSE", "ignore"), ("TOFT_RECLAIM", "off")];
+    let mut target = start_with(&program, &variables);
     target.ask("g\n");
     target.ask("p\n");
     target.ask("d\n");
@@ -545,6 +550,7 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     for name in ["toft_free_resident_bytes", "toft_frees_total", "toft_misuses_total"] {
         assert!(sum(&inside, name) > 0, "{name}");
     }
+    assert!(sum(&inside, "toft_free_resident_bytes") > 20 << 20);
     // All that the page of the documentation has, and nothing else.
     let names: HashSet<&str> = outside.keys().map(|series| family(series)).collect();
     let table = include_str!("../../../../docs/metrics.md").split("| metric |").nth(1).unwrap();

@@ -335,6 +335,8 @@ root! {
     /// The address of the number of bytes that sweeps have returned to the OS, 64 bits. They are
     /// bytes of address space, resident before or not.
     returned: allocator.reclaimer.returned_at(),
+    /// The limit of the allocator's memory in bytes. All bits are set if there is none.
+    limit: allocator.limit.bytes(),
 }
 
 #[cfg(test)]
@@ -346,7 +348,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.returned), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.limit), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

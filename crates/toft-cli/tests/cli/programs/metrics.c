@@ -11,12 +11,12 @@ static void *volatile sink;
 __attribute__((noinline)) void small(void) { for (int i = 0; i < 3000; i++) sink = had(malloc(50)); }
 __attribute__((noinline)) void medium(void) { for (int i = 0; i < 500; i++) sink = had(malloc(5000)); }
 __attribute__((noinline)) void large(void) { for (int i = 0; i < 4; i++) sink = had(malloc(1 << 20)); }
-static void *passing[1000];
+static void *passing[5000];
 __attribute__((noinline)) void pass(void) {
-    for (int i = 0; i < 1000; i++) memset(passing[i] = malloc(5000), 1, 5000);
+    for (int i = 0; i < 5000; i++) memset(passing[i] = malloc(5000), 1, 5000);
     void *big = malloc(1 << 20);
     memset(big, 1, 1 << 20);
-    for (int i = 0; i < 1000; i++) free(passing[i]);
+    for (int i = 0; i < 5000; i++) free(passing[i]);
     free(big);
 }
 static void figures(const char *name) {
