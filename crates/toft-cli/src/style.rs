@@ -4,7 +4,7 @@ use std::env;
 use std::io::{IsTerminal, stderr, stdout};
 use std::os::fd::AsFd;
 
-pub use toft_profile::format::units::{bytes, count, duration, fit, plain};
+pub use toft_profile::format::units::{bytes, count, duration, fit, fit_place, plain};
 
 /// Where lines without a given width are wrapped.
 pub const WRAP: usize = 100;

@@ -257,7 +257,7 @@ fn bytes(runs: impl Iterator<Item = Run>) -> u64 {
 }
 
 /// The parts of runs, which are in order, that lie between two addresses.
-fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
+pub(crate) fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
     let first = runs.partition_point(|run| run.end <= start);
     runs.iter()
         .skip(first)

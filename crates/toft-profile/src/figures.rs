@@ -1,6 +1,8 @@
 //! The figures of a whole process, from the same reading of its tables as its profile.
 
-use crate::{Block, HeapOf, Slab};
+use crate::account::within;
+use crate::memory::read_u64;
+use crate::{Block, Error, HeapOf, Mapping, Memory, Run, Slab, Slot, Tables};
 
 /// What there is of everything. Bytes are of address space that belongs to blocks, resident or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,17 @@ pub struct Figures {
     pub ended_threads: u64,
     /// Descriptors that were read.
     pub descriptors: u64,
+    /// The resident parts of the free bytes: in slabs that a heap owns, in empty slabs, in large
+    /// blocks.
+    pub free_resident: [u64; 3],
+    /// Blocks that were ever allocated.
+    pub allocations: u64,
+    /// Blocks that were ever freed.
+    pub frees: u64,
+    /// Invalid calls that were ignored.
+    pub misuses: u64,
+    /// Bytes of free memory that sweeps have returned to the kernel, resident before or not.
+    pub returned_bytes: u64,
 }
 
 impl Figures {
@@ -54,6 +67,33 @@ impl Figures {
         }
     }
 
+    /// Counts the resident parts of the free bytes by the kernel's list of pages, and reads the
+    /// counters.
+    pub(crate) fn add_resident(
+        &mut self,
+        memory: &impl Memory,
+        tables: &Tables,
+        mappings: &[Mapping],
+        blocks: &[Block],
+    ) -> Result<(), Error> {
+        let [owned, empty, large] = &mut self.free_resident;
+        tables.for_each_slab(memory, mappings, |slab, pages| {
+            let of = if slab.owner() == 0 { &mut *empty } else { &mut *owned };
+            *of += free_resident(slab, pages);
+        })?;
+        for block in blocks.iter().filter(|block| !block.live && block.mapped != 0) {
+            let pages = memory.pages(block.base, block.base + block.extent)?;
+            *large += pages.iter().map(|run| run.end - run.start).sum::<u64>();
+        }
+        let word = |at| {
+            let unread = || memory.unread("the counters cannot be read");
+            read_u64(memory, at).ok_or_else(unread)
+        };
+        self.misuses = word(tables.root.misuses)?;
+        self.returned_bytes = word(tables.root.returned)?;
+        Ok(())
+    }
+
     pub(crate) fn add_heap(&mut self, heap: &HeapOf) {
         if heap.live {
             self.threads += 1;
@@ -61,4 +101,17 @@ impl Figures {
             self.ended_threads += 1;
         }
     }
+}
+
+/// Returns the resident bytes of the free slots of a slab. Those of a lent slot count where they
+/// are used.
+fn free_resident(slab: &Slab<'_>, pages: &[Run]) -> u64 {
+    let end = slab.base + slab.slots as u64 * slab.size;
+    let of_run = |run: Run| -> u64 {
+        let (from, to) = (run.start - slab.base, run.end - slab.base);
+        let is_free = |slot: &u64| !matches!(slab.slot(*slot as usize), Slot::Live | Slot::Lent);
+        let bytes = |slot: u64| ((slot + 1) * slab.size).min(to) - (slot * slab.size).max(from);
+        (from / slab.size..to.div_ceil(slab.size)).filter(is_free).map(bytes).sum()
+    };
+    within(pages, slab.base, end).map(of_run).sum()
 }

@@ -76,8 +76,8 @@ pub use module::{Module, Modules};
 pub use owners::{Owner, owners, owners_of_heaps};
 pub use process::{Process, read};
 pub use profile::{
-    Change, Diff, FileError, Profile, Recent, Row, Sampled, SampledStack, Share, Source,
-    VERSION as PROFILE_VERSION, take, take_with_figures,
+    Breakdown, Change, Diff, FileError, MemoryLimit, Part, Profile, Recent, Row, Sampled,
+    SampledStack, Share, Source, StackChange, VERSION as PROFILE_VERSION, take, take_with_figures,
 };
 pub use regular::{open as open_file, read_file};
 pub use root::{Found, find};

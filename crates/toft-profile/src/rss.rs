@@ -77,6 +77,8 @@ pub struct Rss {
     pub library: String,
     /// Number of partitions.
     pub partitions: u64,
+    /// The limit of Toft's memory in bytes, if it has one.
+    pub limit: Option<u64>,
     /// The kernel's view.
     pub counts: Counts,
     /// Of that, what is in Toft's windows.
@@ -150,6 +152,7 @@ impl Rss {
             version: String::new(),
             library: String::new(),
             partitions: tables.root.partitions,
+            limit: Some(tables.root.limit).filter(|&bytes| bytes != u64::MAX),
             counts,
             ours,
             peak_rss: kernel.peak_rss,

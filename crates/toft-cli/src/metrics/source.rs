@@ -27,6 +27,9 @@ pub struct Source<'a> {
 struct Target {
     process: Watched,
     names: Names,
+    /// The numbers of allocated and freed blocks that were last read. A count that a thread is
+    /// changing may be read too large, and counters must not fall.
+    counted: [u64; 2],
 }
 
 struct Reading {
@@ -67,7 +70,7 @@ impl<'a> Source<'a> {
             true => self.names.clone().with_generated(pid),
             false => self.symbols.names_of(pid),
         };
-        let target = || Target { process: Watched::of(pid), names: names() };
+        let target = || Target { process: Watched::of(pid), names: names(), counted: [0; 2] };
         self.known.entry(pid).or_insert_with(target);
     }
 
@@ -115,6 +118,11 @@ impl<'a> Source<'a> {
         }
         let mut reading = scan().map_err(|error| target.process.explain(&error))?;
         target.names.give(&mut reading.profile);
+        let Figures { allocations, frees, .. } = &mut reading.figures;
+        for (counted, now) in target.counted.iter_mut().zip([allocations, frees]) {
+            *counted = (*counted).max(*now);
+            *now = *counted;
+        }
         Ok(reading)
     }
 
@@ -250,6 +258,11 @@ fn object(reading: &Reading, top: usize) -> Value {
         "large_live_bytes": figures.large_live_bytes, "large_blocks": figures.large_blocks,
         "free_slab_bytes": figures.slot_bytes - figures.slot_live_bytes,
         "empty_slab_bytes": figures.empty_slab_bytes, "free_large_bytes": figures.large_kept_bytes,
+        "free_slab_resident_bytes": figures.free_resident[0],
+        "empty_slab_resident_bytes": figures.free_resident[1],
+        "free_large_resident_bytes": figures.free_resident[2],
+        "allocations": figures.allocations, "frees": figures.frees,
+        "misuses": figures.misuses, "returned_bytes": figures.returned_bytes,
         "slabs": figures.slabs, "empty_slabs": figures.empty_slabs,
         "threads": figures.threads, "ended_threads": figures.ended_threads,
         "resident": profile.resident, "partitions": profile.partitions,

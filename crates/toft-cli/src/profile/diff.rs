@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use toft_profile::format::{Shown, diff_text};
-use toft_profile::{Change, Diff};
+use toft_profile::{Change, Diff, Profile, StackChange};
 
 use super::output::painted;
 use super::report::read;
@@ -57,10 +57,12 @@ pub fn diff(args: &Difference) -> End {
     let grown = args.fail_above.filter(|&most| diff.bytes > i128::from(most));
     let style = Style::of_stdout();
     let text = if args.json {
-        format!("{}\n", object(&diff, grown.is_some()))
+        let mut object = object(&diff, grown.is_some());
+        add_samples(&mut object, &diff, &before, &after);
+        format!("{object}\n")
     } else {
         let shown = Shown { width: style.width, top: args.top, full: false };
-        painted(&diff_text(&diff, &shown), style)
+        painted(&diff_text(&diff, &before, &after, &shown), style)
     };
     print(text)?;
     match grown {
@@ -72,6 +74,33 @@ pub fn diff(args: &Difference) -> End {
         }
         None => Ok(0),
     }
+}
+
+/// Adds what is known from sampled stacks: the callers of library code, and the stacks that have
+/// changed.
+fn add_samples(object: &mut Value, diff: &Diff, before: &Profile, after: &Profile) {
+    if before.sampled.is_none() && after.sampled.is_none() {
+        return;
+    }
+    let sites = object["sites"].as_array_mut().into_iter().flatten();
+    for (site, change) in sites.zip(&diff.changes) {
+        let of = if change.after.0 > 0 { after } else { before };
+        let caller = |(caller, bytes)| json!({ "function": caller, "bytes": bytes });
+        let callers = of.callers(&change.row).into_iter().map(caller).collect::<Vec<_>>();
+        site["callers"] = json!(callers);
+    }
+    let stack = |change: StackChange| {
+        let growth = i64::try_from(change.bytes()).unwrap_or(i64::MAX);
+        json!({
+            "label": change.stack.label().map(|(_, frame)| frame.words()),
+            "calls": change.stack.words(),
+            "before_bytes": change.before.0,
+            "bytes": change.after.0,
+            "growth_bytes": growth,
+        })
+    };
+    let stacks = StackChange::between(before, after).into_iter().map(stack);
+    object["sampled_stacks"] = json!(stacks.collect::<Vec<_>>());
 }
 
 pub fn object(diff: &Diff, failed: bool) -> Value {

@@ -6,7 +6,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
+use toft_profile::format::Format;
+use toft_profile::{Breakdown, Core, Error, Kernel, Process, Profile, Rss, Source, find, take};
 
 use super::output::Output;
 use super::threads;
@@ -93,6 +94,12 @@ pub fn heap(args: &Heap) -> End {
         }
         Target::Core(path) => of_core(path)?,
     };
+    if let (Target::Process(pid), Format::Html) = (&args.target, format) {
+        let watched = Watched::of(*pid);
+        let rss = Process::open(*pid).and_then(|process| Rss::of(&process));
+        let rss = rss.map_err(|error| watched.explain(&error))?;
+        profile.breakdown = Some(Breakdown::of(&rss));
+    }
     if format.wants_names() {
         let mut names = match &args.target {
             Target::Process(pid) => args.output.symbols.names_of(*pid),

@@ -58,6 +58,8 @@ pub struct Screen {
     /// The site whose details are shown.
     opened: Option<String>,
     paused: bool,
+    /// The keys are shown in place of everything else.
+    helps: bool,
     /// By thread, in place of call sites.
     owned: Option<Owned>,
 }
@@ -180,8 +182,20 @@ impl Screen {
         self.selected.clone_from(&self.opened);
     }
 
+    /// Shows the keys, or what was there before.
+    pub fn toggle_help(&mut self) {
+        self.helps = !self.helps;
+    }
+
+    pub fn shows_help(&self) -> bool {
+        self.helps
+    }
+
     /// Leaves the innermost view or the filter; returns true if there was one.
     pub fn back(&mut self) -> bool {
+        if std::mem::take(&mut self.helps) {
+            return true;
+        }
         if self.owned.take().is_some() {
             return true;
         }

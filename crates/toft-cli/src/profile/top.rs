@@ -23,7 +23,7 @@ Examples:
   toft top --json --count 10 1234      print changes as JSON, for ten scans
 
 Keys: up and down select a site, Enter shows its details, Esc returns; s sorts by the next column, r reverses the order;
-/ filters sites by name; t shows memory by owner thread; z counts growth from now; space holds the display; q quits.
+/ filters sites by name; t shows memory by owner thread; z counts growth from now; space holds the display; ? lists the keys; q quits.
 
 Exit status: 0, also when the process ends meanwhile; 125 if the process cannot be read.";
 
@@ -220,6 +220,9 @@ fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
             _ => {}
         },
         KeyCode::Char('q') => return false,
+        KeyCode::Char('?') => screen.toggle_help(),
+        KeyCode::Esc | KeyCode::Left if screen.shows_help() => screen.toggle_help(),
+        _ if screen.shows_help() => {}
         KeyCode::Esc if !screen.back() => return false,
         KeyCode::Enter | KeyCode::Right => screen.open(),
         KeyCode::Left => _ = screen.back(),

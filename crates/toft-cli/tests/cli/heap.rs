@@ -216,6 +216,52 @@ fn on_a_phone_the_label_is_on_the_screen() {
     assert!(top < 10.0 && right <= 390.0 && height < 80.0 && all <= 390.0, "{title}");
 }
 
+/// The page says what the resident memory is made of, what its limit is, and what its colours mean.
+/// A column with one value in all rows is not there.
+#[test]
+fn the_page_explains_its_colours_and_has_no_column_without_use() {
+    let place = directory();
+    let page = place.path().join("heap.html");
+    let program = compile(place.path(), "target", PROGRAM, &["-g", "-O1", "-fno-builtin"]);
+    let target = Target::with(&program, &[("TOFT_LIMIT", "512m")]);
+    succeeds(&["heap", &target.pid, "-o", text(&page)]);
+    let script = "const parts = [...document.querySelectorAll('#memory .legend li')];
+        const sum = parts.reduce((sum, part) => sum + Number(part.dataset.bytes), 0);
+        const rows = [...document.querySelectorAll('tbody tr')];
+        const coloured = rows.filter((row) => row.querySelector('.swatch')).length;
+        const segments = document.querySelectorAll('#bar span').length;
+        const heads = [...document.querySelectorAll('th')].filter((head) => !head.hidden).length;
+        const cells = [...rows[0].querySelectorAll('td')].filter((cell) => !cell.hidden).length;
+        const text = [...document.querySelectorAll('#bar span')].map((span) => span.textContent).join('');
+        document.title = [parts.length, sum, coloured, segments, heads, cells, text.length].join(' ');";
+    let figures = |script: &str| -> (String, Vec<u64>) {
+        let dom = browse(&page, script);
+        let title = dom.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+        let figures = title.split(' ').map(|word| word.parse().unwrap()).collect();
+        (dom, figures)
+    };
+    let (dom, all) = figures(script);
+    let [parts, sum, coloured, segments, heads, cells, text] = all[..] else { panic!("{all:?}") };
+    assert!(parts >= 4 && coloured >= 1 && coloured == segments && text == 0, "{all:?}");
+    assert_eq!((heads, cells), (7, 7), "{all:?}");
+    for explained in [
+        "live blocks: ",
+        "program and libraries: ",
+        "512.0 MiB is the limit of TOFT_LIMIT",
+        "Each colour is the row with that mark",
+    ] {
+        assert!(dom.contains(explained), "{explained}: {dom}");
+    }
+    let resident = object(&["rss", "--json", &target.pid])["kernel"]["rss"].as_u64().unwrap();
+    assert!(sum.abs_diff(resident) < 1 << 20, "{sum} {resident}");
+    // With equal figures in all rows, three columns say nothing.
+    let equal = "for (const row of profile.rows) Object.assign(row, { size: 64, allocations: 9, allocated: 9 });
+        profile.rows = profile.rows.slice(0, 2); profile.rows.forEach((row, i) => row.label = 'row ' + i); show();";
+    let (dom, all) = figures(&format!("{equal}{script}"));
+    assert_eq!((all[4], all[5]), (4, 4), "{all:?} {dom}");
+    assert!(dom.contains("slot of each row: 64 B blocks ever of each row: 9"), "{dom}");
+}
+
 /// Returns the cells of the page's table, without the mark of call sites that share a partition:
 /// which do is another in each process.
 fn cells(page: &str) -> Vec<Vec<String>> {

@@ -23,7 +23,13 @@ fn start() -> Target {
 }
 
 fn start_program(program: &Path) -> Target {
-    Target::of(Command::new(program).arg(program.with_extension("prom")))
+    start_with(program, &[])
+}
+
+fn start_with(program: &Path, variables: &[(&str, &str)]) -> Target {
+    let mut command = Command::new(program);
+    command.envs(variables.iter().copied());
+    Target::of(command.arg(program.with_extension("prom")))
 }
 
 /// The bytes that the program has by its own count.
@@ -102,6 +108,44 @@ fn figures_are_what_the_program_has() {
     let json = object(&["metrics", "--json", &target.pid]);
     assert_eq!(json["live_bytes"], live);
     assert_eq!(json["large_blocks"], 4);
+}
+
+/// Counters count, and the resident part of free memory is what the kernel has of it.
+#[test]
+fn counters_count_and_free_memory_says_what_is_resident() {
+    let program = compiled("target", PROGRAM, &["-fno-builtin"]);
+    let mut target = start_with(&program, &[("TOFT_ON_MISUSE", "ignore")]);
+    let before = metrics(&[&target.pid]);
+    assert_eq!(sum(&before, "toft_misuses_total"), 0);
+    target.ask("p\n");
+    let used = metrics(&[&target.pid]);
+    let grown = |name: &str| sum(&used, name) - sum(&before, name);
+    assert_eq!((grown("toft_allocations_total"), grown("toft_frees_total")), (5001, 5001));
+    let live = sum(&used, "toft_allocations_total") - sum(&used, "toft_frees_total");
+    assert_eq!(live, sum(&used, "toft_live_blocks"));
+    let resident = |samples: &Samples| sum(samples, "toft_free_resident_bytes");
+    assert!(resident(&used) <= sum(&used, "toft_free_bytes"));
+    // The reclaimer may be faster than this reading.
+    let returned = |samples: &Samples| sum(samples, "toft_returned_bytes_total");
+    let both = |samples| resident(samples) + returned(samples);
+    assert!(both(&used) > 20 << 20, "{} {}", resident(&used), returned(&used));
+    until("it has a reclaimer", || {
+        toft().args(["purge", &target.pid]).output().unwrap().status.success().then_some(())
+    });
+    let purged = metrics(&[&target.pid]);
+    assert!(resident(&purged) < 4 << 20, "{}", resident(&purged));
+    assert!(returned(&purged) > 16 << 20, "{}", returned(&purged));
+    target.ask("d\n");
+    let samples = metrics(&[&target.pid]);
+    assert_eq!(sum(&samples, "toft_misuses_total"), 1);
+    let json = object(&["metrics", "--json", &target.pid]);
+    assert_eq!(json["misuses"], 1);
+    assert_eq!(json["frees"], sum(&samples, "toft_frees_total"));
+    let page = stdout(&succeeds(&["metrics", &target.pid]));
+    for line in page.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let is_counter = line.contains("_total ");
+        assert_eq!(line.ends_with(" counter"), is_counter, "{line}");
+    }
 }
 
 /// A block that a probe was notified of is live in every reading: here the probe sees all.
@@ -481,8 +525,11 @@ fn what_cannot_be_written_or_served_is_refused() {
 #[test]
 fn from_inside_and_from_outside_it_is_the_same_page() {
     let program = compiled("stripped", PROGRAM, &["-fno-builtin", "-s"]);
-    let mut target = start_program(&program);
+    let variables = [("TOFT_ON_MISUSE", "ignore"), ("TOFT_RECLAIM", "off")];
+    let mut target = start_with(&program, &variables);
     target.ask("g\n");
+    target.ask("p\n");
+    target.ask("d\n");
     target.ask("m\n");
     let inside = fs::read_to_string(program.with_extension("prom")).unwrap();
     let outside = stdout(&succeeds(&["metrics", &target.pid]));
@@ -499,6 +546,11 @@ fn from_inside_and_from_outside_it_is_the_same_page() {
     let resident = |page| sum(page, "toft_process_resident_bytes");
     assert!(resident(&inside).abs_diff(resident(&outside)) < 1 << 20);
     assert!(sum(&inside, "toft_live_bytes") >= bytes(&target));
+    // None of what is compared is nothing.
+    for name in ["toft_free_resident_bytes", "toft_frees_total", "toft_misuses_total"] {
+        assert!(sum(&inside, name) > 0, "{name}");
+    }
+    assert!(sum(&inside, "toft_free_resident_bytes") > 20 << 20);
     // All that the page of the documentation has, and nothing else.
     let names: HashSet<&str> = outside.keys().map(|series| family(series)).collect();
     let table = include_str!("../../../../docs/metrics.md").split("| metric |").nth(1).unwrap();

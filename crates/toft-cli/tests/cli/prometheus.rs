@@ -121,6 +121,70 @@ fn the_packaged_alerts_fire_and_are_silent() {
     }
 }
 
+const BURST: &str = include_str!("programs/burst.c");
+
+/// The alert about free memory, with the figures of a program that has had a burst, as they stay
+/// for twelve hours. The alert is silent if the memory is returned, and fires if it is kept. Its
+/// threshold is reduced from 1 GiB to 64 MiB, as the burst is smaller.
+#[test]
+fn a_burst_alerts_only_while_its_memory_is_resident() {
+    let place = directory();
+    let rules = fs::read_to_string(packaged("alerts.yml")).unwrap();
+    let small = rules.replace("+ 1073741824", "+ 67108864");
+    assert_ne!(small, rules);
+    let program = compile(place.path(), "burst", BURST, &["-fno-builtin"]);
+    let page = |target: &Target| stdout(&succeeds(&["metrics", &target.pid]));
+    let bytes = |page: &str, name: &str| -> u64 {
+        let lines = page.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    let series = |page: &str| -> String {
+        let names = ["toft_live_bytes{", "toft_free_bytes{", "toft_free_resident_bytes{"];
+        let lines = page.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+        let line = |line: &str| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let series = series.replace('{', "{instance=\"a\",process=\"burst\",pid=\"1\",");
+            format!("      - series: '{series}'\n        values: '{value}x900'\n")
+        };
+        lines.map(line).collect()
+    };
+    let test = |page: &str, fires: bool| {
+        let labels = "{severity: info, instance: a, process: burst, pid: 1}";
+        let summary = "burst (1): more resident memory is free than live";
+        let description = "What it is, and why it stays: toft rss 1";
+        let alert = match fires {
+            true => format!(
+                "\n          - exp_labels: {labels}\n            exp_annotations:\n              \
+                 summary: \"{summary}\"\n              description: \"{description}\"\n"
+            ),
+            false => " []\n".to_owned(),
+        };
+        let series = series(page);
+        format!(
+            "rule_files: [alerts.yml]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    \
+             input_series:\n{series}    alert_rule_test:\n      - eval_time: 12h\n        \
+             alertname: ToftFreeMemoryStays\n        exp_alerts:{alert}"
+        )
+    };
+
+    let returned = Target::start(&program);
+    let page_after = until("the memory is returned", || {
+        let page = page(&returned);
+        (bytes(&page, "toft_free_resident_bytes") < 32 << 20).then_some(page)
+    });
+    assert_eq!(test_fails(place.path(), &small, &test(&page_after, false)), None);
+    // The address space is free all the same: a rule about that would fire.
+    assert!(bytes(&page_after, "toft_free_bytes") > 128 << 20, "{page_after}");
+    let of_addresses = small.replace("toft_free_resident_bytes", "toft_free_bytes");
+    assert_eq!(test_fails(place.path(), &of_addresses, &test(&page_after, true)), None);
+    drop(returned);
+
+    let kept = Target::with(&program, &[("TOFT_RECLAIM", "off")]);
+    let page_kept = page(&kept);
+    assert!(bytes(&page_kept, "toft_free_resident_bytes") > 128 << 20, "{page_kept}");
+    assert_eq!(test_fails(place.path(), &small, &test(&page_kept, true)), None);
+}
+
 /// A port that nothing listens at.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -245,6 +245,18 @@ fn python_functions_are_in_every_form() {
     assert_contains(&form("flame"), &["Store.handle at app.py:12"]);
     let proto = directory.path().join("heap.pb.gz");
     succeeds(&["report", text(&saved), "-o", text(&proto)]);
+    // And as growth, since a profile that has nothing.
+    let nothing = r#"{"toft_profile":1,"toft":"0","source":"exit","time":0,"pid":1,"name":"x","partitions":1,"rows":[],"objects":0,"bytes":0}"#;
+    let before = crate::common::file(directory.path(), "before.toft", nothing.as_bytes(), 0o644);
+    let words = ["diff", "--top", "0", text(&before), text(&saved)];
+    let growth = stdout(&succeeds(&words));
+    assert_contains(&growth, &[&format!("% from {handle}"), "< main at app.py:30"]);
+    let (_, stacks) = growth.split_once("sampled stacks: ").unwrap();
+    let line = stacks.lines().find(|line| line.contains(handle)).unwrap();
+    assert!(!line.contains('<') && !line.contains('>'), "it names its stack: {line}");
+    let json = object(&["diff", "--json", text(&before), text(&saved)]);
+    let stacks = json["sampled_stacks"].as_array().unwrap();
+    assert!(stacks.iter().any(|stack| stack["label"] == handle), "{json}");
     let options = ["tool", "pprof", "-traces", "-sample_index=sampled_inuse_space"];
     let traces = tool(Command::new("go").args(options).arg(&proto));
     assert_contains(&traces, &["Store.handle\n", "main\n"]);

@@ -166,6 +166,31 @@ fn sites_are_sorted_filtered_and_opened_and_growth_is_seen() {
     assert_eq!(terminal.end(), Some(0));
 }
 
+/// Every key that the page of the command names is on the page of help, which hides no change.
+#[test]
+fn a_question_mark_shows_the_keys() {
+    let target = start();
+    let mut terminal = Terminal::start(&target.pid);
+    let first = terminal.wait("there", |text| sites(text).len() >= 3);
+    assert!(first.contains("? help") && first.contains("q quit"), "{first}");
+    terminal.press("?");
+    let help = terminal.wait("the keys", |text| text.contains("show or hide this page"));
+    let keys = ["Enter", "Esc", "s ", "r ", "/ ", "t ", "z ", "space", "q "];
+    for key in keys {
+        assert!(help.lines().any(|line| line.starts_with(key)), "{key}: {help}");
+    }
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+    assert!(sites(&help).is_empty() && help.contains("blocks    live blocks"), "{help}");
+    // Other keys change nothing behind it.
+    terminal.press("s/t\x1b");
+    let back = terminal.wait("back", |text| sites(text).len() >= 3);
+    assert!(back.contains("v live") && !back.contains("filter by name"), "{back}");
+    terminal.press("??");
+    terminal.press("j\r");
+    terminal.wait("details", |text| text.contains("partition"));
+    assert_eq!(terminal.end(), Some(0));
+}
+
 #[test]
 fn call_sites_that_share_a_partition_are_marked() {
     let marked = |options: &[(&str, &str)]| {

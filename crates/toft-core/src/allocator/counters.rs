@@ -40,6 +40,8 @@ pub(crate) struct Counters {
     size_counted_at: AtomicU64,
     /// The address of the page of `process::interface_page`, or zero. Any thread; written once.
     interface_page: AtomicUsize,
+    /// The numbers of allocated and freed blocks that were last written as metrics. Any thread.
+    served: [AtomicU64; 2],
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -88,6 +90,11 @@ impl<O: Os> Allocator<O> {
     /// The tick at which a free in a shared slab last woke the reclaimer's thread.
     pub(crate) fn woken_for_shared(&self) -> &AtomicU32 {
         &self.counters().woken_for_shared
+    }
+
+    /// The numbers of allocated and freed blocks that were last written as metrics.
+    pub(crate) fn served(&self) -> &[AtomicU64; 2] {
+        &self.counters().served
     }
 
     /// When the size of the program was last counted, and what was known of it then.

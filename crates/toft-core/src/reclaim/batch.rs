@@ -257,6 +257,12 @@ impl Reclaimer {
         (self.state().sweeps.load(Relaxed), self.state().given.load(Relaxed))
     }
 
+    /// Returns the address of the number of bytes that sweeps have returned to the OS, for readers
+    /// outside the process.
+    pub fn returned_at(&self) -> usize {
+        (&raw const self.state().given).expose_provenance()
+    }
+
     /// In the child of a fork, which has no thread of Toft: lets go of the held slots, and
     /// announces their slabs to the owners. Returns true if a thread was sweeping. A slab may then
     /// have been on its way to an inbox.

@@ -35,9 +35,16 @@ families! {
     LIVE_BLOCKS "toft_live_blocks" "Blocks that the program has."
     FREE_BYTES "toft_free_bytes"
         "Bytes that are free: in slabs that a thread has, in empty slabs, in large blocks; resident or not."
+    FREE_RESIDENT "toft_free_resident_bytes"
+        "The resident part of toft_free_bytes: memory that the process holds and the program does not use."
     SLABS "toft_slabs" "Slabs: those that a thread has, and empty ones that wait for their next use."
     HEAPS "toft_heaps" "Heaps: of threads that run, and of threads that have ended, for the next ones."
     RESIDENT "toft_process_resident_bytes" "Resident bytes of the whole process, as the kernel counts them."
+    ALLOCATIONS "toft_allocations_total" "Blocks that were ever allocated."
+    FREES "toft_frees_total" "Blocks that were ever freed."
+    MISUSES "toft_misuses_total" "Invalid calls that were ignored, such as a second free of a block."
+    RETURNED "toft_returned_bytes_total"
+        "Bytes of free memory that sweeps have returned to the kernel, resident before or not."
     PARTITIONS "toft_partitions" "Partitions that there can be."
     CALL_SITES "toft_call_sites" "Call sites that have live blocks."
     SITE_BYTES "toft_site_live_bytes" "Bytes that the program has, by the call site that allocated them."
@@ -60,10 +67,18 @@ pub trait Page {
     fn number(&mut self, number: u64);
 }
 
+impl Family {
+    /// Returns Prometheus' word for the type. A name of a counter ends in `_total`.
+    fn kind(self) -> &'static str {
+        if self.name.ends_with("_total") { " counter\n" } else { " gauge\n" }
+    }
+}
+
 /// Writes the head of a family.
 #[inline(never)]
 pub fn head(page: &mut impl Page, family: Family) {
-    for text in ["# HELP ", family.name, " ", family.help, "\n# TYPE ", family.name, " gauge\n"] {
+    let kind = family.kind();
+    for text in ["# HELP ", family.name, " ", family.help, "\n# TYPE ", family.name, kind] {
         page.put(text.as_bytes());
     }
 }
@@ -119,11 +134,19 @@ pub struct Metrics<'a> {
     pub slot_bytes: u64,
     pub empty_slab_bytes: u64,
     pub large_free_bytes: u64,
+    /// The resident parts of the free bytes: in slabs that have an owner, in empty slabs, in large
+    /// blocks. `None` if the kernel cannot be asked.
+    pub free_resident: Option<[u64; 3]>,
     pub slabs: u64,
     pub empty_slabs: u64,
     pub threads: u64,
     pub ended_threads: u64,
     pub resident: Option<u64>,
+    /// The counters. They never fall while the process lives.
+    pub allocations: u64,
+    pub frees: u64,
+    pub misuses: u64,
+    pub returned_bytes: u64,
     pub partitions: u64,
     pub doubts: u64,
     pub descriptors: u64,
@@ -160,11 +183,19 @@ impl Metrics<'_> {
                 ("large", self.large_free_bytes),
             ],
         );
+        if let Some([slab, empty_slab, large]) = self.free_resident {
+            let values = [("slab", slab), ("empty_slab", empty_slab), ("large", large)];
+            by(page, FREE_RESIDENT, "where", &values);
+        }
         by(page, SLABS, "state", &[("owned", self.slabs), ("empty", self.empty_slabs)]);
         by(page, HEAPS, "thread", &[("running", self.threads), ("ended", self.ended_threads)]);
         if let Some(resident) = self.resident {
             one(page, RESIDENT, resident);
         }
+        one(page, ALLOCATIONS, self.allocations);
+        one(page, FREES, self.frees);
+        one(page, MISUSES, self.misuses);
+        one(page, RETURNED, self.returned_bytes);
         one(page, PARTITIONS, self.partitions);
     }
 
@@ -235,7 +266,9 @@ mod tests {
 
     #[test]
     fn all_but_the_sites_is_written_in_order() {
-        let metrics = Metrics { pid: 120, process: b"p", resident: Some(1), ..Metrics::default() };
+        let (resident, free_resident) = (Some(1), Some([2, 3, 4]));
+        let metrics =
+            Metrics { pid: 120, process: b"p", resident, free_resident, ..Metrics::default() };
         let text = written(|page| {
             metrics.begin(page);
             metrics.end(page);
@@ -253,5 +286,13 @@ mod tests {
             text.starts_with("# HELP toft_info ") && text.contains("pid=\"120\"} 1\n"),
             "{text}"
         );
+        // The types are as the names say.
+        for (name, kind) in [
+            ("toft_allocations_total", "counter"),
+            ("toft_returned_bytes_total", "counter"),
+            ("toft_live_bytes", "gauge"),
+        ] {
+            assert!(text.contains(&std::format!("# TYPE {name} {kind}\n")), "{text}");
+        }
     }
 }

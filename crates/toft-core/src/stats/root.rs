@@ -331,6 +331,13 @@ root! {
     /// In a batch, one bit for each slot that the thread has freed, 64 bits to a word. They count
     /// like those in `slab_remote`.
     batch_marks: slab.batch_marks,
+    /// The address of the number of invalid calls that were ignored, 64 bits.
+    misuses: (&raw const *allocator.misuses()).expose_provenance(),
+    /// The address of the number of bytes that sweeps have returned to the OS, 64 bits. They are
+    /// bytes of address space, resident before or not.
+    returned: allocator.reclaimer.returned_at(),
+    /// The limit of the allocator's memory in bytes. All bits are set if there is none.
+    limit: allocator.limit.bytes(),
 }
 
 #[cfg(test)]
@@ -342,7 +349,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.batch_marks), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.limit), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -25,7 +25,7 @@ use crate::Profile;
 pub use pprof::write_together as pprof_together;
 pub use prometheus::{CONTENT_TYPE, OfProcess, Scrape, prometheus, together};
 pub use table::Table;
-pub use text::{Shown, diff_text, share, text};
+pub use text::{Shown, callers, diff_text, share, text};
 
 /// The most callers of library code that a row names.
 const CALLERS: usize = 5;
@@ -182,6 +182,80 @@ mod tests {
         assert_eq!(named, profile);
         let plain = Profile::from_json(&Format::Toft.write(&profile)).unwrap();
         assert!(plain.rows[0].location.frames.is_empty() && plain.bytes == 48);
+    }
+
+    /// Every view names the rows and the stacks of one profile alike: lines of Python, names that a
+    /// JIT compiler has given, and names of C++ without their parameters.
+    #[test]
+    fn every_view_has_the_same_labels() {
+        use crate::{Diff, Figures, Frame, Location};
+        use std::io::Read as _;
+
+        let runtime = |function: &str, file: &str, line| Location {
+            site: 1 << 62 | u64::from(line),
+            frames: vec![Frame {
+                function: function.into(),
+                file: Some(file.into()),
+                line: Some(line),
+            }]
+            .into(),
+            ..Location::default()
+        };
+        let native = |function: &str, module: &str, line| Location {
+            module: Some(module.into()),
+            ..location(function, "/src/native.c", line)
+        };
+        let interpreter = native("PyUnicode_New", "/usr/bin/python3.11", 7);
+        let of = |location, line| crate::Row { location, ..row("x", line, 16, 4) };
+        let mut all = profile(vec![
+            of(interpreter.clone(), 7),
+            of(runtime("handler", "/srv/server.js", 31), 31),
+            of(native("app::load(int, char const*)", "/srv/app", 12), 12),
+        ]);
+        all.sampled = sampled_profile().sampled;
+        let stacks = &mut all.sampled.as_mut().unwrap().stacks;
+        let work = runtime("work", "/srv/app.py", 8);
+        let stack = crate::SampledStack {
+            calls: vec![interpreter, work, native("main", "/usr/bin/python3.11", 9)],
+            ..stacks[1].clone()
+        };
+        *stacks = vec![stack];
+
+        let none = crate::Profile::default();
+        let of_sites =
+            ["PyUnicode_New at native.c:7", "handler at server.js:31", "app::load at native.c:12"];
+        let of_stacks = ["work at app.py:8"];
+        let both = || of_sites.into_iter().chain(of_stacks);
+        let has = |view: &str, text: &str, labels: &mut dyn Iterator<Item = &'static str>| {
+            labels.for_each(|label| assert!(text.contains(label), "{view}: {label}: {text}"));
+        };
+        let utf8 = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let shown = Shown::default();
+        has("heap", &text(&all, &shown), &mut both());
+        let saved = Profile::from_json(&Format::Json.write(&all)).unwrap();
+        has("report", &text(&saved, &shown), &mut both());
+        let diff = diff_text(&Diff::of(&none, &all), &none, &all, &shown);
+        has("diff", &diff, &mut both());
+        assert!(diff.contains("about 100.0% from work at app.py:8"), "{diff}");
+        assert!(diff.contains("\nsampled stacks: "), "{diff}");
+        has("html", &utf8(Format::Html.write(&all)), &mut of_stacks.into_iter());
+        for format in [Format::Folded, Format::Flame] {
+            let view = |stacks| utf8(format.write_view(&all, View { stacks, full: false }));
+            has("sites of stacks", &view(false), &mut of_sites.into_iter());
+            has("stacks", &view(true), &mut of_stacks.into_iter());
+        }
+        let figures = Figures::default();
+        let scrape = Scrape { profile: &all, figures: &figures, top: 9, seconds: 0.0 };
+        has("metrics", &prometheus(&scrape), &mut of_sites.into_iter());
+        let mut pprof = Vec::new();
+        let packed = Format::Pprof.write(&all);
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut pprof).unwrap();
+        let pprof = String::from_utf8_lossy(&pprof);
+        let names = ["PyUnicode_New", "handler", "app::load", "work", "/srv/app.py"];
+        has("pprof", &pprof, &mut names.into_iter());
+        // No change has no stacks.
+        let same = diff_text(&Diff::of(&all, &all), &all, &all, &shown);
+        assert!(!same.contains("work at app.py:8"), "{same}");
     }
 
     #[test]

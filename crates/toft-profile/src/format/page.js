@@ -99,10 +99,19 @@ function element(name, text, className) {
   return made;
 }
 
-function hue(name) {
-  let mix = 0x811c9dc5;
-  for (const letter of name) mix = Math.imul(mix ^ letter.codePointAt(0), 0x01000193) >>> 0;
-  return `hsl(${20 + mix % 36}, ${65 + (mix >>> 6) % 25}%, ${66 + (mix >>> 12) % 12}%)`;
+// A row with one of these colours has a swatch of it. All others are the grey of the bar.
+const colours = ["#d9822b", "#3b7dd8", "#2e9e6b", "#b0559e", "#c9a400", "#5aa9c4", "#c2453f", "#7a6bd1"];
+function swatch(colour) {
+  const made = element("span", undefined, "swatch");
+  made.style.background = colour;
+  return made;
+}
+function segment(part, colour, title) {
+  const made = element("span");
+  made.style.width = part + "%";
+  made.style.background = colour;
+  made.title = title;
+  return made;
 }
 
 function show() {
@@ -137,20 +146,26 @@ function show() {
   };
   const bar = byId("bar");
   bar.replaceChildren();
-  for (const group of [...groups].sort((a, b) => b.bytes - a.bytes)) {
+  const coloured = [...groups].sort((a, b) => b.bytes - a.bytes).slice(0, colours.length);
+  coloured.forEach((group, i) => {
     const part = 100 * group.bytes / Math.max(1, sum);
-    if (part < 0.3) break;
-    const span = element("span", part > 6 ? group.name : "");
-    span.style.width = part + "%";
-    span.style.background = hue(group.name);
-    span.title = `${group.name}: ${bytes(group.bytes)}`;
+    if (part < 0.3) return;
+    group.colour = colours[i];
+    const span = segment(part, group.colour, `${group.name}: ${bytes(group.bytes)}`);
     span.onclick = () => into(group);
     bar.append(span);
-  }
+  });
+  // A column with one value in all rows is said once, or not at all if the value is nothing.
+  const columns = { size: ["slot", bytes], allocations: ["blocks ever", count], allocated: ["bytes ever", bytes] };
+  const unused = Object.keys(columns).filter((name) => new Set(groups.map((group) => group[name])).size < 2 && groups.length > 1);
+  const once = unused.filter((name) => groups[0][name]).map((name) => `${columns[name][0]} of each row: ${columns[name][1](groups[0][name])}`);
+  const legend = "Each colour is the row with that mark; grey is all other rows.";
+  byId("colours").textContent = [groups.some((group) => group.colour) ? legend : "", ...once].filter((text) => text).join(" ");
 
   for (const button of document.querySelectorAll("th button")) {
     const head = button.parentElement;
     head.removeAttribute("aria-sort");
+    head.hidden = unused.includes(button.dataset.sort);
     if (button.dataset.sort !== state.sort) continue;
     const rising = (state.sort === "name") !== state.up;
     head.setAttribute("aria-sort", rising ? "ascending" : "descending");
@@ -164,11 +179,14 @@ function show() {
     const share = element("td", part.toFixed(1) + "%", "n share");
     share.style.setProperty("--part", part + "%");
     line.append(share, element("td", count(group.objects), "n"));
-    line.append(element("td", group.size ? bytes(group.size) : "", "n"));
-    line.append(element("td", group.allocations ? count(group.allocations) : "", "n"));
-    line.append(element("td", group.allocated ? bytes(group.allocated) : "", "n"));
+    for (const name of Object.keys(columns)) {
+      const cell = element("td", group[name] ? columns[name][1](group[name]) : "", "n");
+      cell.hidden = unused.includes(name);
+      line.append(cell);
+    }
     const name = element("td", undefined, "name");
     const label = element(deeper ? "button" : "span", (group.shared ? "~" : "") + group.name);
+    if (group.colour) name.append(swatch(group.colour));
     name.append(label);
     if (["label", "place"].includes(level()) && group.sites.size > 1) name.append(element("span", ` (${count(group.sites.size)} call sites)`, "faint"));
     for (const [caller, part] of state.by === "site" && !state.path.length ? group.callers : []) {
@@ -203,6 +221,25 @@ for (const note of profile.notes) byId("notes").append(element("p", note));
 if (profile.rows.some((row) => row.share === "shared")) {
   byId("notes").append(element("p", `~ marks memory in partitions that several call sites share (${profile.partitions} partitions): ` +
     "the site named is the first that drew from the slab."));
+}
+if (profile.breakdown) {
+  const { parts, limits } = profile.breakdown;
+  const all = parts.reduce((sum, part) => sum + part.bytes, 0);
+  const section = byId("memory");
+  section.hidden = false;
+  parts.forEach((part, i) => {
+    const share = (100 * part.bytes / Math.max(1, all)).toFixed(1) + "%";
+    const colour = colours[i % colours.length];
+    section.querySelector(".bar").append(segment(100 * part.bytes / Math.max(1, all), colour, `${part.name}: ${bytes(part.bytes)}`));
+    const item = element("li", undefined);
+    item.dataset.bytes = part.bytes;
+    item.append(swatch(colour), `${part.name}: ${bytes(part.bytes)} (${share})`);
+    section.querySelector(".legend").append(item);
+  });
+  const limit = (one) => `${bytes(one.bytes)} is the limit of ${one.name}.`;
+  section.querySelector("p").textContent =
+    [`${bytes(all)} resident.`, ...limits.map(limit), limits.length ? "" : "No limit is set.",
+      "Live blocks count here as far as they are resident."].filter((text) => text).join(" ");
 }
 byId("search").oninput = (event) => save({ q: event.target.value });
 byId("group").onchange = (event) => save({ by: event.target.value, path: [] });

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::units::{bytes, count, duration, fit, plain};
 use super::{CALLERS, Table};
-use crate::{Change, Diff, Location, Profile, Row, Sampled, Share};
+use crate::{Change, Diff, Location, Profile, Row, Sampled, SampledStack, Share, StackChange};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -118,12 +118,17 @@ fn below(
             frames.extend(location.frames.iter().map(|frame| format!("< {}", frame.words())));
         }
     }
-    let callers = profile.callers(row).into_iter().take(CALLERS);
-    let callers =
-        callers.map(|(caller, part)| format!("about {} from {caller}", share(part, row.bytes)));
-    for text in frames.into_iter().chain(callers) {
+    for text in frames.into_iter().chain(callers(profile, row)) {
         let _ = writeln!(page, "{}", table.below(&format!(" {text}")));
     }
+}
+
+/// The callers of library code, with their shares: estimates from sampled stacks.
+pub fn callers(profile: &Profile, row: &Row) -> Vec<String> {
+    let callers = profile.callers(row).into_iter().take(CALLERS);
+    callers
+        .map(|(caller, part)| format!("about {} from {caller}", share(part, row.bytes)))
+        .collect()
 }
 
 /// The sampled stacks, each named by its function of the program.
@@ -147,19 +152,53 @@ fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
             count(stack.allocations),
             count(stack.live_samples),
         ];
-        let (at, mut words) = match shown.full {
-            true => (stack.label().map_or(0, |(at, _)| at), stack.words()),
-            false => stack.lines(),
-        };
-        words.extend(stack.truncated.then(|| "(truncated)".into()));
-        // The function of the program comes first, then what it calls, then its callers.
-        let (inner, outer) = words.split_at(at.min(words.len()));
-        let first = outer.first().map_or("", String::as_str);
-        let _ = writeln!(page, "{}", table.line(&figures, &format!(" {first}")));
-        let called = inner.iter().rev().map(|word| format!(" > {word}"));
-        for text in called.chain(outer.iter().skip(1).map(|word| format!(" < {word}"))) {
-            let _ = writeln!(page, "{}", table.below(&text));
-        }
+        stack_lines(page, &table, (&figures, stack), shown);
+    }
+    more(page, others.len(), "stacks");
+}
+
+/// The lines of a stack: its function of the program first, then what that calls, then its callers.
+fn stack_lines(
+    page: &mut String,
+    table: &Table,
+    (figures, stack): (&[String], &SampledStack),
+    shown: &Shown,
+) {
+    let (at, mut words) = match shown.full {
+        true => (stack.label().map_or(0, |(at, _)| at), stack.words()),
+        false => stack.lines(),
+    };
+    words.extend(stack.truncated.then(|| "(truncated)".into()));
+    let (inner, outer) = words.split_at(at.min(words.len()));
+    let first = outer.first().map_or("", String::as_str);
+    let _ = writeln!(page, "{}", table.line(figures, &format!(" {first}")));
+    let called = inner.iter().rev().map(|word| format!(" > {word}"));
+    for text in called.chain(outer.iter().skip(1).map(|word| format!(" < {word}"))) {
+        let _ = writeln!(page, "{}", table.below(&text));
+    }
+}
+
+/// The sampled stacks that have changed.
+fn changed_stacks(page: &mut String, before: &Profile, after: &Profile, shown: &Shown) {
+    let Some(sampled) = after.sampled.as_ref().or(before.sampled.as_ref()) else { return };
+    let changes = StackChange::between(before, after);
+    if changes.is_empty() {
+        return;
+    }
+    let about = format!("\nsampled stacks: {}", sampled.about()).replace("; ", "\n");
+    let _ = writeln!(page, "{about}");
+    let columns = [("growth", 11), ("before", 10), ("after", 10), ("blocks", 11)];
+    let table = Table::new(&columns, shown.width);
+    let _ = writeln!(page, "\n{}", table.head(" stack"));
+    let (listed, others) = changes.split_at(shown.most(changes.len()));
+    for change in listed {
+        let figures = [
+            signed_bytes(change.bytes()),
+            bytes(change.before.0),
+            bytes(change.after.0),
+            signed_count(change.objects()),
+        ];
+        stack_lines(page, &table, (&figures, &change.stack), shown);
     }
     more(page, others.len(), "stacks");
 }
@@ -206,8 +245,8 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// What has changed, for a terminal.
-pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
+/// What has changed between two profiles, for a terminal. `diff` is of these.
+pub fn diff_text(diff: &Diff, before: &Profile, after: &Profile, shown: &Shown) -> String {
     let mut page = String::new();
     let changes: Vec<&Change> = diff.changes.iter().filter(|change| change.is_growth()).collect();
     let sites = changes.len();
@@ -238,8 +277,13 @@ pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
             signed_count(change.objects()),
         ];
         let _ = writeln!(page, "{}", table.line(&figures, &place));
+        let of = if change.after.0 > 0 { after } else { before };
+        for text in callers(of, &change.row) {
+            let _ = writeln!(page, "{}", table.below(&text));
+        }
     }
     more(&mut page, others.len(), "call sites");
+    changed_stacks(&mut page, before, after, shown);
     page
 }
 
@@ -307,8 +351,12 @@ mod tests {
             text(&profile, &Shown { top: 2, ..Shown::default() })
                 .contains(" and 1 more call sites")
         );
-        let diff = Diff::of(&Profile::default(), &profile);
-        assert!(diff_text(&diff, &Shown::default()).contains(" f at sample.c:2 in other.so\n"));
+        let none = Profile::default();
+        let diff = Diff::of(&none, &profile);
+        assert!(
+            diff_text(&diff, &none, &profile, &Shown::default())
+                .contains(" f at sample.c:2 in other.so\n")
+        );
         let saved = Profile::from_json(profile.to_json().as_bytes()).unwrap();
         assert_eq!(saved.rows.len(), 4, "the saved form keeps every call site");
     }
@@ -325,7 +373,7 @@ mod tests {
         profile.name = "n\x1b[31m\n".into();
         profile.toft = "\r0".into();
         profile.notes.push("note\x1b[0m\u{9b}".into());
-        let diff = diff_text(&Diff::of(&profile, &profile), &Shown::default());
+        let diff = diff_text(&Diff::of(&profile, &profile), &profile, &profile, &Shown::default());
         let folded = crate::format::Format::Folded.write(&profile);
         for page in [text(&profile, &Shown::default()), diff, String::from_utf8(folded).unwrap()] {
             let raw = page.chars().find(|&c| c.is_control() && c != '\n');
@@ -351,11 +399,9 @@ mod tests {
 
     #[test]
     fn growth_is_signed() {
-        let diff = Diff::of(
-            &profile(vec![row("down", 1, 1024, 3)]),
-            &profile(vec![row("down", 1, 1024, 1), row("up", 2, 16, 1)]),
-        );
-        let page = diff_text(&diff, &Shown::default());
+        let before = profile(vec![row("down", 1, 1024, 3)]);
+        let after = profile(vec![row("down", 1, 1024, 1), row("up", 2, 16, 1)]);
+        let page = diff_text(&Diff::of(&before, &after), &before, &after, &Shown::default());
         assert!(page.starts_with("-2.0 KiB live, -1 blocks, at 2 call sites"), "{page}");
         assert!(page.contains("+16 B") && page.contains("-2.0 KiB"), "{page}");
     }

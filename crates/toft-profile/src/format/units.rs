@@ -56,6 +56,23 @@ pub fn fit(text: &str, width: usize) -> String {
     short
 }
 
+/// A place, `function at file.c:12 in FILE`, or as much of it as fits. The file goes first, then the
+/// line, then the namespaces of the function. The function's own name is cut last.
+pub fn fit_place(place: &str, width: usize) -> String {
+    let place = plain(place);
+    let fits = |text: &str| text.chars().count() <= width;
+    let without_file = place.rsplit_once(" in ").map_or(&*place, |(rest, _)| rest);
+    let function = without_file.rsplit_once(" at ").map_or(without_file, |(rest, _)| rest);
+    if let Some(whole) = [&*place, without_file, function].into_iter().find(|text| fits(text)) {
+        return whole.to_owned();
+    }
+    let inner = function.match_indices("::").map(|(at, _)| format!("...{}", &function[at..]));
+    inner
+        .into_iter()
+        .find(|text| fits(text))
+        .unwrap_or_else(|| fit(function.rsplit("::").next().unwrap_or(function), width))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +94,26 @@ mod tests {
             "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}\u{fffd}ä"
         );
         assert_eq!(fit("a\tb", 3), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn the_name_of_a_function_is_cut_last() {
+        let place = "v8::internal::Zone::Expand at zone.cc:12 in node";
+        for (width, shown) in [
+            (80, place),
+            (48, place),
+            (47, "v8::internal::Zone::Expand at zone.cc:12"),
+            (39, "v8::internal::Zone::Expand"),
+            (25, "...::Zone::Expand"),
+            (20, "...::Zone::Expand"),
+            (16, "...::Expand"),
+            (8, "Expand"),
+            (5, "Ex..."),
+        ] {
+            assert_eq!(fit_place(place, width), shown, "{width}");
+        }
+        assert_eq!(fit_place("zmalloc in redis-server", 12), "zmalloc");
+        assert_eq!(fit_place("sample+0x1169", 9), "sample...");
     }
 
     #[test]

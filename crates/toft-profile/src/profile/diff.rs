@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::row::mean_lifetime;
-use super::{Profile, Row};
+use super::{Profile, Row, SampledStack};
 
 /// A call site then and now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,56 @@ impl Change {
     /// Returns the mean lifetime of its blocks in seconds, if any were allocated meanwhile.
     pub fn lifetime(&self, seconds: f64) -> Option<f64> {
         mean_lifetime([self.before.1, self.after.1], self.had.0, seconds)
+    }
+}
+
+/// A sampled stack, and what it had before and has now. All are estimates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackChange {
+    /// The stack as it was last seen.
+    pub stack: SampledStack,
+    /// Live bytes and blocks before.
+    pub before: (u64, u64),
+    /// And after.
+    pub after: (u64, u64),
+}
+
+impl StackChange {
+    /// Bytes that it has more.
+    pub fn bytes(&self) -> i128 {
+        i128::from(self.after.0) - i128::from(self.before.0)
+    }
+
+    /// Blocks that it has more.
+    pub fn objects(&self) -> i128 {
+        i128::from(self.after.1) - i128::from(self.before.1)
+    }
+
+    /// Returns the stacks that have more or less than before, most growth first. Stacks are
+    /// matched by their functions and lines.
+    pub fn between(before: &Profile, after: &Profile) -> Vec<StackChange> {
+        let mut changes: HashMap<(bool, Vec<String>), StackChange> = HashMap::new();
+        for (profile, is_after) in [(before, false), (after, true)] {
+            for stack in profile.sampled.iter().flat_map(|sampled| &sampled.stacks) {
+                let change = changes.entry((stack.truncated, stack.words()));
+                let change = change.or_insert_with(|| StackChange {
+                    stack: stack.clone(),
+                    before: (0, 0),
+                    after: (0, 0),
+                });
+                let side = if is_after { &mut change.after } else { &mut change.before };
+                side.0 = side.0.saturating_add(stack.bytes);
+                side.1 = side.1.saturating_add(stack.objects);
+            }
+        }
+        let mut changes: Vec<_> = changes
+            .into_iter()
+            .filter(|(_, change)| change.bytes() != 0 || change.objects() != 0)
+            .collect();
+        changes.sort_by(|(a_key, a), (b_key, b)| {
+            b.bytes().cmp(&a.bytes()).then_with(|| a_key.cmp(b_key))
+        });
+        changes.into_iter().map(|(_, change)| change).collect()
     }
 }
 

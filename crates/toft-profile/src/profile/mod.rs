@@ -6,6 +6,7 @@
 //! | `row.rs` | its [`Row`]s: what a call site has |
 //! | `take.rs` | one made of the tables of a process or of a core file |
 //! | `file.rs` | saved and read again: docs/profiles.md has the format |
+//! | `breakdown.rs` | what the resident memory is made of, and its limits |
 //! | `diff.rs` | what has grown between two |
 //! | `sampled.rs` | the stacks of sampled allocations: [`Sampled`] |
 //! | `samples.rs` | made up ones, for tests |
@@ -20,6 +21,7 @@
 //! | slots | a row of slots has as many bytes as objects times the slot |
 //! | ever | no row has more live blocks than there ever were, where those are counted |
 
+mod breakdown;
 mod diff;
 mod file;
 mod row;
@@ -34,7 +36,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Location;
 
-pub use diff::{Change, Diff};
+pub use breakdown::{Breakdown, MemoryLimit, Part};
+pub use diff::{Change, Diff, StackChange};
 pub use file::{FileError, VERSION};
 pub use row::{Recent, Row, Share};
 pub use sampled::{Sampled, SampledStack};
@@ -94,6 +97,9 @@ pub struct Profile {
     /// Resident bytes of the whole process, if known.
     #[serde(default)]
     pub resident: Option<u64>,
+    /// What the resident memory is made of, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breakdown: Option<Breakdown>,
     /// Descriptors that made no sense, or changed while they were read.
     #[serde(default)]
     pub doubts: u64,

@@ -75,7 +75,11 @@ impl Row {
         let frames = if full { frames.as_slice() } else { self.location.frames_from_label() };
         let mut stack = vec![self.location.module_name().to_owned()];
         stack.extend(frames.iter().skip(1).rev().map(|frame| frame.function.clone()));
-        let innermost = frames.first().map(Frame::words);
+        // The label as every table has it. The file is there already.
+        let innermost = match full {
+            true => frames.first().map(Frame::words),
+            false => self.location.frames.label_words().map(str::to_owned),
+        };
         stack.push(innermost.unwrap_or_else(|| self.location.place()));
         stack
     }

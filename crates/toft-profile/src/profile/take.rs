@@ -23,11 +23,16 @@ struct Counts {
 /// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name,
 /// the time and what else is known of the process is the caller's to fill in.
 pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
-    take_with_figures(memory).map(|(profile, _)| profile)
+    take_from(memory, false).map(|(profile, _)| profile)
 }
 
-/// As [`take`], with the figures of the whole from the same reading.
+/// As [`take`], with the figures of the whole. Which free memory is resident is read after the
+/// tables.
 pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Error> {
+    take_from(memory, true)
+}
+
+fn take_from(memory: &impl Memory, with_figures: bool) -> Result<(Profile, Figures), Error> {
     let mut figures = Figures::default();
     let found = find(memory)?;
     let mappings = memory.mappings()?;
@@ -52,6 +57,9 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     blocks.iter().for_each(|block| figures.add_block(block));
     tables.heaps(memory).iter().for_each(|heap| figures.add_heap(heap));
     figures.descriptors = slabs.read + more.read;
+    if with_figures {
+        figures.add_resident(memory, &tables, &mappings, &blocks)?;
+    }
     for block in blocks.iter().filter(|block| block.live) {
         let count = counts.entry((block.site, 0, block.partition)).or_default();
         count.objects += 1;
@@ -139,6 +147,8 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         ..Profile::default()
     };
     profile.finish();
+    figures.allocations = profile.allocations;
+    figures.frees = profile.allocations.saturating_sub(profile.objects);
     Ok((profile, figures))
 }
 

@@ -6,10 +6,11 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState};
+use toft_profile::format::callers;
 use toft_profile::{Row, Share};
 
 use super::{Screen, Sort};
-use crate::style::{bytes, count, duration, fit, plain};
+use crate::style::{bytes, count, duration, fit, fit_place, plain};
 
 impl Screen {
     /// Memory in one line, and in another what is shown of it.
@@ -48,17 +49,18 @@ impl Screen {
     fn foot(&self) -> String {
         match &self.typing {
             Some(typed) => format!("filter by name: {typed}_   Enter applies, Esc cancels"),
+            None if self.helps => "Esc back  q quit".into(),
             None if self.owned.is_some() => {
-                "Esc call sites  z growth from now  space hold  q quit".into()
+                "? help  Esc call sites  z growth from now  space hold  q quit".into()
             }
-            None if self.opened.is_some() => "Esc back  q quit".into(),
+            None if self.opened.is_some() => "? help  Esc back  q quit".into(),
             None => {
                 let filter = match self.filter.as_str() {
                     "" => "/ filter".to_owned(),
                     filter => format!("/{filter} (Esc: all)"),
                 };
                 format!(
-                    "Enter open  s sort  r turn  {filter}  t threads  z from now  space hold  q quit"
+                    "? help  Enter open  s sort  {filter}  t threads  z from now  space hold  q quit"
                 )
             }
         }
@@ -102,6 +104,28 @@ pub(in crate::profile) fn fitting(
     (kept, left.into())
 }
 
+/// The keys, and what the columns mean.
+const HELP: [&str; 18] = [
+    "up, down, j, k   select a call site",
+    "PgUp, PgDn       select one 15 lines away",
+    "Enter, right     show the details of the selected call site",
+    "Esc, left        return; Esc also removes the filter, and quits at last",
+    "s                sort by the next column",
+    "r                reverse the order",
+    "/                filter call sites by name or file",
+    "t                show memory by owner thread, or by call site again",
+    "z                count growth from now",
+    "space            hold the display, or continue",
+    "?                show or hide this page",
+    "q                quit",
+    "",
+    "live      bytes of live blocks",
+    "alloc/s   bytes allocated in a second; calls/s: calls in a second",
+    "growth    live bytes more than at the start, or at the last z",
+    "blocks    live blocks",
+    "~         several call sites share the partition: the first one is named",
+];
+
 /// Columns in the order in which they give way.
 const GIVE_WAY: [usize; 4] = [2, 4, 1, 3];
 
@@ -115,6 +139,10 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_widget(Paragraph::new(lines), head);
     let foot_text = fit(&screen.foot(), foot.width.into());
     frame.render_widget(Paragraph::new(foot_text).dim(), foot);
+    if screen.helps {
+        let lines = HELP.iter().map(|line| Line::from(fit(line, body.width.into())));
+        return frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), body);
+    }
     if let Some(owned) = &screen.owned {
         return owned.draw(frame, body);
     }
@@ -133,7 +161,8 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
             signed(item.growth as f64),
             count(item.row.objects),
         ];
-        cells(figures, &columns, fit(&format!("{mark}{}", item.name), room))
+        let name = fit_place(&item.name, room.saturating_sub(mark.len()));
+        cells(figures, &columns, format!("{mark}{name}"))
     });
     let title = |sort: Sort, text: &str| {
         let sorted = if sort == screen.sort { if screen.reversed { "^" } else { "v" } } else { "" };
@@ -192,6 +221,8 @@ fn details(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
     lines.extend(frames.map(|frame| Line::from(fit(&frame, width))));
     let module = row.location.module.as_deref().unwrap_or("no file");
     let offset = row.location.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
+    let callers = callers(&screen.now, row);
+    lines.extend(callers.iter().map(|text| Line::from(fit(&format!("  {text}"), width))));
     lines.push(Line::from(fit(&format!("  {module}{offset}"), width)).dim());
     let label = row.location.label();
     if let Some((file, line)) = label.and_then(|label| Some((label.file?, label.line?))) {

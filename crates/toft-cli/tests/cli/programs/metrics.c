@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 extern int toft_metrics(int) __attribute__((weak));
 static size_t bytes;
@@ -10,6 +11,14 @@ static void *volatile sink;
 __attribute__((noinline)) void small(void) { for (int i = 0; i < 3000; i++) sink = had(malloc(50)); }
 __attribute__((noinline)) void medium(void) { for (int i = 0; i < 500; i++) sink = had(malloc(5000)); }
 __attribute__((noinline)) void large(void) { for (int i = 0; i < 4; i++) sink = had(malloc(1 << 20)); }
+static void *passing[5000];
+__attribute__((noinline)) void pass(void) {
+    for (int i = 0; i < 5000; i++) memset(passing[i] = malloc(5000), 1, 5000);
+    void *big = malloc(1 << 20);
+    memset(big, 1, 1 << 20);
+    for (int i = 0; i < 5000; i++) free(passing[i]);
+    free(big);
+}
 static void figures(const char *name) {
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || !toft_metrics || toft_metrics(fd) != 0 || toft_metrics(-1) != -1) _exit(9);
@@ -21,6 +30,14 @@ int main(int argc, char **argv) {
     setvbuf(stdin, in, _IOLBF, sizeof in);
     small(); medium(); large();
     char line[10];
-    do printf("%zu\n", bytes);
-    while (fgets(line, sizeof line, stdin) && (*line == 'm' ? figures(argv[1]) : medium(), 1));
+    do {
+        printf("%zu\n", bytes);
+        if (!fgets(line, sizeof line, stdin)) break;
+        switch (*line) {
+        case 'm': figures(argv[1]); break;
+        case 'p': pass(); break;
+        case 'd': free(passing[0]); break;
+        default: medium();
+        }
+    } while (1);
 }
