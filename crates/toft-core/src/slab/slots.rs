@@ -4,14 +4,14 @@
 use super::requested_sizes::SLACK_MOST;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
-    ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, GUARD_PAGE, HELD, LEFT, LIVE, NO_SLOT,
+    ARMED, BEING_MADE, DIRTY, DIRTY_FRESH, FROM_CLAIM, GUARD_PAGE, HELD, LEFT, LIVE, NO_SLOT,
     PERMANENTLY_FREED, QUARANTINED, RESERVED, SAMPLED, SAMPLED_BIT, TAKEN, ZERO_CLEAN, ZERO_FRESH,
     free_state,
 };
 use super::{Tier, TierNumber};
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
-use Ordering::{AcqRel, Acquire};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::ops::Range;
 
 /// The state of a slot, as far as callers may see it.
@@ -339,6 +339,36 @@ impl Slab {
     /// Returns true if no slot is live.
     pub fn is_empty(&self) -> bool {
         self.held() == 0
+    }
+
+    /// Returns the first slot from `from` on that was freed, whose pages were not given back since,
+    /// and that is not claimed. Owner only.
+    pub fn next_left(&self, from: SlotIndex) -> Option<SlotIndex> {
+        let (claimed, claim) = (self.claimed_group(), self.claimed());
+        (from.group()..GROUPS).find_map(|group| {
+            let before = if group == from.group() { from.bit() - 1 } else { 0 };
+            let claim = if group == claimed { claim } else { 0 };
+            let mut slots = self.states.dirty_bits(group) & !claim & !before;
+            while slots != 0 {
+                let slot = SlotIndex::in_group(group, slots.trailing_zeros());
+                if self.states.of(slot).load(Relaxed) == DIRTY {
+                    return Some(slot);
+                }
+                slots &= slots - 1;
+            }
+            None
+        })
+    }
+
+    /// Takes a slot that `next_left` has returned, so that nothing else uses it. Returns false if
+    /// the reclaimer holds it.
+    pub fn take_left(&self, slot: SlotIndex) -> bool {
+        self.states.of(slot).exchange(DIRTY, FROM_CLAIM, Acquire, Relaxed)
+    }
+
+    /// Ends `take_left`.
+    pub fn leave(&self, slot: SlotIndex) {
+        self.states.of(slot).store(DIRTY, Release);
     }
 }
 

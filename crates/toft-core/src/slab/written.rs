@@ -7,15 +7,14 @@
 //! leaves the quarantine, its two ends are checked, because its slot may not be handed out again.
 
 use super::pages::SlabPages;
-use super::slab::{GROUPS, Slab};
 use super::slots::SlotIndex;
 use super::states::{
-    DIRTY, DIRTY_FRESH, FROM_CLAIM, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
+    DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, StateByte, ZERO_CLEAN,
 };
 #[cfg(not(loom))]
 use crate::harden::{Long, is_zero};
 use crate::policy::CHECK_PAGES;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::Ordering::Acquire;
 
 /// Each slot begins and ends at a multiple of this number of bytes.
 #[cfg(not(loom))]
@@ -73,38 +72,6 @@ impl SlabPages<'_> {
         // SAFETY: (1) a part of a slot of a slab that is not dormant. Its pages are mapped, except
         // guard pages. Pages and slots begin and end at multiples of 16.
         first >= last || unsafe { is_zero(self.base() + first, last - first, Long::NONE) }
-    }
-}
-
-impl Slab {
-    /// Returns the first slot from `from` on that was freed, whose pages were not given back since,
-    /// and that is not claimed. Owner only.
-    pub fn next_left(&self, from: SlotIndex) -> Option<SlotIndex> {
-        let (claimed, claim) = (self.claimed_group(), self.claimed());
-        (from.group()..GROUPS).find_map(|group| {
-            let before = if group == from.group() { from.bit() - 1 } else { 0 };
-            let claim = if group == claimed { claim } else { 0 };
-            let mut slots = self.states.dirty_bits(group) & !claim & !before;
-            while slots != 0 {
-                let slot = SlotIndex::in_group(group, slots.trailing_zeros());
-                if self.states.of(slot).load(Relaxed) == DIRTY {
-                    return Some(slot);
-                }
-                slots &= slots - 1;
-            }
-            None
-        })
-    }
-
-    /// Takes a slot that `next_left` has returned, so that nothing else uses it. Returns false if
-    /// the reclaimer holds it.
-    pub fn take_left(&self, slot: SlotIndex) -> bool {
-        self.states.of(slot).exchange(DIRTY, FROM_CLAIM, Acquire, Relaxed)
-    }
-
-    /// Ends `take_left`.
-    pub fn leave(&self, slot: SlotIndex) {
-        self.states.of(slot).store(DIRTY, Release);
     }
 }
 

@@ -16,6 +16,24 @@ pub(crate) struct Present {
 }
 
 impl Present {
+    /// Finds out which pages of a slab are in memory. Returns `None` if the system does not say.
+    pub(super) fn of<O: Os>(verifier: Verifier<'_, O>, slab: &Slab) -> Option<Present> {
+        let page = verifier.os.page_size();
+        let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
+        let _permit = verifier.permit(Calls::RESIDENT)?;
+        let all = slab.pages().mapped_bytes(page);
+        let mut at = 0;
+        while at < all {
+            let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));
+            let note = |address: usize, len| present.note(address - slab.base(), len);
+            if !verifier.os.resident_pieces(start, len, note) {
+                return None;
+            }
+            at += PIECE_BYTES;
+        }
+        Some(present)
+    }
+
     /// Notes that the pages of a range are in memory.
     pub(super) fn note(&mut self, start: usize, len: usize) {
         for page in start >> self.shift..(start + len) >> self.shift {
@@ -41,26 +59,6 @@ impl Present {
     pub(super) fn has_all(&self, bytes: &Range<usize>) -> bool {
         (bytes.start >> self.shift..=(bytes.end - 1) >> self.shift)
             .all(|page| self.pages.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0))
-    }
-}
-
-impl<O: Os> Verifier<'_, O> {
-    /// Finds out which pages of a slab are in memory. Returns `None` if the system does not say.
-    pub(super) fn present(self, slab: &Slab) -> Option<Present> {
-        let page = self.os.page_size();
-        let mut present = Present { pages: [0; WORDS], shift: page.trailing_zeros() };
-        let _permit = self.permit(Calls::RESIDENT)?;
-        let all = slab.pages().mapped_bytes(page);
-        let mut at = 0;
-        while at < all {
-            let (start, len) = (slab.base() + at, PIECE_BYTES.min(all - at));
-            let note = |address: usize, len| present.note(address - slab.base(), len);
-            if !self.os.resident_pieces(start, len, note) {
-                return None;
-            }
-            at += PIECE_BYTES;
-        }
-        Some(present)
     }
 }
 

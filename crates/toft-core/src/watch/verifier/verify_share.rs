@@ -130,7 +130,7 @@ impl<O: Os> Verifier<'_, O> {
     /// # Safety
     /// 1. The pages of the slab stay mapped.
     unsafe fn verify_slots(self, slab: &Slab) -> usize {
-        let Some(present) = self.present(slab) else { return 0 };
+        let Some(present) = Present::of(self, slab) else { return 0 };
         // SAFETY: (1) duty 1 of this function.
         unsafe { fetch(slab, &present, 0) };
         let mut first = 0;

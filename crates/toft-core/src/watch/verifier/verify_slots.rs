@@ -57,7 +57,7 @@ impl<O: Os> Verifier<'_, O> {
     /// is verified. Such a page may never have been written.
     pub(super) fn present_for_ends(self, slab: &Slab) -> Option<Present> {
         let has_ends = slab.all_slots().any(|slot| slab.care(slot) == SlotCare::LastByte);
-        if has_ends { self.present(slab) } else { None }
+        if has_ends { Present::of(self, slab) } else { None }
     }
 
     pub(crate) fn slot_is_whole(self, slab: &Slab, slot: SlotIndex) -> bool {
