@@ -12,6 +12,7 @@ use crate::report::Report;
 use crate::stats::parse_hex;
 use crate::style::{self, Style};
 use crate::symbols::{Symbols, by_place, with_place};
+use crate::vet::resolve::Resolved;
 
 /// The library's report, with names.
 pub struct Leaks {
@@ -34,10 +35,11 @@ struct Site {
 
 impl Leaks {
     /// Names the call sites of the library's report, if there is one.
-    pub fn new(report: &Report) -> Option<Leaks> {
+    pub fn new(report: &Report, target: &Resolved) -> Option<Leaks> {
         let value = report.leaks.clone()?;
         let mappings: Vec<Mapping> = report.mappings();
         let mut symbols = Symbols::new(Vec::new());
+        symbols.look_at_target(target);
         let site = |leak: &Value| {
             let address = parse_hex(leak["address"].as_str()?)?;
             Some(Site {

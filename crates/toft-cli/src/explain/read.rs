@@ -241,6 +241,7 @@ fn code_of_json(value: &Value) -> Code {
         offset: hex("offset"),
         build_id: text("build_id"),
         frames: Frames::default(),
+        program: None,
     };
     Code { location, certain: value["certain"] != Value::Bool(false), inlined: false }
 }

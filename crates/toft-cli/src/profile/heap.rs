@@ -93,12 +93,14 @@ pub fn heap(args: &Heap) -> End {
         }
         Target::Core(path) => of_core(path)?,
     };
+    let mut names = match &args.target {
+        Target::Process(pid) => args.output.symbols.names_of(*pid),
+        Target::Core(_) => args.output.symbols.names(),
+    };
     if format.wants_names() {
-        let mut names = match &args.target {
-            Target::Process(pid) => args.output.symbols.names_of(*pid),
-            Target::Core(_) => args.output.symbols.names(),
-        };
         names.give(&mut profile);
+    } else {
+        names.give_program(&mut profile);
     }
     let next = match profile.source {
         Source::Core => format!("toft heap {} -o heap.html to drill down", args.target),

@@ -211,20 +211,28 @@ fn causes_come_before_the_blocks_that_they_hold() {
     let output = ends_with(123, run(&["--leaks", "--json"], &[text(&program)]));
     let report = last_json(&stderr(&output));
     // The packed structure's three blocks are none of them.
-    let wanted = [("serve", 3, 30, 0), ("ring", 1, 5, 5), ("put", 0, 0, 30)];
+    let wanted = [
+        ("serve", 3, 30, 0),
+        ("ring", 1, 5, 5),
+        ("owner", 1, 3, 0),
+        ("put", 0, 0, 30),
+        ("part", 0, 0, 3),
+    ];
     assert_eq!(causes(&report), wanted, "{report:#}");
-    let put = report["leaks"][2]["bytes"].as_u64().unwrap();
+    let put = report["leaks"][3]["bytes"].as_u64().unwrap();
     assert_eq!(report["leaks"][0]["holds_bytes"], put);
 
     let page = stderr(&run(&["--leaks"], &[text(&program)]));
     let lines: Vec<&str> = page.lines().collect();
-    assert!(lines[0].contains(" leaked in 39 blocks, from 3 call sites"), "{page}");
-    let order = ["holds  call site", "serve at causes.c:", "ring at causes.c:"];
-    let held = ["only leaked blocks point to these", "put at causes.c:", "ring at causes.c:"];
+    assert!(lines[0].contains(" leaked in 43 blocks, from 5 call sites"), "{page}");
+    let order =
+        ["holds  call site", "serve at causes.c:", "ring at causes.c:", "owner at causes.c:"];
+    let held =
+        ["only leaked blocks point to these", "put at causes.c:", "ring at causes.c:", "part at"];
     for (line, wanted) in lines[1..].iter().zip(order.iter().chain(&held)) {
         assert!(line.contains(wanted), "{wanted:?} is not in {line:?} of\n{page}");
     }
-    assert_eq!(lines.len(), 7, "{page}");
+    assert_eq!(lines.len(), 9, "{page}");
 }
 
 #[test]
