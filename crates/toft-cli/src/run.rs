@@ -58,7 +58,7 @@ Exit status:
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
 
-TOFT_WRAPPERS gets c, c++ or rust, beside names of yours, for a program with functions of that language that allocate for others.
+For a program with functions of C, C++ or Rust that allocate for others, TOFT_WRAPPERS gets c, c++ or rust, beside names of yours.
 
 Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
 
