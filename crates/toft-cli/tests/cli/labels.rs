@@ -468,10 +468,8 @@ fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
     assert_eq!(set(&program, &["--python"]), "c");
 }
 
-/// Debian's `redis-server` is a link to `redis-check-rdb`.
-#[test]
-fn a_program_that_a_link_leads_to_has_the_link_s_name() {
-    let source = r#"
+/// A program that keeps 1000 blocks, and 100 of them until it ends with an argument.
+const KEEPS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -485,8 +483,12 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 900; i++) kept[i] = NULL;
 }
 "#;
+
+/// Debian's `redis-server` is a link to `redis-check-rdb`.
+#[test]
+fn a_program_that_a_link_leads_to_has_the_link_s_name() {
     // Without lines, so that the label has the file.
-    let program = built(source, "program.c", &["gcc", "-O1"]);
+    let program = built(KEEPS, "program.c", &["gcc", "-O1"]);
     let link = program.with_file_name("server");
     std::os::unix::fs::symlink(&*program, &link).unwrap();
     let directory = directory();
@@ -737,21 +739,7 @@ fn debug_information_that_is_split_is_found() {
 
 #[test]
 fn a_file_of_any_name_has_its_functions_in_every_view() {
-    let source = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *volatile kept[1000];
-__attribute__((noinline)) void keep_some(void) { for (int i = 0; i < 1000; i++) kept[i] = malloc(300); }
-int main(int argc, char **argv) {
-    (void)argv;
-    keep_some();
-    puts("ready"); fflush(stdout);
-    if (argc == 1) pause();
-    for (int i = 0; i < 1000; i++) kept[i] = NULL;
-}
-"#;
-    let program = built(source, "program.c", &["gcc", "-g", "-O1"]);
+    let program = built(KEEPS, "program.c", &["gcc", "-g", "-O1"]);
     let directory = directory();
     let at_exit = directory.path().join("exit.txt");
     let written = directory.path().join("written");
