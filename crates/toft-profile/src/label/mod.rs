@@ -122,7 +122,7 @@ pub(crate) fn shown_file(path: &str) -> &str {
         return path;
     }
     let name = file_name(path);
-    // Packages are below the runtime's own modules, and may have packages of their own.
+    // The last folder counts: packages are below the runtime's modules, and may have others inside.
     let marks = PACKAGES.iter().filter_map(|mark| Some((path.rfind(mark)?, *mark)));
     let Some((at, mark)) = marks.max() else { return name };
     let folder = at + 1 + mark[1..].find('/').map_or(0, |end| end + 1);
