@@ -1,4 +1,5 @@
-//! What `toft run --leaks` prints: a line for each call site, by name, the largest first.
+//! What `toft run --leaks` prints: a line for each call site, by name. Causes come first, the
+//! largest before the others, then the blocks that only leaked blocks point to.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,6 +12,7 @@ use crate::report::Report;
 use crate::stats::parse_hex;
 use crate::style::{self, Style};
 use crate::symbols::{Symbols, by_place, with_place};
+use crate::vet::resolve::Resolved;
 
 /// The library's report, with names.
 pub struct Leaks {
@@ -23,20 +25,31 @@ struct Site {
     location: Location,
     bytes: u64,
     blocks: u64,
+    /// Those that no other leaked block points to.
+    direct_bytes: u64,
+    direct_blocks: u64,
+    /// The leaked blocks that these hold.
+    holds_bytes: u64,
+    holds_blocks: u64,
 }
 
 impl Leaks {
     /// Names the call sites of the library's report, if there is one.
-    pub fn new(report: &Report) -> Option<Leaks> {
+    pub fn new(report: &Report, target: &Resolved) -> Option<Leaks> {
         let value = report.leaks.clone()?;
         let mappings: Vec<Mapping> = report.mappings();
         let mut symbols = Symbols::new(Vec::new());
+        symbols.look_at_target(target);
         let site = |leak: &Value| {
             let address = parse_hex(leak["address"].as_str()?)?;
             Some(Site {
                 location: symbols.locate(&mappings, address),
                 bytes: leak["bytes"].as_u64()?,
                 blocks: leak["blocks"].as_u64()?,
+                direct_bytes: leak["direct_bytes"].as_u64()?,
+                direct_blocks: leak["direct_blocks"].as_u64()?,
+                holds_bytes: leak["holds_bytes"].as_u64()?,
+                holds_blocks: leak["holds_blocks"].as_u64()?,
             })
         };
         let sites = value["leaks"].as_array().into_iter().flatten().filter_map(site).collect();
@@ -58,7 +71,15 @@ impl Leaks {
             .iter()
             .map(|site| {
                 let address = format!("{:#x}", site.location.site);
-                let object = json!({"site": address, "bytes": site.bytes, "blocks": site.blocks});
+                let object = json!({
+                    "site": address,
+                    "bytes": site.bytes,
+                    "blocks": site.blocks,
+                    "direct_bytes": site.direct_bytes,
+                    "direct_blocks": site.direct_blocks,
+                    "holds_bytes": site.holds_bytes,
+                    "holds_blocks": site.holds_blocks,
+                });
                 with_place(object, &site.location)
             })
             .collect();
@@ -69,6 +90,7 @@ impl Leaks {
             "blocks": self.number("blocks"),
             "reachable_bytes": self.number("reachable_bytes"),
             "reachable_blocks": self.number("reachable_blocks"),
+            "all": self.value["all"],
             "looked": self.value["looked"],
             "resident": self.number("resident"),
             "other_resident": self.number("other_resident"),
@@ -94,8 +116,11 @@ impl Leaks {
             let _ = writeln!(page, "toft: {}{reachable}{other}", style.good("no leaks"));
             return page;
         }
+        let is_blind = self.value["looked"] == false;
+        // Blocks that may be reachable are not called leaked.
+        let what = if is_blind || self.value["all"] == true { "not freed" } else { "leaked" };
         let sum = format!(
-            "{} leaked in {} block{}, from {} call site{}",
+            "{} {what} in {} block{}, from {} call site{}",
             style::bytes(self.number("bytes")),
             style::count(self.number("blocks")),
             if self.number("blocks") == 1 { "" } else { "s" },
@@ -103,15 +128,39 @@ impl Leaks {
             if self.sites.len() == 1 { "" } else { "s" },
         );
         let _ = writeln!(page, "toft: {}{reachable}", style.bad(&sum));
-        if self.value["looked"] == false {
+        if is_blind {
             page += "toft: reachable blocks are among them: the scan was not possible\n";
         }
-        let table = Table::new(&[("leaked", 10), ("blocks", 10)], style.width);
+        let holds = self.sites.iter().any(|site| site.holds_blocks != 0);
+        let columns = [(what, 10), ("blocks", 10), ("holds", 10)];
+        let table = Table::new(&columns[..if holds { 3 } else { 2 }], style.width);
         let _ = writeln!(page, "{}", style.faint(&table.head("call site")));
-        let sites = self.sites.iter().map(|site| (&site.location, [site.bytes, site.blocks]));
-        for (place, [bytes, blocks]) in by_place(sites) {
-            let figures = [style::bytes(bytes), style::count(blocks)];
+        let causes = self.sites.iter().filter(|site| site.direct_blocks != 0).map(|site| {
+            let sum = site.direct_bytes + site.holds_bytes;
+            (&site.location, [sum, site.direct_bytes, site.direct_blocks, site.holds_bytes])
+        });
+        for (place, [_, bytes, blocks, held]) in by_place(causes) {
+            let held = if held == 0 { "-".to_owned() } else { style::bytes(held) };
+            let figures = [style::bytes(bytes), style::count(blocks), held];
             let _ = writeln!(page, "{}", table.line(&figures, &place));
+        }
+        let indirect = self.sites.iter().filter(|site| site.direct_blocks < site.blocks);
+        if indirect.clone().next().is_none() {
+            return page;
+        }
+        let table = Table::new(&[("held", 10), ("blocks", 10)], style.width);
+        let title = "call site: only leaked blocks point to these";
+        let _ = writeln!(page, "{}", style.faint(&table.head(title)));
+        let held = indirect.map(|site| {
+            let bytes = site.bytes - site.direct_bytes;
+            (&site.location, [bytes, site.blocks - site.direct_blocks])
+        });
+        for (place, [bytes, blocks]) in by_place(held) {
+            let _ = writeln!(
+                page,
+                "{}",
+                table.line(&[style::bytes(bytes), style::count(blocks)], &place)
+            );
         }
         page
     }

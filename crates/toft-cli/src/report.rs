@@ -6,7 +6,7 @@
 //! program has it), so lines are distinguished by pid.
 
 use serde_json::Value;
-use toft_profile::Mapping;
+use toft_profile::{Mapping, text_of_bytes};
 
 /// Fewer bytes of other anonymous memory than this are not reported. Stacks and the tables of the C
 /// library have far less.
@@ -66,7 +66,7 @@ impl Report {
         self.partial.extend_from_slice(bytes);
         let mut start = 0;
         while let Some(length) = self.partial[start..].iter().position(|&byte| byte == b'\n') {
-            let line = String::from_utf8_lossy(&self.partial[start..start + length]).into_owned();
+            let line = text_of_bytes(&self.partial[start..start + length]);
             self.line(&line);
             start += length + 1;
         }

@@ -59,7 +59,7 @@ Exit status:
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
 
-TOFT_WRAPPERS=c, c++ or rust is set for a program with functions of that language that allocate for others.
+For a program with functions of C, C++ or Rust that allocate for others, TOFT_WRAPPERS gets c, c++ or rust, beside names of yours.
 
 Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
 
@@ -265,7 +265,7 @@ pub fn run(run: &Run) -> End {
     }
     // Programs in Rust and C++ allocate by functions of their libraries, and many in C by one of
     // their own. Without this, all callers of such a function are one call site.
-    let chosen = ["TOFT_WRAPPERS", "TOFT_PARTITIONS", "TOFT_HINTS"];
+    let chosen = ["TOFT_PARTITIONS", "TOFT_HINTS"];
     let mut languages = vetted.languages.clone();
     if run.python && !languages.contains(&"c") {
         // CPython's functions may be in its shared library.
@@ -277,7 +277,7 @@ pub fn run(run: &Run) -> End {
         && run.hints.is_none()
         && chosen.iter().all(|name| variable(name).is_none())
     {
-        environment.push(("TOFT_WRAPPERS".into(), languages.join(",").into()));
+        environment.push(("TOFT_WRAPPERS".into(), wrappers(variable("TOFT_WRAPPERS"), &languages)));
     }
     let asks_for_sites = stats || leaks || run.sample.is_some() || run.profile.is_some();
     if run.python {
@@ -312,8 +312,26 @@ pub fn run(run: &Run) -> End {
         let why = "the program ended before the library reported";
         message(&not_loaded(&shown, &library, &vetted, why));
     }
-    let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
+    let profiled = profile.map(|profile| profile.finish(outcome.report.pid(), &vetted.target));
     Ok(finish(run, &vetted, outcome, Wanted { stats, leaks, profiled }))
+}
+
+/// Returns the wrappers that the user has named, if any, and those of the languages.
+fn wrappers(named: Option<OsString>, languages: &[&str]) -> OsString {
+    let Some(named) = named else { return languages.join(",").into() };
+    let mut all = named.clone();
+    let has = |language: &str| {
+        named.as_bytes().split(|&byte| byte == b',').any(|name| name == language.as_bytes())
+    };
+    for language in languages.iter().filter(|language| !has(language)) {
+        all.push(",");
+        all.push(language);
+    }
+    if fault("TOFT_WRAPPERS", &all).is_some() {
+        message("TOFT_WRAPPERS has no room for the names of the program's languages");
+        return named;
+    }
+    all
 }
 
 /// Returns the file by which the target may be known as a language runtime, and its arguments and
@@ -347,7 +365,7 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     let other = outcome.report.other_anonymous().filter(|_| has_report || run.strict);
     // A virtual machine's heap looks the same: only a report that has to be complete fails.
     let incomplete = other.is_some() && has_report && run.strict;
-    let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
+    let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report, &vetted.target));
     let style = match &run.output {
         Some(path) if is_standard(path) => Style::of_stdout(),
         Some(_) => Style::of_file(),
@@ -357,9 +375,8 @@ fn finish(run: &Run, vetted: &Vetted, outcome: Outcome, wanted: Wanted) -> i32 {
     if wanted.stats {
         let arguments =
             run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let program = vetted.target.named.display().to_string();
         let own_malloc = blind.map(|file| file.display().to_string());
-        let stats = Stats::new(program, arguments, own_malloc, outcome);
+        let stats = Stats::new(&vetted.target, arguments, own_malloc, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
     match &leaks {

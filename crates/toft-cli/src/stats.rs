@@ -12,6 +12,7 @@ use crate::resident::{TOP, Term, cells, pin_table, row, table};
 use crate::style::{self, Style};
 use crate::symbols::{Symbols, by_place, with_place};
 use crate::sys::Usage;
+use crate::vet::resolve::Resolved;
 
 pub struct Stats {
     program: String,
@@ -70,7 +71,7 @@ struct Site {
 
 impl Stats {
     pub fn new(
-        program: String,
+        target: &Resolved,
         arguments: Vec<String>,
         own_malloc: Option<String>,
         outcome: Outcome,
@@ -80,11 +81,12 @@ impl Stats {
         let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
         let mappings = outcome.report.mappings();
         let mut symbols = Symbols::new(Vec::new());
+        symbols.look_at_target(target);
         for site in &mut sites {
             site.location = symbols.locate(&mappings, site.location.site);
         }
         Stats {
-            program,
+            program: target.named.display().to_string(),
             arguments,
             own_malloc,
             version: outcome.report.ready,

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::{Value, json};
-use toft_profile::{Frame, Frames, Location, Mapping, read_file};
+use toft_profile::{Frame, Frames, Location, Mapping, paths_of_text, read_file, text_of_path};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
 use crate::style;
+use crate::vet::resolve::Resolved;
 
 use calls::Code;
 
@@ -68,6 +69,8 @@ pub struct Symbols {
     /// Where files are that were deleted or replaced after a process had mapped them, by the name
     /// of the mapping.
     deleted: HashMap<String, PathBuf>,
+    /// The names that programs were started by, by the names of their mappings.
+    programs: HashMap<String, String>,
 }
 
 /// What the kernel appends to the path of a file that is no longer there.
@@ -105,16 +108,42 @@ impl Symbols {
     /// Searches these folders first: under the whole path, under its last part, or as
     /// `.build-id/ab/cdef.debug`.
     pub fn new(search: Vec<PathBuf>) -> Symbols {
-        Symbols { modules: HashMap::new(), named: HashMap::new(), search, deleted: HashMap::new() }
+        Symbols {
+            modules: HashMap::new(),
+            named: HashMap::new(),
+            search,
+            deleted: HashMap::new(),
+            programs: HashMap::new(),
+        }
     }
 
     /// Finds the program of a running process even if its file was deleted or replaced.
     pub fn look_at_process(&mut self, pid: i32) {
         let link = PathBuf::from(format!("/proc/{pid}/exe"));
-        let program =
-            fs::read_link(&link).ok().and_then(|path| path.into_os_string().into_string().ok());
-        if let Some(program) = program.filter(|program| program.ends_with(DELETED)) {
+        let Ok(program) = fs::read_link(&link) else { return };
+        let program = text_of_path(&program);
+        if let Some(name) = name_of_process(pid) {
+            self.call_program(&program, name);
+        }
+        if program.ends_with(DELETED) {
             self.deleted.insert(program, link);
+        }
+    }
+
+    /// Names the file of a target by the name that it is started by.
+    pub fn look_at_target(&mut self, target: &Resolved) {
+        let file = fs::canonicalize(&target.binary).ok();
+        if !target.script
+            && let (Some(file), Some(name)) = (file, target.named.file_name())
+        {
+            self.call_program(&text_of_path(&file), name.to_string_lossy().into_owned());
+        }
+    }
+
+    fn call_program(&mut self, file: &str, name: String) {
+        let path = file.strip_suffix(DELETED).unwrap_or(file);
+        if Path::new(path).file_name() != Some(name.as_ref()) {
+            self.programs.insert(file.to_owned(), name);
         }
     }
 
@@ -125,7 +154,8 @@ impl Symbols {
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&call));
         if let Some(mapping) = mapping.filter(|mapping| mapping.path.starts_with('/')) {
             let in_file = (site - mapping.start).wrapping_add(mapping.offset);
-            let module = self.module(Path::new(&mapping.path));
+            let (_, path) = self.file_of(&mapping.path, None);
+            let module = path.as_deref().and_then(|path| self.module(path));
             let address = module.and_then(|module| module.address_of(in_file.wrapping_sub(1)));
             location.module = Some(mapping.path.clone());
             location.offset = Some(address.map_or(in_file, |address| address.wrapping_add(1)));
@@ -141,8 +171,17 @@ impl Symbols {
         self.name_call(location, true)
     }
 
+    /// Gives a call in a program's file the name that the program was started by.
+    pub fn name_program(&self, location: &mut Location) {
+        let name = location.module.as_ref().and_then(|module| self.programs.get(module));
+        if let Some(name) = name {
+            location.program = Some(name.clone());
+        }
+    }
+
     /// Finds the functions of a call, which need not be one of an allocating function.
     pub fn name_call(&mut self, location: &mut Location, is_site: bool) -> Found {
+        self.name_program(location);
         let (Some(module), Some(offset)) = (&location.module, location.offset) else {
             return Found::Missing;
         };
@@ -198,15 +237,19 @@ impl Symbols {
     /// Returns where a file may be. The folders of the user come first: the user knows that the
     /// other files are not the right ones.
     fn candidates(&self, module: &str, build_id: Option<&str>) -> Vec<PathBuf> {
-        let path = Path::new(module.strip_suffix(DELETED).unwrap_or(module));
+        // A file may have the kernel's mark in its own name.
+        let names = [Some(module), module.strip_suffix(DELETED)];
+        let paths: Vec<PathBuf> = names.into_iter().flatten().flat_map(paths_of_text).collect();
         let mut candidates = Vec::new();
         for folder in &self.search {
-            candidates.push(folder.join(path.strip_prefix("/").unwrap_or(path)));
-            candidates.extend(path.file_name().map(|name| folder.join(name)));
+            for path in &paths {
+                candidates.push(folder.join(path.strip_prefix("/").unwrap_or(path)));
+                candidates.extend(path.file_name().map(|name| folder.join(name)));
+            }
             candidates.extend(build_id.map(|id| by_id(folder, id)));
         }
         candidates.extend(self.deleted.get(module).cloned());
-        candidates.push(path.to_owned());
+        candidates.extend(paths);
         candidates.extend(build_id.map(|id| by_id(Path::new(SYSTEM), id)));
         candidates
     }
@@ -299,6 +342,26 @@ impl Module {
             .get(after.checked_sub(1)?)
             .filter(|(address, length, _)| probe - address < *length)
     }
+}
+
+/// Returns the name of a process, if its command has that name, too. A script has the name of its
+/// file, and its command is that of the interpreter.
+fn name_of_process(pid: i32) -> Option<String> {
+    let name = toft_profile::read(pid, "comm").ok()?;
+    let name = name.trim_end_matches('\n');
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let command = command.split(|&byte| byte == 0).next()?;
+    program_name(name, &String::from_utf8_lossy(command))
+}
+
+/// The longest name that the kernel keeps of a process.
+const COMM: usize = 15;
+
+fn program_name(name: &str, command: &str) -> Option<String> {
+    // A program may have put its state in place of its arguments: `redis-server *:6379`.
+    let whole = command.split(' ').next()?.rsplit('/').next()?;
+    (!name.is_empty() && (whole == name || name.len() == COMM && whole.starts_with(name)))
+        .then(|| whole.to_owned())
 }
 
 /// The lines of a file. The loader opens the package of debug information that lies beside it, too,
@@ -404,6 +467,21 @@ mod tests {
         nix::unistd::mkfifo(&folder.path().join("program.so.dwp"), nix::sys::stat::Mode::S_IRWXU)
             .unwrap();
         assert_eq!(name(&program, u64::MAX), (Found::Same, 0));
+    }
+
+    #[test]
+    fn a_program_has_the_name_of_process_and_command() {
+        let name = |name, command| program_name(name, command);
+        assert_eq!(name("redis-server", "redis-server *:6379").as_deref(), Some("redis-server"));
+        assert_eq!(name("server", "/usr/bin/server").as_deref(), Some("server"));
+        assert_eq!(name("server", "/usr/bin/server --dir=/a/b").as_deref(), Some("server"));
+        assert_eq!(
+            name("a-rather-long-n", "/x/a-rather-long-name").as_deref(),
+            Some("a-rather-long-name")
+        );
+        assert_eq!(name("a-rather-long", "/x/a-rather-long-name"), None);
+        assert_eq!(name("app.py", "/usr/bin/python3"), None);
+        assert_eq!(name("", ""), None);
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod memory;
 mod module;
 mod owners;
 mod pagemap;
+mod path_text;
 mod process;
 mod profile;
 mod regular;
@@ -74,6 +75,7 @@ pub use location::{Frame, Location};
 pub use memory::{Mapping, Memory, Run};
 pub use module::{Module, Modules};
 pub use owners::{Owner, owners, owners_of_heaps};
+pub use path_text::{paths_of_text, text_of_bytes, text_of_json, text_of_path};
 pub use process::{Process, read};
 pub use profile::{
     Breakdown, Change, Diff, FileError, MemoryLimit, Part, Profile, Recent, Row, Sampled,

@@ -20,11 +20,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Formats it as `function at file.c:12`.
+    /// Formats it as `function at file.c:12`. A file of a package or of a runtime has its folders
+    /// there: `flask/app.py:902`.
     pub fn words(&self) -> String {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => {
-                format!("{} at {}:{line}", self.function, file_name(file))
+                format!("{} at {}:{line}", self.function, label::shown_file(file))
             }
             _ => self.function.clone(),
         }
@@ -46,6 +47,10 @@ pub struct Location {
     /// The site as an address of the file's own tables.
     #[serde(default, with = "address_or_none", skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// The name that the program was started by, if the site is in the program's file and that has
+    /// another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// The functions at the site, innermost first. All but the first have it inlined.
     #[serde(default, skip_serializing_if = "Frames::is_none")]
     pub frames: Frames,
@@ -55,6 +60,11 @@ impl Location {
     /// Returns the file's name without its folders.
     pub fn module_name(&self) -> &str {
         self.module.as_deref().map_or("no file", file_name)
+    }
+
+    /// Returns the name to show for the file: that of the program, or else of the file.
+    pub fn shown_module(&self) -> &str {
+        self.program.as_deref().unwrap_or_else(|| self.module_name())
     }
 
     /// Returns the function that names the site, as [`label`] chooses and shortens it.
@@ -84,7 +94,7 @@ impl Location {
         let has_line = self.frames.label().is_some_and(|label| label.line.is_some());
         match self.frames.label_words() {
             Some(words) if has_line => words.to_owned(),
-            Some(words) => format!("{words} in {}", self.module_name()),
+            Some(words) => format!("{words} in {}", self.shown_module()),
             None => self.address(),
         }
     }
@@ -92,7 +102,8 @@ impl Location {
     /// Returns [`Location::place`] of each of several places, with the file added where the same
     /// function and line are in several files.
     pub fn places<'a>(all: impl Iterator<Item = &'a Location>) -> Vec<String> {
-        let keys: Vec<_> = all.map(Location::key).collect();
+        let shown = |location: &Location| (location.shown_module().to_owned(), location.place());
+        let keys: Vec<_> = all.map(shown).collect();
         let mut files: HashMap<&str, HashSet<&str>> = HashMap::new();
         for (file, place) in &keys {
             files.entry(place).or_default().insert(file);
@@ -127,13 +138,13 @@ impl Location {
 
     pub(crate) fn address(&self) -> String {
         match self.offset.filter(|_| self.module.is_some()) {
-            Some(offset) => format!("{}+{offset:#x}", self.module_name()),
+            Some(offset) => format!("{}+{offset:#x}", self.shown_module()),
             None => format!("{:#x}", self.site),
         }
     }
 }
 
-fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

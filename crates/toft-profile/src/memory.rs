@@ -33,7 +33,8 @@ impl Mapping {
             offset: hex(fields.next()?)?,
             readable: rights.contains('r'),
             executable: rights.contains('x'),
-            path: fields.nth(2).unwrap_or("").trim().to_owned(),
+            // Only the beginning is padded. The name itself may end in a space.
+            path: fields.nth(2).unwrap_or("").trim_start().to_owned(),
         })
     }
 
@@ -103,6 +104,8 @@ mod tests {
         assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00000, 0x7f80000, 0x1000));
         assert!(mapping.readable && mapping.executable);
         assert_eq!(mapping.path, "/usr/lib/with space.so (deleted)");
+        let line = "7f00-7f80 r-xp 0 fe:00 1    /a\\012b \r";
+        assert_eq!(Mapping::of_line(line).unwrap().path, "/a\\012b \r");
         let line = "7f00-7f80 ---p 00000000 00:00 0 ";
         assert!(!Mapping::of_line(line).unwrap().readable);
         assert_eq!(Mapping::of_line(line).unwrap().path, "");

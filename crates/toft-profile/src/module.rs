@@ -215,6 +215,7 @@ impl Modules {
                 module: Some(module.path.clone()),
                 build_id: module.build_id.clone(),
                 offset: Some(site.wrapping_sub(module.bias)),
+                program: None,
                 frames: Frames::default(),
             },
             None => Location { site, ..Location::default() },

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::{Pid, geteuid};
 
-use crate::{Error, Mapping, Memory, Run, pagemap};
+use crate::{Error, Mapping, Memory, Run, pagemap, text_of_bytes};
 
 /// Bytes that are asked for in one call, so that a page that has gone costs little.
 const PIECE: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl Memory for Process {
 }
 
 fn mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
-    Ok(disjoint(read(pid, "maps")?.lines().filter_map(Mapping::of_line)))
+    Ok(disjoint(read(pid, "maps")?.split('\n').filter_map(Mapping::of_line)))
 }
 
 /// Cuts off what earlier mappings have. The kernel lists mappings piece by piece: one that grows
@@ -126,10 +126,10 @@ fn disjoint(mappings: impl Iterator<Item = Mapping>) -> Vec<Mapping> {
     kept
 }
 
-/// A file of `/proc/PID`.
+/// A file of `/proc/PID`, with octal numbers for bytes that are not UTF-8.
 pub fn read(pid: i32, name: &str) -> Result<String, Error> {
     fs::read(format!("/proc/{pid}/{name}"))
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map(|bytes| text_of_bytes(&bytes))
         .map_err(|error| failed(pid, &error))
 }
 

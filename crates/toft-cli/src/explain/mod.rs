@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toft_profile::{Location, label};
+use toft_profile::{Location, label, text_of_bytes, text_of_json};
 
 use self::read::{Code, Reader, Report, Stack};
 use crate::style::{Style, plain};
@@ -62,8 +62,8 @@ pub fn explain(args: &Explain) -> End {
         explained.standard_input()?;
     } else {
         let bytes = read(&args.report, FILE_MOST).map_err(|why| format!("cannot read {why}"))?;
-        for line in String::from_utf8_lossy(&bytes).lines() {
-            let ended = explained.reader.line(line).ended;
+        for line in bytes.split(|&byte| byte == b'\n') {
+            let ended = explained.reader.line(&line_text(line)).ended;
             explained.print(ended)?;
         }
         explained.end()?;
@@ -80,6 +80,11 @@ pub fn explain(args: &Explain) -> End {
         return Err(Failure::new(NOTHING, message));
     }
     Ok(0)
+}
+
+/// Returns a line of text or of JSON. Paths in it may have any bytes.
+fn line_text(line: &[u8]) -> String {
+    if line.starts_with(b"{") { text_of_json(line) } else { text_of_bytes(line) }
 }
 
 /// The reports of an input, explained one by one.
@@ -101,7 +106,7 @@ impl Explained {
             let read = input.by_ref().take(FILE_MOST).read_until(b'\n', &mut bytes);
             read.map_err(|error| format!("cannot read standard input: {error}"))? > 0
         } {
-            let line = self.reader.line(String::from_utf8_lossy(&bytes).trim_end());
+            let line = self.reader.line(line_text(&bytes).trim_end());
             if !line.of_report {
                 self.pass_on(&bytes)?;
             }

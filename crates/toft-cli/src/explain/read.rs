@@ -116,12 +116,12 @@ impl Reader {
     }
 }
 
-/// `what: call(address): words`, or `leaks: words`.
+/// `what: call(address): words`, or `leaks: words`, or `not freed: words`.
 fn first_line(line: &str) -> Option<Report> {
     let (what, rest) = line.split_once(": ")?;
     let message = line.to_owned();
-    if what == "leaks" {
-        return Some(Report { what: what.into(), message, ..Report::default() });
+    if what == "leaks" || what == "not freed" {
+        return Some(Report { what: "leaks".into(), message, ..Report::default() });
     }
     let (call, rest) = rest.split_once("(0x")?;
     let (address, _) = rest.split_once("): ")?;
@@ -199,8 +199,22 @@ fn of_json(value: &Value) -> Option<Report> {
         }
     }
     for leak in value["leaks"].as_array().into_iter().flatten() {
-        let what = format!("{} bytes in {} blocks, from", leak["bytes"], leak["blocks"]);
-        stacks.push(Stack { what, frames: vec![code_of_json(leak)] });
+        let number = |name: &str| leak[name].as_u64().unwrap_or(0);
+        let [bytes, blocks, held_bytes, held_blocks] =
+            ["direct_bytes", "direct_blocks", "holds_bytes", "holds_blocks"].map(number);
+        let holds = match held_blocks {
+            0 => String::new(),
+            _ => format!(" which hold {held_bytes} bytes in {held_blocks} blocks,"),
+        };
+        let direct = format!("{bytes} bytes in {blocks} blocks,{holds} from");
+        let (bytes, blocks) =
+            (number("bytes").saturating_sub(bytes), number("blocks").saturating_sub(blocks));
+        let indirect = format!("{bytes} bytes in {blocks} blocks, held by leaked blocks, from");
+        for (what, blocks) in [(direct, number("direct_blocks")), (indirect, blocks)] {
+            if blocks != 0 {
+                stacks.push(Stack { what, frames: vec![code_of_json(leak)] });
+            }
+        }
     }
     // The call site of a slab is the first that drew from it: less than what is known exactly.
     if value["site"].is_object() && value["allocated"].is_null() {
@@ -227,6 +241,7 @@ fn code_of_json(value: &Value) -> Code {
         offset: hex("offset"),
         build_id: text("build_id"),
         frames: Frames::default(),
+        program: None,
     };
     Code { location, certain: value["certain"] != Value::Bool(false), inlined: false }
 }

@@ -13,6 +13,7 @@ use super::names::Names;
 use super::output::what_next;
 use super::report::read;
 use crate::verb::{check_writable, message};
+use crate::vet::resolve::Resolved;
 
 /// The longest name of a file that the library takes.
 pub const NAME_MOST: usize = 255;
@@ -77,7 +78,7 @@ impl AtExit {
     }
 
     /// The program has ended: says what there is to see, and whether there is anything.
-    pub fn finish(mut self, pid: i32) -> bool {
+    pub fn finish(mut self, pid: i32, target: &Resolved) -> bool {
         if self.has_number() {
             for path in [&mut self.whole, &mut self.shown] {
                 *path = numbered(path, pid);
@@ -92,8 +93,11 @@ impl AtExit {
             return false;
         }
         let done = read(&self.whole).and_then(|mut profile| {
+            let names = Names::new(Vec::new()).of_target(target);
             if self.format.wants_names() {
-                Names::new(Vec::new()).with_generated(profile.pid).give(&mut profile);
+                names.with_generated(profile.pid).give(&mut profile);
+            } else {
+                names.give_program(&mut profile);
             }
             fs::write(&self.whole, self.format.write(&profile)).map_err(|error| error.to_string())
         });

@@ -100,12 +100,14 @@ pub fn heap(args: &Heap) -> End {
         let rss = rss.map_err(|error| watched.explain(&error))?;
         profile.breakdown = Some(Breakdown::of(&rss));
     }
+    let mut names = match &args.target {
+        Target::Process(pid) => args.output.symbols.names_of(*pid),
+        Target::Core(_) => args.output.symbols.names(),
+    };
     if format.wants_names() {
-        let mut names = match &args.target {
-            Target::Process(pid) => args.output.symbols.names_of(*pid),
-            Target::Core(_) => args.output.symbols.names(),
-        };
         names.give(&mut profile);
+    } else {
+        names.give_program(&mut profile);
     }
     let next = match profile.source {
         Source::Core => format!("toft heap {} -o heap.html to drill down", args.target),

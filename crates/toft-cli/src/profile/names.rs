@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use toft_profile::format::units::bytes;
-use toft_profile::{Frame, Location, Modules, Profile, SampledStack};
+use toft_profile::{Frame, Location, Modules, Profile, SampledStack, paths_of_text};
 
 use super::perf_map::PerfMap;
 use crate::runtime::Runtime;
 use crate::symbols::{Caller, Found, Symbols};
 use crate::vet::elf;
+use crate::vet::resolve::Resolved;
 
 /// If libraries have more than one part in this number of the live memory, a note says so.
 const SHARED_LEAST: u64 = 20;
@@ -46,11 +47,23 @@ impl Names {
         Names { process: Some(pid), ..self }
     }
 
+    /// Names the program as this target names it.
+    pub fn of_target(self, target: &Resolved) -> Names {
+        self.symbols.borrow_mut().look_at_target(target);
+        self
+    }
+
     /// Returns the named call site of a return address.
     pub fn locate(&mut self, modules: &Modules, site: u64) -> Location {
         let mut location = modules.location(site);
         self.symbols.borrow_mut().name(&mut location);
         location
+    }
+
+    /// Names the program alone. The functions may get their names later.
+    pub fn give_program(&self, profile: &mut Profile) {
+        let symbols = self.symbols.borrow();
+        profile.locations_mut().for_each(|(_, location)| symbols.name_program(location));
     }
 
     /// Names every call site of which the file is there; the others keep the names that they came
@@ -133,7 +146,8 @@ impl Names {
         let rows = profile.rows.iter().filter(|row| row.bytes > 0);
         let files: BTreeSet<PathBuf> = rows
             .filter(|row| row.location.is_library_code())
-            .filter_map(|row| row.location.module.as_deref().map(PathBuf::from))
+            .filter_map(|row| row.location.module.as_deref())
+            .flat_map(paths_of_text)
             .chain(self.process.map(|pid| format!("/proc/{pid}/exe").into()))
             .collect();
         let mut known = self.languages.borrow_mut();

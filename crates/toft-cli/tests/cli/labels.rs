@@ -1,7 +1,9 @@
 //! The labels of call sites in C++ and Rust: functions of the program, not those of containers.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -453,12 +455,70 @@ fn a_c_program_that_is_run_shows_the_callers_of_its_known_wrapper() {
     assert_eq!(set(&program, &[]), "c");
     assert_eq!(set(&program, &["--env", "TOFT_PARTITIONS=64"]), "none");
     assert_eq!(set(&program, &["--secure"]), "none");
+    // Names of the user come beside them, and stay alone if there is no room.
+    assert_eq!(set(&program, &["--env", "TOFT_WRAPPERS=my_alloc"]), "my_alloc,c");
+    assert_eq!(set(&program, &["--env", "TOFT_WRAPPERS=c,my_alloc"]), "c,my_alloc");
+    let long = "f".repeat(254);
+    assert_eq!(set(&program, &["--env", &format!("TOFT_WRAPPERS={long}")]), long);
     // A program without such a name keeps its 64 partitions, unless the interpreter in a library
     // has one.
     let source = WRAPPED.replace("xmalloc", "get_memory");
     let program = built(&source, "program.c", &["gcc", "-g", "-O1"]);
     assert_eq!(set(&program, &[]), "none");
     assert_eq!(set(&program, &["--python"]), "c");
+}
+
+/// A program that keeps 1000 blocks, and 100 of them until it ends with an argument.
+const KEEPS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept[1000];
+__attribute__((noinline)) void keep_some(void) { for (int i = 0; i < 1000; i++) kept[i] = malloc(300); }
+int main(int argc, char **argv) {
+    (void)argv;
+    keep_some();
+    puts("ready"); fflush(stdout);
+    if (argc == 1) pause();
+    for (int i = 0; i < 900; i++) kept[i] = NULL;
+}
+"#;
+
+/// Debian's `redis-server` is a link to `redis-check-rdb`.
+#[test]
+fn a_program_that_a_link_leads_to_has_the_link_s_name() {
+    // Without lines, so that the label has the file.
+    let program = built(KEEPS, "program.c", &["gcc", "-O1"]);
+    let link = program.with_file_name("server");
+    std::os::unix::fs::symlink(&*program, &link).unwrap();
+    let directory = directory();
+    let saved = directory.path().join("heap.toft");
+    for (file, name, other) in
+        [(link.as_path(), "server", "program"), (&*program, "program", "server")]
+    {
+        let target = start(&[], file);
+        succeeds(&["heap", &target.pid, "-o", text(&saved)]);
+        let at_exit = directory.path().join("exit.txt");
+        let options = ["--leaks", "--stats", "--profile", text(&at_exit)];
+        let ended = stderr(&ends_with(123, run(&options, &[text(file), "ends"])));
+        let at_exit_saved = directory.path().join("exit.toft");
+        ends_with(0, run(&["--profile", text(&at_exit_saved)], &[text(file), "ends"]));
+        let (stats, leaks) = ended.split_once(" leaked in ").unwrap();
+        for view in [
+            heap(&target, &[]),
+            heap(&target, &["--full"]),
+            stdout(&succeeds(&["report", text(&saved)])),
+            stdout(&succeeds(&["report", "--full", text(&at_exit_saved)])),
+            std::fs::read_to_string(&at_exit).unwrap(),
+            stats.to_owned(),
+            leaks.to_owned(),
+        ] {
+            assert!(view.contains(&format!("keep_some in {name}")), "{view}");
+            assert!(!view.contains(&format!("keep_some in {other}")), "{view}");
+        }
+        let folded = heap(&target, &["--format", "folded"]);
+        assert!(folded.contains(&format!("{name};keep_some")), "{folded}");
+    }
 }
 
 /// The C library allocates in a function without a symbol, for two functions of the program.
@@ -652,20 +712,75 @@ fn debug_information_that_is_split_is_found() {
     // The packager of binutils 2.40 crashes on the fifth version.
     let program = compile(directory.path(), "keeper", KEEPER, &["-gdwarf-4", "-gsplit-dwarf"]);
     tool(Command::new("objcopy").arg("--strip-symbol=keep_blocks").arg(&program));
-    let split: Vec<_> = std::fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "dwo"))
-        .collect();
-    assert_eq!(split.len(), 1, "{split:?}");
+    let split = |folder: &Path| -> Vec<PathBuf> {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "dwo")).collect()
+    };
+    let objects = split(directory.path());
+    assert_eq!(objects.len(), 1, "{objects:?}");
     let named = || heap(&start(&[], &program), &[]);
     line(&named(), "keep_blocks at keeper.c:5");
     let package = directory.path().join("keeper.dwp");
     tool(Command::new("dwp").arg("-e").arg(&program).arg("-o").arg(&package));
-    std::fs::remove_file(&split[0]).unwrap();
+    std::fs::remove_file(&objects[0]).unwrap();
     line(&named(), "keep_blocks at keeper.c:5");
     std::fs::remove_file(&package).unwrap();
     assert!(!named().contains("keep_blocks"), "neither is there");
+
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let program = compile(directory.path(), "symbols", KEEPER, &[version, "-gsplit-dwarf"]);
+        let named = || heap(&start(&[], &program), &[]);
+        line(&named(), "keep_blocks at symbols.c:5");
+        // The program itself has the lines, and the function's symbol.
+        split(directory.path()).iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        line(&named(), "keep_blocks at symbols.c:5");
+    }
+}
+
+#[test]
+fn a_file_of_any_name_has_its_functions_in_every_view() {
+    let program = built(KEEPS, "program.c", &["gcc", "-g", "-O1"]);
+    let directory = directory();
+    let at_exit = directory.path().join("exit.txt");
+    let written = directory.path().join("written");
+    let named = "keep_some at program.c:6";
+    let names: [&[u8]; 9] = [
+        b"plain",
+        b"a\"b'c",
+        b"a\tb",
+        b"a\nb",
+        b"a\xffb",
+        b"a\\012",
+        b"a b ",
+        b"\xe9t\xe9\r",
+        b"a (deleted)",
+    ];
+    for name in names {
+        let file = directory.path().join(OsStr::from_bytes(name));
+        std::fs::copy(&*program, &file).unwrap();
+        let mut views = vec![heap(&start(&[], &file), &[])];
+        let options = ["--leaks", "--stats", "--profile", text(&at_exit), "--"];
+        let of_toft = |mut command: Command, status| {
+            stderr(&ends_with(status, command.arg(&file).arg("ends").output().unwrap()))
+        };
+        let mut command = toft();
+        command.arg("run").args(options);
+        let ended = of_toft(command, 123);
+        views.extend(ended.split(" leaked in ").map(str::to_owned));
+        views.push(std::fs::read_to_string(&at_exit).unwrap());
+        let _ = std::fs::remove_file(&written);
+        let preload = [("LD_PRELOAD", library()), ("TOFT_REPORT", written.clone())];
+        let mut command = Command::new(&file);
+        command.arg("ends").envs(preload).env("TOFT_LEAKS", "1");
+        let lines = command.output().unwrap().stderr;
+        let spoken = directory.path().join("spoken");
+        std::fs::write(&spoken, lines).unwrap();
+        views.extend([&spoken, &written].map(|file| stdout(&succeeds(&["explain", text(file)]))));
+        assert_eq!(views.len(), 6, "{ended}");
+        for view in views {
+            assert!(view.contains(named), "{file:?}: {view}");
+        }
+    }
 }
 
 #[test]

@@ -187,3 +187,93 @@ fn more_call_sites_than_any_table_are_all_there() {
     // about five pairs.
     assert!(found.len() >= 630, "{} lines", found.len());
 }
+
+const CAUSES: &str = include_str!("programs/leaks-causes.c");
+
+/// `(function, direct blocks, blocks it holds, blocks held by others)` of each line.
+fn causes(report: &Value) -> Vec<(&str, u64, u64, u64)> {
+    let site = |leak: &'_ Value| {
+        let number = |name: &str| leak[name].as_u64().unwrap();
+        let direct = number("direct_blocks");
+        (direct, number("holds_blocks"), number("blocks") - direct)
+    };
+    let leaks = report["leaks"].as_array().unwrap();
+    let with_name = |leak| {
+        let (direct, holds, held) = site(leak);
+        (leak["function"].as_str().unwrap_or("?"), direct, holds, held)
+    };
+    leaks.iter().map(with_name).collect()
+}
+
+#[test]
+fn causes_come_before_the_blocks_that_they_hold() {
+    let program = compiled("causes", CAUSES, &["-fno-builtin"]);
+    let output = ends_with(123, run(&["--leaks", "--json"], &[text(&program)]));
+    let report = last_json(&stderr(&output));
+    // The packed structure's three blocks are none of them.
+    let wanted = [
+        ("serve", 3, 30, 0),
+        ("ring", 1, 5, 5),
+        ("owner", 1, 3, 0),
+        ("put", 0, 0, 30),
+        ("part", 0, 0, 3),
+    ];
+    assert_eq!(causes(&report), wanted, "{report:#}");
+    let put = report["leaks"][3]["bytes"].as_u64().unwrap();
+    assert_eq!(report["leaks"][0]["holds_bytes"], put);
+
+    let page = stderr(&run(&["--leaks"], &[text(&program)]));
+    let lines: Vec<&str> = page.lines().collect();
+    assert!(lines[0].contains(" leaked in 43 blocks, from 5 call sites"), "{page}");
+    let order =
+        ["holds  call site", "serve at causes.c:", "ring at causes.c:", "owner at causes.c:"];
+    let held =
+        ["only leaked blocks point to these", "put at causes.c:", "ring at causes.c:", "part at"];
+    for (line, wanted) in lines[1..].iter().zip(order.iter().chain(&held)) {
+        assert!(line.contains(wanted), "{wanted:?} is not in {line:?} of\n{page}");
+    }
+    assert_eq!(lines.len(), 9, "{page}");
+}
+
+#[test]
+fn a_pointer_at_any_byte_keeps_its_block() {
+    let program = compiled("packed", CAUSES, &["-fno-builtin", "-DTWIN"]);
+    let output = ends_with(0, run(&["--leaks"], &[text(&program)]));
+    assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
+}
+
+#[test]
+fn causes_are_named_without_the_command_and_explained() {
+    let program = compiled("causes", CAUSES, &["-fno-builtin"]);
+    let folder = directory();
+    let file = folder.path().join("report.json");
+    let report = alone(text(&program), &[("TOFT_REPORT", text(&file))]);
+    std::fs::write(folder.path().join("report"), &report).unwrap();
+    for input in [&folder.path().join("report"), &file] {
+        let page = stdout(&succeeds(&["explain", text(input)]));
+        for wanted in [
+            " in 3 blocks, which hold ",
+            " in 30 blocks, from serve at causes.c:",
+            " in 30 blocks, held by leaked blocks, from put at causes.c:",
+            " in 5 blocks, held by leaked blocks, from ring at causes.c:",
+        ] {
+            assert!(page.contains(wanted), "{wanted:?} is not in\n{page}");
+        }
+    }
+}
+
+#[test]
+fn with_all_what_can_be_reached_is_not_called_leaked() {
+    let program = compiled("packed", CAUSES, &["-fno-builtin", "-DTWIN"]);
+    let all = ["--leaks", "--env", "TOFT_LEAKS=all"];
+    let page = stderr(&ends_with(123, run(&all, &[text(&program)])));
+    assert!(page.contains(" not freed in ") && page.contains("   not freed  "), "{page}");
+    assert!(!page.contains("leak") && page.contains("packed at packed.c:"), "{page}");
+    let report = alone(text(&program), &[("TOFT_LEAKS", "all")]);
+    assert!(report.starts_with("toft: not freed: ") && !report.contains("leak"), "{report}");
+    let folder = directory();
+    let file = folder.path().join("report");
+    std::fs::write(&file, &report).unwrap();
+    let page = stdout(&succeeds(&["explain", text(&file)]));
+    assert!(page.contains("these blocks were not freed. Pointers"), "{page}");
+}

@@ -113,6 +113,44 @@ fn python_functions_are_in_sampled_stacks() {
     }
 }
 
+/// A package as pip installs it, and a program with a file of the same name.
+#[test]
+fn a_line_of_the_program_comes_before_those_of_packages() {
+    let package = "class Shop:\n    def dispatch(self, handler):\n        return handler()\n\n\
+        def copy_of(size):\n    return bytearray(size)\n";
+    let program = "import time\nimport shop.app\nkept = []\ndef work():\n    for _ in range(50):\n        \
+        kept.append(shop.app.copy_of(200_000))\nshop.app.Shop().dispatch(work)\n\
+        print('ready', flush=True)\ntime.sleep(600)\n";
+    for (version, python) in interpreters() {
+        let directory = directory();
+        let packages = directory.path().join("site-packages");
+        std::fs::create_dir_all(packages.join("shop")).unwrap();
+        file(&packages.join("shop"), "app.py", package.as_bytes(), 0o644);
+        let app = file(directory.path(), "app.py", program.as_bytes(), 0o644);
+        let mut command = Command::new(&python);
+        command.arg(app).env("PYTHONPATH", &packages);
+        command.env("PYTHONMALLOC", "malloc").env("TOFT_SAMPLE", "64k");
+        let target = Target::of(&mut command);
+        let table = stdout(&succeeds(&["heap", &target.pid]));
+        assert!(table.contains("work at app.py:6"), "{version}: {table}");
+        let full = stdout(&succeeds(&["heap", "--full", &target.pid]));
+        for named in
+            ["copy_of at shop/app.py:6", "Shop.dispatch at shop/app.py:3", "work at app.py:6"]
+        {
+            assert!(full.contains(named), "{version}: no {named} in {full}");
+        }
+        for other in ["copy_of at app.py", "Shop.dispatch at app.py", "work at shop/"] {
+            assert!(!table.contains(other) && !full.contains(other), "{version}: {other}: {full}");
+        }
+        // The whole is the program's.
+        let folded = stdout(&succeeds(&["heap", "--stacks", "--format", "folded", &target.pid]));
+        assert!(
+            folded.lines().any(|line| line.contains("work at app.py:6")),
+            "{version}: {folded}"
+        );
+    }
+}
+
 /// Compares the stacks that the interpreter knows itself, one a line of `truth`, with those of the
 /// profile.
 #[track_caller]

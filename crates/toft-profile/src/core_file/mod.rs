@@ -12,17 +12,14 @@
 
 mod tables;
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
-use crate::{Error, Found, Mapping, Memory, Run, regular};
+use crate::{Error, Found, Mapping, Memory, Run, paths_of_text, regular};
 
 const PF_X: u32 = 1;
 const PF_W: u32 = 2;
@@ -164,8 +161,8 @@ impl Core {
         }
         let Some(mapped) = self.file_of(address) else { return 0 };
         let most = into.len().min((mapped.end - address) as usize);
-        let path = Path::new(OsStr::from_bytes(mapped.path.as_bytes()));
-        let Ok(file) = regular::open(path) else { return 0 };
+        let mut paths = paths_of_text(&mapped.path).into_iter();
+        let Some(file) = paths.find_map(|path| regular::open(&path).ok()) else { return 0 };
         if !file.metadata().is_ok_and(|about| about.mtime() <= self.written) {
             return 0;
         }

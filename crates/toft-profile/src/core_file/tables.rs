@@ -1,7 +1,9 @@
 //! What a core file says of itself: its headers, and the notes of the process and its files.
 
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -9,7 +11,7 @@ use super::{Core, Mapped, Segment, read_at};
 use crate::Error;
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::module::Notes;
-use crate::regular;
+use crate::{regular, text_of_path};
 
 /// The most bytes of notes, and of program headers, that are believed.
 const TABLE_MOST: u64 = 256 << 20;
@@ -130,7 +132,7 @@ impl Core {
                 start: u64_at(place, 0),
                 end: u64_at(place, 8),
                 offset: u64_at(place, 16).saturating_mul(unit),
-                path: String::from_utf8_lossy(name).into_owned(),
+                path: text_of_path(Path::new(OsStr::from_bytes(name))),
             });
         }
     }

@@ -16,6 +16,7 @@ mod name;
 use std::sync::LazyLock;
 
 use crate::Frame;
+use crate::location::file_name;
 use toft_core::options::{CXX_PROGRAMS, of_c, of_libc};
 
 pub use name::short;
@@ -110,6 +111,29 @@ pub fn is_own(frame: &Frame) -> bool {
     !LIBRARIES.have(frame)
 }
 
+/// Folders of packages and of modules that belong to a runtime.
+const PACKAGES: [&str; 5] =
+    ["/site-packages/", "/dist-packages/", "/node_modules/", "/lib/python3", "/lib64/python3"];
+
+/// Returns the name of a source file. A module of a runtime or a package has its path there, so
+/// that `flask/app.py` is not mistaken for a file of the program.
+pub(crate) fn shown_file(path: &str) -> &str {
+    if path.starts_with("node:") || path.starts_with('<') {
+        return path;
+    }
+    let name = file_name(path);
+    // The last folder counts: packages are below the runtime's modules, and may have others inside.
+    let marks = PACKAGES.iter().filter_map(|mark| Some((path.rfind(mark)?, *mark)));
+    let Some((at, mark)) = marks.max() else { return name };
+    let folder = at + 1 + mark[1..].find('/').map_or(0, |end| end + 1);
+    match mark.ends_with('/') {
+        true if path[at + mark.len()..].contains('/') => &path[at + mark.len()..],
+        true => &path[at + 1..],
+        // The folder of the version, as `python3.11`, names the runtime.
+        false => &path[folder..],
+    }
+}
+
 /// Returns true if a function of this name stands for malloc: it allocates what its caller asks
 /// for.
 pub fn stands_for_malloc(function: &str) -> bool {
@@ -193,6 +217,27 @@ mod tests {
         assert_eq!(first_own(&frames[..2]), None);
         assert_eq!(label(&frames[..2]), Some(&frames[1]));
         assert_eq!(label(&[]), None);
+    }
+
+    #[test]
+    fn files_of_packages_and_runtimes_have_their_folders() {
+        for (path, shown) in [
+            ("/srv/shop/app.py", "app.py"),
+            ("/srv/lib/app.py", "app.py"),
+            ("/v/lib/python3.11/site-packages/flask/app.py", "flask/app.py"),
+            ("/v/lib/python3.11/site-packages/six.py", "site-packages/six.py"),
+            ("/usr/lib/python3/dist-packages/yaml/loader.py", "yaml/loader.py"),
+            ("/usr/lib/python3.11/json/decoder.py", "python3.11/json/decoder.py"),
+            ("/usr/lib64/python3.12/threading.py", "python3.12/threading.py"),
+            ("/srv/node_modules/a/node_modules/b/lib/c.js", "b/lib/c.js"),
+            ("node:internal/main", "node:internal/main"),
+            ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+            ("/src/sample.c", "sample.c"),
+        ] {
+            let frame = Frame { line: Some(3), ..frame("f", path) };
+            assert_eq!(frame.words(), format!("f at {shown}:3"));
+            assert_eq!(is_own(&frame), shown == file_name(path) && !shown.starts_with(['<', 'n']));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::{Profile, Row};
-use crate::Frame;
+use crate::{Frame, text_of_json};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -57,7 +57,7 @@ impl Profile {
         /// The beginning of every profile, of any version.
         const BEGIN: &[u8] = b"{\"toft_profile\":";
         // A program's name may have any bytes.
-        let text = String::from_utf8_lossy(text);
+        let text = text_of_json(text);
         let text = text.trim().as_bytes();
         let digits = text.strip_prefix(BEGIN).ok_or(FileError::NotAProfile)?;
         // The version comes before the rest, which may have another form in another version.

@@ -73,7 +73,7 @@ impl Row {
     pub fn stack(&self, full: bool) -> Vec<String> {
         let Location { frames, .. } = &self.location;
         let frames = if full { frames.as_slice() } else { self.location.frames_from_label() };
-        let mut stack = vec![self.location.module_name().to_owned()];
+        let mut stack = vec![self.location.shown_module().to_owned()];
         stack.extend(frames.iter().skip(1).rev().map(|frame| frame.function.clone()));
         // The label as every table has it. The file is there already.
         let innermost = match full {

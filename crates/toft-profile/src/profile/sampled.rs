@@ -136,8 +136,9 @@ impl SampledStack {
 }
 
 /// Returns the first function outside libraries, and its place among the words of these calls. In a
-/// stack with functions that a language runtime has named, only these are the program's, and the
-/// innermost one stands in if all of them belong to libraries.
+/// stack with functions that a language runtime has named, only these are the program's. If all of
+/// them belong to libraries, the innermost one stands in. Of Node's own modules it is the outermost
+/// one, which has the kind of event: the innermost allocates for all of them.
 fn label_of(calls: &[Location]) -> Option<(usize, &Frame)> {
     let runtime = calls.iter().any(Location::is_of_runtime);
     let is_program = |call: &Location| match runtime {
@@ -153,7 +154,12 @@ fn label_of(calls: &[Location]) -> Option<(usize, &Frame)> {
         word += call.frames.len().max(1);
     }
     let own = frames.iter().find(|(_, frame)| label::is_own(frame));
-    own.or(frames.first().filter(|_| runtime)).copied()
+    let of_node = |frame: &Frame| frame.file.as_ref().is_some_and(|file| file.starts_with("node:"));
+    let stands_in = || {
+        let of_package = frames.iter().find(|(_, frame)| frame.file.is_some() && !of_node(frame));
+        of_package.or(frames.iter().rfind(|(_, frame)| of_node(frame))).or(frames.first())
+    };
+    own.or_else(|| stands_in().filter(|_| runtime)).copied()
 }
 
 /// All of them.
@@ -266,13 +272,33 @@ mod tests {
         let named = |at, words: &str| Some((at, words.to_owned()));
         assert_eq!(label(vec![new(), handle(), new()]), named(1, "handle at app.py:42"));
         assert_eq!(label(vec![numpy(), json(), handle()]), named(2, "handle at app.py:42"));
-        let json_words = "JSONDecoder.decode at decoder.py:3";
+        let json_words = "JSONDecoder.decode at python3.11/json/decoder.py:3";
         assert_eq!(label(vec![numpy(), new(), json()]), named(2, json_words));
         // Without functions of Python it is the first of another file.
         assert_eq!(label(vec![new(), numpy()]), named(1, "npy_alloc at native.c:7"));
         assert_eq!(label(vec![new()]), None);
         let nameless = Location { frames: Frames::default(), ..new() };
         assert_eq!(label(vec![nameless, handle()]), named(1, "handle at app.py:42"));
+    }
+
+    #[test]
+    fn a_package_and_the_kind_of_event_name_a_stack_of_node() {
+        let zone = || native("AllocateUninitialized", "/usr/bin/node");
+        let unsafe_ = || python("createUnsafeBuffer", "node:internal/buffer", 1071);
+        let express = || python("parse", "/srv/node_modules/express/lib/body.js", 9);
+        let work = || python("work", "/srv/app.js", 3);
+        let read = || python("onStreamRead", "node:internal/stream_base_commons", 190);
+        let name = |calls| label(calls).map(|(_, words)| words);
+        let [own, package, event] = [
+            vec![zone(), unsafe_(), express(), work(), read()],
+            vec![zone(), unsafe_(), express(), read()],
+            vec![zone(), unsafe_(), read()],
+        ]
+        .map(name);
+        assert_eq!(own.as_deref(), Some("work at app.js:3"));
+        assert_eq!(package.as_deref(), Some("parse at express/lib/body.js:9"));
+        let words = "onStreamRead at node:internal/stream_base_commons:190";
+        assert_eq!(event.as_deref(), Some(words));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub fn location(function: &str, file: &str, offset: u64) -> Location {
             file: Some(file.into()),
             line: Some(offset as u32),
         }]),
+        program: None,
     }
 }
 

@@ -1,24 +1,24 @@
 //! Reports leaks at exit, by call site: `TOFT_LEAKS`.
 //!
 //! A leak is a block that the program can no longer free. At exit, no pointer to it or into it is
-//! found in memory that the program can reach (`reachability.rs`). With `TOFT_LEAKS=all`, every
-//! block that was not freed is a leak.
+//! found in memory that the program can reach (`reachability.rs`). With `TOFT_LEAKS=all`, the
+//! report has every block that was not freed, and calls none of them leaked.
 //!
-//! Each call site has one line, the largest first. The table of sites has an entry for each slab
-//! and large block, so no site is left out.
+//! Causes come first (`causes.rs`): call sites of blocks that no other leaked block leads to, with
+//! the bytes that these hold. The largest comes first. The table of sites has an entry for each
+//! slab and large block, so no site is left out.
 
 use crate::allocator::Allocator;
-use crate::large::BlockState;
 use crate::options::Leaks;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::region::Site;
 use crate::report::{DETAIL, Writer, open_report_file, place_json, place_text};
-use crate::slab::{SlotIndex, SlotState};
 use crate::stats::Resident;
 use crate::watch::pointer_scan::PointerScan;
-use crate::watch::pointer_scan::reachability::Reach;
+use crate::watch::pointer_scan::causes::Causes;
+use crate::watch::pointer_scan::reachability::{Block, Reach, live_large, live_slots};
 
 /// The leaks of one call site.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,43 @@ struct Leak {
     site: Site,
     bytes: usize,
     blocks: usize,
+    /// Those of them that are causes.
+    direct_bytes: usize,
+    direct_blocks: usize,
+    /// The leaked blocks, of any site, that these hold.
+    holds_bytes: usize,
+    holds_blocks: usize,
+}
+
+impl Leak {
+    /// Adds a block that no leaked block leads to, and the number and bytes of those that it holds.
+    fn add_cause(&mut self, bytes: usize, (held_blocks, held_bytes): (usize, usize)) {
+        self.add_held(bytes);
+        self.direct_bytes += bytes;
+        self.direct_blocks += 1;
+        self.holds_bytes += held_bytes;
+        self.holds_blocks += held_blocks;
+    }
+
+    /// Adds a block that another leaked block leads to.
+    fn add_held(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.blocks += 1;
+    }
+
+    fn merge(&mut self, other: &Leak) {
+        self.bytes += other.bytes;
+        self.blocks += other.blocks;
+        self.direct_bytes += other.direct_bytes;
+        self.direct_blocks += other.direct_blocks;
+        self.holds_bytes += other.holds_bytes;
+        self.holds_blocks += other.holds_blocks;
+    }
+
+    /// The bytes and blocks that other leaked blocks lead to.
+    fn indirect(&self) -> (usize, usize) {
+        (self.bytes - self.direct_bytes, self.blocks - self.direct_blocks)
+    }
 }
 
 /// All leaks, in memory mapped for the table.
@@ -38,6 +75,18 @@ struct Table {
     missed: usize,
     /// The number of blocks that can still be reached, and their bytes.
     reachable: (usize, usize),
+    scan: Scan,
+}
+
+/// What is known about pointers to the blocks of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// None was found, so the blocks leaked.
+    Done,
+    /// The user wants every block that was not freed.
+    Unwanted,
+    /// The process may not read its own memory.
+    Impossible,
 }
 
 /// Extra entries for allocations of other threads while the table is filled.
@@ -45,7 +94,7 @@ const SPARE: usize = 4096;
 
 impl Table {
     /// Returns a table with an entry for each slab and each large block, or `None` without memory.
-    fn new<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
+    fn new<O: Os>(allocator: &Allocator<O>, scan: Scan) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
         allocator.large().units().for_each(|_| count += 1);
@@ -54,48 +103,63 @@ impl Table {
         // SAFETY: these bytes were mapped a moment ago, for this table alone and for ever; zero is
         // a `Leak`.
         let leaks = unsafe { core::slice::from_raw_parts_mut(first, count) };
-        Some(Table { leaks, len: 0, missed: 0, reachable: (0, 0) })
+        Some(Table { leaks, len: 0, missed: 0, reachable: (0, 0), scan })
     }
 
-    fn add(&mut self, site: Site, bytes: usize, blocks: usize) {
-        if blocks == 0 {
+    fn add(&mut self, leak: Leak) {
+        if leak.blocks == 0 {
             return;
         }
         match self.leaks.get_mut(self.len) {
             Some(place) => {
-                *place = Leak { site, bytes, blocks };
+                *place = leak;
                 self.len += 1;
             }
-            None => self.missed += blocks,
+            None => self.missed += leak.blocks,
         }
     }
 
     fn fill<O: Os>(&mut self, allocator: &Allocator<O>, reach: Option<&Reach>) {
-        let reached =
-            |descriptor: usize, slot| reach.is_some_and(|r| r.is_marked(descriptor, slot));
-        allocator.for_each_slab(|slab| {
-            let descriptor = (&raw const *slab).addr();
-            let (mut lost, mut kept) = (0, 0);
-            for slot in slab.all_slots().filter(|&slot| slab.state(slot) == SlotState::Live) {
-                *(if reached(descriptor, slot) { &mut kept } else { &mut lost }) += 1;
+        let mut causes = reach.and_then(|reach| Causes::of(allocator, reach));
+        let mut add_lost = |leak: &mut Leak, block: Block| match (reach, &mut causes) {
+            (Some(_), Some(causes)) if causes.is_held(block.descriptor, block.slot) => {
+                leak.add_held(block.bytes);
             }
-            self.add(slab.site(), lost * slab.size(), lost);
-            self.reachable.0 += kept;
-            self.reachable.1 += kept * slab.size();
+            (Some(reach), Some(causes)) => {
+                leak.add_cause(block.bytes, causes.held_by(allocator, reach, block));
+            }
+            _ => leak.add_cause(block.bytes, (0, 0)),
+        };
+        let reached =
+            |block: Block| reach.is_some_and(|r| r.is_marked(block.descriptor, block.slot));
+        allocator.for_each_slab(|slab| {
+            let mut leak = Leak { site: slab.site(), ..Leak::default() };
+            for block in live_slots(slab) {
+                if reached(block) {
+                    self.reachable.0 += 1;
+                    self.reachable.1 += block.bytes;
+                } else {
+                    add_lost(&mut leak, block);
+                }
+            }
+            self.add(leak);
         });
-        allocator.large().units().for_each(|block| {
-            if block.state() != BlockState::Live {
-            } else if reached((&raw const *block).addr(), SlotIndex::new(0)) {
+        allocator.large().units().for_each(|unit| {
+            let Some(block) = live_large(allocator, unit) else { return };
+            if reached(block) {
                 self.reachable.0 += 1;
-                self.reachable.1 += block.bytes();
+                self.reachable.1 += block.bytes;
             } else {
-                self.add(block.site(), block.bytes(), 1);
+                let mut leak = Leak { site: unit.site(), ..Leak::default() };
+                add_lost(&mut leak, block);
+                self.add(leak);
             }
         });
         self.merge();
     }
 
-    /// Merges the entries of each site, and sorts them by bytes, the largest first.
+    /// Merges the entries of each site, and sorts them: causes first, by what they hold with
+    /// themselves, then the others, by bytes. The largest comes first.
     fn merge(&mut self) {
         self.sort(|leak| (leak.site.address(), 0));
         let mut kept = 0;
@@ -103,8 +167,7 @@ impl Table {
             let Some(&leak) = self.leaks.get(place) else { return };
             match self.leaks.get_mut(kept.max(1) - 1) {
                 Some(last) if kept > 0 && last.site == leak.site => {
-                    last.bytes += leak.bytes;
-                    last.blocks += leak.blocks;
+                    last.merge(&leak);
                 }
                 _ => {
                     if let Some(to) = self.leaks.get_mut(kept) {
@@ -115,7 +178,14 @@ impl Table {
             }
         }
         self.len = kept;
-        self.sort(|leak| (usize::MAX - leak.bytes, leak.site.address()));
+        self.sort(|leak| {
+            // Two numbers of bytes of one process have a sum below half of the address space.
+            let size = match leak.direct_blocks {
+                0 => leak.bytes,
+                _ => usize::MAX / 2 + leak.direct_bytes + leak.holds_bytes,
+            };
+            (usize::MAX - size, leak.site.address())
+        });
     }
 
     fn sort(&mut self, key: impl Fn(&Leak) -> (usize, usize)) {
@@ -164,27 +234,31 @@ impl<O: Os> PointerScan<'_, O> {
         let wanted = self.options.leaks == Leaks::Lost;
         // Reading memory that may vanish takes an unusual system call.
         let reach = if wanted && permit.is_some() { Reach::of(&self) } else { None };
-        let Some(mut table) = Table::new(&self) else {
+        let scan = match reach {
+            Some(_) => Scan::Done,
+            None if wanted => Scan::Impossible,
+            None => Scan::Unwanted,
+        };
+        let Some(mut table) = Table::new(&self, scan) else {
             self.os.report(b"toft: leaks: there is no memory to count them in\n");
             return;
         };
         table.fill(&self, reach.as_ref());
-        let blind = wanted && reach.is_none();
         match to {
             To::Starter(descriptor) => {
                 let resident = permit.is_some().then(|| Resident::now(&self.layout()));
-                write_json(descriptor, &table, blind, false, resident);
+                write_json(descriptor, &table, false, resident);
             }
             To::Person => {
                 if table.len != 0 {
-                    write_text(&table, blind, permit.is_some());
+                    write_text(&table, permit.is_some());
                 } else if !self.options.in_silence {
                     write_none(&table);
                 }
                 if permit.is_some()
                     && let Some(file) = open_report_file(&self.options)
                 {
-                    write_json(file, &table, blind, true, None);
+                    write_json(file, &table, true, None);
                     process::close(file);
                 }
             }
@@ -192,13 +266,17 @@ impl<O: Os> PointerScan<'_, O> {
     }
 }
 
-/// Writes the first line, such as `leaks: 400 bytes in 4 blocks, of 2 call sites`.
-fn message<const BYTES: usize>(w: &mut Writer<BYTES>, table: &Table, blind: bool) {
+/// Writes the first line, such as `leaks: 400 bytes in 4 blocks, of 2 call sites`, or with
+/// `not freed` if the blocks may be reachable.
+fn message<const BYTES: usize>(w: &mut Writer<BYTES>, table: &Table) {
     let (bytes, blocks) = table.sums();
-    w.text("leaks: ").digits(bytes as u64, 10).text(" bytes in ").digits(blocks as u64, 10);
+    w.text(if table.scan == Scan::Done { "leaks: " } else { "not freed: " })
+        .digits(bytes as u64, 10)
+        .text(" bytes in ")
+        .digits(blocks as u64, 10);
     w.text(" blocks, of ").digits(table.len as u64, 10).text(" call sites");
-    if blind {
-        w.text(" (what can still be reached is among them: it could not be looked at)");
+    if table.scan == Scan::Impossible {
+        w.text(" (reachable blocks are among them: the scan was not possible)");
     } else if table.reachable.0 != 0 {
         w.text("; ").digits(table.reachable.1 as u64, 10).text(" bytes in ");
         w.digits(table.reachable.0 as u64, 10).text(" blocks can still be reached");
@@ -212,25 +290,45 @@ fn message<const BYTES: usize>(w: &mut Writer<BYTES>, table: &Table, blind: bool
 fn write_none(table: &Table) {
     let mut w: Writer = Writer::new(libc::STDERR_FILENO);
     w.text("toft: no leaks in process ").digits(process::pid() as u64, 10).text("; ");
-    w.digits(table.reachable.1 as u64, 10).text(" bytes in ");
-    w.digits(table.reachable.0 as u64, 10).text(" blocks can still be reached\n");
+    if table.scan == Scan::Done {
+        w.digits(table.reachable.1 as u64, 10).text(" bytes in ");
+        w.digits(table.reachable.0 as u64, 10).text(" blocks can still be reached\n");
+    } else {
+        w.text("every block was freed\n");
+    }
     w.flush();
 }
 
-fn write_text(table: &Table, blind: bool, named: bool) {
+/// Writes such as `400 bytes in 4 blocks`.
+fn sum<const BYTES: usize>(w: &mut Writer<BYTES>, bytes: usize, blocks: usize) {
+    w.digits(bytes as u64, 10).text(" bytes in ").digits(blocks as u64, 10).text(" blocks");
+}
+
+fn write_text(table: &Table, named: bool) {
     let mut w: Writer = Writer::new(libc::STDERR_FILENO);
     w.text("toft: ");
-    message(&mut w, table, blind);
+    message(&mut w, table);
     w.text("\n");
-    for leak in table.leaks() {
-        w.text(DETAIL).digits(leak.bytes as u64, 10).text(" bytes in ");
-        w.digits(leak.blocks as u64, 10).text(" blocks, from ");
+    let place = |w: &mut Writer, leak: &Leak| {
+        w.text(" from ");
         if named {
-            place_text(&mut w, leak.site.address());
+            place_text(w, leak.site.address());
         } else {
             w.text("0x").digits(leak.site.address() as u64, 16);
         }
         w.text("\n");
+    };
+    for leak in table.leaks().iter().filter(|leak| leak.direct_blocks != 0) {
+        sum(w.text(DETAIL), leak.direct_bytes, leak.direct_blocks);
+        if leak.holds_blocks != 0 {
+            sum(w.text(", which hold "), leak.holds_bytes, leak.holds_blocks);
+        }
+        place(w.text(","), leak);
+    }
+    for leak in table.leaks().iter().filter(|leak| leak.indirect() != (0, 0)) {
+        let (bytes, blocks) = leak.indirect();
+        sum(w.text(DETAIL), bytes, blocks);
+        place(w.text(", held by leaked blocks,"), leak);
     }
     w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
     w.text(", thread ").digits(u64::from(process::thread_number()), 10);
@@ -238,19 +336,13 @@ fn write_text(table: &Table, blind: bool, named: bool) {
     w.flush();
 }
 
-fn write_json(
-    descriptor: i32,
-    table: &Table,
-    blind: bool,
-    named: bool,
-    resident: Option<Resident>,
-) {
+fn write_json(descriptor: i32, table: &Table, named: bool, resident: Option<Resident>) {
     let (bytes, blocks) = table.sums();
     let mut w: Writer<2048> = Writer::new(descriptor);
     w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"leaks");
     w.field("pid", process::pid() as u64).field("thread", u64::from(process::thread_number()));
     w.text(",\"message\":\"");
-    message(&mut w, table, blind);
+    message(&mut w, table);
     w.text("\"").field("bytes", bytes as u64).field("blocks", blocks as u64);
     w.field("reachable_bytes", table.reachable.1 as u64);
     w.field("reachable_blocks", table.reachable.0 as u64);
@@ -259,14 +351,20 @@ fn write_json(
         w.field("resident", now.slabs + now.large);
         w.field("other_resident", now.brk + now.other);
     }
-    w.text(if blind { ",\"looked\":false,\"leaks\":[" } else { ",\"looked\":true,\"leaks\":[" });
+    w.text(if table.scan == Scan::Unwanted { ",\"all\":true" } else { ",\"all\":false" });
+    w.text(if table.scan == Scan::Impossible { ",\"looked\":false" } else { ",\"looked\":true" });
+    w.text(",\"leaks\":[");
     for (number, leak) in table.leaks().iter().enumerate() {
         w.text(if number == 0 { "{\"address\":\"0x" } else { ",{\"address\":\"0x" });
         w.digits(leak.site.address() as u64, 16).text("\"");
         if named {
             place_json(&mut w, leak.site.address());
         }
-        w.field("bytes", leak.bytes as u64).field("blocks", leak.blocks as u64).text("}");
+        w.field("bytes", leak.bytes as u64).field("blocks", leak.blocks as u64);
+        w.field("direct_bytes", leak.direct_bytes as u64);
+        w.field("direct_blocks", leak.direct_blocks as u64);
+        w.field("holds_bytes", leak.holds_bytes as u64);
+        w.field("holds_blocks", leak.holds_blocks as u64).text("}");
     }
     w.text("]}\n");
     w.flush();

@@ -6,6 +6,9 @@
 //! mappings. Stacks of other threads are scanned as a whole, the calling thread's from the current
 //! frame on. Registers are not scanned. Each block that is found is scanned in turn.
 //!
+//! If a block would be lost, a second scan reads a word at every byte, because a packed structure
+//! may hold the pointer.
+//!
 //! The scan may find too much: a number that equals an address, or a word that a function left on
 //! the stack. It finds too little only if the program keeps a pointer in another form.
 //!
@@ -17,7 +20,7 @@ use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::process::{Mapping, close, open_pages, peek, read_lines_by, read_pages, scratch};
 use crate::os::seccomp::Calls;
-use crate::slab::{SlotIndex, SlotState};
+use crate::slab::{Slab, SlotIndex, SlotState};
 use core::ffi::c_int;
 use core::ops::Range;
 
@@ -33,141 +36,284 @@ const IN_SWAP: u64 = 1 << 62;
 /// word, and that of a slab has one for each 32 slots.
 const UNIT: usize = 64;
 
-/// The marks for all blocks, and the blocks that are still to be scanned.
-#[derive(Debug)]
-pub(crate) struct Reach {
-    /// The address of the marks for the descriptors from `first` to `end`. They are zero at first,
-    /// and most are never touched.
-    marks: usize,
-    first: usize,
-    end: usize,
-    /// The address of a stack with the beginning and length of blocks. It has room for every block.
-    pending: usize,
-    room: usize,
-    len: usize,
-    /// The large block that was found last, because several words often point into one.
-    last: (usize, usize),
+/// A live block that a word points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// The address of its descriptor.
+    pub(super) descriptor: usize,
+    /// Its slot, or 0 if it is large.
+    pub(super) slot: SlotIndex,
+    pub(super) begin: usize,
+    pub(super) bytes: usize,
 }
 
-impl Reach {
-    /// Marks all blocks that can be reached. Returns `None` if there is no memory for the marks, or
-    /// the kernel does not read memory for Toft.
-    pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
-        if !can_peek() {
-            return None;
-        }
+/// The bytes at which a scan reads words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offsets {
+    /// Multiples of a word's size.
+    Aligned,
+    /// Every byte: a packed structure may hold its pointers there.
+    Every,
+}
+
+/// A bit for each block, in memory mapped for it. Zero at first, and mostly never touched.
+#[derive(Debug)]
+pub(super) struct Marks {
+    address: usize,
+    /// The descriptors that have bits.
+    first: usize,
+    end: usize,
+}
+
+impl Marks {
+    pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Marks> {
         let layout = allocator.layout();
-        let mut live = 4096;
-        allocator.for_each_slab(|slab| live += slab.live_slots());
-        allocator.large().units().for_each(|_| live += 1);
         let (first, end) = (layout.small_slabs, layout.heaps);
-        let mark_bytes = (end - first).div_ceil(UNIT).checked_mul(4)?;
-        let pending_bytes = live.checked_mul(2 * WORD)?;
-        let (marks, pending) = (scratch(mark_bytes)?, scratch(pending_bytes)?);
-        let mut reach = Reach { marks, first, end, pending, room: live, len: 0, last: (0, 0) };
-        let here = (&raw const reach).addr();
-        let own = [(marks, marks + mark_bytes), (pending, pending + pending_bytes)];
-        for_each_root(allocator, own, here, |start, end, _| {
-            reach.look_at(allocator, start, end);
-        });
-        while let Some((begin, bytes)) = reach.pop() {
-            reach.look_at(allocator, begin, begin.saturating_add(bytes));
-        }
-        Some(reach)
+        let mut marks = Marks { address: 0, first, end };
+        marks.address = scratch(marks.bytes()?)?;
+        Some(marks)
     }
 
-    /// Returns the word that has the mark of a slot, and the bit in it.
-    fn mark_of(&self, descriptor: usize, slot: SlotIndex) -> Option<(*mut u32, u32)> {
+    fn bytes(&self) -> Option<usize> {
+        (self.end - self.first).div_ceil(UNIT).checked_mul(4)
+    }
+
+    fn range(&self) -> (usize, usize) {
+        (self.address, self.address + self.bytes().unwrap_or(0))
+    }
+
+    /// Returns the word that has the bit of a slot, and the bit in it.
+    fn bit_of(&self, descriptor: usize, slot: SlotIndex) -> Option<(*mut u32, u32)> {
         if !(self.first..self.end).contains(&descriptor) {
             return None;
         }
         let word = (descriptor - self.first) / UNIT + slot.number() / 32;
         Some((
-            core::ptr::with_exposed_provenance_mut(self.marks + word * 4),
+            core::ptr::with_exposed_provenance_mut(self.address + word * 4),
             1 << (slot.number() % 32),
         ))
     }
 
-    /// Returns true if a block can be reached. `descriptor` is the address of its descriptor.
-    /// `slot` is its slot, or 0 if it is large.
-    pub(crate) fn is_marked(&self, descriptor: usize, slot: SlotIndex) -> bool {
-        let Some((word, bit)) = self.mark_of(descriptor, slot) else { return false };
+    pub(super) fn has(&self, descriptor: usize, slot: SlotIndex) -> bool {
+        let Some((word, bit)) = self.bit_of(descriptor, slot) else { return false };
         // SAFETY: a word for each unit of the range is mapped. A slab has eight, and a slot's
         // number is below 256. No other thread writes them.
         unsafe { *word & bit != 0 }
     }
 
-    fn mark(&mut self, descriptor: usize, slot: SlotIndex, begin: usize, bytes: usize) {
-        let Some((word, bit)) = self.mark_of(descriptor, slot) else { return };
-        // SAFETY: as in `is_marked`.
-        unsafe {
-            if *word & bit != 0 {
-                return;
-            }
-            *word |= bit;
+    /// Sets or clears the bit of a block. Returns true if that changed it.
+    pub(super) fn set(&mut self, block: Block, to: bool) -> bool {
+        if self.has(block.descriptor, block.slot) == to {
+            return false;
         }
+        let Some((word, bit)) = self.bit_of(block.descriptor, block.slot) else { return false };
+        // SAFETY: as in `has`; `self` is borrowed for writing.
+        unsafe { *word ^= bit };
+        true
+    }
+}
+
+/// A stack of blocks that are still to be scanned.
+#[derive(Debug)]
+pub(super) struct Pending {
+    address: usize,
+    room: usize,
+    len: usize,
+}
+
+impl Pending {
+    /// A stack with room for every block.
+    pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Pending> {
+        let mut room = 4096;
+        allocator.for_each_slab(|slab| room += slab.live_slots());
+        allocator.large().units().for_each(|_| room += 1);
+        Some(Pending { address: scratch(room.checked_mul(2 * WORD)?)?, room, len: 0 })
+    }
+
+    pub(super) fn push(&mut self, block: Block) {
         if self.len < self.room {
-            let place = self.pending + self.len * 2 * WORD;
+            let place = self.address + self.len * 2 * WORD;
             let place: *mut [usize; 2] = core::ptr::with_exposed_provenance_mut(place);
             // SAFETY: there is room for this pair, and no other thread writes.
-            unsafe { *place = [begin, bytes] };
+            unsafe { *place = [block.begin, block.bytes] };
             self.len += 1;
         }
     }
 
-    fn pop(&mut self) -> Option<(usize, usize)> {
+    /// Takes the range of a block from the stack.
+    pub(super) fn pop(&mut self) -> Option<Range<usize>> {
         self.len = self.len.checked_sub(1)?;
         let place: *const [usize; 2] =
-            core::ptr::with_exposed_provenance(self.pending + self.len * 2 * WORD);
-        // SAFETY: written by `mark`.
+            core::ptr::with_exposed_provenance(self.address + self.len * 2 * WORD);
+        // SAFETY: written by `push`.
         let [begin, bytes] = unsafe { *place };
-        Some((begin, bytes))
+        Some(begin..begin.saturating_add(bytes))
     }
+}
 
-    /// Scans every word of a range.
-    fn look_at<O: Os>(&mut self, allocator: &Allocator<O>, start: usize, end: usize) {
-        let mut piece = [0u8; PIECE];
-        let mut at = start.next_multiple_of(WORD);
-        while at < end {
-            let wanted = (end - at).min(PIECE);
-            let got = peek(at, piece.get_mut(..wanted).unwrap_or(&mut []));
-            for bytes in piece.get(..got).unwrap_or(&[]).chunks_exact(WORD) {
-                self.meet(allocator, usize::from_ne_bytes(bytes.try_into().unwrap_or([0; WORD])));
+/// The marks of all blocks that can be reached.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    marks: Marks,
+    pending: Pending,
+    /// The large block that was found last, because several words often point into one.
+    last: Range<usize>,
+}
+
+impl Reach {
+    /// Marks all blocks that can be reached. Returns `None` if there is no memory for the marks, or
+    /// the kernel does not read memory for Toft.
+    ///
+    /// Words at every byte are read only if a block would be lost without them.
+    pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
+        if !can_peek() {
+            return None;
+        }
+        let (marks, pending) = (Marks::new(allocator)?, Pending::new(allocator)?);
+        let mut reach = Reach { marks, pending, last: 0..0 };
+        let here = (&raw const reach).addr();
+        let stack = (reach.pending.address, reach.pending.address + reach.pending.room * 2 * WORD);
+        let own = [reach.marks.range(), stack];
+        for offsets in [Offsets::Aligned, Offsets::Every] {
+            for_each_root(allocator, own, here, |start, end, _| {
+                reach.scan(allocator, start..end, offsets);
+            });
+            reach.scan_pending(allocator, offsets);
+            if offsets == Offsets::Aligned && !reach.is_any_lost(allocator) {
+                break;
             }
-            // A page that cannot be read is skipped.
-            at += if got == 0 { wanted } else { got.next_multiple_of(WORD) };
         }
-    }
-
-    /// Marks the block that a word may point to.
-    fn meet<O: Os>(&mut self, allocator: &Allocator<O>, word: usize) {
-        if !allocator.may_be_block(word) || (self.last.0..self.last.1).contains(&word) {
-            return;
-        }
-        let (slab, slot) = match allocator.find(word) {
-            Found::Slot(slab, slot) => (slab, Some(slot)),
-            Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)),
-            Found::Large(block) | Found::InLarge(block) => {
-                if block.state() == BlockState::Live {
-                    let (begin, bytes) =
-                        (allocator.large().placement().address(block), block.bytes());
-                    // A pointer to the end of a block still counts as a pointer to it.
-                    if word.wrapping_sub(begin) <= bytes {
-                        self.last = (begin, begin + bytes);
-                        self.mark((&raw const *block).addr(), SlotIndex::new(0), begin, bytes);
-                    }
+        // Those that were found first have been scanned for aligned words only.
+        if reach.is_any_lost(allocator) {
+            for_each_live(allocator, |block| {
+                if reach.is_marked(block.descriptor, block.slot) {
+                    let range = block.begin..block.begin.saturating_add(block.bytes);
+                    reach.scan(allocator, range, Offsets::Every);
+                    reach.scan_pending(allocator, Offsets::Every);
                 }
-                return;
-            }
-            // The slots of guarded blocks are roots, and freed ones cannot be read. Zero-size
-            // blocks have no contents.
-            Found::Guarded(_) | Found::ZeroSize(_) | Found::Foreign => return,
-        };
-        if let Some(slot) = slot.filter(|&slot| slab.state(slot) == SlotState::Live) {
-            let begin = slab.slot_address(slot);
-            self.mark((&raw const *slab).addr(), slot, begin, slab.size());
+            });
+        }
+        Some(reach)
+    }
+
+    /// Returns true if a block can be reached. `descriptor` is the address of its descriptor.
+    /// `slot` is its slot, or 0 if it is large.
+    pub(crate) fn is_marked(&self, descriptor: usize, slot: SlotIndex) -> bool {
+        self.marks.has(descriptor, slot)
+    }
+
+    fn is_any_lost<O: Os>(&self, allocator: &Allocator<O>) -> bool {
+        let mut any = false;
+        for_each_live(allocator, |block| any |= !self.is_marked(block.descriptor, block.slot));
+        any
+    }
+
+    fn scan_pending<O: Os>(&mut self, allocator: &Allocator<O>, offsets: Offsets) {
+        while let Some(range) = self.pending.pop() {
+            self.scan(allocator, range, offsets);
         }
     }
+
+    /// Marks the blocks to which the words of a range may point.
+    fn scan<O: Os>(&mut self, allocator: &Allocator<O>, range: Range<usize>, offsets: Offsets) {
+        for_each_word(range, offsets, |word| {
+            if allocator.may_be_block(word)
+                && !self.last.contains(&word)
+                && let Some(block) = pointed_to(allocator, word)
+            {
+                if block.bytes > PIECE {
+                    self.last = block.begin..block.begin.saturating_add(block.bytes);
+                }
+                if self.marks.set(block, true) {
+                    self.pending.push(block);
+                }
+            }
+        });
+    }
+}
+
+/// Passes every word of a range to `each`.
+pub(super) fn for_each_word(range: Range<usize>, offsets: Offsets, mut each: impl FnMut(usize)) {
+    let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap_or([0; WORD]));
+    // The last bytes of the piece before come first.
+    let mut piece = [0u8; WORD + PIECE];
+    let mut is_joined = false;
+    let mut at = range.start.next_multiple_of(WORD);
+    while at < range.end {
+        let wanted = (range.end - at).min(PIECE);
+        let got = peek(at, piece.get_mut(WORD..WORD + wanted).unwrap_or(&mut []));
+        match offsets {
+            Offsets::Aligned => {
+                let bytes = piece.get(WORD..WORD + got).unwrap_or(&[]);
+                bytes.chunks_exact(WORD).for_each(|bytes| each(word(bytes)));
+            }
+            Offsets::Every => {
+                let begin = if is_joined { 1 } else { WORD };
+                let bytes = piece.get(begin..WORD + got).unwrap_or(&[]);
+                bytes.windows(WORD).for_each(|bytes| each(word(bytes)));
+            }
+        }
+        let last: Option<[u8; WORD]> =
+            piece.get(got..got + WORD).and_then(|bytes| bytes.try_into().ok());
+        is_joined = got >= WORD && got.is_multiple_of(WORD);
+        if let (Some(last), Some(first)) = (last, piece.first_chunk_mut()) {
+            *first = last;
+        }
+        // A page that cannot be read is skipped.
+        at += if got == 0 { wanted } else { got.next_multiple_of(WORD) };
+    }
+}
+
+/// Returns the live block that a word points to, or into.
+pub(super) fn pointed_to<O: Os>(allocator: &Allocator<O>, word: usize) -> Option<Block> {
+    let (slab, slot) = match allocator.find(word) {
+        Found::Slot(slab, slot) => (slab, Some(slot)),
+        Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)),
+        Found::Large(block) | Found::InLarge(block) => {
+            // A pointer to the end of a block still counts as a pointer to it.
+            return live_large(allocator, block)
+                .filter(|block| word.wrapping_sub(block.begin) <= block.bytes);
+        }
+        // The slots of guarded blocks are roots, and freed ones cannot be read. Zero-size
+        // blocks have no contents.
+        Found::Guarded(_) | Found::ZeroSize(_) | Found::Foreign => return None,
+    };
+    let slot = slot.filter(|&slot| slab.state(slot) == SlotState::Live)?;
+    let descriptor = (&raw const *slab).addr();
+    Some(Block { descriptor, slot, begin: slab.slot_address(slot), bytes: slab.size() })
+}
+
+/// The live blocks of a slab.
+pub(super) fn live_slots(slab: &Slab) -> impl Iterator<Item = Block> + '_ {
+    let descriptor = (&raw const *slab).addr();
+    let is_live = |&slot: &SlotIndex| slab.state(slot) == SlotState::Live;
+    slab.all_slots().filter(is_live).map(move |slot| Block {
+        descriptor,
+        slot,
+        begin: slab.slot_address(slot),
+        bytes: slab.size(),
+    })
+}
+
+/// Returns a large block if it is live.
+pub(super) fn live_large<O: Os>(
+    allocator: &Allocator<O>,
+    block: &crate::large::Block,
+) -> Option<Block> {
+    (block.state() == BlockState::Live).then(|| Block {
+        descriptor: (&raw const *block).addr(),
+        slot: SlotIndex::new(0),
+        begin: allocator.large().placement().address(block),
+        bytes: block.bytes(),
+    })
+}
+
+/// Passes every live block to `each`.
+pub(super) fn for_each_live<O: Os>(allocator: &Allocator<O>, mut each: impl FnMut(Block)) {
+    allocator.for_each_slab(|slab| live_slots(slab).for_each(&mut each));
+    allocator.large().units().for_each(|block| {
+        live_large(allocator, block).into_iter().for_each(&mut each);
+    });
 }
 
 /// Returns true if the kernel reads memory for Toft. If it does not, a scan would find nothing.
