@@ -1,5 +1,5 @@
-// The canary after a block differs in every process and after every block. None of its bytes is
-// zero: a string that runs on reads this one, and a zero that is written over it is found.
+// The canary after a block differs in every process and after every block. No byte of it is zero. A
+// string that runs on reads this canary only, and a zero that is written over it is found.
 // build: secure the default one writes nothing there
 // libc: skip glibc writes nothing there
 // promise: 3 7

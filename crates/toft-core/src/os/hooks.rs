@@ -23,115 +23,70 @@
 use super::keys::{self, KeyNumber};
 use super::syscall::{result, syscall};
 use super::{Error, process, thread};
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicUsize};
 use core::ffi::c_int;
-
-/// A function of libc that hooks patch.
-#[derive(Clone, Copy)]
-enum Watched {
-    Unmap,
-    Advise,
-    Remap,
-}
-
-/// What leads to a function, and its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Form {
-    address: usize,
-    code: usize,
-}
-
-/// The form of each function at the start, or zeros, which are no function's. The thread that
-/// starts the allocator writes it, before other threads use the allocator.
-static AT_START: [[AtomicUsize; 2]; 3] = [const { [const { AtomicUsize::new(0) }; 2] }; 3];
-
-/// The protection key of the allocator's tables, or zero. Written as [`AT_START`].
-static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// The first bytes of a function, at any address.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
-struct Code(usize);
+struct Code([u32; 4]);
 
-impl Watched {
-    const ALL: [Watched; 3] = [Watched::Unmap, Watched::Advise, Watched::Remap];
-
-    /// Returns the function's present form. The address is read from the entry that the loader has
-    /// filled for this library, by which the calls below are made, too.
-    #[inline(always)]
-    fn form(self) -> Form {
-        let address = match self {
-            Watched::Unmap => libc::munmap as *const () as usize,
-            Watched::Advise => libc::madvise as *const () as usize,
-            Watched::Remap => libc::mremap as *const () as usize,
-        };
-        let code: *const Code = core::ptr::with_exposed_provenance(address);
-        // SAFETY: a function has eight bytes of code, or of padding, and these can be read. Another
-        // thread may patch them meanwhile: either value is one that was there.
-        let code = unsafe { code.read_volatile() }.0;
-        Form { address, code }
-    }
-
-    #[inline(always)]
-    fn at_start(self) -> Form {
-        let [address, code] = &AT_START[self as usize];
-        Form { address: address.load(Relaxed), code: code.load(Relaxed) }
-    }
+/// Returns true if the function at an address begins as glibc's does, which makes one system call
+/// and has nothing before it. Hooks patch the first instructions, or lead elsewhere.
+#[inline(always)]
+fn is_plain(address: usize, call: i64) -> bool {
+    let code: *const Code = core::ptr::with_exposed_provenance(address);
+    // SAFETY: functions are aligned to sixteen bytes or are longer, so these can be read. Another
+    // thread may patch them meanwhile: either value is one that was there.
+    let Code(code) = unsafe { code.read_volatile() };
+    begins_with(code, call)
 }
 
-/// Notes the form of each function, unless it is known. Called at the start.
-pub(super) fn note() {
-    for watched in Watched::ALL {
-        let Form { address, code } = watched.form();
-        let [at, bytes] = &AT_START[watched as usize];
-        // A hook that is there already is no form to compare with, and the value stays zero.
-        if at.load(Relaxed) == 0 && is_original(watched, address) {
-            bytes.store(code, Relaxed);
-            at.store(address, Relaxed);
-        }
-    }
+/// `endbr64` if the processor's branch tracking is used; `mov eax, CALL`; `syscall`.
+#[cfg(target_arch = "x86_64")]
+fn begins_with(code: [u32; 4], call: i64) -> bool {
+    const ENDBR: u32 = 0xfa1e_0ff3;
+    const MOV_EAX: u64 = 0xb8;
+    const SYSCALL: u64 = 0x050f;
+    let [first, second, third, _] = code;
+    let (low, high) = if first == ENDBR { (second, third) } else { (first, second) };
+    let seven = (u64::from(high) << 32 | u64::from(low)) & ((1 << 56) - 1);
+    seven == MOV_EAX | (call as u64) << 8 | SYSCALL << 40
 }
 
-/// Notes the key that closes the allocator's tables while a hook runs.
-pub(super) fn note_key(key: KeyNumber) {
-    KEY.store(key, Relaxed);
+/// `nop`, or `bti c`; `mov x8, CALL`; `svc 0`.
+#[cfg(target_arch = "aarch64")]
+fn begins_with(code: [u32; 4], call: i64) -> bool {
+    const NOP: u32 = 0xd503_201f;
+    const BTI_C: u32 = 0xd503_245f;
+    const MOV_X8: u32 = 0xd280_0008;
+    const SVC: u32 = 0xd400_0001;
+    let [first, second, third, _] = code;
+    let (mov, svc) = if matches!(first, NOP | BTI_C) { (second, third) } else { (first, second) };
+    mov == MOV_X8 | (call as u32) << 5 && svc == SVC
 }
 
-/// Returns false if a function is certainly not libc's own. In glibc `munmap` and `madvise` have
-/// been a system call and the code for its failure from the beginning.
-fn is_original(watched: Watched, address: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    const CALL: &[u8] = &[0x0f, 0x05];
-    #[cfg(target_arch = "aarch64")]
-    const CALL: &[u8] = &[0x01, 0x00, 0x00, 0xd4];
-    if !cfg!(target_env = "gnu") || matches!(watched, Watched::Remap) {
-        return true;
-    }
-    let code: *const [u8; 16] = core::ptr::with_exposed_provenance(address);
-    // SAFETY: as in `form`; functions are aligned to sixteen bytes or are longer.
-    let code = unsafe { code.read_volatile() };
-    code.windows(CALL.len()).any(|part| part == CALL)
-}
-
-/// Returns true if a hook is there. Not inlined, so that each call reads the entries again.
+/// Returns true if a hook is there: `munmap` or `madvise`, by the entry that the loader has filled
+/// for this library, is not glibc's own code. With musl there is no way to know, and no hook is
+/// seen. Not inlined, so that each call reads the entries again.
 #[inline(never)]
 pub(super) fn are_there() -> bool {
-    Watched::ALL.into_iter().any(|watched| watched.form() != watched.at_start())
+    cfg!(target_env = "gnu")
+        && !(is_plain(libc::munmap as *const () as usize, libc::SYS_munmap)
+            && is_plain(libc::madvise as *const () as usize, libc::SYS_madvise))
 }
 
-/// Unmaps a range.
+/// Unmaps a range. `key` is that of the allocator's tables, or zero, here and below.
 ///
 /// # Safety
 /// 1. As for [`super::Memory::unmap`].
 #[inline(never)]
-pub(super) unsafe fn unmap(address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn unmap(address: usize, len: usize, key: KeyNumber) -> Result<(), Error> {
     if are_there() {
         let call = || {
             // SAFETY: (1) duty 1.
             unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(address), len) }
         };
-        return visibly(call);
+        return visibly(key, call);
     }
     // SAFETY: (1) duty 1.
     result(unsafe { syscall(libc::SYS_munmap, [address, len, 0, 0, 0, 0]) }).map(drop)
@@ -142,10 +97,10 @@ pub(super) unsafe fn unmap(address: usize, len: usize) -> Result<(), Error> {
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
 #[inline(never)]
-pub(super) unsafe fn discard(address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn discard(address: usize, len: usize, key: KeyNumber) -> Result<(), Error> {
     if are_there() {
         // SAFETY: (1) duty 1.
-        return unsafe { discard_visibly(address, len) };
+        return unsafe { discard_visibly(address, len, key) };
     }
     let advice = libc::MADV_DONTNEED as usize;
     // SAFETY: (1) duty 1.
@@ -157,28 +112,32 @@ pub(super) unsafe fn discard(address: usize, len: usize) -> Result<(), Error> {
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
 #[inline(never)]
-pub(super) unsafe fn discard_before(address: usize, len: usize) -> Result<(), Error> {
+pub(super) unsafe fn discard_before(
+    address: usize,
+    len: usize,
+    key: KeyNumber,
+) -> Result<(), Error> {
     // SAFETY: (1) duty 1.
-    if are_there() { unsafe { discard_visibly(address, len) } } else { Ok(()) }
+    if are_there() { unsafe { discard_visibly(address, len, key) } } else { Ok(()) }
 }
 
 /// As [`discard`], by libc's function.
 ///
 /// # Safety
 /// 1. As for [`super::Memory::discard`].
-unsafe fn discard_visibly(address: usize, len: usize) -> Result<(), Error> {
+unsafe fn discard_visibly(address: usize, len: usize, key: KeyNumber) -> Result<(), Error> {
     let call = || {
         let start = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: (1) duty 1.
         unsafe { libc::madvise(start, len, libc::MADV_DONTNEED) }
     };
-    visibly(call)
+    visibly(key, call)
 }
 
 /// Announces to a hook, if one is there, that the pages of a range are about to go elsewhere. Fails
 /// if the calling thread must not make that call.
 #[inline(never)]
-pub(super) fn announce(address: usize, len: usize) -> Result<(), Error> {
+pub(super) fn announce(address: usize, len: usize, key: KeyNumber) -> Result<(), Error> {
     if !are_there() {
         return Ok(());
     }
@@ -190,7 +149,7 @@ pub(super) fn announce(address: usize, len: usize) -> Result<(), Error> {
         unsafe { libc::mremap(core::ptr::with_exposed_provenance_mut(address), len, 0, 0) };
         0
     };
-    visibly(call)
+    visibly(key, call)
 }
 
 /// Makes a call of libc, which returns zero on success, outside of the allocator: its tables are
@@ -198,12 +157,11 @@ pub(super) fn announce(address: usize, len: usize) -> Result<(), Error> {
 /// call.
 #[cold]
 #[inline(never)]
-fn visibly(call: impl FnOnce() -> c_int) -> Result<(), Error> {
+fn visibly(key: KeyNumber, call: impl FnOnce() -> c_int) -> Result<(), Error> {
     if thread::is_own() {
         return Err(Error::Unsupported);
     }
     let errno = process::errno();
-    let key = KEY.load(Relaxed);
     let has_key = key != 0 && key != keys::UNKNOWN;
     let was_open = has_key && keys::open(key);
     if has_key {
@@ -220,12 +178,13 @@ fn visibly(call: impl FnOnce() -> c_int) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::AtomicU32;
     use crate::sync::Ordering::{Acquire, Release};
 
     static FOUND: AtomicU32 = AtomicU32::new(0);
 
     unsafe extern "C" fn run(_: usize, top: usize) -> ! {
-        let refused = visibly(|| 0) == Err(Error::Unsupported);
+        let refused = visibly(0, || 0) == Err(Error::Unsupported);
         FOUND.store(if thread::is_own() && refused { 1 } else { 2 }, Release);
         // SAFETY: (1) `top` is this thread's.
         unsafe { thread::end_own(top) }
@@ -235,7 +194,7 @@ mod tests {
     #[test]
     fn toft_own_thread_calls_no_hook() {
         assert!(!thread::is_own());
-        assert_eq!(visibly(|| 0), Ok(()));
+        assert_eq!(visibly(0, || 0), Ok(()));
         let number = AtomicU32::new(0);
         assert!(thread::spawn(run, 0, &number));
         while FOUND.load(Acquire) == 0 {
@@ -251,20 +210,31 @@ mod tests {
             process::set_errno(libc::ENOMEM);
             -1
         };
-        assert_eq!(visibly(fails), Err(Error::NoMemory));
+        assert_eq!(visibly(0, fails), Err(Error::NoMemory));
         assert_eq!(process::errno(), 77);
     }
 
     #[test]
-    fn only_the_code_of_libc_is_original() {
+    fn only_the_code_of_libc_is_plain() {
         extern "C" fn hook(_: usize, _: usize) -> c_int {
             77
         }
-        assert!(is_original(Watched::Unmap, libc::munmap as *const () as usize));
-        assert!(is_original(Watched::Advise, libc::madvise as *const () as usize));
-        let gnu = cfg!(target_env = "gnu");
-        assert_eq!(is_original(Watched::Unmap, hook as *const () as usize), !gnu);
-        note();
+        let unmap = libc::SYS_munmap;
+        assert!(!is_plain(hook as *const () as usize, unmap));
+        if cfg!(target_env = "gnu") {
+            assert!(is_plain(libc::munmap as *const () as usize, unmap));
+            assert!(!is_plain(libc::munmap as *const () as usize, libc::SYS_madvise));
+        }
         assert!(!are_there());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_patched_beginning_is_no_plain_one() {
+        let plain = [0x0000_0bb8, 0x4805_0f00, 0xf001_3dff, 0x7301_ffff];
+        let with_endbr = [0xfa1e_0ff3, 0x0000_0bb8, 0x4805_0f00, 0xf001_3dff];
+        let jump = [0x1234_56e9, 0x4805_0f00, 0xf001_3dff, 0x7301_ffff];
+        assert!(begins_with(plain, 11) && begins_with(with_endbr, 11));
+        assert!(!begins_with(plain, 12) && !begins_with(jump, 11) && !begins_with([0; 4], 11));
     }
 }

@@ -14,6 +14,8 @@ pub type KeyNumber = u32;
 
 /// Means that no key was requested yet.
 pub const UNKNOWN: KeyNumber = u32::MAX;
+/// No key.
+pub const NONE: KeyNumber = 0;
 
 /// Takes a new key, to which the calling thread may write. Returns `None` if the processor or the
 /// kernel has none.

@@ -5,7 +5,7 @@ use super::keys::{self, KeyNumber};
 use super::process::Status;
 use super::seccomp::{self, Answers};
 use super::syscall::{result, syscall};
-use super::{Error, Group, Os, cgroup, hooks, process};
+use super::{Error, Group, Os, cgroup, process};
 use core::ops::Range;
 
 /// The running Linux kernel.
@@ -21,13 +21,11 @@ pub struct Linux {
 impl Linux {
     /// Returns the running kernel, with its page size read from the auxiliary vector.
     pub fn detect() -> Linux {
-        hooks::note();
         Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
     }
 
     /// Gives the allocator's tables a protection key.
     pub fn with_key(self, key: KeyNumber) -> Linux {
-        hooks::note_key(key);
         Linux { key, ..self }
     }
 

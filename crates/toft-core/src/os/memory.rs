@@ -175,7 +175,7 @@ unsafe impl Memory for Linux {
 
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        unsafe { hooks::unmap(addr, len) }?;
+        unsafe { hooks::unmap(addr, len, self.key()) }?;
         if probes::wants_unmappings() {
             probes::unmapped(addr, len);
         }
@@ -184,7 +184,7 @@ unsafe impl Memory for Linux {
 
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        unsafe { hooks::discard(addr, len) }
+        unsafe { hooks::discard(addr, len, self.key()) }
     }
 
     unsafe fn discard_all(
@@ -215,7 +215,7 @@ unsafe impl Memory for Linux {
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
         let code = unsafe {
-            hooks::discard_before(addr, len)?;
+            hooks::discard_before(addr, len, self.key())?;
             syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0])
         };
         result(code).map(drop)
@@ -234,7 +234,7 @@ unsafe impl Memory for Linux {
         // may forbid it.
         // SAFETY: (1) the caller's duty 1.
         result(unsafe {
-            hooks::discard_before(addr, len)?;
+            hooks::discard_before(addr, len, self.key())?;
             syscall(libc::SYS_mmap, args)
         })
         .map(drop)
@@ -267,7 +267,7 @@ unsafe impl Memory for Linux {
     ) -> Result<(), Error> {
         // MREMAP_FIXED replaces any mapping at its target. The target is therefore mapped first, so
         // that only a mapping of ours is replaced.
-        hooks::announce(old, old_len)?;
+        hooks::announce(old, old_len, self.key())?;
         self.map(new, new_len)?;
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the call above.
@@ -287,11 +287,11 @@ unsafe impl Memory for Linux {
 
     unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error> {
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) as usize;
-        hooks::announce(from, len)?;
+        hooks::announce(from, len, self.key())?;
         // SAFETY: (1) the caller's duties 1 and 2.
         let moved = unsafe {
             // The contents of the target are not needed, whether it is then moved to or not.
-            hooks::discard_before(to, len).map_err(|_| Error::Unsupported)?;
+            hooks::discard_before(to, len, self.key()).map_err(|_| Error::Unsupported)?;
             syscall(libc::SYS_mremap, [from, len, len, flags, to, 0])
         };
         // A kernel before 5.7 does not know DONTUNMAP, and has changed nothing.

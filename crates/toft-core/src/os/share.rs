@@ -15,7 +15,7 @@
 use super::process::Status;
 use super::syscall::syscall;
 use super::userfaultfd::{self, REGISTER, UNREGISTER, WAKE, check, control};
-use super::{Error, hooks, process};
+use super::{Error, hooks, keys, process};
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 use core::ffi::c_int;
@@ -225,7 +225,7 @@ impl Sharing {
         let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
         // SAFETY: (1) a new mapping.
         let place = unsafe { call(libc::SYS_mmap, [0, len, both, kind, usize::MAX, 0]) }?;
-        let _ = hooks::announce(address, len);
+        let _ = hooks::announce(address, len, keys::NONE);
         let done = self.stop(address, len).and_then(|()| {
             copy(place);
             let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
@@ -281,7 +281,7 @@ impl Sharing {
 /// # Safety
 /// 1. The range is ours, and its contents are not needed.
 pub(super) unsafe fn renew(address: usize, len: usize) -> Result<(), Error> {
-    hooks::announce(address, len)?;
+    hooks::announce(address, len, keys::NONE)?;
     let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as usize;
     // SAFETY: (1) duty 1.

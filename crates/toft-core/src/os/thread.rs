@@ -5,18 +5,11 @@
 //! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
 
 use super::syscall::syscall;
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicUsize};
+use crate::sync::AtomicU32;
 
 /// The bytes of the thread's stack, and of the guard below it.
 const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
-
-/// The address of the stack of the thread that was started last, or zero. The thread that starts
-/// one writes it before. The new thread reads it, and clears it at its end, before it unmaps the
-/// stack. Every other thread may see an old value. That is not its stack either: a thread that runs
-/// on these addresses later was started after the kernel unmapped them.
-static OWN_STACK: AtomicUsize = AtomicUsize::new(0);
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that requests the right to it, Linux 4.14.
 pub(super) const EXPEDITED: usize = 1 << 3;
@@ -46,7 +39,6 @@ pub fn spawn(run: Run, argument: usize, number: &AtomicU32) -> bool {
         syscall(libc::SYS_madvise, [stack as usize, GUARD + STACK, dont_fork, 0, 0, 0]);
         stack as usize
     };
-    OWN_STACK.store(stack, Relaxed);
     let top = stack + GUARD + STACK;
     // SAFETY: (1) only the thread uses the stack, and unmaps it at its end; (2) `clone` gets the
     // stack's end.
@@ -58,11 +50,16 @@ pub fn spawn(run: Run, argument: usize, number: &AtomicU32) -> bool {
     made > 0
 }
 
-/// Returns true if the calling thread is Toft's own, on the stack of [`spawn`].
+/// Returns true if the calling thread is Toft's own. It blocks all signals. glibc's threads cannot
+/// block the two signals that glibc uses itself, except while Toft starts a thread.
 pub(super) fn is_own() -> bool {
-    let here = 0u8;
-    let here = (&raw const here).addr();
-    here.wrapping_sub(OWN_STACK.load(Relaxed)) < GUARD + STACK
+    /// Signals 32 and 33.
+    const OF_LIBC: u64 = 0b11 << 31;
+    let mut blocked = 0u64;
+    let args = [libc::SIG_BLOCK as usize, 0, &raw mut blocked as usize, 8, 0, 0];
+    // SAFETY: the kernel only writes the word.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
+    blocked & OF_LIBC == OF_LIBC
 }
 
 /// Ends the calling thread, which is one of Toft's. Its stack stays.
@@ -78,8 +75,6 @@ pub fn end() -> ! {
 /// # Safety
 /// 1. `top` is what [`spawn`] passed to this thread, which blocks all signals.
 pub unsafe fn end_own(top: usize) -> ! {
-    // A stack of the program may get these addresses. The next thread may have noted its own.
-    _ = OWN_STACK.compare_exchange(top - GUARD - STACK, 0, Relaxed, Relaxed);
     // SAFETY: (duty 1) the mapping is this thread's stack and its guard. Nothing uses the stack
     // after the first call: neither the second one, nor a signal handler.
     #[cfg(target_arch = "x86_64")]

@@ -98,7 +98,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                     break;
                 }
                 let swept = self.sweeper().sweep(Which::Counted).is_some();
-                if !swept {
+                // A call in the middle of another one of this thread would wait for itself: memory
+                // hooks and signal handlers allocate while pages are returned.
+                if !swept && seat.is_some() {
                     // What another thread holds just now it is about to give back.
                     wait_for(&self.os, || !self.reclaimer.is_sweeping());
                 }
@@ -114,7 +116,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                 }
             }
             // What some thread has had promised a moment ago may count twice.
-            if self.limit.is_promised() {
+            if self.limit.is_promised() && seat.is_some() {
                 wait_for(&self.os, || !self.limit.is_promised());
                 if let Ok(promise) = self.promise(bytes) {
                     return Some(promise);
@@ -181,7 +183,11 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     /// have ended: their free pages go.
     fn count_at_hand(self, heap: &Heap, seat: Option<&Seat>) -> Counted {
         let mut counted = Counted { others: 0, all: true };
-        let Some(_turn) = self.take_turn() else {
+        let turn = match seat {
+            Some(_) => self.take_turn(),
+            None => self.allocator.reclaimer.begin(),
+        };
+        let Some(_turn) = turn else {
             return Counted { others: usize::MAX, all: false };
         };
         self.limit.note_count();

@@ -122,8 +122,6 @@ struct State {
 impl Fake {
     /// Returns a new, empty system. Panics if the host has no address space for it.
     pub fn new(machine: Machine) -> Fake {
-        // Shared pages are the real system's here, too.
-        super::hooks::note();
         assert!(machine.address_space.is_power_of_two() && machine.page_size.is_power_of_two());
         // A real address space begins at zero, which is a multiple of every alignment.
         let align = 1 << 32;

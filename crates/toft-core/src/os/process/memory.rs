@@ -2,7 +2,7 @@
 
 use super::super::syscall::syscall;
 use super::{open, pid};
-use crate::os::hooks;
+use crate::os::{hooks, keys};
 use core::ffi::c_int;
 
 /// Copies memory of this process, which may be unmapped. Returns the number of bytes copied.
@@ -70,7 +70,7 @@ pub fn forbid(address: usize, bytes: usize) {
     // SAFETY: callers own the range, and no thread may use it any more. If there are too many
     // mappings to split this one, it stays accessible and empty.
     unsafe {
-        let _ = hooks::discard(address, bytes);
+        let _ = hooks::discard(address, bytes, keys::NONE);
         syscall(libc::SYS_mprotect, [address, bytes, libc::PROT_NONE as usize, 0, 0, 0]);
     }
 }

@@ -177,10 +177,14 @@ impl<O: Os> Profiler<'_, O> {
         let page = self.os.page_size();
         for at in (0..len).step_by(PIECE_BYTES) {
             let piece = (len - at).min(PIECE_BYTES);
-            self.os.resident_pieces(start + at, piece.next_multiple_of(page), |first, bytes| {
-                // The last page may have more than the range.
-                each(first, bytes.min(start + len - first));
-            });
+            self.os.resident_pieces(
+                start + at,
+                (piece + page - 1) & !(page - 1),
+                |first, bytes| {
+                    // The last page may have more than the range.
+                    each(first, bytes.min(start + len - first));
+                },
+            );
         }
     }
 }
