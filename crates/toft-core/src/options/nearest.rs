@@ -6,13 +6,19 @@ use super::{Entry, TABLE};
 const LONGEST: usize = 40;
 /// Number of changed, missing or surplus letters that a misspelt name may have.
 const MOST_CHANGES: usize = 3;
+/// Begins the name of each option.
+const PREFIX: usize = "TOFT_".len();
 
-/// Returns the option whose name differs least from `name`, by at most three letters.
+/// Returns the option whose name differs least from `name`: by at most three letters, and by at most
+/// half of those after `TOFT_`.
+#[cold]
+#[inline(never)]
 pub fn nearest(name: &[u8]) -> Option<&'static Entry> {
     let changes = |entry: &Entry| distance(name, entry.name.as_bytes());
     let entries = TABLE.iter().filter_map(|entry| Some((changes(entry)?, entry)));
     let (changes, entry) = entries.min_by_key(|&(changes, _)| changes)?;
-    (changes <= MOST_CHANGES).then_some(entry)
+    let most = MOST_CHANGES.min(name.len().saturating_sub(PREFIX) / 2);
+    (changes <= most).then_some(entry)
 }
 
 /// Number of letters to change, insert or leave out to get from `a` to `b` (Levenshtein). Returns
@@ -49,6 +55,7 @@ mod tests {
         assert_eq!(meant("TOFT_PARTITION"), Some("TOFT_PARTITIONS"));
         assert_eq!(meant("TOFT_LIMTI"), Some("TOFT_LIMIT"));
         assert_eq!(meant("TOFT_SOMETHING_ELSE"), None);
+        assert_eq!(meant("TOFT_FOO"), None);
         assert_eq!(meant(&"TOFT_".repeat(20)), None);
         assert_eq!(meant(""), None);
     }

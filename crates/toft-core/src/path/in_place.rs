@@ -2,7 +2,7 @@
 //! number of bytes that a request gets.
 
 use super::large::SIZE_MAX;
-use super::malloc::bytes_with_slack;
+use super::malloc::{aligned_class, bytes_with_slack};
 use crate::allocator::Found;
 use crate::large::{Block, BlockState, Resize};
 use crate::os::{Os, probes, process};
@@ -19,9 +19,10 @@ pub fn served_bytes(size: usize, align: usize) -> usize {
     if size > SIZE_MAX || align > SIZE_MAX {
         return 0;
     }
-    let bytes = bytes_with_slack(size);
-    let class =
-        if align > ALIGN { SizeClass::of_aligned(bytes, align) } else { SizeClass::of(bytes) };
+    let class = match align > ALIGN {
+        true => aligned_class(size, align),
+        false => SizeClass::of(bytes_with_slack(size)),
+    };
     match class {
         // In the secure build the rest of the slot is checked, as far as its bytes are counted.
         Some(class) if SECURE => size.max(class.size().saturating_sub(SLACK_MOST)),

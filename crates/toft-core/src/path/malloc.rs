@@ -368,15 +368,27 @@ impl<O: Os> Requests<'_, O> {
         };
         match self.slot(heap, class, size, site) {
             Ok(address) => Some(address),
-            Err(why) => {
-                let block = self.supply().allocate_without_slot(heap, size, align, site, why);
-                let (address, dirty) = block?;
-                if SECURE {
-                    clear(address, size.min(dirty));
-                }
-                Some(address)
-            }
+            Err(why) => self.without_slot(heap, size, align, site, why),
         }
+    }
+
+    /// Allocates a block for which there was no slot.
+    #[cold]
+    #[inline(never)]
+    fn without_slot(
+        self,
+        heap: &Heap,
+        size: usize,
+        align: usize,
+        site: Site,
+        why: NoSlot,
+    ) -> Option<usize> {
+        let block = self.supply().allocate_without_slot(heap, size, align, site, why);
+        let (address, dirty) = block?;
+        if SECURE {
+            clear(address, size.min(dirty));
+        }
+        Some(address)
     }
 
     /// Allocates a slot of a class for a request of `size` bytes.

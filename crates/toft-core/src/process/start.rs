@@ -289,6 +289,8 @@ fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn complain(variable: &[u8], problem: Problem) {
     let mut line = Line::new(false);
     let name_len = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
