@@ -40,6 +40,20 @@ pub struct Findings {
     pub good: bool,
 }
 
+impl Findings {
+    /// Returns the sections, with one that shows the plots.
+    pub fn with_plots(&self) -> Vec<Section> {
+        let shown = |(file, _): &(String, String)| {
+            let about = file.trim_end_matches(".svg").replace('-', " ");
+            format!("![{about}]({file})\n")
+        };
+        let plots: Vec<String> = self.plots.iter().map(shown).collect();
+        let mut sections = self.sections.clone();
+        sections.push(Section::new("plots", "Plots", plots.join("\n")));
+        sections
+    }
+}
+
 /// The page of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
@@ -70,7 +84,7 @@ impl Page {
             println!("\n{}\n\n{}", section.title, section.text.trim());
         }
         if writes {
-            let page = self.filled(&self.read()?, &findings.sections)?;
+            let page = self.filled(&self.read()?, &findings.with_plots())?;
             put(&self.file(), &page)?;
             findings.plots.iter().try_for_each(|(file, plot)| put(file, plot))?;
         } else {

@@ -19,7 +19,8 @@ use measure::Results;
 use std::process::ExitCode;
 use variants::{BASE, VARIANTS};
 
-pub const PAGE: Page = Page { name: "cost", marks: &["place", "time", "memory", "instructions"] };
+pub const PAGE: Page =
+    Page { name: "cost", marks: &["place", "time", "memory", "plots", "instructions"] };
 
 /// The base library under a second name. Its ratios are the noise of the method.
 const AGAIN: &str = "again";

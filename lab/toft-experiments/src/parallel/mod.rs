@@ -23,7 +23,7 @@ use subjects::Subjects;
 use toft_bench::machine::Machine;
 
 pub const PAGE: Page =
-    Page { name: "parallel", marks: &["place", "article", "caches", "finer", "bars"] };
+    Page { name: "parallel", marks: &["place", "article", "plots", "caches", "finer", "bars"] };
 
 /// How much is measured, and beside which other allocators.
 #[derive(clap::Args, Clone, Debug)]

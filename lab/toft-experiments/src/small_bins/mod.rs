@@ -21,7 +21,8 @@ use crate::page::{Findings, Page};
 use measure::Measured;
 use std::process::ExitCode;
 
-pub const PAGE: Page = Page { name: "small-bins", marks: &["place", "variants", "counts", "bars"] };
+pub const PAGE: Page =
+    Page { name: "small-bins", marks: &["place", "variants", "plots", "counts", "bars"] };
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let (quick, rounds) = (arguments.quick, arguments.rounds(7, 3));
