@@ -43,7 +43,8 @@ int main(void)
     printf("%ld KiB of %ld\n", there, all);
     fflush(stdout);
     CHECK(all > 300 && there > 0);
-    // Two pieces, or three, depending on where they are; and one for what else may run.
-    CHECK(there <= 4 * 64);
+    // Two pieces, or three, depending on where they are; and one for what else may run. The secure
+    // build checks more, and has one more.
+    CHECK(there <= 5 * 64);
     return 0;
 }

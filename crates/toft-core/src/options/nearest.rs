@@ -9,8 +9,8 @@ const MOST_CHANGES: usize = 3;
 /// Begins the name of each option.
 const PREFIX: usize = "TOFT_".len();
 
-/// Returns the option whose name differs least from `name`: by at most three letters, and by at most
-/// half of those after `TOFT_`.
+/// Returns the option whose name differs least from `name`: by at most three letters, and by at
+/// most half of those after `TOFT_`.
 #[cold]
 #[inline(never)]
 pub fn nearest(name: &[u8]) -> Option<&'static Entry> {

@@ -56,8 +56,8 @@ pub fn fit(text: &str, width: usize) -> String {
     short
 }
 
-/// A place, `function at file.c:12 in FILE`, or as much of it as fits. The file goes first, then the
-/// line, then the namespaces of the function. The function's own name is cut last.
+/// A place, `function at file.c:12 in FILE`, or as much of it as fits. The file goes first, then
+/// the line, then the namespaces of the function. The function's own name is cut last.
 pub fn fit_place(place: &str, width: usize) -> String {
     let place = plain(place);
     let fits = |text: &str| text.chars().count() <= width;

@@ -154,8 +154,8 @@ impl<O: Os> Profiler<'_, O> {
         Some([owned, empty, large].map(|bytes: usize| bytes as u64))
     }
 
-    /// Returns the resident bytes of the free slots of a slab. Those of a lent slot count where they
-    /// are used.
+    /// Returns the resident bytes of the free slots of a slab. Those of a lent slot count where
+    /// they are used.
     fn free_resident_of(self, slab: &Slab) -> usize {
         let (base, size, slots) = (slab.base(), slab.size(), slab.slots());
         let mut free = 0;
