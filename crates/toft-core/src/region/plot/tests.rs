@@ -210,7 +210,7 @@ fn stopped_threads_use_up_one_plot_each() {
     assert!(all.plots.begun() - before <= 8, "{}", all.plots.begun() - before);
 }
 
-/// There are more threads than plots, and each is stopped while it grows one. No thread is told
+/// There are more threads than plots, and each is stopped while it grows one. No thread learns
 /// that there is no memory. Afterwards all slabs are had, each once.
 #[test]
 fn more_stopped_threads_than_plots_do_not_look_like_a_lack_of_memory() {
