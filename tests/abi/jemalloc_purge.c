@@ -2,6 +2,7 @@
 // env: TOFT_RECLAIM=off
 // libc: skip it has no such calls
 // musl: skip weak names take nothing out of an archive
+// aarch64: skip what is resident is the emulator's
 #include "jemalloc.h"
 
 enum { BLOCKS = 4000, SIZE = 16000 };

@@ -48,7 +48,7 @@ static void check(int before)
         _exit(0);
     pthread_attr_t small_stack;
     CHECK(pthread_attr_init(&small_stack) == 0);
-    CHECK(pthread_attr_setstacksize(&small_stack, 65536) == 0);
+    CHECK(pthread_attr_setstacksize(&small_stack, 128 << 10) == 0);
     pthread_t thread[THREADS];
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&thread[i], &small_stack, use_some, NULL) == 0);

@@ -248,6 +248,8 @@ impl Slab {
             ARMED => LastByte::Any,
             RESERVED => LastByte::Pattern,
             GUARD_PAGE => LastByte::Zero,
+            // Held: it may carry its pattern, and its pages may go at this moment.
+            _ if state.has(HELD.with(RESERVED)) => LastByte::Any,
             _ if state.has(TAKEN) => LastByte::Canary,
             _ => LastByte::Zero,
         }
