@@ -54,26 +54,28 @@ HELPER size_t slot_of(size_t bytes)
     return slot_of_class(class);
 }
 
-HELPER size_t slab_bytes(size_t slot)
+HELPER size_t whole_pages(size_t bytes)
 {
-    return slot <= SMALL_MOST ? 64 * KIB : 512 * KIB;
+    return (bytes + page_size() - 1) & ~(page_size() - 1);
 }
 
 HELPER size_t slots_of_slab(size_t slot)
 {
-    size_t slots = slab_bytes(slot) / slot;
-    return slots < 256 ? slots : 256;
+    if (slot <= SMALL_MOST)
+        return 64 * KIB / slot < 256 ? 64 * KIB / slot : 256;
+    size_t slots = 256 * KIB / slot;
+    return slots < 4 ? 4 : slots < 64 ? slots : 64;
+}
+
+HELPER size_t slab_bytes(size_t slot)
+{
+    return whole_pages(slots_of_slab(slot) * slot);
 }
 
 /* Slabs that `blocks` blocks need, if one thread has allocated them without a free in between. */
 HELPER size_t slabs_for(size_t blocks, size_t slot)
 {
     return (blocks + slots_of_slab(slot) - 1) / slots_of_slab(slot);
-}
-
-HELPER size_t whole_pages(size_t bytes)
-{
-    return (bytes + page_size() - 1) & ~(page_size() - 1);
 }
 
 /* Pages of adjacent slots of `bytes` bytes together, wherever they begin. */

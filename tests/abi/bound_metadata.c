@@ -3,6 +3,7 @@
 // build: default its sum knows no quarantine, and descriptors of half the size
 // flags: -pthread
 // env: TOFT_RECLAIM=off
+// env: TOFT_PARTITIONS=64
 // libc: skip it has other bounds
 #include "bound.h"
 

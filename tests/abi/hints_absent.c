@@ -2,15 +2,17 @@
 // of the shape of hints_followed.c.
 // build: default the secure build keeps all sites apart
 // libc: skip it has no partitions
+// env: TOFT_ON_MISUSE=warn
+// env: TOFT_PARTITIONS=64
 // promise: 15
 #include "hints.h"
 
 int main(void)
 {
-    uintptr_t first = slab_of(0);
+    long first = partition_of_site(0);
     int same = 0;
     for (int i = 1; i < 200; i++)
-        same += slab_of(i) == first;
+        same += partition_of_site(i) == first;
     /* Of 64 partitions each has some three of 200. */
     CHECK(same < 30);
     CHECK(statistic("partitions") == 64);

@@ -33,9 +33,9 @@ static void written(const char *what, const char *why)
 int main(int argc, char **argv)
 {
     if (argc == 2) {
-        slab_of(7);
-        slab_of(8);
-        slab_of(9);
+        at_site(7, 64);
+        at_site(8, 64);
+        at_site(9, 64);
         long own = !strcmp(argv[1], "own") ? 1 : !strcmp(argv[1], "many") ? 2 : 0;
         CHECK(statistic("own_sites") == own);
         CHECK((statistic("grouped_sites") > 0) == (strcmp(argv[1], "absent") != 0));

@@ -6,6 +6,7 @@
 // libs: -ldl
 // build: default the secure build keeps all sites apart
 // libc: skip it has no partitions
+// env: TOFT_ON_MISUSE=warn
 // promise: 15
 #include "hints.h"
 
@@ -23,9 +24,9 @@ static uintptr_t (*plugin_site(void))(size_t)
 static int child(void)
 {
     CHECK(statistic("own_sites") == 0);
-    uintptr_t slab[LAST];
+    long partition[LAST];
     for (int i = 0; i < LAST; i++)
-        slab[i] = slab_of(i);
+        partition[i] = partition_of_site(i);
     CHECK(statistic("own_sites") == OWN);
     for (int i = 0; i < LAST; i++)
         for (int j = 0; j < i; j++) {
@@ -35,11 +36,11 @@ static int child(void)
                 /* 0 to 9 each its own, then groups of ten, and from 40 on the others. */
                 groups[k] = n < OWN ? n : n < OTHERS ? 100 + n / 10 : 200;
             }
-            CHECK((slab[i] == slab[j]) == (groups[0] == groups[1]));
+            CHECK((partition[i] == partition[j]) == (groups[0] == groups[1]));
         }
     /* A site for which no line stands, of another file, is with the others. */
-    CHECK((uintptr_t)launder(malloc(64)) >> 16 == slab[OTHERS]);
-    CHECK(plugin_site()(64) >> 16 == slab[OWN]);
+    CHECK(partition_of(malloc(64)) == partition[OTHERS]);
+    CHECK(partition_of((void *)plugin_site()(64)) == partition[OWN]);
     CHECK(statistic("merged_sites") == 0 && statistic("own_sites") == OWN);
     return 0;
 }

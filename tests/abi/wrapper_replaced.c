@@ -31,7 +31,7 @@ int main(void)
     wrapper *wrap = opened("wrapper_first");
     void *one = wrap(100, 1), *two = wrap(100, 2);
     /* Each of these two calls is a site. */
-    CHECK((uintptr_t)one >> 16 != (uintptr_t)two >> 16);
+    CHECK((uintptr_t)one >> 12 != (uintptr_t)two >> 12);
     CHECK(statistic("wrapper_sites") == 1);
     free(one);
     free(two);

@@ -18,27 +18,30 @@ struct damage {
 };
 
 /* Words of the root, by their number (crates/toft-core/src/stats/root.rs). */
-enum { SMALL_SLABS = 7, SHORT_BYTES = 9, SMALL_SLAB = 13, SLAB_BYTES = 21, SLAB_SLOTS = 23, SLAB_BASE = 24, SLAB_REMOTE = 30 };
+enum { SMALL_SLABS = 8, SHORT_BYTES = 10, SLAB_BYTES = 24, SLAB_SLOTS = 26, SLAB_BASE = 27, SLAB_SIZE = 29, SLAB_REMOTE = 33 };
 
 HELPER struct damage find_slab(void *block)
 {
     const struct anchor *anchor = (const struct anchor *)symbol("toft_root");
-    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 3);
+    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 4);
     const uint64_t *root = anchor->root;
     /* The first slabs of a call site have their descriptors here, as far as these are mapped. */
     char *descriptor = (char *)root[SMALL_SLABS], *end = descriptor + root[SHORT_BYTES];
-    uint64_t base = (uint64_t)block & ~(root[SMALL_SLAB] - 1), there = 0;
+    uint64_t at = (uint64_t)block, bytes = 0;
     for (; descriptor < end; descriptor += root[SLAB_BYTES]) {
-        struct iovec from = {descriptor + root[SLAB_BASE], sizeof there}, to = {&there, sizeof there};
-        CHECK(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof there);
-        if (there == base)
+        char copy[1024];
+        CHECK(root[SLAB_BYTES] <= sizeof copy);
+        struct iovec from = {descriptor, root[SLAB_BYTES]}, to = {copy, root[SLAB_BYTES]};
+        CHECK(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)root[SLAB_BYTES]);
+        uint64_t base = *(uint64_t *)(copy + root[SLAB_BASE]);
+        bytes = *(uint64_t *)(copy + root[SLAB_SLOTS]) * *(uint32_t *)(copy + root[SLAB_SIZE]);
+        if (at >= base && at - base < bytes)
             break;
     }
-    CHECK(there == base);
+    CHECK(descriptor < end);
     struct damage d = {descriptor, *(char **)(descriptor + root[SLAB_BASE]), root[SLAB_REMOTE],
                        *(uint64_t *)(descriptor + root[SLAB_SLOTS])};
     CHECK(d.slots > 64 && d.slots <= 256);
-    CHECK((char *)block >= d.slab && (char *)block < d.slab + root[SMALL_SLAB]);
     return d;
 }
 

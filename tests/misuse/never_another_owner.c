@@ -7,6 +7,11 @@
 // timeout: 120
 // libc: skip glibc gives anything to anyone
 // promise: 15
+// case: never_another_owner -DHASHED=1
+// env: TOFT_PARTITIONS=64
+// build: default the secure builds keep all sites apart
+// case: never_another_owner_secure -DHASHED=0
+// build: secure each site has its own partition there
 #include "sites.h"
 
 enum { N = 20000, ATTEMPTS = 10000000, HELD = 20000 };

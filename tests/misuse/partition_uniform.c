@@ -2,6 +2,7 @@
 // each, chi-square over the 64 partitions stays below 132, which one throw in a million exceeds.
 // The pairs of sites that share one are as many as 1 in 64 makes, to five standard deviations.
 // env: TOFT_ON_MISUSE=warn
+// env: TOFT_PARTITIONS=64
 // libc: skip it has no partitions
 // timeout: 60
 // promise: 17

@@ -7,6 +7,7 @@
 // libc: skip glibc gives anything to anyone
 // promise: 15
 // case: site_separation -DDISJOINT=6
+// env: TOFT_PARTITIONS=64
 // Two sites of one partition may share. With 64 partitions, three collisions in eight pairs come
 // once in 5000 runs.
 // promise: 17

@@ -14,7 +14,7 @@
 
 enum { SITES = 1000, EACH = 3, ROUNDS = 4, PLACES = 1 << 18 };
 
-/* Which site has each 64 KiB of address space. */
+/* Which site has each page. */
 static struct { uintptr_t unit; int site; } owners[PLACES];
 static size_t units;
 static size_t size;
@@ -22,7 +22,7 @@ static void *blocks[SITES][EACH];
 
 static void note(void *p, int site)
 {
-    uintptr_t unit = (uintptr_t)p >> 16;
+    uintptr_t unit = (uintptr_t)p >> 12;
     size_t at = unit * 0x9E3779B97F4A7C15u >> 46;
     for (;; at = (at + 1) % PLACES) {
         if (owners[at].unit == 0) {

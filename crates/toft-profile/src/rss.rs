@@ -171,7 +171,7 @@ impl Rss {
 /// addresses, and a runtime that maps at random addresses often lands in them.
 fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
-    let data = within(root.data, root.data + 2 * root.span + root.large_span);
+    let data = within(root.data, root.data + root.span + root.large_span + root.medium_span);
     data && account.uses(area.mapping.start, area.mapping.end) || within(root.tables, root.end)
 }
 

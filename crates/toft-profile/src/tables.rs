@@ -21,13 +21,14 @@ pub struct Tables {
     pub root: Root,
 }
 
-/// Where descriptors of one tier's slabs lie, and the slabs.
+/// Where descriptors of some slabs lie, and the slabs.
 struct SlabTier {
     first: u64,
     end: u64,
     data: u64,
-    small: bool,
-    /// Whether they are of short plots: only the descriptor says where the slab is.
+    /// Slabs begin at multiples of this number of bytes, and have at least as many.
+    unit: u64,
+    /// Whether only the descriptor says where the slab is.
     short: bool,
 }
 
@@ -36,12 +37,11 @@ impl SlabTier {
     /// of the tier begins there, or another one than that of this descriptor.
     fn base_of(&self, root: &Root, descriptor: u64, bytes: &[u8]) -> Option<u64> {
         let base = u64_at(bytes, root.slab_base as usize);
-        let slab = if self.small { root.small_slab } else { root.medium_slab };
-        let offset = base.checked_sub(self.data).filter(|offset| offset % slab == 0)?;
+        let offset = base.checked_sub(self.data).filter(|offset| offset % self.unit == 0)?;
         let fits = if self.short {
             offset < root.span
         } else {
-            offset / slab == (descriptor - self.first) / root.slab_bytes
+            offset / self.unit == (descriptor - self.first) / root.slab_bytes
         };
         fits.then_some(base)
     }
@@ -94,9 +94,9 @@ impl<'a> Slab<'a> {
         at: u64,
         tier: &SlabTier,
     ) -> Option<Result<Slab<'a>, ()>> {
-        let small = tier.small;
-        let span = if small { root.small_slab } else { root.medium_slab };
-        let mut slab = Slab { root, bytes, at, base: 0, span, size: 0, slots: 0, small };
+        let unit = tier.unit;
+        let mut slab =
+            Slab { root, bytes, at, base: 0, span: unit, size: 0, slots: 0, small: false };
         let slots = slab.word(root.slab_slots);
         if slots == 0 {
             return None;
@@ -104,13 +104,16 @@ impl<'a> Slab<'a> {
         let size = u64::from(slab.half(root.slab_size));
         let most = (root.slab_bytes - root.slab_states)
             .min(64 * ((root.slab_bytes - root.slab_remote) / 8));
-        let fits =
-            size > 0 && slots <= most && slots.checked_mul(size).is_some_and(|bytes| bytes <= span);
+        let room = if root.medium_span == 0 { root.slab_most } else { unit };
+        let bytes_of_slots = slots.checked_mul(size).filter(|&bytes| bytes <= room);
+        let fits = size > 0 && slots <= most && bytes_of_slots.is_some();
         let Some(base) = tier.base_of(root, at, bytes).filter(|_| fits) else {
             return Some(Err(()));
         };
         slab.base = base;
+        slab.span = bytes_of_slots.unwrap_or(0).next_multiple_of(unit);
         slab.size = size;
+        slab.small = size <= root.small_most;
         slab.slots = slots as usize;
         Some(Ok(slab))
     }
@@ -360,22 +363,24 @@ impl Tables {
         each.filter_map(|(at, bytes)| Slab::of(&self.root, bytes, at, tier)?.ok())
     }
 
-    fn tiers(&self) -> [SlabTier; 4] {
+    fn tiers(&self) -> Vec<SlabTier> {
         let root = &self.root;
-        let tier = |slabs: u64, data, small, short| {
-            let slab = if small { root.small_slab } else { root.medium_slab };
+        let mut tiers = Vec::new();
+        let mut add = |slabs: u64, data, unit, has_others| {
             let others = slabs.saturating_add(root.short_bytes);
-            let all = others.saturating_add(root.span / slab * root.slab_bytes);
-            let (first, end) = if short { (slabs, others) } else { (others, all) };
-            SlabTier { first, end, data, small, short }
+            tiers.push(SlabTier { first: slabs, end: others, data, unit, short: true });
+            if has_others {
+                let end = others.saturating_add(root.span / unit * root.slab_bytes);
+                tiers.push(SlabTier { first: others, end, data, unit, short: false });
+            }
         };
-        let medium = root.data + root.span + root.large_span;
-        [
-            tier(root.small_slabs, root.data, true, true),
-            tier(root.small_slabs, root.data, true, false),
-            tier(root.medium_slabs, medium, false, true),
-            tier(root.medium_slabs, medium, false, false),
-        ]
+        let plots = root.medium_span != 0;
+        add(root.small_slabs, root.data, root.small_slab, plots);
+        if plots {
+            let medium = root.data + root.span + root.large_span;
+            add(root.medium_slabs, medium, root.medium_slab, plots);
+        }
+        tiers
     }
 
     /// All large blocks, in order.

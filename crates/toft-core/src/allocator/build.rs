@@ -11,10 +11,10 @@ use crate::options::{Huge, Options, SiteMode};
 use crate::os::{Error, HugeHabit, Os};
 use crate::policy::SECURE;
 use crate::reclaim::{Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Plots, Windows};
+use crate::region::{Layout, Slabs, Windows};
 use crate::sample::Samples;
 use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
-use crate::slab::{MEDIUM, SMALL, Slab};
+use crate::slab::Slab;
 use crate::thread::{Heaps, Quarantine};
 use crate::zero_size::ZeroSizeBlocks;
 use crate::zone::Zones;
@@ -28,6 +28,7 @@ impl<O: Os> Allocator<O> {
         // Slots that share memory with others cannot be told from what was written after a free;
         // and where slabs share pages, guard pages would move.
         let compact = options.compact && !SECURE;
+        let by_demand = !SECURE && options.partitions == 0;
         let partitions = options.partitions_there_are();
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
@@ -39,11 +40,9 @@ impl<O: Os> Allocator<O> {
         let partitions = options.partitions;
 
         let heaps_at = layout.tables + COUNTERS;
-        let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
-        let medium_at =
-            (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let slabs_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
         let large_at =
-            (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+            (slabs_at + Slabs::<Slab>::table_bytes(span, partitions)).next_multiple_of(64);
         let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
         let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
@@ -99,17 +98,9 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
         // its own part of the two windows, which no other part uses.
-        let (small, medium, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (slabs, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
-                Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
-                Plots::new(
-                    &os,
-                    data + span + large_span,
-                    span,
-                    partitions,
-                    layout.medium_slabs,
-                    medium_at,
-                )?,
+                Slabs::at(&os, &layout, partitions, slabs_at)?,
                 Blocks::new(
                     &os,
                     (data + span, blocks_span),
@@ -129,13 +120,20 @@ impl<O: Os> Allocator<O> {
                 ),
                 Zones::new(
                     zones_at,
-                    [data..data + 2 * span + large_span, layout.tables..layout.end],
+                    [data..data + windows.data_bytes(), layout.tables..layout.end],
                 ),
                 Pool::new(pool_at, partitions, layout.small_slabs, secret),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
                 Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
-                Heaps::new(&os, heap_window, states, partitions, (hash, sites, secret), heaps_at)?,
+                Heaps::new(
+                    &os,
+                    heap_window,
+                    states,
+                    (partitions, by_demand),
+                    (hash, sites, secret),
+                    heaps_at,
+                )?,
             )
         };
         // What the kernel sees fit needs no asking.
@@ -147,8 +145,7 @@ impl<O: Os> Allocator<O> {
             base: data,
             span,
             large_span,
-            small,
-            medium,
+            slabs,
             large,
             zero_size: empty,
             zones,
@@ -159,7 +156,6 @@ impl<O: Os> Allocator<O> {
             thread_body: None,
             heap_of_thread: None,
             heaps,
-            hash,
             sites,
             wrappers,
             watch,

@@ -82,7 +82,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns the bytes that count against the limit.
     pub fn counted_bytes(&self) -> usize {
-        let descriptors = self.small.descriptor_bytes() + self.medium.descriptor_bytes();
+        let descriptors = self.slabs.descriptor_bytes();
         let metadata = descriptors + self.heaps.mapped_bytes();
         self.pool.bytes() + self.large.counted_bytes() + metadata
     }

@@ -6,7 +6,7 @@ use crate::guarded::Slot;
 use crate::large::Block;
 use crate::os::Os;
 use crate::region::Descriptor;
-use crate::slab::{MEDIUM, SMALL, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{Slab, SlotIndex};
 use crate::zero_size::ZeroSizePlace;
 
 /// What an address is to the allocator.
@@ -32,19 +32,14 @@ impl<O: Os> Allocator<O> {
     /// Whether an address is where blocks may be.
     #[inline]
     pub(crate) fn may_be_block(&self, address: usize) -> bool {
-        address.wrapping_sub(self.base) < 2 * self.span + self.large_span
+        address.wrapping_sub(self.base) < self.data_bytes()
     }
 
     /// What an address is. Touches nothing but metadata.
     #[inline]
     pub(crate) fn find(&self, address: usize) -> Found<'_> {
-        if let Some(slab) = self.small.slab_at(address)
-            && let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address))
-        {
-            return Found::Slot(slab, slot);
-        }
-        if let Some(slab) = self.medium.slab_at(address)
-            && let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address))
+        if let Some(slab) = self.slabs.slab_at(address)
+            && let Some(slot) = slab.slot_of(address)
         {
             return Found::Slot(slab, slot);
         }
@@ -56,7 +51,7 @@ impl<O: Os> Allocator<O> {
     fn find_other(&self, address: usize) -> Found<'_> {
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
-            in_slab::<SMALL>(self.small.slab_at(address), address)
+            in_slab(self.slabs.slab_at(address), address)
         } else if offset < self.span + self.large_span {
             if let Some(place) = self.zero_size.at(address) {
                 return Found::ZeroSize(place);
@@ -68,24 +63,22 @@ impl<O: Os> Allocator<O> {
                     None => Found::Foreign,
                 },
             }
-        } else if offset < 2 * self.span + self.large_span {
-            in_slab::<MEDIUM>(self.medium.slab_at(address), address)
+        } else if offset < self.data_bytes() {
+            in_slab(self.slabs.slab_at(address), address)
         } else {
             self.guarded.slot_around(address).map_or(Found::Foreign, Found::Guarded)
         }
     }
 }
 
-fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found<'_> {
-    let offset = Tier::of(TIER).offset(address);
-    match slab {
-        Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
-            Some(slot) => Found::Slot(slab, slot),
-            None if slab.pages().is_without_tail() && offset >= slab.slots() * slab.size() => {
-                Found::Foreign
-            }
-            None => Found::InSlab(slab, offset),
-        },
-        _ => Found::Foreign,
+fn in_slab(slab: Option<&Slab>, address: usize) -> Found<'_> {
+    let Some(slab) = slab.filter(|slab| slab.is_open()) else { return Found::Foreign };
+    let offset = address.wrapping_sub(slab.base());
+    match slab.slot_at(offset) {
+        Some(slot) => Found::Slot(slab, slot),
+        None if slab.pages().is_without_tail() && offset >= slab.slots() * slab.size() => {
+            Found::Foreign
+        }
+        None => Found::InSlab(slab, offset),
     }
 }

@@ -26,11 +26,11 @@ use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::policy::QUARANTINE;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Plots, Windows};
+use crate::region::{Layout, Slabs, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
-use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
-use crate::slab::{MEDIUM, SMALL, Slab, Violation};
+use crate::site::{Hints, Sites, Watch, Wrappers};
+use crate::slab::{Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps, thread_block};
 use crate::zero_size::ZeroSizeBlocks;
@@ -92,12 +92,11 @@ type HeapOfThread = fn() -> Option<&'static Heap>;
 #[derive(Debug)]
 pub struct Allocator<O> {
     /// What every free reads.
-    pub(crate) small: Plots<SMALL, Slab>,
-    /// First address of the data window, and bytes in its slab tiers and its large tier.
+    pub(crate) slabs: Slabs<Slab>,
+    /// First address of the data window, and bytes of its part for slabs and of its large tier.
     base: usize,
     span: usize,
     large_span: usize,
-    pub(crate) medium: Plots<MEDIUM, Slab>,
     pub(crate) large: Blocks,
     pub(crate) zero_size: ZeroSizeBlocks,
     /// Private zones.
@@ -114,7 +113,6 @@ pub struct Allocator<O> {
     pub(crate) heap_of_thread: Option<HeapOfThread>,
     /// All heaps.
     pub heaps: Heaps,
-    pub(crate) hash: SiteHash,
     /// Call sites and their partitions, in exact mode.
     pub sites: Sites,
     /// Functions whose callers are the call sites.
@@ -160,8 +158,7 @@ impl<O> Allocator<O> {
             base: 0,
             span: 0,
             large_span: 0,
-            small: Plots::none(),
-            medium: Plots::none(),
+            slabs: Slabs::none(),
             large: Blocks::none(),
             zero_size: ZeroSizeBlocks::none(),
             zones: Zones::none(),
@@ -172,7 +169,6 @@ impl<O> Allocator<O> {
             thread_body: None,
             heap_of_thread: None,
             heaps: Heaps::none(),
-            hash: SiteHash::single(),
             sites: Sites::none(),
             wrappers: Wrappers::none(),
             watch: Watch::none(),
@@ -252,14 +248,23 @@ impl<O: Os> Allocator<O> {
     /// The addresses of all parts.
     pub fn layout(&self) -> Layout {
         let metadata = self.counters.addr();
+        Layout::new(self.windows(metadata), self.os.page_size())
+    }
+
+    fn windows(&self, metadata: usize) -> Windows {
         let (data, span, large_span) = (self.base, self.span, self.large_span);
-        Layout::new(Windows { data, span, large_span, metadata }, self.os.page_size())
+        Windows { data, span, large_span, metadata }
+    }
+
+    /// The number of bytes of the data window.
+    #[inline]
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.windows(0).data_bytes()
     }
 
     /// Every slab of both tiers.
     pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
-        self.small.for_each(&mut each);
-        self.medium.for_each(&mut each);
+        self.slabs.for_each(&mut each);
     }
 
     /// All large blocks.
@@ -289,14 +294,13 @@ impl<O: Os> Allocator<O> {
 
     /// Bytes mapped for slabs, and for all metadata.
     pub fn mapped_bytes(&self) -> (usize, usize) {
-        let (small, small_metadata) = self.small.mapped_bytes();
-        let (medium, medium_metadata) = self.medium.mapped_bytes();
-        let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
+        let (slabs, slab_metadata) = self.slabs.mapped_bytes();
+        let metadata = slab_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.zero_size.mapped_bytes() + self.sites.mapped_bytes();
         let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
         let metadata = metadata + self.large.tally().mapped_bytes();
         let metadata = metadata + self.samples.mapped_bytes();
-        (small + medium, metadata)
+        (slabs, metadata)
     }
 
     /// E5: what `pool.bytes` is to be, while no thread is about it.
@@ -347,8 +351,8 @@ impl<O: Os> Allocator<O> {
             // No thread is emptying a quarantine here.
             self.heaps.all().for_each(|heap| heap.quarantine().open());
         }
-        self.small.repair(&self.os, self.heaps.partitions());
-        self.medium.repair(&self.os, self.heaps.partitions());
+        let partitions = self.heaps.partitions_after_fork();
+        self.slabs.repair(&self.os, partitions);
         self.large.units().repair(&self.os);
         self.zero_size.repair(&self.os);
         self.large.tally().repair(&self.os);

@@ -178,6 +178,7 @@ fn visibly(key: KeyNumber, call: impl FnOnce() -> c_int) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::share;
     use crate::sync::AtomicU32;
     use crate::sync::Ordering::{Acquire, Release};
 
@@ -196,7 +197,9 @@ mod tests {
         assert!(!thread::is_own());
         assert_eq!(visibly(0, || 0), Ok(()));
         let number = AtomicU32::new(0);
+        let before = share::block_signals();
         assert!(thread::spawn(run, 0, &number));
+        share::set_mask(before);
         while FOUND.load(Acquire) == 0 {
             std::thread::yield_now();
         }

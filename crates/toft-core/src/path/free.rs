@@ -1,9 +1,8 @@
 //! free: the fast path, and the steps after it.
 //!
 //! ```text
-//! free -> a small block of this thread                                        31 instructions
-//!   free_not_small -> a medium block of this thread
-//!     free_other -> a large, guarded or zero-size block, or an invalid free
+//! free -> a block of this thread                                              31 instructions
+//!   free_not_a_slot, free_other -> a large, guarded or zero-size block, or an invalid free
 //! each slot -> free_flagged: another thread's slab, or a slab with a flag set
 //! ```
 //!
@@ -17,10 +16,9 @@ use crate::os::{Os, probes};
 use crate::path::Requests;
 use crate::path::malloc::{aligned_class, bytes_with_slack};
 use crate::policy::{CHECK_SIZES, SECURE};
-use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
-use crate::slab::{MEDIUM, Offered, Put, SMALL, Slab, SlotIndex, Tier, TierNumber};
+use crate::slab::{MEDIUM_SLOTS, Offered, Put, Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use crate::watch::reports::damage::Damage;
@@ -39,8 +37,8 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
         ) {
             free_secure(caller, address, call);
         }
-    } else if !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call) {
-        free_not_small(caller, address, call);
+    } else if !caller.allocator().requests().free_slot_at(|| caller.heap(), address, call) {
+        free_not_a_slot(caller, address, call);
     }
 }
 
@@ -49,9 +47,9 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
 #[inline(never)]
 fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
     if !caller.allocator().secure_slots().free_own_medium(caller.heap(), address, call, |_, _| true)
-        && !caller.allocator().requests().free_small(|| heap_to_free(&caller), address, call)
+        && !caller.allocator().requests().free_slot_at(|| heap_to_free(&caller), address, call)
     {
-        free_not_small(caller, address, call);
+        free_not_a_slot(caller, address, call);
     }
 }
 
@@ -60,14 +58,6 @@ fn free_secure<C: Caller>(caller: C, address: usize, call: Call) {
 #[inline(always)]
 fn heap_to_free<C: Caller>(caller: &C) -> &Heap {
     if SECURE { caller.heap_or_start().unwrap_or_else(|| caller.heap()) } else { caller.heap() }
-}
-
-/// Frees any block except a small one.
-#[inline(never)]
-fn free_not_small<C: Caller>(caller: C, address: usize, call: Call) {
-    if !caller.allocator().requests().free_medium(|| heap_to_free(&caller), address, call) {
-        free_not_a_slot(caller, address, call);
-    }
 }
 
 /// Frees any block except a slot. Does nothing if `address` is zero.
@@ -121,76 +111,28 @@ fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usi
 }
 
 impl<O: Os> Requests<'_, O> {
-    /// Frees the small slot that begins at `address`, or reports the misuse. Returns false if no
-    /// small slot begins there.
+    /// Frees the slot that begins at `address`, or reports the misuse. Returns false if no slot
+    /// begins there.
     ///
-    /// The fast path frees a block of this thread. It finds the slab by shifts and one comparison
-    /// with the plot's bounds. It finds the slot by one multiplication. One comparison verifies the
-    /// owner. One load and one store change the slot's state. `heap` is called only after the slot
-    /// is found.
+    /// The fast path frees a block of this thread. It finds the slab by a shift, a comparison and
+    /// the page map, and the slot by one multiplication. One comparison verifies the owner. One load
+    /// and one store change the slot's state. `heap` is called only after the slot is found.
     #[inline(always)]
-    pub(crate) fn free_small<'h>(
+    pub(crate) fn free_slot_at<'h>(
         self,
         heap: impl FnOnce() -> &'h Heap,
         address: usize,
         call: Call,
     ) -> bool {
-        self.free_in(&self.small, heap, address, call)
-    }
-
-    /// Frees the medium slot that begins at `address`, or reports the misuse. Returns false if no
-    /// medium slot begins there.
-    ///
-    /// A medium slab has few slots, so a claim serves few calls. Malloc therefore hands out a freed
-    /// slot next, without a new claim. The slot's memory is also likely to be in the cache.
-    #[inline(always)]
-    pub(crate) fn free_medium<'h>(
-        self,
-        heap: impl FnOnce() -> &'h Heap,
-        address: usize,
-        call: Call,
-    ) -> bool {
-        self.free_in(&self.medium, heap, address, call)
-    }
-
-    /// Frees the slot that begins at `address` in one of `plots`, or reports the misuse. Returns
-    /// false if no slot begins there.
-    #[inline(always)]
-    fn free_in<'h, const TIER: TierNumber>(
-        self,
-        plots: &Plots<TIER, Slab>,
-        heap: impl FnOnce() -> &'h Heap,
-        address: usize,
-        call: Call,
-    ) -> bool {
-        let Some(slab) = plots.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
-            return false;
-        };
-        self.free_slot::<TIER>(heap(), slab, slot, address, call);
+        let Some(slab) = self.slabs.slab_at(address) else { return false };
+        let Some(slot) = slab.slot_of(address) else { return false };
+        self.free_slot(heap(), slab, slot, address, call);
         true
-    }
-
-    /// Frees a slot of either tier.
-    #[inline]
-    pub(crate) fn free_found(
-        self,
-        heap: &Heap,
-        slab: &Slab,
-        slot: SlotIndex,
-        address: usize,
-        call: Call,
-    ) {
-        if slab.class().is_small() {
-            self.free_slot::<SMALL>(heap, slab, slot, address, call);
-        } else {
-            self.free_slot::<MEDIUM>(heap, slab, slot, address, call);
-        }
     }
 
     /// Frees a slot: here if this heap owns the slab and no flag is set, else in `free_flagged`.
     #[inline(always)]
-    fn free_slot<const TIER: TierNumber>(
+    pub(crate) fn free_slot(
         self,
         heap: &Heap,
         slab: &Slab,
@@ -201,15 +143,31 @@ impl<O: Os> Requests<'_, O> {
         if SECURE {
             return self.take_back(heap, slab, slot, address, call);
         }
-        if slab.owner.load(Relaxed) == heap.address() {
+        let owner = slab.owner.load(Relaxed);
+        if owner == heap.address() {
             return match slab.put(slot) {
-                Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
                 Put::Spent => self.held_heaps().credit_spent(heap, slab),
                 Put::NotLive => self.misused_unless_sampled(call, address),
             };
         }
+        if owner == heap.address() | MEDIUM_SLOTS {
+            return self.free_medium(heap, slab, slot, address, call);
+        }
         self.free_flagged(heap, slab, slot, address, call);
+    }
+
+    /// Frees a medium slot of a slab that this heap owns.
+    ///
+    /// A medium slab has few slots, so a claim serves few calls. Malloc therefore hands out a freed
+    /// slot next, without a new claim. The slot's memory is also likely to be in the cache.
+    #[inline(always)]
+    fn free_medium(self, heap: &Heap, slab: &Slab, slot: SlotIndex, address: usize, call: Call) {
+        match slab.put(slot) {
+            Put::Done => heap.push(slab, slot, address),
+            Put::Spent => self.held_heaps().credit_spent(heap, slab),
+            Put::NotLive => self.misused_unless_sampled(call, address),
+        }
     }
 
     /// Frees a large, guarded or zero-size block, or reports the misuse.
@@ -328,7 +286,7 @@ impl<O: Os> Requests<'_, O> {
             return false;
         }
         self.profiler().record_sampled_free(address);
-        self.free_found(current_heap(), slab, slot, address, call);
+        self.free_slot(current_heap(), slab, slot, address, call);
         true
     }
 

@@ -136,7 +136,7 @@ impl<O: Os> Requests<'_, O> {
         match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
             Some(guarded) => {
                 fault::stay_in_place(&self.guarded);
-                self.free_found(heap, slab, slot, address, Call::Free);
+                self.free_slot(heap, slab, slot, address, Call::Free);
                 guarded
             }
             None => address,

@@ -77,7 +77,7 @@ impl<O: Os> Supply<'_, O> {
     /// memory is short. Returns true for every size up to `ALWAYS_SATISFIABLE`.
     #[cold]
     fn is_satisfiable(self, size: usize) -> bool {
-        let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
+        let slabs = self.slabs.mapped_at_most();
         let mapped = slabs + self.large.figures().mapped_at_most();
         size <= mapped.max(ALWAYS_SATISFIABLE)
             || self.large.units().could_map(&self.os, size - mapped)

@@ -432,7 +432,7 @@ impl<O: Os> Requests<'_, O> {
         if size > SMALL_MAX {
             // The slot is from the bin's current slab, or from a slab of a borrowed heap. The slab
             // that contains the slot knows whether it is zero.
-            let slab = self.medium.slab_at(address);
+            let slab = self.slabs.slab_at(address);
             if slab.is_some_and(|slab| heap.owns(slab) && slab.handed_out_zero(address)) {
                 return Some(address);
             }

@@ -154,7 +154,7 @@ impl<O: Os> Requests<'_, O> {
             self.before_free(slab, slot);
         }
         match found {
-            Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),
+            Found::Slot(slab, slot) => self.free_slot(heap, slab, slot, address, Call::Realloc),
             _ => self.free_other(address, Call::Realloc),
         }
         Resized::At(to)

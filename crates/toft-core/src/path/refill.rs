@@ -4,9 +4,9 @@ use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Error, Os, probes};
 use crate::path::Supply;
-use crate::region::Site;
+use crate::region::{Site, SlabNeed};
 use crate::report::Call;
-use crate::slab::{MEDIUM, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
+use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
@@ -89,7 +89,9 @@ impl<'a, O: Os> Supply<'a, O> {
         if shares && let Some(address) = self.shared_slot(heap, index) {
             return Ok(address);
         }
-        let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
+        let address = self
+            .slot_of_another_slab(heap, seat, index, site, slabs_filled)
+            .or_else(|why| self.slot_of_earlier_row(heap, seat, index, site).ok_or(why))?;
         if shares {
             self.maintenance().maintain(heap, seat);
             self.share_slab(heap, seat, index);
@@ -116,6 +118,27 @@ impl<'a, O: Os> Supply<'a, O> {
             return bins.pop(index);
         }
         None
+    }
+
+    /// Returns a slot of the partitions that the site had when there were fewer, after memory was
+    /// refused.
+    #[cold]
+    fn slot_of_earlier_row(
+        self,
+        heap: &Heap,
+        seat: &Seat,
+        index: BinIndex,
+        site: Site,
+    ) -> Option<usize> {
+        let class = index.class().index();
+        let mut rows = self.heaps.earlier_rows(site).map(|row| row.of_class(class));
+        rows.find_map(|earlier| {
+            if let Some(address) = heap.bins().pop(earlier) {
+                return Some(address);
+            }
+            self.memory_limit().list_bin(heap, seat, earlier);
+            self.listed_or_freed(heap, seat, earlier)
+        })
     }
 
     /// Returns a slot of a slab that the bin did not have before.
@@ -165,6 +188,9 @@ impl<'a, O: Os> Supply<'a, O> {
             return pop();
         }
         // 6. a new slab, in address space that was never used
+        if slabs_filled != 0 {
+            self.heaps.note_filled(bytes);
+        }
         let slab = match self.new_slab(heap, index, site) {
             Ok(slab) => slab,
             // The system was not asked.
@@ -190,18 +216,16 @@ impl<'a, O: Os> Supply<'a, O> {
 
     /// Opens a slab for a bin in address space that was never used.
     fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Result<&'a Slab, Error> {
-        let (partition, class) = (index.partition(), index.class().index());
-        let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
-        let take = || {
-            if class < SMALL_CLASSES {
-                self.allocator.small.take(&self.os, partition, mapped)
-            } else {
-                self.allocator.medium.take(&self.os, partition, mapped)
-            }
+        let (partition, class) = (index.partition(), index.class());
+        let need = SlabNeed {
+            partition,
+            small: class.is_small(),
+            bytes: class.span(),
+            align: class.alignment(),
         };
-        let (slab, base) = take()?;
-        let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-        let slots = slab.open(base, tier.slab_bytes(), SizeClass::new(class), partition, site);
+        let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
+        let (slab, base) = self.allocator.slabs.take(&self.os, need, mapped)?;
+        let slots = slab.open(base, class, partition, site);
         self.mapper().choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
         self.mapper().set_up_guard_pages(slab);

@@ -270,7 +270,7 @@ impl<O: Os> CallSites<'_, O> {
     #[inline]
     pub(crate) fn row(self, heap: &Heap, site: Site) -> BinIndex {
         if !self.sites.is_exact() {
-            return self.hash.row(site);
+            return self.heaps.row(heap, site);
         }
         match heap.known_row(site) {
             row if row.is_row_0() => self.unknown_row(heap, site),

@@ -48,7 +48,7 @@ impl Pool {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
-    /// Moves the pages of a kept slab of the same tier to the slab `to`, which has none. Returns
+    /// Moves the pages of a kept slab that is not longer to the slab `to`, which has none. Returns
     /// the number of bytes that are no longer kept. A move costs less than to return pages and
     /// fault in others, which the kernel must clear.
     fn move_kept_pages(&self, os: &impl Os, to: &Slab) -> usize {
@@ -59,20 +59,19 @@ impl Pool {
         if SECURE || !whole || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
-        let small = to.class().is_small();
-        let Some(from) = self.take_kept(|class| SizeClass::new(class).is_small() == small) else {
-            return 0;
-        };
+        let fits = |class| SizeClass::new(class).span() <= to.span();
+        let Some(from) = self.take_kept(fits) else { return 0 };
         let touched = from.touched_bytes();
         // The new slab cannot use pages after its last slot.
         let useful = touched.min(to.pages().slot_bytes());
         if useful < MOVED_BYTES_MIN || from.pages().is_without_tail() {
             return self.clean_out(os, from, false);
         }
+        let page = os.page_size();
         // SAFETY: (1) a slab is part of one mapping. It is that of its plot, or a separate one if
         // pages were moved there before. (2) This thread holds both slabs, both are empty, and `to`
         // is clean.
-        match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
+        match unsafe { os.transfer(from.base(), to.base(), from.pages().mapped_bytes(page)) } {
             Ok(()) => {
                 from.make_dormant();
                 from.wake(true);

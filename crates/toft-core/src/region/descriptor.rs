@@ -10,4 +10,8 @@
 pub unsafe trait Descriptor {
     /// Returns true if this describes a slab.
     fn is_open(&self) -> bool;
+
+    /// Returns the first address of the slab that this describes, and the number of bytes of its
+    /// pages of 4 KiB.
+    fn extent(&self) -> (usize, usize);
 }

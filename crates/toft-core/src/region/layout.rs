@@ -1,10 +1,11 @@
 //! The places of the windows, which are chosen once, at random, and tested.
 
+use super::field::{descriptor_space, map_bytes};
 use super::lookup::Lookup;
 use super::plot::short_bytes;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
-use crate::policy::{SLAB_BYTES, ZERO_SIZE_SPAN};
+use crate::policy::{SECURE, SLAB_BYTES, ZERO_SIZE_SPAN};
 
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -18,6 +19,8 @@ const TALLIES_SPAN: usize = 1 << 30;
 const SAMPLES_SPAN: usize = 1 << 35;
 /// The largest table of call sites, in bytes.
 const SITES_SPAN: usize = 1 << 33;
+/// The data window begins at a multiple of a huge page, so that large blocks can have some.
+const DATA_ALIGN: usize = 2 << 20;
 /// The smallest useful span of a tier. With less, the address space is too small for Toft.
 const SPAN_MIN: usize = 1 << 26;
 
@@ -26,9 +29,10 @@ const SPAN_MIN: usize = 1 << 26;
 pub struct Windows {
     /// The first address of the data window.
     pub data: usize,
-    /// The number of bytes of the small tier, and also of the medium tier.
+    /// The number of bytes of the field of slabs. In the secure builds those of the small tier, and
+    /// also of the medium tier.
     pub span: usize,
-    /// The number of bytes of the large tier, which is between them.
+    /// The number of bytes of the large tier, which is behind the field, or between the tiers.
     pub large_span: usize,
     /// The first address of the metadata window.
     pub metadata: usize,
@@ -41,11 +45,13 @@ pub struct Layout {
     pub windows: Windows,
     /// Tables of plots, partitions and stacks.
     pub tables: usize,
-    /// Descriptors of small slabs: those of short plots, then the others by slab index.
+    /// Descriptors of the field's slabs, in the order of demand. In the secure builds those of small
+    /// slabs: of short plots, then the others by slab index.
     pub small_slabs: usize,
-    /// Descriptors of medium slabs, in the same order.
+    /// Secure builds: descriptors of medium slabs, in the same order. Default build: the page map.
     pub medium_slabs: usize,
-    /// The number of bytes of address space for the descriptors of short plots, in each tier.
+    /// The number of bytes of address space for the descriptors that are in the order of demand. In
+    /// the secure builds those of short plots, in each tier.
     pub short_bytes: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
@@ -78,9 +84,20 @@ pub struct Layout {
 }
 
 impl Windows {
-    /// Returns the first address of the medium tier.
+    /// Returns the first address behind the large tier, where the medium tier is in the secure
+    /// builds.
     pub fn medium(&self) -> usize {
         self.data + self.span + self.large_span
+    }
+
+    /// Returns the number of bytes of the medium tier, which the default build does not have.
+    pub const fn medium_span(&self) -> usize {
+        if SECURE { self.span } else { 0 }
+    }
+
+    /// Returns the number of bytes of the data window.
+    pub fn data_bytes(&self) -> usize {
+        self.span + self.large_span + self.medium_span()
     }
 
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
@@ -103,13 +120,18 @@ impl Windows {
             // heap. The top holds libraries and stacks. The places below are clear of both.
             let span = if partitions <= 256 { space / 32 } else { space / 8 };
             let large_span = space / 4;
-            let data = 2 * span + large_span;
+            let data = Windows { data: 0, span, large_span, metadata: 0 }.data_bytes();
             let low = all.start + space / 128 + random_below(os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
-            // The lookup keeps bounds for each granule, so a plot of a granule's size must not
-            // straddle two.
-            let unit =
-                if span >> 32 >= 512 { 1 << 32 } else { (span / 512).max(page << 11).max(1 << 24) };
+            // The lookup of plots keeps bounds for each granule, so a plot of a granule's size must
+            // not straddle two.
+            let unit = if !SECURE {
+                DATA_ALIGN
+            } else if span >> 32 >= 512 {
+                1 << 32
+            } else {
+                (span / 512).max(page << 11).max(1 << 24)
+            };
             let windows =
                 Windows { data: low & !(unit - 1), span, large_span, metadata: high & !(page - 1) };
             let last = windows.data + data - page;
@@ -130,14 +152,22 @@ impl Layout {
         let span = windows.span;
         let tables = windows.metadata;
         let small_slabs = tables + (1 << 26) + gap;
-        // The descriptors of each tier are followed by the space that its lookup needs.
-        let (small_lookup, medium_lookup) =
-            (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
-        let short_bytes = short_bytes(span, SLAB_BYTES);
-        let medium_slabs =
-            small_slabs + short_bytes + (span >> 16) * SLAB_BYTES + small_lookup + gap;
-        let large_blocks =
-            medium_slabs + short_bytes + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
+        let (short_bytes, medium_slabs, large_blocks) = if SECURE {
+            // The descriptors of each tier are followed by the space that its lookup needs.
+            let (small_lookup, medium_lookup) =
+                (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
+            let short_bytes = short_bytes(span, SLAB_BYTES);
+            let medium_slabs =
+                small_slabs + short_bytes + (span >> 16) * SLAB_BYTES + small_lookup + gap;
+            let large_blocks =
+                medium_slabs + short_bytes + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
+            (short_bytes, medium_slabs, large_blocks)
+        } else {
+            let descriptors = descriptor_space(span);
+            let page_map = small_slabs + descriptors + gap;
+            let entries = (map_bytes(span) + page - 1) & !(page - 1);
+            (descriptors, page_map, page_map + entries + gap)
+        };
         let zero_size = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let sites = match windows.zero_size_span() / (16 * 8) {
             0 => zero_size,

@@ -5,20 +5,32 @@
 //! therefore counts only the used part. A smaller window is the fallback for small systems.
 //!
 //! ```text
-//! base            + span             + large span     + span
-//!  | small plots    | large blocks     | medium plots   |        data window, at a random place
+//! default   | field of slabs  | large blocks     |                   data window, at a random place
+//! secure    | small plots     | large blocks     | medium plots   |
 //!
-//!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
+//! default   | tables | descriptors | page map           | large blocks | heaps |   metadata, at another
+//! secure    | tables | small slabs | medium slabs       | large blocks | heaps |
 //! ```
 //!
-//! A tier's span is cut into *plots*. Each partition takes its slabs from its own plot, upwards
-//! from a random place in it. It moves to another plot when the first is used up. So the addresses
-//! of two call sites are far apart, and nothing is mapped between them.
+//! In the default build all slabs are neighbours in one *field* ([`Field`], decision 0079). In the
+//! secure builds a tier's span is cut into *plots*. Each partition takes its slabs from its own
+//! plot, upwards from a random place in it. It moves to another plot when the first is used up. So
+//! the addresses of two call sites are far apart, and nothing is mapped between them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `slabs.rs` | either of the two, with the same methods |
+//! | `field/`, `run.rs` | the field, and how a run of address space grows |
+//! | `plot/`, `lookup.rs`, `counts.rs` | plots |
+//! | `layout.rs` | where everything is |
+//! | `carve.rs`, `levels.rs` | metadata that is mapped as it is needed, and tables in it |
 
 #[cfg(not(loom))]
 mod carve;
 mod counts;
 mod descriptor;
+#[cfg(not(loom))]
+mod field;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
@@ -28,7 +40,11 @@ mod lookup;
 mod partition;
 #[cfg(not(loom))]
 mod plot;
+#[cfg(not(loom))]
+mod run;
 mod site;
+#[cfg(not(loom))]
+mod slabs;
 mod tier;
 
 #[cfg(not(loom))]
@@ -37,6 +53,8 @@ pub use carve::{Carve, STEP};
 pub use counts::{Counts, Growing, PlotCounts};
 pub use descriptor::Descriptor;
 #[cfg(not(loom))]
+pub use field::{Field, FieldPlaces};
+#[cfg(not(loom))]
 pub use layout::{Layout, Windows};
 #[cfg(not(loom))]
 pub use levels::{Keyed, Levels};
@@ -44,4 +62,6 @@ pub use partition::Partition;
 #[cfg(not(loom))]
 pub use plot::{PlotPlace, Plots};
 pub use site::Site;
+#[cfg(not(loom))]
+pub use slabs::{SlabNeed, SlabPlace, Slabs, Tiers};
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

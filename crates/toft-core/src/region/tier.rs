@@ -14,8 +14,6 @@ pub struct Tier {
     pub shift: u32,
     /// The number of bytes of a plot's first step of growth.
     pub first_step: usize,
-    /// log2 of the largest power of two that divides a slot size of the tier.
-    pub slot_bits: u32,
 }
 
 impl Tier {
@@ -23,19 +21,13 @@ impl Tier {
     #[inline(always)]
     pub const fn of(tier: TierNumber) -> Tier {
         match tier {
-            SMALL => Tier { shift: 16, first_step: 1 << 18, slot_bits: 10 },
-            _ => Tier { shift: 19, first_step: 1 << 19, slot_bits: 17 },
+            SMALL => Tier { shift: 16, first_step: 1 << 18 },
+            _ => Tier { shift: 19, first_step: 1 << 19 },
         }
     }
 
     /// Returns the number of bytes in a slab.
     pub const fn slab_bytes(self) -> usize {
         1 << self.shift
-    }
-
-    /// Returns the offset of an address within its slab.
-    #[inline(always)]
-    pub const fn offset(self, address: usize) -> usize {
-        address & (self.slab_bytes() - 1)
     }
 }

@@ -251,13 +251,7 @@ mod tests {
             [(EMPTYING, true, 1), (CLOSED, true, 0), (0, true, 0), (0, false, 1)]
         {
             let slab = Box::new(Slab::zeroed());
-            slab.open(
-                0x10_0000,
-                64 << 10,
-                SizeClass::new(3),
-                Partition::default(),
-                Site::default(),
-            );
+            slab.open(0x10_0000, SizeClass::new(3), Partition::default(), Site::default());
             let (outbox, calls) = (Box::new(Outbox::new()), Cell::new(0));
             let publish = |slab: &Slab, batch: &Batch, _: Last| {
                 calls.set(calls.get() + 1);

@@ -7,6 +7,7 @@
 
 use crate::bin::{BinIndex, ROW_WORDS};
 use crate::region::{Partition, Site};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// The number of low bits of the second product that are not used, because they depend on few bits
 /// of the site.
@@ -35,6 +36,12 @@ impl SiteHash {
         SiteHash { key: 1, mask: 0 }
     }
 
+    /// Returns this hash into the first `partitions` (a power of two) of its own. A site that had
+    /// one of these stays there.
+    pub fn of_first(self, partitions: usize) -> SiteHash {
+        SiteHash { mask: self.mask & ((partitions - 1) * ROW_WORDS) as u64, ..self }
+    }
+
     /// Returns the index of the first bin of the site's row.
     #[inline(always)]
     pub fn row(&self, site: Site) -> BinIndex {
@@ -42,15 +49,44 @@ impl SiteHash {
         BinIndex::at_word((product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize)
     }
 
-    /// Returns the number of words in all rows of bins.
-    pub fn bins(&self) -> usize {
-        self.mask as usize + ROW_WORDS
-    }
-
     /// Returns the site's partition.
     #[inline]
     pub fn partition(&self, site: Site) -> Partition {
         self.row(site).partition()
+    }
+}
+
+/// The hash of one heap, which gets more partitions as the process grows.
+#[derive(Debug)]
+#[repr(C)]
+pub struct HeapHash {
+    key: u64,
+    /// Written by the holder of the heap, who alone reads it.
+    mask: AtomicU64,
+}
+
+impl HeapHash {
+    /// Returns the same as a hash.
+    pub const fn new(hash: SiteHash) -> HeapHash {
+        HeapHash { key: hash.key, mask: AtomicU64::new(hash.mask) }
+    }
+
+    /// Returns the index of the first bin of the site's row.
+    #[inline(always)]
+    pub fn row(&self, site: Site) -> BinIndex {
+        SiteHash { key: self.key, mask: self.mask.load(Relaxed) }.row(site)
+    }
+
+    /// Changes the partitions to those of `hash`, which has the same key.
+    #[inline]
+    pub fn set(&self, hash: SiteHash) {
+        debug_assert!(hash.key == self.key);
+        self.mask.store(hash.mask, Relaxed);
+    }
+
+    /// Returns the number of words in all rows of bins.
+    pub fn bins(&self) -> usize {
+        self.mask.load(Relaxed) as usize + ROW_WORDS
     }
 }
 

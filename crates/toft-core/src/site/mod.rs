@@ -19,7 +19,7 @@ mod wrappers;
 
 pub use crate::region::Site;
 pub use cache::Cache;
-pub use hash::SiteHash;
+pub use hash::{HeapHash, SiteHash};
 pub use hints::{Hints, Rule};
 pub use table::{Sites, SitesPlaces};
 pub use watch::{CODE_MOST, Code, Note, Watch, Way};

@@ -342,7 +342,7 @@ mod tests {
     /// Returns a slab of 256 live slots.
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, SizeClass::of(64).unwrap().size());
+        let slots = slab.open_for_test(slab_memory(), SizeClass::of(64).unwrap().size());
         slab.publish(1 << 20, slots);
         slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab

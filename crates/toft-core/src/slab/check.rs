@@ -115,8 +115,7 @@ impl Slab {
         ensure(self.multiplier.load(Relaxed) == class.multiplier(), "I1: multiplier")?;
         ensure(self.partition().number() < partitions, "I1: partition")?;
         let slots = self.slots();
-        let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
-        ensure(slots == most, "I1: slots")?;
+        ensure(slots == class.slots(), "I1: slots")?;
         for slot in SlotIndex::range(0..SLOTS_MAX) {
             let remote = self.remote_frees().has(slot);
             let state = self.states.of(slot).load(Acquire);
@@ -191,7 +190,7 @@ mod tests {
     fn what_is_written_once_is_verified() {
         let slab = || {
             let slab = Box::new(Slab::zeroed());
-            let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
+            let slots = slab.open_for_test(1 << 30, 512);
             slab.publish(1 << 20, slots);
             slab
         };
@@ -223,7 +222,7 @@ mod tests {
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::zeroed();
-        let slots = slab.open_for_test(1 << 30, 64 << 10, 512);
+        let slots = slab.open_for_test(1 << 30, 512);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));

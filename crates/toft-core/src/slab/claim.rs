@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn what_is_in_use_is_not_claimable() {
         let slab = Slab::zeroed();
-        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
+        let slots = slab.open_for_test(1 << 30, 64);
         slab.publish(1 << 20, slots);
         slab.relist();
         assert!(slab.refill(0, |_| ()));

@@ -19,7 +19,7 @@
 //! than a power of two there. The most frequent sizes then do not need the next class. Three
 //! classes that are close to others are powers of two instead, for blocks that are aligned to them.
 
-use super::{MEDIUM, SMALL, Tier};
+use super::{MEDIUM, SLOTS_MAX, SMALL, Tier};
 use crate::policy::SECURE;
 
 /// The number of classes. A power of two, so that a bin's index is a row plus a class.
@@ -76,6 +76,77 @@ const SIZES: [u32; CLASSES] = {
     sizes
 };
 
+/// log2 of the largest power of two that divides a slot size.
+pub(super) const SLOT_BITS: u32 = 17;
+
+/// The bytes of a page that every system has, or a part of one.
+const PAGE: usize = 4096;
+/// The bytes of slots that a small slab has at most, and a medium slab usually, in the default
+/// build.
+const SMALL_SPAN: usize = 64 << 10;
+const MEDIUM_SPAN: usize = 256 << 10;
+/// The least and the most slots of a medium slab, in the default build. A claim has 64 at most.
+const MEDIUM_SLOTS: (usize, usize) = (4, 64);
+
+/// The number of slots of a slab of each class.
+const SLOTS: [u16; CLASSES] = {
+    let mut slots = [0; CLASSES];
+    let mut i = 0;
+    while i < CLASSES {
+        let size = SIZES[i] as usize;
+        let small = i < SMALL_CLASSES;
+        let fit = if SECURE {
+            Tier::of(if small { SMALL } else { MEDIUM }).slab_bytes() / size
+        } else if small {
+            SMALL_SPAN / size
+        } else {
+            let fit = MEDIUM_SPAN / size;
+            if fit < MEDIUM_SLOTS.0 {
+                MEDIUM_SLOTS.0
+            } else if fit > MEDIUM_SLOTS.1 {
+                MEDIUM_SLOTS.1
+            } else {
+                fit
+            }
+        };
+        slots[i] = (if fit > SLOTS_MAX { SLOTS_MAX } else { fit }) as u16;
+        i += 1;
+    }
+    slots
+};
+
+/// The number of bytes of address space of a slab of each class.
+const SPANS: [u32; CLASSES] = {
+    let mut spans = [0; CLASSES];
+    let mut i = 0;
+    while i < CLASSES {
+        spans[i] = if SECURE {
+            Tier::of(if i < SMALL_CLASSES { SMALL } else { MEDIUM }).slab_bytes() as u32
+        } else {
+            (SIZES[i] * SLOTS[i] as u32).next_multiple_of(PAGE as u32)
+        };
+        i += 1;
+    }
+    spans
+};
+
+/// `SLOTS` and `SPANS` in memory, for use at run time.
+static SLOT_TABLE: [u16; CLASSES] = SLOTS;
+static SPAN_TABLE: [u32; CLASSES] = SPANS;
+
+/// The most bytes of address space of a slab.
+pub const SPAN_MAX: usize = {
+    let mut most = 0;
+    let mut i = 0;
+    while i < CLASSES {
+        if SPANS[i] as usize > most {
+            most = SPANS[i] as usize;
+        }
+        i += 1;
+    }
+    most
+};
+
 /// `SIZES` in memory, for use at run time.
 static SIZE_TABLE: [u32; CLASSES] = SIZES;
 
@@ -93,8 +164,7 @@ static MULTIPLIERS: [u64; CLASSES] = {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
             round += 1;
         }
-        let tier = Tier::of(if i < SMALL_CLASSES { SMALL } else { MEDIUM });
-        multipliers[i] = inverse << (tier.slot_bits - zeros);
+        multipliers[i] = inverse << (SLOT_BITS - zeros);
         i += 1;
     }
     multipliers
@@ -224,6 +294,29 @@ impl SizeClass {
         SIZE_TABLE.get(self.0 as usize).map_or(1, |&size| size as usize)
     }
 
+    /// Returns the number of slots of a slab.
+    #[inline]
+    pub fn slots(self) -> usize {
+        SLOT_TABLE.get(self.0 as usize).map_or(1, |&slots| slots as usize)
+    }
+
+    /// Returns the number of bytes of address space of a slab, in pages of 4 KiB.
+    #[inline]
+    pub fn span(self) -> usize {
+        SPAN_TABLE.get(self.0 as usize).map_or(PAGE, |&span| span as usize)
+    }
+
+    /// Returns the number of bytes of a slab's slots.
+    pub fn slab_bytes(self) -> usize {
+        self.slots() * self.size()
+    }
+
+    /// Returns the largest power of two that divides the slots' size. A slab begins at a multiple
+    /// of it, so that slots are aligned to it.
+    pub fn alignment(self) -> usize {
+        1 << self.size().trailing_zeros()
+    }
+
     /// Returns true if the class belongs to the small tier.
     #[inline]
     pub fn is_small(self) -> bool {
@@ -233,8 +326,7 @@ impl SizeClass {
     /// Returns the factor that turns an offset within a slab into a slot number.
     ///
     /// A size is `odd << s`. The product of `multiple * size` and this factor is `multiple <<
-    /// slot_bits` modulo 2^64, with the tier's `slot_bits`. Rotated right by `slot_bits`, the
-    /// product is the multiple.
+    /// SLOT_BITS` modulo 2^64. Rotated right by `SLOT_BITS`, the product is the multiple.
     ///
     /// The rotated product of any other offset is larger than every slot number. Either one of its
     /// low bits is set, and the rotation moves that bit to the top. Or the offset is a multiple of
@@ -267,11 +359,10 @@ mod tests {
     #[test]
     fn multipliers_find_exactly_the_starts_of_slots() {
         for class in SizeClass::all() {
-            let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
             let size = class.size() as u64;
-            let slots = tier.slab_bytes() as u64 / size;
-            for offset in 0..tier.slab_bytes() as u64 {
-                let slot = offset.wrapping_mul(class.multiplier()).rotate_right(tier.slot_bits);
+            let slots = class.slots() as u64;
+            for offset in 0..class.span() as u64 {
+                let slot = offset.wrapping_mul(class.multiplier()).rotate_right(SLOT_BITS);
                 if offset % size == 0 && offset / size < slots {
                     assert_eq!(slot, offset / size, "{class:?} {offset}");
                 } else {

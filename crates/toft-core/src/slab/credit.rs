@@ -172,7 +172,7 @@ impl Slab {
     pub fn touched_bytes(&self) -> usize {
         let fresh = self.fresh.load(Relaxed) as usize;
         if fresh == self.slots() && self.has_received() {
-            return self.tier().slab_bytes();
+            return self.span();
         }
         // After the slots that were handed out there may be prefaulted pages.
         let soiled = |&slot: &SlotIndex| self.states.of(slot).load(Relaxed) == DIRTY_FRESH;

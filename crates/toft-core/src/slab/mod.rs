@@ -53,7 +53,7 @@ pub use batch::{Batch, Offered};
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
-    CLASSES, MEDIUM_MAX, NO_SLOTS, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SizeClass,
+    CLASSES, MEDIUM_MAX, NO_SLOTS, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SPAN_MAX, SizeClass,
     class_of_medium, class_of_small, small_classes,
 };
 pub use credit::Spent;
@@ -62,7 +62,7 @@ pub use outside::SlabFields;
 pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
 pub use requested_sizes::SLACK_MOST;
 pub use slab::{
-    BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES,
-    SLOTS_MAX, Slab, UNITS,
+    BATCHED, FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, MEDIUM_SLOTS, PENDING, SHARED,
+    SLAB_BYTES, SLOTS_MAX, Slab, UNITS,
 };
 pub use slots::{LastByte, Rest, SlotCare, SlotIndex, SlotState};

@@ -29,12 +29,12 @@ view! {
 impl Units<'_> {
     /// Returns the number of bytes in a unit.
     pub fn unit_bytes(&self, page: usize) -> usize {
-        (self.tier().slab_bytes() / UNITS).max(page)
+        (self.span() / UNITS).next_multiple_of(page.max(1)).max(page)
     }
 
     /// Returns the number of units in the slab.
     pub fn count(&self, page: usize) -> usize {
-        self.tier().slab_bytes() / self.unit_bytes(page).max(1)
+        self.span().div_ceil(self.unit_bytes(page).max(1))
     }
 
     /// Returns the group that a unit is in, or zero.

@@ -168,12 +168,13 @@ mod tests {
     use std::vec::Vec;
     extern crate std;
 
-    const PAGE: usize = 4096;
+    /// Half a page is a slot of 256 bytes, so that a slab has the most slots.
+    const PAGE: usize = 512;
 
     /// Returns a slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
+        let slots = slab.open_for_test(slab_memory(), 256);
         slab.publish(64, slots);
         slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
@@ -222,22 +223,18 @@ mod tests {
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 4);
         free(&slab, 9);
-        assert_eq!(slab.freed_since_discard(), 2 * 2048);
+        assert_eq!(slab.freed_since_discard(), 2 * 256);
         slab.pages().discard(PAGE, |_, _| true);
         assert_eq!(slab.freed_since_discard(), 0);
         free(&slab, 5);
-        assert_eq!(
-            slab.freed_since_discard(),
-            2048,
-            "what stayed dirty on its page counts no more"
-        );
+        assert_eq!(slab.freed_since_discard(), 256, "what stayed dirty on its page counts no more");
     }
 
     /// A sweep finds nothing to give back, and then pages are prefaulted.
     #[test]
     fn prefaulted_pages_are_searched_again() {
         let slab = Slab::zeroed();
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
+        let slots = slab.open_for_test(slab_memory(), 256);
         slab.publish(64, slots);
         slab.pages().discard(PAGE, |_, _| panic!("nothing is there"));
         slab.scan_activity(|| false);

@@ -36,7 +36,7 @@ mod tests {
 
     fn slab(size: usize) -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open_for_test(1 << 30, 64 << 10, size);
+        let slots = slab.open_for_test(1 << 30, size);
         slab.publish(1 << 20, slots);
         slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

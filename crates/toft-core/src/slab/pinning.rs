@@ -313,15 +313,16 @@ mod tests {
     use std::boxed::Box;
     extern crate std;
 
-    const PAGE: usize = 4096;
+    /// Half a page is a slot of 256 bytes, so that a slab has the most slots.
+    const PAGE: usize = 512;
     /// The address of a heap.
     const OWNER: usize = 1 << 20;
 
     /// Returns a slab of 256 slots of half a page. The first is live, and the others were freed.
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let class = SizeClass::of(2048).unwrap();
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
+        let class = SizeClass::of(256).unwrap();
+        let slots = slab.open_for_test(slab_memory(), class.size());
         slab.publish(OWNER, slots);
         for slot in slab.all_slots() {
             slab.states.of(slot).store(if slot.number() == 0 { LIVE } else { DIRTY }, Relaxed);
@@ -389,7 +390,7 @@ mod tests {
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::zeroed());
         let class = SizeClass::of(128 << 10).unwrap();
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, class.size());
+        let slots = slab.open_for_test(slab_memory(), class.size());
         slab.publish(OWNER, slots);
         slab.all_slots().for_each(|slot| slab.states.of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

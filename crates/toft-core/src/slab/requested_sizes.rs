@@ -117,7 +117,7 @@ mod tests {
 
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::zeroed());
-        let slots = slab.open_for_test(1 << 30, 64 << 10, 64);
+        let slots = slab.open_for_test(1 << 30, 64);
         slab.publish(1 << 20, slots);
         slab.all_slots().for_each(|slot| slab.states.of(slot).store(LIVE, Relaxed));
         slab
@@ -163,7 +163,7 @@ mod tests {
     fn large_slacks_are_as_they_were_set() {
         let slab = Box::new(Slab::zeroed());
         let class = SizeClass::of(96 << 10).unwrap();
-        let slots = slab.open_for_test(1 << 30, 1 << 20, class.size());
+        let slots = slab.open_for_test(1 << 30, class.size());
         slab.publish(1 << 20, slots);
         for slack in [1, 0x7FFF, 0x8000, 0x8001, 0xFFFF] {
             let slot = SlotIndex::new(2);

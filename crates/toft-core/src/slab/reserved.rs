@@ -221,7 +221,7 @@ mod tests {
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
         let slab = Slab::zeroed();
-        slab.open_for_test(1 << 30, 64 << 10, 256);
+        slab.open_for_test(1 << 30, 256);
         slab.publish(1 << 20, 256);
         slab.reserved().choose(256, |_| 7);
         let slots: std::vec::Vec<_> = slab.reserved().all().collect();

@@ -34,7 +34,7 @@
 //! no flush.
 //!
 //! Invariants, verified by [`Slab::check`], except I10, which `check_from_outside` verifies:
-//! - I1 `slots` is `min(256, tier slab size / size)`, and no slot at or above it is in use.
+//! - I1 `slots` is what the class says, and no slot at or above it is in use.
 //! - I2 a claimed slot is neither live nor remote, except the slot that malloc is handing out.
 //! - I3 a remote slot is live.
 //! - I4 no slot at or above `fresh` was handed out since the slab's memory was last zero.
@@ -49,6 +49,7 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
+use super::SizeClass;
 use super::activity::ScanRecord;
 use super::batch::BatchAddress;
 use super::canary_seeds::CanarySeeds;
@@ -56,7 +57,6 @@ use super::remote::RemoteBits;
 use super::requested_sizes::Slacks;
 use super::slots::SlotIndex;
 use super::states::{NO_SLOT, States};
-use super::{MEDIUM, SMALL, SizeClass, Tier};
 use crate::policy::SECURE;
 use crate::region::{Descriptor, Partition, Site};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
@@ -100,8 +100,13 @@ pub const SHARED: usize = 4;
 /// change owner.
 pub const BATCHED: usize = 8;
 
+/// Flag in `owner`, for ever where the slab has an owner: its slots are medium, so that a free makes
+/// malloc hand out the slot next (`Heap::push`). A free of a small slot compares the owner with the
+/// heap's address alone. Not in the secure builds.
+pub const MEDIUM_SLOTS: usize = 16;
+
 /// All flags in `owner`.
-pub const FLAGS: usize = PENDING | HOLDING | SHARED | BATCHED;
+pub const FLAGS: usize = PENDING | HOLDING | SHARED | BATCHED | MEDIUM_SLOTS;
 
 /// The number of units in a slab. A unit may share its pages with the same unit of other slabs.
 #[cfg(not(loom))]
@@ -275,6 +280,10 @@ unsafe impl Descriptor for Slab {
     fn is_open(&self) -> bool {
         self.slots.load(Acquire) != 0
     }
+
+    fn extent(&self) -> (usize, usize) {
+        (self.base(), self.span())
+    }
 }
 
 impl Slab {
@@ -296,15 +305,8 @@ impl Slab {
     }
 
     /// Turns a fresh descriptor into a slab of `class` at `base`. Returns the number of slots.
-    pub fn open(
-        &self,
-        base: usize,
-        span: usize,
-        class: SizeClass,
-        partition: Partition,
-        site: Site,
-    ) -> usize {
-        let slots = (span / class.size()).min(SLOTS_MAX);
+    pub fn open(&self, base: usize, class: SizeClass, partition: Partition, site: Site) -> usize {
+        let slots = class.slots();
         self.multiplier.store(class.multiplier(), Relaxed);
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
@@ -323,13 +325,13 @@ impl Slab {
 
     /// Opens a slab of slots of `size` bytes for a test, which then may publish it.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn open_for_test(&self, base: usize, span: usize, size: usize) -> usize {
-        self.open(base, span, SizeClass::of(size).unwrap(), Partition::default(), Site::default())
+    pub(super) fn open_for_test(&self, base: usize, size: usize) -> usize {
+        self.open(base, SizeClass::of(size).unwrap(), Partition::default(), Site::default())
     }
 
     /// Publishes an opened slab of `slots` slots, so that frees find it.
     pub fn publish(&self, owner: usize, slots: usize) {
-        self.owner.store(owner, Relaxed);
+        self.owner.store(self.owner_word(owner), Relaxed);
         // publish slab: a thread that sees the number of slots sees the rest.
         self.slots.store(slots as u64, Release);
     }
@@ -414,9 +416,15 @@ impl Slab {
         self.previous.load(Relaxed)
     }
 
-    /// Returns the slab's tier.
-    pub fn tier(&self) -> Tier {
-        Tier::of(if self.class().is_small() { SMALL } else { MEDIUM })
+    /// Returns the number of bytes of address space that the slab has, in pages of 4 KiB.
+    pub fn span(&self) -> usize {
+        self.class().span()
+    }
+
+    /// Returns the owner word of a slab that the heap at an address owns, or none if that is zero,
+    /// and that has no other flag.
+    fn owner_word(&self, heap: usize) -> usize {
+        if SECURE || heap == 0 || self.class().is_small() { heap } else { heap | MEDIUM_SLOTS }
     }
 
     /// Returns true if a heap owns the slab.
@@ -434,7 +442,7 @@ impl Slab {
     /// If a late freeing thread has set PENDING meanwhile, it announced nothing, and the flag is
     /// cleared here.
     pub fn adopt(&self, owner: usize) {
-        self.owner.store(owner, Release);
+        self.owner.store(self.owner_word(owner), Release);
     }
 
     /// Sets flags in `owner`. Returns the previous value.
@@ -477,6 +485,7 @@ impl Slab {
     /// Hands the slab to another heap. Returns false if the owner word has a flag: for example, a
     /// remote free has put the slab on a pending stack meanwhile.
     pub fn change_owner(&self, from: usize, to: usize) -> bool {
+        let (from, to) = (self.owner_word(from), self.owner_word(to));
         self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 

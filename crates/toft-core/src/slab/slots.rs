@@ -1,6 +1,7 @@
 //! The slots of a slab: the slot that begins at an address, the state of each slot, and their
 //! counts.
 
+use super::class::SLOT_BITS;
 use super::requested_sizes::SLACK_MOST;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{
@@ -8,7 +9,6 @@ use super::states::{
     PERMANENTLY_FREED, QUARANTINED, RESERVED, SAMPLED, SAMPLED_BIT, TAKEN, ZERO_CLEAN, ZERO_FRESH,
     free_state,
 };
-use super::{Tier, TierNumber};
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::sync::{Ordering, Settled};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -139,22 +139,29 @@ impl Slab {
     /// It has one multiplication, one rotation and one comparison: see
     /// [`SizeClass::multiplier`](super::SizeClass::multiplier).
     #[inline(always)]
-    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<SlotIndex> {
+    pub fn slot_at(&self, offset: usize) -> Option<SlotIndex> {
         // SAFETY: (1) written once, before the program gets any pointer into the slab. If a wild
         // pointer points into a slab that is being opened, the slots may be visible and not the
         // multiplier. `has_slot_at` checks again before another thread's slab is changed.
         let slots = unsafe { self.slots.settled() };
-        let slot = self.slot_number::<TIER>(offset);
+        let slot = self.slot_number(offset);
         (slot < slots).then_some(SlotIndex(slot as usize))
+    }
+
+    /// Returns the slot that begins at an address, if one does.
+    #[inline(always)]
+    pub fn slot_of(&self, address: usize) -> Option<SlotIndex> {
+        // SAFETY: (1) as for the slots in `slot_at`.
+        self.slot_at(address.wrapping_sub(unsafe { self.base.settled() }))
     }
 
     /// Returns the number of the slot at an offset, or a number above all slots if none begins
     /// there.
     #[inline(always)]
-    fn slot_number<const TIER: TierNumber>(&self, offset: usize) -> u64 {
+    fn slot_number(&self, offset: usize) -> u64 {
         // SAFETY: (1) as for the slots in `slot_at`.
         let multiplier = unsafe { self.multiplier.settled() };
-        (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits)
+        (offset as u64).wrapping_mul(multiplier).rotate_right(SLOT_BITS)
     }
 
     /// Returns true if the slab is open and the slot begins at the address. Unlike `slot_at`, it

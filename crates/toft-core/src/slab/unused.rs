@@ -34,7 +34,7 @@ impl SlabPages<'_> {
     /// read.
     pub fn is_unused(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
-        if start >= self.tier().slab_bytes() || self.is_shared() || self.is_dormant() {
+        if start >= self.span() || self.is_shared() || self.is_dormant() {
             return false;
         }
         let size = self.size().max(1);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn pages_of_claims_that_were_not_given_back_are_remembered() {
         let slab = Slab::zeroed();
-        let slots = slab.open_for_test(slab_memory(), 512 << 10, 2048);
+        let slots = slab.open_for_test(slab_memory(), 2048);
         slab.publish(64, slots);
         // As if all slots had been written to.
         slab.wake(false);

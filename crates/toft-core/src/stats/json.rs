@@ -85,6 +85,7 @@ pub fn write_json<O: Os>(
     w.text("\"");
     w.field("pid", process::pid() as u64);
     w.field("partitions", allocator.options().partitions as u64);
+    w.field("partitions_in_use", allocator.heaps.partitions() as u64);
     w.text(if allocator.sites.is_exact() {
         ",\"sites_are\":\"exact\""
     } else {

@@ -17,9 +17,10 @@ use crate::allocator::Allocator;
 use crate::large::Block;
 use crate::os::Os;
 use crate::os::filter::Words;
+use crate::policy::SECURE;
 use crate::reclaim::Control;
 use crate::sample::{NAMED, OBJECT_BITS};
-use crate::slab::{FLAGS, MEDIUM, SMALL, SlabFields, Tier};
+use crate::slab::{FLAGS, MEDIUM, SMALL, SMALL_MAX, SPAN_MAX, SlabFields, Tier};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
 
@@ -27,7 +28,7 @@ use core::mem::offset_of;
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
 /// The version of the root's format. It changes when a word changes its meaning, is removed, or is
 /// inserted. Words that are added at the end change only `words`.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// The object that a reader searches for.
 #[repr(C, align(64))]
@@ -117,20 +118,24 @@ root! {
     page_size: allocator.os().page_size(),
     /// The number of partitions.
     partitions: allocator.options().partitions,
-    /// The first address of the data window: small slabs, then large blocks, then medium slabs.
+    /// The first address of the data window: slabs, then large blocks. In the secure builds those are
+    /// small slabs, and medium slabs follow.
     data: layout.windows.data,
-    /// The number of bytes of each slab tier of the data window.
+    /// The number of bytes for slabs, and in the secure builds for the slabs of each tier.
     span: layout.windows.span,
+    /// The number of bytes for medium slabs in the secure builds, or zero.
+    medium_span: layout.windows.medium_span(),
     /// The number of bytes of its large tier.
     large_span: layout.windows.large_span,
     /// The first address of the metadata window, which begins with the tables.
     tables: layout.tables,
-    /// The first address of the small slabs' descriptors: those of short plots, then one for each
-    /// slab from `data` on.
+    /// The first address of the slabs' descriptors. In the secure builds those of small slabs: of
+    /// short plots, then one for each slab from `data` on.
     small_slabs: layout.small_slabs,
-    /// The first address of the medium slabs' descriptors, in the same order.
+    /// The first address of the medium slabs' descriptors, in the same order, or of what follows.
     medium_slabs: layout.medium_slabs,
-    /// The number of bytes of address space for the descriptors of short plots, in each tier.
+    /// The number of bytes of address space for descriptors of which each says where its slab is. In
+    /// the secure builds those of short plots, in each tier.
     short_bytes: layout.short_bytes,
     /// The first address of the large blocks' descriptors, one for each unit.
     large_blocks: layout.large_blocks,
@@ -138,10 +143,14 @@ root! {
     heaps: layout.heaps,
     /// The end of the metadata window.
     end: layout.end,
-    /// The number of bytes in a small slab.
-    small_slab: Tier::of(SMALL).slab_bytes(),
-    /// The number of bytes in a medium slab.
-    medium_slab: Tier::of(MEDIUM).slab_bytes(),
+    /// A slab of small slots begins at a multiple of this number of bytes, and has at least as many.
+    small_slab: if SECURE { Tier::of(SMALL).slab_bytes() } else { allocator.os().page_size() },
+    /// The same for medium slots.
+    medium_slab: if SECURE { Tier::of(MEDIUM).slab_bytes() } else { allocator.os().page_size() },
+    /// The most bytes of a slab.
+    slab_most: SPAN_MAX,
+    /// The most bytes of a small slot.
+    small_most: SMALL_MAX,
     /// The number of bytes in a unit of the large tier.
     unit: crate::large::UNIT,
     /// The number of bytes from one heap to the next.

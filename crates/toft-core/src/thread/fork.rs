@@ -45,7 +45,7 @@ pub fn repair_after_fork(
     for heap in heaps.all().filter(|heap| !is_kept(heap)) {
         heap.inbox.reset();
         if heap.is_torn() && is_others(heap) {
-            heap.forget_lists(heaps.partitions());
+            heap.forget_lists(heaps.partitions_after_fork());
         }
     }
     for_each_slab(&mut |slab| {

@@ -13,7 +13,7 @@ use crate::harden::touch;
 use crate::policy::SECURE;
 use crate::region::Site;
 use crate::remote::{Inbox, Outbox};
-use crate::site::{Cache, SiteHash};
+use crate::site::{Cache, HeapHash, SiteHash};
 use crate::slab::{SMALL_MAX, Slab, SlotIndex};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
@@ -63,8 +63,9 @@ pub struct Heap {
     /// The address of the thread's cache of call sites in exact mode, else zero. Written once, at
     /// birth.
     sites: usize,
-    /// Read by every malloc. Written once, at birth.
-    pub(crate) hash: SiteHash,
+    /// Read by every malloc. Where call sites are hashed, the holder writes it when there are more
+    /// partitions ([`Heaps::row`](super::Heaps::row)).
+    pub(crate) hash: HeapHash,
     /// The most bytes of a request whose row malloc finds by the hash: [`SMALL_MAX`], or zero in
     /// exact mode. Read by every malloc. Written once, at birth.
     hashed_most: usize,
@@ -86,7 +87,7 @@ const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
 const _: () = {
     let (hash, most) =
         (core::mem::offset_of!(Heap, hash), core::mem::offset_of!(Heap, hashed_most));
-    assert!(!Slab::has_hot_store(hash) && !Slab::has_hot_store(hash + size_of::<SiteHash>() - 1));
+    assert!(!Slab::has_hot_store(hash) && !Slab::has_hot_store(hash + size_of::<HeapHash>() - 1));
     assert!(!Slab::has_hot_store(most));
 };
 // The bins follow their head, which is the last part of a heap.
@@ -129,7 +130,7 @@ impl Heap {
             busy_scan: AtomicU32::new(0),
             own_places: AtomicUsize::new(0),
             sites: 0,
-            hash: SiteHash::single(),
+            hash: HeapHash::new(SiteHash::single()),
             hashed_most: SMALL_MAX,
             demand: Demand::new(),
             zero_size: AtomicU32::new(0),
@@ -144,7 +145,15 @@ impl Heap {
         let maintained_at = AtomicU32::new(now);
         let hashed_most = if sites == 0 { SMALL_MAX } else { 0 };
         let busy = Busy::new();
-        Heap { hash, hashed_most, sites, number, busy, maintained_at, ..Heap::empty() }
+        Heap {
+            hash: HeapHash::new(hash),
+            hashed_most,
+            sites,
+            number,
+            busy,
+            maintained_at,
+            ..Heap::empty()
+        }
     }
 
     /// Returns the thread's cache of call sites, or `None` if sites are hashed. Holder only.

@@ -15,14 +15,15 @@
 //! mapping that it finds there is therefore foreign, and no thread waits for another. A number
 //! whose heap could not be mapped is VACANT, and is tried again first.
 
+use super::partition_count::PartitionCount;
 use super::shared::{Places, SHARE_FROM};
-use super::{Heap, Quarantine};
+use super::{Heap, PARTITIONS_FIRST, Quarantine};
 use crate::bin::{BIN_WORDS, BinIndex, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
 use crate::keyed::Secret;
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
-use crate::region::{Carve, STEP};
+use crate::region::{Carve, STEP, Site};
 use crate::site::{Cache, SiteHash, Sites};
 use crate::slab::{FLAGS, Slab};
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
@@ -69,6 +70,7 @@ struct State {
     /// thread that sets this then deletes the key. So either the birth sees it, or what the birth
     /// armed is deleted.
     keyless: AtomicU32,
+    partitions: PartitionCount,
     shared: Places,
 }
 
@@ -109,7 +111,11 @@ pub struct Heaps {
     stride: usize,
     limit: u32,
     states: usize,
+    /// The number of partitions that there can be.
     partitions: usize,
+    /// True if the number of partitions in use depends on the size of the heap.
+    by_demand: bool,
+    /// A hash into all partitions.
     hash: SiteHash,
     sites: Sites,
     secret: Secret,
@@ -128,6 +134,7 @@ impl Heaps {
             limit: 0,
             states: 0,
             partitions: 1,
+            by_demand: false,
             hash: SiteHash::single(),
             sites: Sites::none(),
             secret: Secret::none(),
@@ -135,7 +142,8 @@ impl Heaps {
         }
     }
 
-    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on.
+    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on. With
+    /// `by_demand`, few of the partitions are in use at first.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -146,7 +154,7 @@ impl Heaps {
         os: &impl Os,
         (base, end): (usize, usize),
         states: usize,
-        partitions: usize,
+        (partitions, by_demand): (usize, bool),
         (hash, sites, secret): (SiteHash, Sites, Secret),
         tables: usize,
     ) -> Result<Heaps, Error> {
@@ -160,6 +168,7 @@ impl Heaps {
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
             states,
             partitions,
+            by_demand: by_demand && partitions > PARTITIONS_FIRST && !sites.is_exact(),
             // The secure build uses the cache first, and finds the quarantine by the hash's
             // number of bins.
             hash: if sites.is_exact() && !SECURE { SiteHash::single() } else { hash },
@@ -223,7 +232,50 @@ impl Heaps {
     /// Returns the number of partitions in use. Only the bins of these rows need a scan in each
     /// heap.
     pub fn partitions(&self) -> usize {
-        self.sites.rows(self.partitions)
+        match self.by_demand {
+            true => self.state().partitions.now(self.partitions),
+            false => self.sites.rows(self.partitions),
+        }
+    }
+
+    /// Returns the number of partitions that were in use in any thread of the parent, in the child
+    /// of a fork.
+    pub(crate) fn partitions_after_fork(&self) -> usize {
+        match self.by_demand {
+            true => self.state().partitions.after_fork(self.partitions),
+            false => self.partitions(),
+        }
+    }
+
+    /// Returns the index of the first bin of a site's row, where sites are hashed. The holder of
+    /// `heap` calls this when a bin is empty, so that the heap learns of more partitions.
+    pub(crate) fn row(&self, heap: &Heap, site: Site) -> BinIndex {
+        let hash = self.hash_now();
+        if self.by_demand && !heap.is_sentinel() {
+            heap.hash.set(hash);
+        }
+        hash.row(site)
+    }
+
+    /// Returns the first bins of the rows that a site had when fewer partitions were in use. Blocks
+    /// that it has freed since may be there.
+    pub(crate) fn earlier_rows(&self, site: Site) -> impl Iterator<Item = BinIndex> {
+        let now = if self.by_demand { self.partitions() } else { 0 };
+        let numbers = core::iter::successors(Some(PARTITIONS_FIRST), |number| Some(2 * number));
+        numbers
+            .take_while(move |&number| number < now)
+            .map(move |number| self.hash.of_first(number).row(site))
+    }
+
+    fn hash_now(&self) -> SiteHash {
+        if self.by_demand { self.hash.of_first(self.partitions()) } else { self.hash }
+    }
+
+    /// Notes that a bin has filled a slab of this number of bytes and gets a new one.
+    pub(crate) fn note_filled(&self, bytes: usize) {
+        if self.by_demand {
+            self.state().partitions.note_filled(bytes, self.partitions);
+        }
     }
 
     /// Returns the address of a heap's cache of call sites, or zero if sites are hashed.
@@ -264,7 +316,7 @@ impl Heaps {
                     if heap.is_torn() {
                         self.leave_shared_of_exited(number);
                     }
-                    heap.repair_cut_off(self.partitions());
+                    heap.repair_cut_off(self.partitions_after_fork());
                     return Ok(heap);
                 }
             }
@@ -298,7 +350,7 @@ impl Heaps {
         // fork.
         unsafe {
             let cache = self.cache_of(address);
-            heap.write(Heap::new(self.hash, cache, number, os.ticks()))
+            heap.write(Heap::new(self.hash_now(), cache, number, os.ticks()))
         };
         self.seed(self.heap(number), 0);
         self.heap(number).touch_first();

@@ -1,7 +1,7 @@
 //! The place at which a heap's next check of a few free slots begins, for
 //! `watch/slot_checks/patrol.rs`.
 
-use crate::region::PlotPlace;
+use crate::region::{PlotPlace, SlabPlace};
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 
@@ -43,18 +43,19 @@ impl Patrol {
         self.credit.store(self.credit().saturating_sub(bytes) as u32, Relaxed);
     }
 
-    /// Returns true if the next slab is a medium one, its place, and the number of the slot in it.
-    pub(crate) fn place(&self) -> (bool, PlotPlace, usize) {
+    /// Returns the place of the next slab, and the number of the slot in it.
+    pub(crate) fn place(&self) -> (SlabPlace, usize) {
         let (plot, slab) = (self.plot.load(Relaxed) as usize, self.slab.load(Relaxed) as usize);
         let medium = self.medium.load(Relaxed) != 0;
-        (medium, PlotPlace { plot, slab }, self.slot.load(Relaxed) as usize)
+        let place = SlabPlace { medium, place: PlotPlace { plot, slab } };
+        (place, self.slot.load(Relaxed) as usize)
     }
 
     /// Sets what `place` returns.
-    pub(crate) fn go_to(&self, medium: bool, place: PlotPlace, slot: usize) {
-        self.medium.store(u32::from(medium), Relaxed);
-        self.plot.store(place.plot as u32, Relaxed);
-        self.slab.store(place.slab as u32, Relaxed);
+    pub(crate) fn go_to(&self, place: SlabPlace, slot: usize) {
+        self.medium.store(u32::from(place.medium), Relaxed);
+        self.plot.store(place.place.plot as u32, Relaxed);
+        self.slab.store(place.place.slab as u32, Relaxed);
         self.slot.store(slot as u32, Relaxed);
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     fn owner(allocator: &Allocator<Fake>, block: usize) -> Option<u32> {
         let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));
         let mut owners = shared.filter(|heap| {
-            let slab = allocator.small.slab_at(block).unwrap();
+            let slab = allocator.slabs.slab_at(block).unwrap();
             heap.owns(slab)
         });
         owners.next().map(|heap| heap.number)

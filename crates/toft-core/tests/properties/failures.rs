@@ -120,7 +120,7 @@ fn all_calls_of_one_kind_are_unsupported_from_one_on() {
 fn a_foreign_mapping_is_in_the_way_of_every_mapping() {
     let map = Some(Request::Map);
     // Few calls of a program with enough memory map: it takes more of them.
-    let script = Op::decode_all(&random_bytes(4, 700));
+    let script = Op::decode_all(&random_bytes(4, 2400));
     every_call(Machine::LARGE, &script, map, |number| Fault::at(number).foreign());
 }
 

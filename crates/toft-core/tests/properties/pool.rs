@@ -145,21 +145,21 @@ fn moved_pages_do_not_count_as_zero() {
     allocator.check().unwrap();
 }
 
-/// What is after the last slot of a slab that has got pages goes with them when they move on.
+/// All that a slab has got goes with its pages when they move on.
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "the secure build moves no pages between slabs")]
 fn pages_that_have_moved_twice_do_not_count_as_zero() {
     let (fake, allocator, heap) = one_heap(OPTIONS);
-    // A slab is 128 slots of 4096 bytes, or 5 of 98304 and a rest of 32 KiB, or 256 of 2048.
-    let blocks = fill(&allocator, heap, 4096, 4 << 20, 3);
+    // Pages move to longer slabs: of 128, 256 and 384 KiB.
+    let blocks = fill(&allocator, heap, 2048, 4 << 20, 3);
     free_all(&allocator, heap, &blocks);
-    let blocks = fill(&allocator, heap, 98_304, 4 << 20, 4);
+    let blocks = fill(&allocator, heap, 4096, 4 << 20, 4);
     free_all(&allocator, heap, &blocks);
     let moved = fake.calls(Request::Transfer);
     assert!(moved > 3);
-    for _ in 0..(4 << 20) / 2048 {
-        let address = allocator.allocate_zeroed(heap, 2048, code_address(5)).unwrap();
-        assert!(bytes_of(address, 2048).iter().all(|&byte| byte == 0));
+    for _ in 0..(4 << 20) / 98_304 {
+        let address = allocator.allocate_zeroed(heap, 98_304, code_address(5)).unwrap();
+        assert!(bytes_of(address, 98_304).iter().all(|&byte| byte == 0));
     }
     assert!(fake.calls(Request::Transfer) > moved + 3);
 }
@@ -237,7 +237,8 @@ fn where_pages_cannot_be_moved_they_go_back() {
         let begin = fake.resident_bytes();
         for size in [2000, 3500, 6000, 20_000] {
             let blocks = fill(&allocator, heap, size, 4 << 20, 3);
-            assert!(fake.resident_bytes() - begin < 6 << 20);
+            let most = fake.resident_bytes() - begin;
+            assert!(most < 13 << 19, "{size}: {most}");
             free_all(&allocator, heap, &blocks);
         }
         let asked = fake.calls(Request::Transfer);

@@ -111,7 +111,7 @@ fn calloc_knows_zero_memory_from_other() {
             let address = allocator.allocate(heap, size, site).unwrap();
             (address, with_slab(&allocator, address, |slab, _| slab.handed_out_zero(address)))
         };
-        let count = (512 << 10) / SizeClass::of(size).unwrap().size();
+        let count = SizeClass::of(size).unwrap().slots();
         let blocks: Vec<(usize, bool)> = (0..count).map(|_| take()).collect();
         assert!(blocks.iter().all(|&(_, zero)| zero), "{size}: never used, and not zero");
         for &(address, _) in &blocks {

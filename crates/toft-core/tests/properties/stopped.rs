@@ -88,7 +88,8 @@ fn all_get_their_blocks() {
         let checked = allocator.check();
         assert!(checked.is_ok(), "after {size} bytes: {checked:?}");
     }
-    assert!(without_slot != 0, "no thread found all plots growing");
+    // A thread that finds all plots growing gets a large block; the field has a slab for each.
+    assert_eq!(without_slot != 0, cfg!(feature = "secure-light"), "{without_slot} large blocks");
     // The closure has handles of the fake.
     fake.at_map(|_| {});
     assert_eq!((fake.take_reports(), fake.waits()), (Vec::<String>::new(), 0));

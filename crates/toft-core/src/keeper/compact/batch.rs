@@ -79,7 +79,8 @@ impl<'a> Batch<'a> {
 
     pub(crate) fn range(&self, slab: &Slab, unit: usize) -> (usize, usize) {
         let bytes = slab.units().unit_bytes(self.page);
-        (slab.base() + unit * bytes, bytes)
+        let rest = slab.pages().mapped_bytes(self.page).saturating_sub(unit * bytes);
+        (slab.base() + unit * bytes, bytes.min(rest))
     }
 
     pub(crate) fn holds(&self, slab: &Slab) -> bool {

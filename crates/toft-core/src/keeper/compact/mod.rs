@@ -211,7 +211,7 @@ impl<O: Os> Compactor<'_, O> {
             return false;
         }
         // A thread whose stack is in this slab must not stop its own writes.
-        !(slab.base()..slab.base() + slab.tier().slab_bytes()).contains(&stack_address)
+        !(slab.base()..slab.base() + slab.span()).contains(&stack_address)
     }
 
     /// Compacts up to `BATCH` slabs of one (partition, class).
@@ -222,7 +222,7 @@ impl<O: Os> Compactor<'_, O> {
         own: Option<u32>,
         done: &mut Compacted,
     ) -> Result<(), Status> {
-        let store = slabs.clone().map(|slab| slab.tier().slab_bytes()).sum();
+        let store = slabs.clone().map(|slab| slab.span()).sum();
         // A signal handler that forks would wait for this thread, which it has interrupted.
         let signals = self.os.block_signals();
         let mut result = Ok(());

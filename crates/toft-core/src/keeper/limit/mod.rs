@@ -25,7 +25,7 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::report::Line;
-use crate::slab::{MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, SizeClass, Slab, Tier};
+use crate::slab::{SizeClass, Slab};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
@@ -413,7 +413,5 @@ impl<'a, O: Os> Grant<'a, O> {
 
 /// Bytes of the slots of a slab of a class.
 pub(crate) fn slot_bytes(class: usize) -> usize {
-    let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-    let size = SizeClass::new(class).size();
-    (tier.slab_bytes() / size).min(SLOTS_MAX) * size
+    SizeClass::new(class).slab_bytes()
 }

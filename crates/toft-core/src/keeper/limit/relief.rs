@@ -13,8 +13,7 @@ impl<O: Os> MemoryLimit<'_, O> {
     #[inline]
     pub(crate) fn system_has_granted(self) {
         if self.pressure().granted() {
-            self.small.grow_ahead();
-            self.medium.grow_ahead();
+            self.slabs.grow_ahead();
             self.large.kept_blocks().set_short(false);
         }
     }
@@ -32,8 +31,7 @@ impl<O: Os> MemoryLimit<'_, O> {
         self.publish_frees(heap, seat);
         self.large.kept_blocks().unmap_all(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
-        self.small.retract(&self.os);
-        self.medium.retract(&self.os);
+        self.slabs.retract(&self.os);
         if seat.is_some() {
             self.release_address_space(heap, &mut wanted);
         }

@@ -76,10 +76,13 @@ impl<O: Os> Mapper<'_, O> {
             return;
         }
         let layout = self.layout();
-        let (small, medium) = (layout.windows.data, layout.windows.medium());
-        let span = layout.windows.span;
-        self.name(small, span, c"toft small slabs");
-        self.name(medium, span, c"toft medium slabs");
+        let windows = layout.windows;
+        if windows.medium_span() == 0 {
+            self.name(windows.data, windows.span, c"toft slabs");
+        } else {
+            self.name(windows.data, windows.span, c"toft small slabs");
+            self.name(windows.medium(), windows.medium_span(), c"toft medium slabs");
+        }
         let metadata = layout.windows.metadata;
         self.name(metadata, layout.end - metadata, c"toft metadata");
     }
@@ -125,8 +128,7 @@ impl<O: Os> Mapper<'_, O> {
         if self.small_pages {
             let page = self.os.page_size();
             let there = |slab: &Slab| slab.pages().present_bytes(page);
-            self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
-            self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
+            self.slabs.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
         }
     }
 }

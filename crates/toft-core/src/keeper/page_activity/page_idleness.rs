@@ -127,8 +127,7 @@ impl<O: Os> PageActivity<'_, O> {
             // Addresses of a slab that were unmapped may have another mapping by now.
             let page = self.os.page_size();
             let there = |slab: &Slab| slab.pages().present_bytes(page);
-            self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
-            self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
+            self.slabs.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
         }
         self.large.units().for_each(|block| {
             if block.state() == BlockState::Live {

@@ -9,10 +9,10 @@ use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, 
 use crate::os::Os;
 use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
-use crate::region::{Plots, Site};
+use crate::region::Site;
 use crate::report::Call;
 use crate::slab::{
-    MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, SlotIndex, Tier, TierNumber, class_of_medium,
+    MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, SlotIndex, TierNumber, class_of_medium,
 };
 use crate::thread::Heap;
 
@@ -141,7 +141,7 @@ impl<O: Os> SecureSlots<'_, O> {
         call: Call,
         fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
-        self.free_own::<SMALL>(&self.small, heap, address, call, fits)
+        self.free_own::<SMALL>(self.slabs.small_at(address), heap, address, call, fits)
     }
 
     /// Frees a medium block of this thread under these conditions.
@@ -153,13 +153,13 @@ impl<O: Os> SecureSlots<'_, O> {
         call: Call,
         fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
-        self.free_own::<MEDIUM>(&self.medium, heap, address, call, fits)
+        self.free_own::<MEDIUM>(self.slabs.medium_at(address), heap, address, call, fits)
     }
 
     #[inline(always)]
     fn free_own<const TIER: TierNumber>(
         self,
-        plots: &Plots<TIER, Slab>,
+        slab: Option<&Slab>,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -168,10 +168,8 @@ impl<O: Os> SecureSlots<'_, O> {
         if WIPE {
             fetch_to_write(address);
         }
-        let Some(slab) = plots.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
-            return false;
-        };
+        let Some(slab) = slab else { return false };
+        let Some(slot) = slab.slot_of(address) else { return false };
         let (bytes, slack) = (slab.bytes(), slab.slacks.of(slot));
         // A slab that has a flag set takes the other way.
         if !slab.is_owned_plainly(heap.address())

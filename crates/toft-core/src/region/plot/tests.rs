@@ -22,6 +22,10 @@ unsafe impl Descriptor for Any {
     fn is_open(&self) -> bool {
         true
     }
+
+    fn extent(&self) -> (usize, usize) {
+        (0, 0)
+    }
 }
 
 /// The bytes of the first step of a small plot.

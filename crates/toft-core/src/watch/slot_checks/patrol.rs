@@ -9,7 +9,7 @@
 
 use crate::harden::is_zero;
 use crate::os::Os;
-use crate::region::PlotPlace;
+use crate::region::SlabPlace;
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
 use crate::thread::{Heap, Seat};
@@ -35,20 +35,19 @@ impl<O: Os> SlotChecks<'_, O> {
     #[inline(never)]
     fn check_some(self, heap: &Heap, _seat: &Seat) {
         let patrol = heap.patrol();
-        let (mut medium, mut place, mut slot) = patrol.place();
+        let (mut place, mut slot) = patrol.place();
         for _ in 0..SLABS_MOST {
             let here = place;
             patrol.spend(SLAB_COST);
-            if if medium { self.medium.is_end(place) } else { self.small.is_end(place) } {
-                (medium, place, slot) = (!medium, PlotPlace::default(), 0);
+            if self.slabs.is_end(place) {
+                (place, slot) = (SlabPlace::default(), 0);
                 continue;
             }
-            let slab =
-                if medium { self.medium.step(&mut place) } else { self.small.step(&mut place) };
+            let slab = self.slabs.step(&mut place);
             if let Some(slab) = slab.filter(|slab| heap.owns(slab) && !slab.is_dormant()) {
                 while let Some(next) = slab.next_left(SlotIndex::new(slot)) {
                     if slab.size() > patrol.credit() {
-                        return patrol.go_to(medium, here, next.number());
+                        return patrol.go_to(here, next.number());
                     }
                     patrol.spend(slab.size());
                     self.check_left(slab, next);
@@ -57,7 +56,7 @@ impl<O: Os> SlotChecks<'_, O> {
             }
             slot = 0;
         }
-        patrol.go_to(medium, place, 0);
+        patrol.go_to(place, 0);
     }
 
     /// Checks a free slot, and reports what was written there.

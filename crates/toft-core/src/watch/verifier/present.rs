@@ -2,12 +2,12 @@
 
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
-use crate::slab::{MEDIUM, Slab, Tier};
+use crate::slab::{SPAN_MAX, Slab};
 use crate::watch::verifier::Verifier;
 use core::ops::Range;
 
 /// The number of words with a bit for each page of a slab.
-const WORDS: usize = Tier::of(MEDIUM).slab_bytes() / 4096 / 64;
+const WORDS: usize = SPAN_MAX / 4096 / 64;
 
 /// The pages of a slab that are in memory.
 pub(crate) struct Present {

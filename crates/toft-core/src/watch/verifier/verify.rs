@@ -121,11 +121,7 @@ impl<O: Os> Verifier<'_, O> {
 
     fn check_slab(self, heap: &Heap, slab: &Slab) -> Result<(), Violation> {
         slab.check_from_outside(self.options.partitions)?;
-        let found = if slab.class().is_small() {
-            self.small.slab_at(slab.base())
-        } else {
-            self.medium.slab_at(slab.base())
-        };
+        let found = self.slabs.slab_at(slab.base());
         if !found.is_some_and(|found| core::ptr::eq(found, slab)) {
             return Err(Violation("I1: base"));
         }

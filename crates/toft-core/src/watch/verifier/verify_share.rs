@@ -98,8 +98,8 @@ impl<O: Os> Verifier<'_, O> {
                 }
                 !full && read < most
             };
-            done = self.small.for_each_from(&mut share.small, &mut each)
-                && self.medium.for_each_from(&mut share.medium, &mut each);
+            let [small, medium] = [&mut share.small, &mut share.medium];
+            done = self.slabs.for_each_from([small, medium], &mut each);
             read += self.verify_batch(&turn);
         }
         if done {

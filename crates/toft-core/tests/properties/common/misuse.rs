@@ -1,7 +1,7 @@
 //! Bad calls: each is reported exactly once, in the right words, and changes nothing.
 
 use super::ops::{BadCall, BadPointer};
-use super::shadow::{Tier, home};
+use super::shadow::Tier;
 use super::world::{World, code_address};
 use toft_core::os::fake::PageState;
 use toft_core::path::Resized;
@@ -57,7 +57,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
             if matches!(block.tier, Tier::Large | Tier::ZeroSize) {
                 return None;
             }
-            let (slab, end) = home(block.address, block.room, block.tier);
+            let (slab, end) = block.home;
             let slots = ((end - slab) / block.room).min(SLOTS_MAX);
             let number = offset % slots;
             let address = slab + number * block.room;

@@ -49,8 +49,13 @@ pub fn with_slab<R>(
     result.unwrap()
 }
 
-/// Nothing waits in a quarantine: what is freed is free at once, in either build.
-pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
+/// Nothing waits in a quarantine: what is freed is free at once, in either build. The default build
+/// has all partitions from the start, so that a call site keeps its own.
+pub const AT_ONCE: Options = Options {
+    partitions: if cfg!(feature = "secure-light") { 0 } else { 64 },
+    quarantine: 0,
+    ..Options::DEFAULT
+};
 
 /// Bytes of the slot that serves a request.
 pub fn slot(size: usize) -> usize {

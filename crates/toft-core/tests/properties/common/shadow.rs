@@ -5,7 +5,7 @@
 //! remembered with its kind (law 1).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use toft_core::slab::{self, MEDIUM, SMALL};
+use toft_core::thread::PARTITIONS_FIRST;
 
 /// A live block.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub struct Block {
     /// Bytes of its slot: more than are usable, where the requested size is kept exactly.
     pub room: usize,
     pub tier: Tier,
+    /// The slab that contains it, or the large block itself: start and end.
+    pub home: (usize, usize),
     /// What the pattern is made from.
     token: u64,
     /// Its place in `order`.
@@ -41,7 +43,7 @@ pub enum Tier {
 }
 
 /// Where extents of large blocks begin, and in the secure build blocks less than that after it.
-const UNIT: usize = 64 << 10;
+pub const UNIT: usize = 64 << 10;
 /// Addresses between two zero-size blocks.
 pub const ZERO_SIZE_STEP: usize = 16;
 
@@ -68,18 +70,8 @@ pub struct Shadow {
     /// The partition of each call site.
     partitions: HashMap<usize, usize>,
     tokens: u64,
-}
-
-/// The slab that contains a block, or the large block itself: start and end.
-pub fn home(address: usize, usable: usize, tier: Tier) -> (usize, usize) {
-    let bytes = match tier {
-        Tier::Small => slab::Tier::of(SMALL).slab_bytes(),
-        Tier::Medium => slab::Tier::of(MEDIUM).slab_bytes(),
-        Tier::Large => return (address & !(UNIT - 1), address + usable),
-        Tier::ZeroSize => return (address, address + ZERO_SIZE_STEP),
-    };
-    let start = address & !(bytes - 1);
-    (start, start + bytes)
+    /// Whether the number of partitions in use grows.
+    pub by_demand: bool,
 }
 
 /// The bytes of a block, as the program may use them.
@@ -165,18 +157,29 @@ impl Shadow {
         &mut self,
         address: usize,
         (usable, room): (usize, usize),
-        kind: Kind,
+        (kind, home): (Kind, (usize, usize)),
         site: Option<usize>,
     ) {
         self.check_apart(address, room);
-        self.check_kind(address, room, kind);
+        self.check_kind(address, home, kind);
         if let Some(site) = site {
             let partition = *self.partitions.entry(site).or_insert(kind.partition);
-            assert_eq!(partition, kind.partition, "site {site} has changed its partition");
+            // Where partitions are in use by demand, twice as many mean one more bit of the number.
+            // A thread learns that later than another.
+            let both = partition & kind.partition;
+            let longer = both == partition || both == kind.partition;
+            let changed = (partition ^ kind.partition) & (PARTITIONS_FIRST - 1) != 0;
+            let may = self.by_demand && longer && !changed;
+            assert!(
+                partition == kind.partition || may,
+                "site {site} has changed its partition: {partition}, {}",
+                kind.partition
+            );
         }
         self.tokens += 1;
         let place = self.order.len();
-        let block = Block { address, usable, room, tier: kind.tier, token: self.tokens, place };
+        let (tier, token) = (kind.tier, self.tokens);
+        let block = Block { address, usable, room, tier, home, token, place };
         block.fill();
         self.live.insert(address, block);
         self.order.push(address);
@@ -233,8 +236,7 @@ impl Shadow {
     }
 
     /// Law 1: an address never changes its partition and class.
-    fn check_kind(&mut self, address: usize, usable: usize, kind: Kind) {
-        let (start, end) = home(address, usable, kind.tier);
+    fn check_kind(&mut self, address: usize, (start, end): (usize, usize), kind: Kind) {
         if let Some((&known_start, &(known_end, known))) = self.kinds.range(..end).next_back()
             && known_end > start
         {

@@ -3,9 +3,9 @@
 
 use super::misuse;
 use super::ops::{Op, SEATS};
-use super::shadow::{Block, Kind, Shadow, Tier, ZERO_SIZE_STEP, bytes_of, home};
+use super::shadow::{Block, Kind, Shadow, Tier, UNIT, ZERO_SIZE_STEP, bytes_of};
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use toft_core::Allocator;
@@ -32,8 +32,8 @@ pub struct World {
     heaps: Vec<&'static Heap>,
     /// Threads that do nothing.
     idle: usize,
-    /// Partitions of slabs and bytes of their slots, by their first address.
-    slabs: HashMap<usize, (usize, usize)>,
+    /// The ends of slabs, their partitions and the bytes of their slots, by their first address.
+    slabs: BTreeMap<usize, (usize, usize, usize)>,
     /// Whether requests of a reasonable size must be met.
     pub must_succeed: bool,
     /// Whether the system has done, and will do, whatever it was asked for.
@@ -55,15 +55,18 @@ impl World {
     /// A separate world; an error when the system has no memory for the allocator's tables.
     pub fn new(fake: Fake, options: Options) -> Result<World, toft_core::os::Error> {
         let options = Options { warn_only: true, ..options };
+        let by_demand = options.partitions == 0 && !options.is_exact();
         let allocator = Allocator::new(fake.clone(), options, false)?;
         allocator.filter().watch();
+        let mut shadow = Shadow::default();
+        shadow.by_demand = by_demand;
         Ok(World {
             allocator: Arc::new(allocator),
             fake,
-            shadow: Shadow::default(),
+            shadow,
             heaps: Vec::new(),
             idle: 0,
-            slabs: HashMap::new(),
+            slabs: BTreeMap::new(),
             must_succeed: true,
             undisturbed: true,
             interrupted: None,
@@ -239,14 +242,20 @@ impl World {
             self.allocator.free(heap, address, Call::Free);
             return None;
         }
-        let (kind, room) = self.kind(address, usable, size);
+        let (kind, room, home) = self.kind(address, usable, size);
         let site = (kind.tier != Tier::ZeroSize).then_some(site);
-        self.shadow.born(address, (usable, room), kind, site);
+        self.shadow.born(address, (usable, room), (kind, home), site);
         Some(address)
     }
 
-    /// A slot's partition and size; a large block's partition and class. And the bytes of either.
-    fn kind(&mut self, address: usize, usable: usize, request: usize) -> (Kind, usize) {
+    /// A slot's partition and size; a large block's partition and class. And the bytes of either, and
+    /// the slab that contains the slot, or the large block.
+    fn kind(
+        &mut self,
+        address: usize,
+        usable: usize,
+        request: usize,
+    ) -> (Kind, usize, (usize, usize)) {
         if let Some(block) = self.allocator.large().units().block_at(address) {
             let bytes = request.next_multiple_of(self.fake.page_size());
             // A block that grew may be in an extent for larger ones. In the secure build what lies
@@ -254,28 +263,27 @@ impl World {
             let class = block.class();
             assert!(class >= large_class(bytes.max((128 << 10) + 1)));
             let kind = Kind { tier: Tier::Large, partition: block.partition().number(), class };
-            return (kind, usable.max(ZERO_SIZE_STEP));
+            let room = usable.max(ZERO_SIZE_STEP);
+            return (kind, room, (address & !(UNIT - 1), address + room));
         }
         if usable == 0 {
-            return (Kind { tier: Tier::ZeroSize, partition: 0, class: 0 }, ZERO_SIZE_STEP);
+            let kind = Kind { tier: Tier::ZeroSize, partition: 0, class: 0 };
+            return (kind, ZERO_SIZE_STEP, (address, address + ZERO_SIZE_STEP));
         }
-        let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
-        // A small slab's first address may be in the middle of a medium one, but not the other way
-        // round.
-        let known = |slabs: &HashMap<usize, (usize, usize)>| {
-            homes.iter().find_map(|&(slab, tier)| {
-                let &(partition, room) = slabs.get(&slab)?;
-                ((room <= SMALL_MAX) == (tier == Tier::Small)).then_some((tier, partition, room))
-            })
+        let known = |slabs: &BTreeMap<usize, (usize, usize, usize)>| {
+            let (&start, &(end, partition, room)) = slabs.range(..=address).next_back()?;
+            (address < end).then_some((start, end, partition, room))
         };
         if known(&self.slabs).is_none() {
             let slabs = &mut self.slabs;
             self.allocator.for_each_slab(|slab| {
-                slabs.insert(slab.base(), (slab.partition().number(), slab.size()));
+                let end = slab.base() + slab.span();
+                slabs.insert(slab.base(), (end, slab.partition().number(), slab.size()));
             });
         }
-        let (tier, partition, room) = known(&self.slabs).expect("a slot lies in a slab");
-        (Kind { tier, partition, class: room }, room)
+        let (start, end, partition, room) = known(&self.slabs).expect("a slot lies in a slab");
+        let tier = if room <= SMALL_MAX { Tier::Small } else { Tier::Medium };
+        (Kind { tier, partition, class: room }, room, (start, end))
     }
 
     fn usable(&self, address: usize) -> usize {
@@ -322,12 +330,12 @@ impl World {
                     return;
                 }
                 assert_ne!(size, block.usable, "realloc to the usable size must not move");
-                let (kind, room) = self.kind(to, usable, size);
+                let (kind, room, home) = self.kind(to, usable, size);
                 // A large block whose pages move stays with its own partition, whichever site asks.
                 let pages_moved = block.tier == Tier::Large && kind.tier == Tier::Large;
                 let site = (!pages_moved).then_some(site);
                 self.shadow.died(block.address);
-                self.shadow.born(to, (usable, room), kind, site);
+                self.shadow.born(to, (usable, room), (kind, home), site);
             }
         }
     }

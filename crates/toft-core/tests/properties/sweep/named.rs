@@ -91,7 +91,7 @@ fn a_held_slot_that_was_never_handed_out_is_named_so() {
     let blocks: Vec<usize> = (0..8).map(|_| program.filled(program.owner, 2048)).collect();
     // The first is claimed at once, what follows is not.
     blocks[4..].iter().for_each(|&address| program.free(program.owner, address));
-    let never = blocks[0] + 100 * 2048;
+    let never = blocks[0] + 50 * 2048;
     program.at(HELD, move |program| {
         program.free(program.owner, never);
         program.free(program.other, never);

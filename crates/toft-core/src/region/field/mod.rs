@@ -1,0 +1,406 @@
+//! The field: the address space of all slabs of the default build, and the test whether an address
+//! is in a slab.
+//!
+//! ```text
+//! field        | slab | slab    | slab |  slab   | next ...        whole pages, in the order of demand
+//! page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...           a number for each page
+//! descriptors  | none | 1 | 2 | 3 | 4 | next ...
+//! ```
+//!
+//! A slab takes the pages that its slots need, and no slab begins on another's page. Slabs of all
+//! partitions and classes are neighbours, so that page tables and mappings grow with the data and
+//! not with the number of call sites. The *page map* has the number of a descriptor for each page
+//! of 4 KiB, or zero. Descriptor 0 describes no slab, so that every free of an address that it
+//! stands for fails.
+//!
+//! - F3 an entry of the page map below `limit` is mapped. It changes once, from zero to a number
+//!   whose descriptor is mapped. One whose slab is not open yet is all zero and fails every free.
+
+use super::run::{Run, State as RunState, up};
+use super::{Carve, Descriptor, SlabNeed, SlabPlace};
+use crate::os::{Error, Memory};
+use crate::policy::SLAB_BYTES;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use Ordering::{Acquire, Relaxed, Release};
+use core::marker::PhantomData;
+
+/// log2 of the bytes for which the page map has an entry: the smallest page of any system.
+const PAGE_SHIFT: u32 = 12;
+/// The bytes of an entry of the page map.
+const ENTRY: usize = size_of::<AtomicU32>();
+/// An entry is the distance of a descriptor from the first one, in units of this number of bytes:
+/// the largest by which an address can be scaled by the instruction that uses it.
+const SCALE: usize = 8;
+/// The most descriptors that an entry can name.
+const DESCRIPTORS_MOST: usize = (u32::MAX as usize + 1) / (SLAB_BYTES / SCALE);
+
+/// The least and the most bytes of slabs that are mapped at a time.
+const DATA_STEPS: (usize, usize) = (1 << 20, 64 << 20);
+/// The least and the most bytes of descriptors that are mapped at a time.
+const DESCRIPTOR_STEPS: (usize, usize) = (64 << 10, 1 << 20);
+/// The bytes of the page map that are mapped at a time: for slabs of 1 GiB.
+const MAP_STEP: usize = 1 << 20;
+
+/// The shared words of the field. In the metadata tables, zero at first.
+#[derive(Debug)]
+#[repr(C)]
+struct State {
+    pages: RunState,
+    descriptors: RunState,
+    /// The page map as far as it is mapped.
+    map: Carve,
+    /// The number of slabs. Any thread adds.
+    slabs: AtomicU32,
+}
+
+/// The page map. Its entries follow.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Map {
+    /// The number of entries that are mapped. Any thread raises it.
+    limit: AtomicUsize,
+}
+
+/// The page map of no address. Numbers and not a map, so that it is in memory that cannot be
+/// written.
+static NO_PAGES: [u128; size_of::<Map>() / size_of::<u128>()] =
+    [0; size_of::<Map>() / size_of::<u128>()];
+
+/// Returns the number of bytes of address space for the page map of a field of `bytes` bytes.
+pub const fn map_bytes(bytes: usize) -> usize {
+    size_of::<Map>() + (bytes >> PAGE_SHIFT) * ENTRY
+}
+
+/// Returns the number of bytes of address space for the descriptors of a field of `bytes` bytes:
+/// one for each page.
+pub const fn descriptor_space(bytes: usize) -> usize {
+    let pages = bytes >> PAGE_SHIFT;
+    (if pages < DESCRIPTORS_MOST { pages } else { DESCRIPTORS_MOST }) * SLAB_BYTES
+}
+
+/// Where the parts of a field are.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldPlaces {
+    /// The first address of slabs, and the number of bytes for them.
+    pub data: (usize, usize),
+    /// The first address of the descriptors, and the number of bytes for them.
+    pub descriptors: (usize, usize),
+    /// The first address of the page map, which has four bytes for each 4 KiB of slabs.
+    pub map: usize,
+}
+
+/// The field.
+#[derive(Debug)]
+pub struct Field<D> {
+    /// The first address of slabs. Every free reads this and the next two.
+    base: usize,
+    /// The page map.
+    map: *const Map,
+    /// Descriptor 0.
+    zero: *const u8,
+    pages: Run,
+    descriptors: Run,
+    page_size: usize,
+    state: *const State,
+    types: PhantomData<D>,
+}
+
+impl<D: Descriptor> Field<D> {
+    const BYTES: usize = size_of::<D>();
+
+    /// The number of zeroed bytes of tables that `new` needs.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Returns an object that contains no address, for use before the allocator starts.
+    pub const fn none() -> Self {
+        Field {
+            base: 0,
+            map: (&raw const NO_PAGES).cast(),
+            zero: core::ptr::null(),
+            pages: Run::none(),
+            descriptors: Run::none(),
+            page_size: 4096,
+            state: core::ptr::null(),
+            types: PhantomData,
+        }
+    }
+
+    /// Returns a field at these places. Maps the first descriptors and the first part of the page
+    /// map.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. The places are address space for this object alone, and begin with a page.
+    pub unsafe fn new(os: &impl Memory, places: FieldPlaces, tables: usize) -> Result<Self, Error> {
+        let page_size = os.page_size();
+        let (base, bytes) = places.data;
+        let (zero, descriptor_bytes) = places.descriptors;
+        let states = (
+            tables + core::mem::offset_of!(State, pages),
+            tables + core::mem::offset_of!(State, descriptors),
+        );
+        // SAFETY: (1) the tables' first two parts; (2) duty 2.
+        let (pages, descriptors) = unsafe {
+            (
+                Run::new((base, bytes, PAGE_SHIFT), DATA_STEPS, page_size, states.0),
+                Run::new(
+                    (zero, descriptor_bytes, Self::BYTES.ilog2()),
+                    DESCRIPTOR_STEPS,
+                    page_size,
+                    states.1,
+                ),
+            )
+        };
+        let field = Field {
+            base,
+            map: core::ptr::with_exposed_provenance(places.map),
+            zero: core::ptr::with_exposed_provenance(zero),
+            pages,
+            descriptors,
+            page_size,
+            state: core::ptr::with_exposed_provenance(tables),
+            types: PhantomData,
+        };
+        field.reach_entries(os, 1)?;
+        // Descriptor 0 is nobody's.
+        match field.descriptors.take(os, (1, 1), &|_, _| Ok(()))? {
+            0 => Ok(field),
+            _ => Err(Error::Occupied),
+        }
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    /// Returns the number of entries of the page map that are mapped.
+    fn limit(&self) -> usize {
+        // SAFETY: `new` maps it, or it is `NO_PAGES`.
+        unsafe { &(*self.map).limit }.load(Acquire)
+    }
+
+    /// Returns the entry of a page.
+    ///
+    /// # Safety
+    /// 1. The page is below the limit.
+    #[inline(always)]
+    unsafe fn entry(&self, page: usize) -> &AtomicU32 {
+        // SAFETY: F3, by duty 1: it is mapped.
+        unsafe { &*self.map.add(1).cast::<AtomicU32>().add(page) }
+    }
+
+    /// Returns the descriptor of the slab that contains an address. An address that is in no slab
+    /// has none, or one that is not open.
+    ///
+    /// It has 4 loads, a shift and a comparison, and accesses only the page map.
+    #[inline(always)]
+    pub fn slab_at(&self, address: usize) -> Option<&D> {
+        let page = address.wrapping_sub(self.base) >> PAGE_SHIFT;
+        // SAFETY: `new` maps it, or it is `NO_PAGES`.
+        if page >= unsafe { &(*self.map).limit }.load(Relaxed) {
+            return None;
+        }
+        // SAFETY: (1) compared above.
+        Some(self.named(unsafe { self.entry(page) }.load(Relaxed)))
+    }
+
+    /// Returns a slab that was never used: its descriptor, still zero, and its address. If slabs
+    /// were mapped for it, calls `mapped` with their start and length.
+    pub fn take(
+        &self,
+        os: &impl Memory,
+        need: SlabNeed,
+        mapped: impl Fn(usize, usize),
+    ) -> Result<(&D, usize), Error> {
+        let bytes = up(need.bytes, self.page_size);
+        let align = need.align.max(self.page_size);
+        let number = self.descriptors.take(os, (1, 1), &|_, _| Ok(()))?;
+        let was_mapped = |address: usize, len: usize| {
+            self.map_entries(os, (address - self.base + len) >> PAGE_SHIFT)?;
+            mapped(address, len);
+            Ok(())
+        };
+        let size = (bytes >> PAGE_SHIFT, align >> PAGE_SHIFT);
+        let first = self.pages.take(os, size, &was_mapped).inspect_err(|_| {
+            self.descriptors.give_back(number);
+        })?;
+        for page in first..first + size.0 {
+            // publish entry: pairs with the walk. A free has its address from a thread that has got
+            // a block here.
+            // SAFETY: (1) `map_entries` was called for these pages.
+            unsafe { self.entry(page) }.store((number * (SLAB_BYTES / SCALE)) as u32, Release);
+        }
+        self.state().slabs.fetch_add(1, Relaxed);
+        let address = self.pages.address(first);
+        let slab = self.named((number * (SLAB_BYTES / SCALE)) as u32);
+        Ok((slab, address))
+    }
+
+    /// Returns the descriptor that an entry names.
+    #[inline(always)]
+    fn named(&self, entry: u32) -> &D {
+        // SAFETY: F3: it is mapped, so it is not at zero. Without this, free compares. `Descriptor`
+        // promises that zero bytes are a descriptor (1), and that shared references are enough for
+        // all threads (2).
+        unsafe {
+            core::hint::assert_unchecked(!self.zero.is_null());
+            &*self.zero.add(entry as usize * SCALE).cast()
+        }
+    }
+
+    /// Maps the entries of the pages below `end`, and some ahead: a thread that is stopped while it
+    /// maps entries is then in the way of another only after as many slabs again.
+    fn map_entries(&self, os: &impl Memory, end: usize) -> Result<(), Error> {
+        let limit = self.limit();
+        if 2 * end <= limit {
+            return Ok(());
+        }
+        match self.reach_entries(os, 2 * end) {
+            Err(_) if end <= limit => Ok(()),
+            Err(Error::Occupied) => Err(Error::NoMemory),
+            done => done,
+        }
+    }
+
+    /// Maps the first `count` entries, or some more, and makes them visible.
+    fn reach_entries(&self, os: &impl Memory, count: usize) -> Result<(), Error> {
+        let start = self.map.expose_provenance();
+        let bytes = (size_of::<Map>() + count * ENTRY).next_multiple_of(MAP_STEP);
+        let all = up(map_bytes(self.pages.bytes()), self.page_size);
+        self.state().map.reach(os, start, start + bytes.min(all), self.page_size)?;
+        let mapped = (self.state().map.mapped() - size_of::<Map>()) / ENTRY;
+        // SAFETY: mapped above. A thread that sees the limit finds zeros or numbers.
+        unsafe { &(*self.map).limit }.fetch_max(mapped, Release);
+        Ok(())
+    }
+
+    /// Maps ahead of need again, as usual. Memory is available again.
+    pub fn grow_ahead(&self) {
+        self.pages.grow_ahead();
+    }
+
+    /// Unmaps what was mapped ahead of need, because memory has run out. The field maps little ahead
+    /// until [`grow_ahead`](Self::grow_ahead).
+    pub fn retract(&self, os: &impl Memory) {
+        self.pages.retract(os);
+    }
+
+    /// Repairs the field in the child of a fork. What a thread of the parent had begun to map stays
+    /// unused.
+    pub fn repair(&self, os: &impl Memory, _partitions: usize) {
+        self.pages.repair();
+        self.descriptors.repair();
+        self.state().map.repair(os, self.map.expose_provenance());
+    }
+
+    /// Returns the number of the first page that no slab has, now or later than some that have one.
+    fn end(&self) -> usize {
+        self.pages.frontier().min(self.limit())
+    }
+
+    /// Returns true if a place is after the last slab.
+    pub fn is_end(&self, at: SlabPlace) -> bool {
+        at.place.slab >= self.end()
+    }
+
+    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None` where
+    /// no open slab begins.
+    pub fn step(&self, at: &mut SlabPlace) -> Option<&D> {
+        let page = at.place.slab;
+        if self.is_end(*at) {
+            return None;
+        }
+        at.place.slab += 1;
+        // SAFETY: (1) compared above. Pairs: publish entry.
+        let entry = unsafe { self.entry(page) }.load(Acquire);
+        if entry == 0 {
+            return None;
+        }
+        let slab = self.named(entry);
+        let (begin, bytes) = slab.is_open().then(|| slab.extent())?;
+        at.place.slab = ((begin + bytes - self.base) >> PAGE_SHIFT).max(page + 1);
+        (begin == self.pages.address(page)).then_some(slab)
+    }
+
+    /// Calls `each` with every slab that was handed out, in the order of addresses.
+    pub fn for_each(&self, mut each: impl FnMut(&D)) {
+        self.for_each_from([&mut 0, &mut 0], |slab| {
+            each(slab);
+            true
+        });
+    }
+
+    /// Calls `each` with every slab from a place on, until `each` returns false. Moves the place
+    /// on: the number of a page, and one that is not used. Returns false if `each` has ended it.
+    pub fn for_each_from(
+        &self,
+        [page, _]: [&mut usize; 2],
+        mut each: impl FnMut(&D) -> bool,
+    ) -> bool {
+        let mut at = SlabPlace::default();
+        at.place.slab = *page;
+        let mut goes_on = true;
+        while goes_on && !self.is_end(at) {
+            if let Some(slab) = self.step(&mut at) {
+                goes_on = each(slab);
+            }
+        }
+        *page = at.place.slab;
+        goes_on
+    }
+
+    /// Calls `each` with the start and length of the addresses of slabs: of each slab the bytes
+    /// from its start that `mapped_bytes` returns. The ranges are as few as possible.
+    pub fn for_each_range(
+        &self,
+        mapped_bytes: impl Fn(&D) -> usize,
+        mut each: impl FnMut(usize, usize),
+    ) {
+        let (mut start, mut end) = (0, 0);
+        self.for_each(|slab| {
+            let (begin, _) = slab.extent();
+            if begin != end {
+                if end > start {
+                    each(start, end - start);
+                }
+                start = begin;
+            }
+            end = begin + mapped_bytes(slab);
+        });
+        if end > start {
+            each(start, end - start);
+        }
+    }
+
+    /// Returns the bytes of descriptors, and of the page map, that may have pages.
+    pub fn descriptor_bytes(&self) -> usize {
+        let page = self.page_size;
+        let bytes = |count: usize, each: usize| up(count * each, page);
+        let slabs = self.state().slabs.load(Relaxed) as usize;
+        bytes(slabs + 1, Self::BYTES) + bytes(self.end(), ENTRY)
+    }
+
+    /// Returns the bytes of slabs that are mapped.
+    pub fn mapped_at_most(&self) -> usize {
+        self.pages.mapped_bytes()
+    }
+
+    /// Returns the bytes of mapped slabs, and of their mapped metadata.
+    pub fn mapped_bytes(&self) -> (usize, usize) {
+        let metadata = self.descriptors.mapped_bytes() + self.state().map.mapped();
+        (self.pages.mapped_bytes(), metadata)
+    }
+
+    /// Verifies F1 to F3.
+    pub fn check(&self) -> bool {
+        let entries = self.descriptors.frontier() * (SLAB_BYTES / SCALE);
+        // SAFETY: (1) below the end.
+        let sound = |page| (unsafe { self.entry(page) }.load(Acquire) as usize) < entries;
+        self.pages.check() && self.descriptors.check() && (0..self.end()).all(sound)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,373 @@
+//! A run of address space from which pieces are cut, one after another, and which grows upwards.
+//!
+//! ```text
+//! base ... | handed out | next ... mapped ... end | never used ...
+//! ```
+//!
+//! One word holds `next` and `end`. A thread takes the piece at `next` by compare and exchange. If
+//! the rest is too short, one thread maps more behind it. The others spin for that thread. If it is
+//! stopped meanwhile, each of them maps a piece for itself alone, behind all that any thread has
+//! begun to map. So no thread waits without a bound (law 5), and none is refused because another
+//! is stopped.
+//!
+//! What is mapped is never in the way of another thread, because each claims its part of the
+//! address space first. What a thread finds in its way is therefore foreign, and is passed by.
+//!
+//! - F1 `next <= end`, and all between them is mapped and was never handed out.
+//! - F2 nothing at or behind `frontier` was ever mapped by this run.
+
+use crate::os::{Error, Memory};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged, spin_until};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// The shared words of a run. In the metadata tables, zero at first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct State {
+    /// The unit after the last one handed out, and in the upper half the one after the last that is
+    /// mapped. Any thread changes it, by compare and exchange.
+    word: AtomicU64,
+    /// The first unit that no thread has begun to map. Any thread raises it. The thread that has
+    /// raised it last may lower it again.
+    frontier: AtomicU64,
+    /// Not zero while a thread maps more for all. That thread clears it, or the repair in the child
+    /// of a fork.
+    growing: AtomicU32,
+    /// Not zero if steps are to be small.
+    is_modest: AtomicU32,
+    /// Not zero if the system locks pages when they are mapped.
+    is_locked: AtomicU32,
+    /// The number of mapped units. Any thread adds and subtracts.
+    mapped: AtomicUsize,
+}
+
+/// A run of address space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// The first address, and log2 of the bytes in a unit.
+    base: usize,
+    shift: u32,
+    /// The number of units.
+    units: usize,
+    /// The least and the most units that are mapped at a time.
+    least: usize,
+    most: usize,
+    page_size: usize,
+    state: *const State,
+}
+
+/// If the system locks pages, a step is at most the mapped units divided by this number.
+const LOCKED_DIVISOR: usize = 8;
+
+/// A step of this number of bytes or more is tested for pages that the system has locked. Every
+/// test costs a system call.
+const TEST_LEAST: usize = 2 << 20;
+
+/// How often a search passes by something foreign. It passes by twice as much each time, so that it
+/// crosses any run.
+const FOREIGN_MOST: u32 = 48;
+
+impl Run {
+    /// Returns the run of `bytes` bytes of address space from `base` on, in units of `1 << shift`
+    /// bytes. It is mapped in steps of at least `least` bytes and usually at most `most`.
+    ///
+    /// # Safety
+    /// 1. `state` is the address of a zero `State` that lives for ever and belongs to this run
+    ///    alone.
+    /// 2. The address space is for this run alone, and begins with a page.
+    pub unsafe fn new(
+        (base, bytes, shift): (usize, usize, u32),
+        (least, most): (usize, usize),
+        page_size: usize,
+        state: usize,
+    ) -> Run {
+        Run {
+            base,
+            shift,
+            units: (bytes >> shift).min(u32::MAX as usize),
+            least: (least >> shift).max(1),
+            most: most >> shift,
+            page_size,
+            state: core::ptr::with_exposed_provenance(state),
+        }
+    }
+
+    /// Returns a run without address space.
+    pub const fn none() -> Run {
+        Run {
+            base: 0,
+            shift: 12,
+            units: 0,
+            least: 1,
+            most: 1,
+            page_size: 4096,
+            state: core::ptr::null(),
+        }
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    /// Returns the number of bytes of address space.
+    pub fn bytes(&self) -> usize {
+        self.units << self.shift
+    }
+
+    /// Returns the address of a unit.
+    pub fn address(&self, unit: usize) -> usize {
+        self.base + (unit << self.shift)
+    }
+
+    /// Returns the number of units in a page, at least one.
+    fn per_page(&self) -> usize {
+        (self.page_size >> self.shift).max(1)
+    }
+
+    /// Returns the number of bytes that are mapped.
+    pub fn mapped_bytes(&self) -> usize {
+        self.state().mapped.load(Relaxed) << self.shift
+    }
+
+    /// Returns the first unit that no thread has begun to map.
+    pub fn frontier(&self) -> usize {
+        self.state().frontier.load(Acquire) as usize
+    }
+
+    /// Takes `count` adjacent units, of which the first is a multiple of `align`, a power of two.
+    /// If units were mapped for it, calls `was_mapped` with their start and length in bytes, before
+    /// any thread gets one. `was_mapped` may refuse them by an error.
+    pub fn take(
+        &self,
+        os: &impl Memory,
+        (count, align): (usize, usize),
+        was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let state = self.state();
+        loop {
+            let seen = state.word.load(Acquire);
+            let (next, end) = halves(seen);
+            let first = up(next, align);
+            if first + count <= end {
+                let taken = word(first + count, end);
+                if state.word.compare_exchange(seen, taken, AcqRel, Relaxed).is_ok() {
+                    return Ok(first);
+                }
+            } else if state.growing.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+                let grown = self.grow(os, count + align - 1, was_mapped);
+                state.growing.store(0, Release);
+                grown?;
+            } else if !spin_until(|| {
+                state.growing.load(Acquire) == 0 || state.word.load(Relaxed) != seen
+            }) {
+                // The growing thread is stopped.
+                let (begin, _) =
+                    self.map(os, (count + align - 1, count + align - 1), was_mapped)?;
+                return Ok(up(begin, align));
+            }
+        }
+    }
+
+    /// Gives a unit back that the caller has taken and nobody has seen. It stays unused if another
+    /// thread has taken one since.
+    pub fn give_back(&self, unit: usize) {
+        let state = self.state();
+        let seen = state.word.load(Acquire);
+        let (next, end) = halves(seen);
+        if next == unit + 1 {
+            let _ = state.word.compare_exchange(seen, word(unit, end), AcqRel, Relaxed);
+        }
+    }
+
+    /// Maps more for all threads: `least` units or more. The caller has set `growing`.
+    #[cold]
+    fn grow(
+        &self,
+        os: &impl Memory,
+        least: usize,
+        was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let state = self.state();
+        let mapped = state.mapped.load(Relaxed);
+        let was_locked = state.is_locked.load(Relaxed) != 0;
+        let step = match (state.is_modest.load(Relaxed) != 0, was_locked) {
+            (true, _) => self.least,
+            (false, true) => (mapped / LOCKED_DIVISOR).min(self.most).max(self.least),
+            (false, false) => mapped.min(self.most).max(self.least),
+        };
+        let (begin, mut count) = self.map(os, (least, step.max(least)), was_mapped)?;
+        if was_locked || count << self.shift >= TEST_LEAST {
+            // SAFETY: (1) the last page of what was mapped above, which no thread has got yet.
+            let is_locked =
+                unsafe { os.discard(self.address(begin + count) - self.page_size, self.page_size) }
+                    .is_err();
+            state.is_locked.store(u32::from(is_locked), Relaxed);
+            if is_locked && !was_locked {
+                let stays = (mapped / LOCKED_DIVISOR).max(self.least).max(least);
+                count = self.unmap_end(os, begin, count, stays);
+            }
+        }
+        loop {
+            let seen = state.word.load(Acquire);
+            let (next, end) = halves(seen);
+            // What is left of the old piece is lost, if something foreign is between the two.
+            let from = if end == begin { next } else { begin };
+            let grown = word(from, begin + count);
+            if state.word.compare_exchange(seen, grown, AcqRel, Relaxed).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Unmaps what is behind the first `stays` of `count` units, which no thread has got. Returns
+    /// how many are still mapped.
+    fn unmap_end(&self, os: &impl Memory, begin: usize, count: usize, stays: usize) -> usize {
+        let stays = up(stays, self.per_page());
+        let Some(rest) = count.checked_sub(stays).filter(|&rest| rest != 0) else { return count };
+        // SAFETY: (1) the caller's duty: no thread has got these units.
+        if unsafe { os.unmap(self.address(begin + stays), rest << self.shift) }.is_err() {
+            // The limit of mappings prevents it.
+            return count;
+        }
+        let state = self.state();
+        state.mapped.fetch_sub(rest, Relaxed);
+        let (from, to) = ((begin + count) as u64, (begin + stays) as u64);
+        let _ = state.frontier.compare_exchange(from, to, AcqRel, Relaxed);
+        stays
+    }
+
+    /// Maps units that no thread has begun to map: as many as the second number says, or as the
+    /// first if the system has no more. Returns the first unit and their number.
+    fn map(
+        &self,
+        os: &impl Memory,
+        (least, wanted): (usize, usize),
+        was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
+    ) -> Result<(usize, usize), Error> {
+        let state = self.state();
+        let per_page = self.per_page();
+        let least = up(least, per_page);
+        let mut count = up(wanted, per_page);
+        let mut passed = 0;
+        loop {
+            // map piece: each unit is claimed once.
+            let begin = state.frontier.fetch_add(count as u64, AcqRel) as usize;
+            let give_back = || {
+                let (from, to) = ((begin + count) as u64, begin as u64);
+                let _ = state.frontier.compare_exchange(from, to, AcqRel, Relaxed);
+            };
+            if begin + count > self.units {
+                give_back();
+                if count > least {
+                    count = least;
+                    continue;
+                }
+                return Err(Error::NoMemory);
+            }
+            let (address, bytes) = (self.address(begin), count << self.shift);
+            match os.map(address, bytes) {
+                Ok(()) => {
+                    if let Err(error) = was_mapped(address, bytes) {
+                        // SAFETY: (1) mapped above, and no thread has it.
+                        if unsafe { os.unmap(address, bytes) }.is_ok() {
+                            give_back();
+                        }
+                        return Err(error);
+                    }
+                    state.mapped.fetch_add(count, Relaxed);
+                    return Ok((begin, count));
+                }
+                Err(Error::Occupied) if passed < FOREIGN_MOST => {
+                    // Only a part may be foreign.
+                    if count > least {
+                        give_back();
+                        count = least;
+                    } else {
+                        state.frontier.fetch_add((per_page as u64) << passed, AcqRel);
+                        passed += 1;
+                    }
+                }
+                Err(Error::NoMemory) if count > least => {
+                    give_back();
+                    count = least;
+                }
+                Err(error) => {
+                    give_back();
+                    return Err(if error == Error::Occupied { Error::NoMemory } else { error });
+                }
+            }
+        }
+    }
+
+    /// Maps ahead of need again.
+    pub fn grow_ahead(&self) {
+        self.state().is_modest.store(0, Relaxed);
+    }
+
+    /// Unmaps what is mapped ahead of need, because memory has run out, and maps little ahead until
+    /// [`grow_ahead`](Self::grow_ahead).
+    pub fn retract(&self, os: &impl Memory) {
+        let state = self.state();
+        state.is_modest.store(1, Relaxed);
+        if state.growing.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+            self.unmap_ahead(os);
+            state.growing.store(0, Release);
+        }
+    }
+
+    /// Unmaps the units that no thread has got. The caller has set `growing`.
+    fn unmap_ahead(&self, os: &impl Memory) {
+        let state = self.state();
+        let per_page = self.per_page();
+        loop {
+            let seen = state.word.load(Acquire);
+            let (next, end) = halves(seen);
+            let first = up(next, per_page);
+            if first >= end {
+                return;
+            }
+            if state.word.compare_exchange(seen, word(next, first), AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            // Now no thread can take them. If they stay mapped, they stay for all.
+            let left = self.unmap_end(os, first, end - first, 0);
+            if left != 0 {
+                let (from, to) = (word(next, first), word(next, end));
+                let _ = state.word.compare_exchange(from, to, AcqRel, Relaxed);
+            }
+            return;
+        }
+    }
+
+    /// Repairs the run in the child of a fork. What a thread of the parent had begun to map stays
+    /// unused.
+    pub fn repair(&self) {
+        self.state().growing.store_changed(0, Release);
+    }
+
+    /// Verifies F1 and F2.
+    pub fn check(&self) -> bool {
+        let (next, end) = halves(self.state().word.load(Acquire));
+        next <= end && end <= self.frontier()
+    }
+
+    /// Acts like a thread that stops for ever while it maps more for all.
+    #[cfg(all(test, not(loom)))]
+    pub fn stop_growing_for_ever(&self) {
+        self.state().growing.store(1, Release);
+    }
+}
+
+/// Rounds up to a multiple of a power of two, without code that may panic.
+pub(super) fn up(number: usize, unit: usize) -> usize {
+    (number + (unit - 1)) & !(unit - 1)
+}
+
+fn halves(word: u64) -> (usize, usize) {
+    (word as u32 as usize, (word >> 32) as usize)
+}
+
+fn word(next: usize, end: usize) -> u64 {
+    next as u64 | (end as u64) << 32
+}
