@@ -21,8 +21,9 @@ int main(int argc, char **argv)
     (void)argv;
     if (argc > 1) {
         report();
-        const char *name[] = {"toft small slabs", "toft medium slabs", "toft large block", "toft metadata"};
-        for (int i = 0; i < 4; i++)
+        /* Slabs have one name in the default build, and two in the secure ones. */
+        const char *name[] = {" slabs]", "toft large block", "toft metadata"};
+        for (int i = 0; i < 3; i++)
             if (!strstr(maps, name[i]))
                 return 3;
         return 0;

@@ -91,7 +91,7 @@ impl<'a, O: Os> Supply<'a, O> {
         }
         let address = self
             .slot_of_another_slab(heap, seat, index, site, slabs_filled)
-            .or_else(|why| self.slot_of_earlier_row(heap, seat, index, site).ok_or(why))?;
+            .or_else(|why| self.slot_of_earlier_row(heap, seat, index, site, true).ok_or(why))?;
         if shares {
             self.maintenance().maintain(heap, seat);
             self.share_slab(heap, seat, index);
@@ -120,8 +120,9 @@ impl<'a, O: Os> Supply<'a, O> {
         None
     }
 
-    /// Returns a slot of the partitions that the site had when there were fewer, after memory was
-    /// refused.
+    /// Returns a slot of the partitions that the site had when there were fewer, for the time after
+    /// memory was refused. With `all`, lists their slabs with few free slots first, which takes a
+    /// walk of all slabs.
     #[cold]
     fn slot_of_earlier_row(
         self,
@@ -129,6 +130,7 @@ impl<'a, O: Os> Supply<'a, O> {
         seat: &Seat,
         index: BinIndex,
         site: Site,
+        all: bool,
     ) -> Option<usize> {
         let class = index.class().index();
         let mut rows = self.heaps.earlier_rows(site).map(|row| row.of_class(class));
@@ -136,7 +138,9 @@ impl<'a, O: Os> Supply<'a, O> {
             if let Some(address) = heap.bins().pop(earlier) {
                 return Some(address);
             }
-            self.memory_limit().list_bin(heap, seat, earlier);
+            if all {
+                self.memory_limit().list_bin(heap, seat, earlier);
+            }
             self.listed_or_freed(heap, seat, earlier)
         })
     }
@@ -186,6 +190,17 @@ impl<'a, O: Os> Supply<'a, O> {
         let clean = self.pool.take_clean(&self.os, partition, class);
         if self.adopt(heap, index, clean) && bins.advance(index, wake) {
             return pop();
+        }
+        // Memory is short: slabs with too few free slots to be listed come before a new one, which
+        // would take what another bin has freed.
+        if self.pressure().is_on() {
+            if let Some(address) = self.slot_of_earlier_row(heap, seat, index, site, false) {
+                return Ok(address);
+            }
+            self.memory_limit().list_bin(heap, seat, index);
+            if bins.advance(index, wake) {
+                return pop();
+            }
         }
         // 6. a new slab, in address space that was never used
         if slabs_filled != 0 {

@@ -59,18 +59,20 @@ impl Pool {
         if SECURE || !whole || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
-        let fits = |class| SizeClass::new(class).span() <= to.span();
+        let fits = |class| (MOVED_BYTES_MIN..=to.span()).contains(&SizeClass::new(class).span());
         let Some(from) = self.take_kept(fits) else { return 0 };
         let touched = from.touched_bytes();
         // The new slab cannot use pages after its last slot.
         let useful = touched.min(to.pages().slot_bytes());
-        if useful < MOVED_BYTES_MIN || from.pages().is_without_tail() {
+        // A slab that has got pages of a shorter one consists of two mappings.
+        let whole = !from.pages().is_without_tail() && !from.has_received();
+        if useful < MOVED_BYTES_MIN || !whole {
             return self.clean_out(os, from, false);
         }
         let page = os.page_size();
-        // SAFETY: (1) a slab is part of one mapping. It is that of its plot, or a separate one if
-        // pages were moved there before. (2) This thread holds both slabs, both are empty, and `to`
-        // is clean.
+        // SAFETY: (1) `from` is part of one mapping, and so is as much of `to`: that of the field,
+        // because pages are moved to a slab that has none, and never from one that has got some.
+        // (2) This thread holds both slabs, both are empty, and `to` is clean.
         match unsafe { os.transfer(from.base(), to.base(), from.pages().mapped_bytes(page)) } {
             Ok(()) => {
                 from.make_dormant();
@@ -95,6 +97,9 @@ impl Pool {
                 if error == Error::Unsupported {
                     state.receivers.store(RECEIVERS_MAX, Relaxed);
                 } else {
+                    // The system may have unmapped a part of `to`. It is mapped again when it wakes.
+                    // SAFETY: (1) this thread holds the slab, which is empty.
+                    let _ = unsafe { os.unmap(to.base(), to.pages().mapped_bytes(page)) };
                     to.make_dormant();
                 }
                 self.clean_out(os, from, false)

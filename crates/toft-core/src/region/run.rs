@@ -30,6 +30,10 @@ pub(super) struct State {
     /// The first unit that no thread has begun to map. Any thread raises it. The thread that has
     /// raised it last may lower it again.
     frontier: AtomicU64,
+    /// Units below `frontier` that were claimed, and that the system has refused to map.
+    unmapped: Spares,
+    /// Units that were mapped, and given back by the thread that had taken them.
+    mapped_spares: Spares,
     /// Not zero while a thread maps more for all. That thread clears it, or the repair in the child
     /// of a fork.
     growing: AtomicU32,
@@ -39,6 +43,35 @@ pub(super) struct State {
     is_locked: AtomicU32,
     /// The number of mapped units. Any thread adds and subtracts.
     mapped: AtomicUsize,
+}
+
+/// A few ranges of units, each by its first unit and its length in the upper half, or zero. Any
+/// thread puts one into an empty place or in that of a shorter one, and takes all of one, by
+/// compare and exchange. So threads that are refused again and again lose a few ranges, and not one
+/// each time.
+#[derive(Debug)]
+struct Spares([AtomicU64; 16]);
+
+impl Spares {
+    fn put(&self, first: usize, count: usize) {
+        for place in &self.0 {
+            let seen = place.load(Relaxed);
+            if halves(seen).1 < count
+                && place.compare_exchange(seen, word(first, count), AcqRel, Relaxed).is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Takes a range of at least `least` units. Returns its first unit and its length.
+    fn take(&self, least: usize) -> Option<(usize, usize)> {
+        self.0.iter().find_map(|place| {
+            let seen = place.load(Acquire);
+            let fits = halves(seen).1 >= least;
+            (fits && place.compare_exchange(seen, 0, AcqRel, Relaxed).is_ok()).then(|| halves(seen))
+        })
+    }
 }
 
 /// A run of address space.
@@ -145,6 +178,12 @@ impl Run {
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let state = self.state();
+        if count == 1
+            && align == 1
+            && let Some((first, _)) = state.mapped_spares.take(1)
+        {
+            return Ok(first);
+        }
         loop {
             let seen = state.word.load(Acquire);
             let (next, end) = halves(seen);
@@ -169,15 +208,9 @@ impl Run {
         }
     }
 
-    /// Gives a unit back that the caller has taken and nobody has seen. It stays unused if another
-    /// thread has taken one since.
+    /// Gives a unit back that the caller has taken and nobody has seen.
     pub fn give_back(&self, unit: usize) {
-        let state = self.state();
-        let seen = state.word.load(Acquire);
-        let (next, end) = halves(seen);
-        if next == unit + 1 {
-            let _ = state.word.compare_exchange(seen, word(unit, end), AcqRel, Relaxed);
-        }
+        self.state().mapped_spares.put(unit, 1);
     }
 
     /// Maps more for all threads: `least` units or more. The caller has set `growing`.
@@ -252,13 +285,26 @@ impl Run {
         let mut passed = 0;
         loop {
             // map piece: each unit is claimed once.
-            let begin = state.frontier.fetch_add(count as u64, AcqRel) as usize;
-            let give_back = || {
+            let spare = state.unmapped.take(count);
+            let begin = match spare {
+                Some((first, length)) => {
+                    state.unmapped.put(first + count, length - count);
+                    first
+                }
+                None => state.frontier.fetch_add(count as u64, AcqRel) as usize,
+            };
+            let lower_frontier = || {
                 let (from, to) = ((begin + count) as u64, begin as u64);
-                let _ = state.frontier.compare_exchange(from, to, AcqRel, Relaxed);
+                spare.is_none()
+                    && state.frontier.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
+            };
+            let give_back = || {
+                if !lower_frontier() {
+                    state.unmapped.put(begin, count);
+                }
             };
             if begin + count > self.units {
-                give_back();
+                lower_frontier();
                 if count > least {
                     count = least;
                     continue;

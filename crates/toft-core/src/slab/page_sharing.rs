@@ -32,6 +32,14 @@ impl Units<'_> {
         (self.span() / UNITS).next_multiple_of(page.max(1)).max(page)
     }
 
+    /// Returns the start of a unit, as an offset, and its number of bytes. The last unit ends with
+    /// the slab.
+    pub fn range(&self, unit: usize, page: usize) -> (usize, usize) {
+        let bytes = self.unit_bytes(page);
+        let rest = self.pages().mapped_bytes(page).saturating_sub(unit * bytes);
+        (unit * bytes, bytes.min(rest))
+    }
+
     /// Returns the number of units in the slab.
     pub fn count(&self, page: usize) -> usize {
         self.span().div_ceil(self.unit_bytes(page).max(1))

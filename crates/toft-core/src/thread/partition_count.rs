@@ -36,8 +36,8 @@ impl PartitionCount {
     }
 
     /// Returns a number that is not smaller than that of any thread of the parent, in the child of
-    /// a fork. A fork copies pages one after another while other threads run, and the page of this
-    /// number may be copied first. They may double it once: they get no new pages meanwhile.
+    /// a fork, whatever was copied first. Twice as many are enough: other threads get no new pages
+    /// while the kernel copies.
     pub fn after_fork(&self, all: usize) -> usize {
         (2 * self.now(all)).min(all)
     }

@@ -239,6 +239,16 @@ fn a_block_in_the_place_of_a_larger_one_leaves_the_rest() {
     }
 }
 
+/// A slab of one page fits in the place of a block that had single pages: it must not be taken while
+/// slabs of its bin have free slots.
+#[test]
+fn small_slabs_take_no_place_of_what_others_have_freed() {
+    for room in (260_000..600_000).step_by(40_960) {
+        let kinds = [(1, 0), (17, 0), (1, 0), (1, 1)];
+        allocate_again(round(&kinds, "010001000100010001100100"), room).unwrap();
+    }
+}
+
 /// A block that has become too short for its request is not made longer than it must be.
 #[test]
 fn a_block_that_grows_while_memory_is_short_takes_no_more_than_it_needs() {

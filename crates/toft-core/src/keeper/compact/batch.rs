@@ -78,9 +78,8 @@ impl<'a> Batch<'a> {
     }
 
     pub(crate) fn range(&self, slab: &Slab, unit: usize) -> (usize, usize) {
-        let bytes = slab.units().unit_bytes(self.page);
-        let rest = slab.pages().mapped_bytes(self.page).saturating_sub(unit * bytes);
-        (slab.base() + unit * bytes, bytes.min(rest))
+        let (start, bytes) = slab.units().range(unit, self.page);
+        (slab.base() + start, bytes)
     }
 
     pub(crate) fn holds(&self, slab: &Slab) -> bool {

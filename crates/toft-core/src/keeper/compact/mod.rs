@@ -222,7 +222,7 @@ impl<O: Os> Compactor<'_, O> {
         own: Option<u32>,
         done: &mut Compacted,
     ) -> Result<(), Status> {
-        let store = slabs.clone().map(|slab| slab.span()).sum();
+        let store = slabs.clone().map(|slab| slab.pages().mapped_bytes(self.os.page_size())).sum();
         // A signal handler that forks would wait for this thread, which it has interrupted.
         let signals = self.os.block_signals();
         let mut result = Ok(());

@@ -152,7 +152,7 @@ impl<O: Os> Compactor<'_, O> {
         if with.units().share(unit) == 0 {
             let Some(group) = batch.entry.empty_group() else { return false };
             let copy = |to| copy_slots(with, &with_used, there, len, to);
-            let offset = number * with.span() + (there - with.base());
+            let offset = number * with.pages().mapped_bytes(batch.page) + (there - with.base());
             // SAFETY: (1) the unit of `with` is private, and all its slots are held or copied; (2)
             // each slab of the batch has a separate part of the store.
             if unsafe { self.os.share(batch.sharing, offset, there, len, copy) }.is_err() {

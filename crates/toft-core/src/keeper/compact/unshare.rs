@@ -78,11 +78,11 @@ impl<O: Os> Compactor<'_, O> {
     /// Makes the shared pages of one slab private. Returns false if the OS refuses.
     fn make_slab_private(self, entry: &Entry, sharing: &Sharing, slab: &'static Slab) -> bool {
         let page = self.os.page_size();
-        let bytes = slab.units().unit_bytes(page);
         for unit in slab.units().sharing(page) {
-            let address = slab.base() + unit * bytes;
+            let (start, bytes) = slab.units().range(unit, page);
+            let address = slab.base() + start;
             let copy = |to| {
-                let (first, end) = slab.units().slots_within(unit * bytes, (unit + 1) * bytes);
+                let (first, end) = slab.units().slots_within(start, start + bytes);
                 for slot in SlotIndex::range(first..end).filter(|&slot| slab.units().needs(slot)) {
                     copy_slot(slab, slot, address, bytes, to);
                 }

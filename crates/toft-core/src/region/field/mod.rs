@@ -61,10 +61,11 @@ struct Map {
     limit: AtomicUsize,
 }
 
-/// The page map of no address. Numbers and not a map, so that it is in memory that cannot be
+/// The page map of no address. A number and not a map, so that it is in memory that cannot be
 /// written.
-static NO_PAGES: [u128; size_of::<Map>() / size_of::<u128>()] =
-    [0; size_of::<Map>() / size_of::<u128>()];
+#[repr(C, align(64))]
+struct NoPages([usize; size_of::<Map>() / size_of::<usize>()]);
+static NO_PAGES: NoPages = NoPages([0; size_of::<Map>() / size_of::<usize>()]);
 
 /// Returns the number of bytes of address space for the page map of a field of `bytes` bytes.
 pub const fn map_bytes(bytes: usize) -> usize {

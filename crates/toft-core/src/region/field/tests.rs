@@ -162,6 +162,48 @@ fn a_refusal_costs_nothing() {
     assert!(last - first < ahead && ahead < 3 * slabs.values().sum::<usize>());
 }
 
+/// Threads that are refused again and again, all at the same time, use up neither addresses nor
+/// descriptors.
+#[test]
+fn refusals_of_many_threads_cost_little() {
+    let fake = Fake::new(Machine::LARGE);
+    let field: &'static Field<Any> =
+        std::boxed::Box::leak(std::boxed::Box::new(field(&fake, 1 << 34)));
+    take(field, &fake, 1).unwrap();
+    field.retract(&fake);
+    fake.set_fault(Some(Fault::from(0).only(Request::Map)));
+    let before = (field.pages.frontier(), field.descriptors.mapped_bytes());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let (fake, shared) = (fake.clone(), Shared(field));
+            scope.spawn(move || {
+                let shared = shared;
+                for round in 0..5000 {
+                    assert!(take(shared.0, &fake, 1 + round % 100).is_err());
+                }
+            });
+        }
+    });
+    let lost = field.pages.frontier() - before.0;
+    assert!(lost < 8 * 32 * 256, "{lost} pages of 2 000 000 that were refused");
+    assert_eq!(field.descriptors.mapped_bytes(), before.1);
+    fake.set_fault(None);
+    let mut slabs = BTreeMap::new();
+    fill_some(field, &fake, &mut slabs);
+}
+
+fn fill_some(field: &Field<Any>, fake: &Fake, slabs: &mut BTreeMap<usize, usize>) {
+    for _ in 0..1000 {
+        assert_eq!(slabs.insert(take(field, fake, 7).unwrap(), 7 * PAGE), None);
+    }
+}
+
+/// A field that threads share.
+struct Shared(&'static Field<Any>);
+
+// SAFETY: the pointers in `Field` lead to atomics that live for ever.
+unsafe impl Send for Shared {}
+
 /// What was mapped ahead is unmapped when memory runs out, and the same addresses are mapped again.
 #[test]
 fn what_is_ahead_goes_and_comes_back() {
@@ -230,9 +272,6 @@ fn slabs_of_many_threads_are_apart() {
     let fake = Fake::new(Machine::LARGE);
     let field: &'static Field<Any> =
         std::boxed::Box::leak(std::boxed::Box::new(field(&fake, 1 << 32)));
-    struct Shared(&'static Field<Any>);
-    // SAFETY: the pointers in `Field` lead to atomics that live for ever.
-    unsafe impl Send for Shared {}
     let all = Arc::new(Mutex::new(BTreeMap::new()));
     let threads: Vec<_> = (1..9usize)
         .map(|pages| {
