@@ -262,7 +262,7 @@ impl<O: Os> Allocator<O> {
         self.windows(0).data_bytes()
     }
 
-    /// Every slab of both tiers.
+    /// Every slab.
     pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
         self.slabs.for_each(&mut each);
     }

@@ -15,7 +15,8 @@ use crate::thread::{Heap, Seat};
 pub(crate) enum NoSlot {
     /// `TOFT_LIMIT` has refused it.
     Limit,
-    /// There is no slab: the system has refused it, or other threads are growing all plots.
+    /// There is no slab: the system has refused it, or, in the secure builds, other threads are
+    /// growing all plots.
     NoSlab,
 }
 

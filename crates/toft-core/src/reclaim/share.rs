@@ -12,9 +12,9 @@ const NOISE: u64 = 50_000;
 pub struct Share {
     /// The nanosecond of the last share.
     at: u64,
-    /// The number of small slabs of this pass that are done.
+    /// How far this pass has come: the number of small slabs that are done.
     pub small: usize,
-    /// The number of medium slabs of this pass that are done.
+    /// The number of medium slabs that are done.
     pub medium: usize,
     /// The number of completed passes.
     pub passes: usize,

@@ -11,6 +11,7 @@ use crate::large::BlockState;
 use crate::options::Huge as HugeOption;
 use crate::os::seccomp::Calls;
 use crate::os::{HUGE, Os, Pages};
+use crate::slab::SlotIndex;
 use crate::sync::Ordering::Relaxed;
 
 /// Bytes of a huge page that may be anything else than live, as a divisor.
@@ -35,7 +36,7 @@ struct HugePageScan {
 }
 
 /// A range of addresses with slabs in address order.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Window {
     start: usize,
     live: usize,
@@ -73,18 +74,33 @@ impl<O: Os> PageActivity<'_, O> {
     fn scan_for_dense(self, scan: &mut HugePageScan) {
         // What is there only the kernel knows.
         let Some(pages) = self.open_pages() else { return };
-        let mut window = Window::default();
+        // The window of the slab, and what is known of the one after it.
+        let (mut window, mut next) = (Window::default(), Window::default());
         self.for_each_slab(|slab| {
             let start = slab.base() & !(HUGE - 1);
             if start != window.start {
                 self.at_window(pages, &window, scan);
                 let first = (&raw const *slab).expose_provenance();
-                window = Window { start, first, ..Window::default() };
+                let begun = if next.start == start { next } else { Window::default() };
+                window = Window { start, first, ..begun };
+                next = Window { start: start + HUGE, ..Window::default() };
             }
-            window.live += slab.live_slots() * slab.size();
+            let (live, size) = (slab.live_slots() * slab.size(), slab.size());
+            let behind = match (slab.base() + slab.span()).checked_sub(next.start) {
+                // Slots that begin before the end of the window count there.
+                Some(bytes) if bytes != 0 => {
+                    let is_behind = |slot: &SlotIndex| slab.slot_address(*slot) >= next.start;
+                    slab.all_slots().filter(is_behind).filter(|&slot| slab.is_in_use(slot)).count()
+                        * size
+                }
+                _ => 0,
+            };
+            window.live += live.saturating_sub(behind);
+            next.live += behind;
             // Addresses of a slab that were unmapped may have another mapping by now.
-            window.broken |=
-                slab.is_shared() || slab.is_dormant() || slab.pages().is_without_tail();
+            let broken = slab.is_shared() || slab.is_dormant() || slab.pages().is_without_tail();
+            window.broken |= broken;
+            next.broken |= broken && slab.base() + slab.span() > next.start;
         });
         self.at_window(pages, &window, scan);
         self.make_blocks_huge(pages, scan);
