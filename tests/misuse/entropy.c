@@ -1,7 +1,7 @@
 // Over 100 runs: at least 28 bits of the address of a small, medium, large or zero-size block vary.
-// At least 20 bits vary of the distances between a large block and a slot. In the secure builds they
-// also vary between small and medium slots, and between slots of two call sites. Bits that never
-// vary are where a run's place is fixed, as the lowest four are.
+// At least 20 bits vary of the distances between a large block and a slot. In the secure builds
+// they also vary between small and medium slots, and between slots of two call sites. Bits that
+// never vary are where a run's place is fixed, as the lowest four are.
 // timeout: 120
 // libc: skip the break's ASLR is what it is
 // promise: 2 3 19

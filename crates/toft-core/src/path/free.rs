@@ -115,8 +115,8 @@ impl<O: Os> Requests<'_, O> {
     /// begins there.
     ///
     /// The fast path frees a block of this thread. It finds the slab by a shift, a comparison and
-    /// the page map, and the slot by one multiplication. One comparison verifies the owner. One load
-    /// and one store change the slot's state. `heap` is called only after the slot is found.
+    /// the page map, and the slot by one multiplication. One comparison verifies the owner. One
+    /// load and one store change the slot's state. `heap` is called only after the slot is found.
     #[inline(always)]
     pub(crate) fn free_slot_at<'h>(
         self,

@@ -50,8 +50,8 @@ impl<O: Os> Supply<'_, O> {
     /// Allocates a block of `size` bytes with a separate extent, because there was no slot for it.
     /// Returns the block's address, and the number of leading bytes that may be nonzero.
     ///
-    /// A slab may take 512 KiB of address space, and such a block takes one page. No other thread can
-    /// keep it from this one. A refusal by `TOFT_LIMIT` is final.
+    /// A slab may take 512 KiB of address space, and such a block takes one page. No other thread
+    /// can keep it from this one. A refusal by `TOFT_LIMIT` is final.
     #[cold]
     #[inline(never)]
     pub(crate) fn allocate_without_slot(

@@ -97,8 +97,8 @@ impl Pool {
                 if error == Error::Unsupported {
                     state.receivers.store(RECEIVERS_MAX, Relaxed);
                 } else {
-                    // The system may have unmapped a part of `to`. It is mapped again when it wakes.
-                    // SAFETY: (1) this thread holds the slab, which is empty.
+                    // The system may have unmapped a part of `to`. It is mapped again when it
+                    // wakes. SAFETY: (1) this thread holds the slab, which is empty.
                     let _ = unsafe { os.unmap(to.base(), to.pages().mapped_bytes(page)) };
                     to.make_dormant();
                 }

@@ -45,8 +45,8 @@ pub struct Layout {
     pub windows: Windows,
     /// Tables of plots, partitions and stacks.
     pub tables: usize,
-    /// Descriptors of the field's slabs, in the order of demand. In the secure builds those of small
-    /// slabs: of short plots, then the others by slab index.
+    /// Descriptors of the field's slabs, in the order of demand. In the secure builds those of
+    /// small slabs: of short plots, then the others by slab index.
     pub small_slabs: usize,
     /// Secure builds: descriptors of medium slabs, in the same order. Default build: the page map.
     pub medium_slabs: usize,

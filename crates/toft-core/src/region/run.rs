@@ -208,7 +208,7 @@ impl Run {
         }
     }
 
-    /// Gives a unit back that the caller has taken and nobody has seen.
+    /// Gives a unit back that the caller has taken and no other thread has seen.
     pub fn give_back(&self, unit: usize) {
         self.state().mapped_spares.put(unit, 1);
     }

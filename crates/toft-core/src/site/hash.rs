@@ -36,8 +36,8 @@ impl SiteHash {
         SiteHash { key: 1, mask: 0 }
     }
 
-    /// Returns this hash into the first `partitions` (a power of two) of its own. A site that had
-    /// one of these stays there.
+    /// Returns this hash into the first `partitions` (a power of two) of those that it has. A site
+    /// that had one of these stays there.
     pub fn of_first(self, partitions: usize) -> SiteHash {
         SiteHash { mask: self.mask & ((partitions - 1) * ROW_WORDS) as u64, ..self }
     }

@@ -100,9 +100,9 @@ pub const SHARED: usize = 4;
 /// change owner.
 pub const BATCHED: usize = 8;
 
-/// Flag in `owner`, for ever where the slab has an owner: its slots are medium, so that a free makes
-/// malloc hand out the slot next (`Heap::push`). A free of a small slot compares the owner with the
-/// heap's address alone. Not in the secure builds.
+/// Flag in `owner`, for ever where the slab has an owner: its slots are medium, so that a free
+/// makes malloc hand out the slot next (`Heap::push`). A free of a small slot compares the owner
+/// with the heap's address alone. Not in the secure builds.
 pub const MEDIUM_SLOTS: usize = 16;
 
 /// All flags in `owner`.

@@ -118,8 +118,8 @@ root! {
     page_size: allocator.os().page_size(),
     /// The number of partitions.
     partitions: allocator.options().partitions,
-    /// The first address of the data window: slabs, then large blocks. In the secure builds those are
-    /// small slabs, and medium slabs follow.
+    /// The first address of the data window: slabs, then large blocks. In the secure builds those
+    /// are small slabs, and medium slabs follow.
     data: layout.windows.data,
     /// The number of bytes for slabs, and in the secure builds for the slabs of each tier.
     span: layout.windows.span,
@@ -134,8 +134,8 @@ root! {
     small_slabs: layout.small_slabs,
     /// The first address of the medium slabs' descriptors, in the same order, or of what follows.
     medium_slabs: layout.medium_slabs,
-    /// The number of bytes of address space for descriptors of which each says where its slab is. In
-    /// the secure builds those of short plots, in each tier.
+    /// The number of bytes of address space for descriptors of which each says where its slab is.
+    /// In the secure builds those of short plots, in each tier.
     short_bytes: layout.short_bytes,
     /// The first address of the large blocks' descriptors, one for each unit.
     large_blocks: layout.large_blocks,
@@ -143,9 +143,10 @@ root! {
     heaps: layout.heaps,
     /// The end of the metadata window.
     end: layout.end,
-    /// A slab of small slots begins at a multiple of this number of bytes, and has at least as many.
+    /// A slab of small slots begins at a multiple of this number of bytes, and has at least as
+    /// many.
     small_slab: if SECURE { Tier::of(SMALL).slab_bytes() } else { allocator.os().page_size() },
-    /// The same for medium slots.
+    /// A slab of medium slots begins at a multiple of this number of bytes.
     medium_slab: if SECURE { Tier::of(MEDIUM).slab_bytes() } else { allocator.os().page_size() },
     /// The most bytes of a slab.
     slab_most: SPAN_MAX,

@@ -142,8 +142,8 @@ impl Heaps {
         }
     }
 
-    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on. With
-    /// `by_demand`, few of the partitions are in use at first.
+    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on.
+    /// With `by_demand`, few of the partitions are in use at first.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to

@@ -1,7 +1,7 @@
 //! The number of partitions in use where call sites are hashed and no number was asked for: few at
 //! first, more as the heap grows.
 //!
-//! Each partition has slabs of its own for each size class, and so pages, descriptors and page
+//! Each partition has separate slabs for each size class, and so pages, descriptors and page
 //! tables. In a small process that is more than its data. So the number doubles each time that
 //! slabs of [`BYTES_EACH`] for each partition have been filled. What a call site has allocated
 //! before stays where it is. A heap learns of a new number when a bin is empty ([`Heaps::row`]).

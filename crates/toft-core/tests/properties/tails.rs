@@ -239,8 +239,8 @@ fn a_block_in_the_place_of_a_larger_one_leaves_the_rest() {
     }
 }
 
-/// A slab of one page fits in the place of a block that had single pages: it must not be taken while
-/// slabs of its bin have free slots.
+/// A slab of one page fits in the place of a block that had single pages: it must not be taken
+/// while slabs of its bin have free slots.
 #[test]
 fn small_slabs_take_no_place_of_what_others_have_freed() {
     for room in (260_000..600_000).step_by(40_960) {

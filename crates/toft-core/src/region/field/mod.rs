@@ -2,8 +2,8 @@
 //! is in a slab.
 //!
 //! ```text
-//! field        | slab | slab    | slab |  slab   | next ...        whole pages, in the order of demand
-//! page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...           a number for each page
+//! field        | slab | slab    | slab |  slab   | next ...        whole pages, in the order of
+//! demand page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...           a number for each page
 //! descriptors  | none | 1 | 2 | 3 | 4 | next ...
 //! ```
 //!
@@ -164,7 +164,7 @@ impl<D: Descriptor> Field<D> {
             types: PhantomData,
         };
         field.reach_entries(os, 1)?;
-        // Descriptor 0 is nobody's.
+        // Descriptor 0 is of no slab.
         match field.descriptors.take(os, (1, 1), &|_, _| Ok(()))? {
             0 => Ok(field),
             _ => Err(Error::Occupied),
@@ -282,8 +282,8 @@ impl<D: Descriptor> Field<D> {
         self.pages.grow_ahead();
     }
 
-    /// Unmaps what was mapped ahead of need, because memory has run out. The field maps little ahead
-    /// until [`grow_ahead`](Self::grow_ahead).
+    /// Unmaps what was mapped ahead of need, because memory has run out. The field maps little
+    /// ahead until [`grow_ahead`](Self::grow_ahead).
     pub fn retract(&self, os: &impl Memory) {
         self.pages.retract(os);
     }
@@ -306,8 +306,8 @@ impl<D: Descriptor> Field<D> {
         at.place.slab >= self.end()
     }
 
-    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None` where
-    /// no open slab begins.
+    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None`
+    /// where no open slab begins.
     pub fn step(&self, at: &mut SlabPlace) -> Option<&D> {
         let page = at.place.slab;
         if self.is_end(*at) {

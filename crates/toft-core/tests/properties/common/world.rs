@@ -248,8 +248,8 @@ impl World {
         Some(address)
     }
 
-    /// A slot's partition and size; a large block's partition and class. And the bytes of either, and
-    /// the slab that contains the slot, or the large block.
+    /// A slot's partition and size; a large block's partition and class. And the bytes of either,
+    /// and the slab that contains the slot, or the large block.
     fn kind(
         &mut self,
         address: usize,
