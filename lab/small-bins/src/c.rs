@@ -25,9 +25,12 @@ extern "C" fn loaded() {
     extern "C" fn after() {
         HEAP.after_fork();
     }
+    extern "C" fn child() {
+        HEAP.after_fork_in_child();
+    }
     // SAFETY: three functions of this type, in a library that is never unloaded. If there is no
     // memory for them, only a fork beside another thread's call is unsafe.
-    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(child)) };
 }
 
 /// Returns a block, and sets errno if there is none.
@@ -63,7 +66,7 @@ macro_rules! c {
 
 c!(malloc(size: usize) -> *mut c_void = given(HEAP.malloc(size)));
 c!(calloc(count: usize, size: usize) -> *mut c_void =
-    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.calloc(bytes))));
+    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.zeroed(1, bytes))));
 c!(free(block: *mut c_void) = HEAP.free(block.cast()));
 c!(realloc(block: *mut c_void, size: usize) -> *mut c_void = resized(block, size));
 c!(reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
@@ -95,7 +98,7 @@ unsafe fn resized(block: *mut c_void, size: usize) -> *mut c_void {
             HEAP.free(block.cast());
             return null_mut();
         }
-        given(HEAP.realloc(block.cast(), size))
+        given(HEAP.realloc(block.cast(), 1, size))
     }
 }
 

@@ -4,7 +4,7 @@
 //!             word 0           word 1     word 2     ...     last word
 //! live       | size + flags   | the block ...                         |
 //! free       | size           | next     | previous | ...  | size     |
-//! parked     | size + flags   | next     | ...                        |
+//! cached     | size + flags   | next     | mark     | ...             |
 //! ```
 //!
 //! A chunk is named by the offset of its word 0 from the base of the heap. Offsets of chunks are 8
@@ -21,13 +21,13 @@ pub(crate) const ALIGN: usize = 16;
 pub const SMALLEST: usize = 32;
 /// The bytes of the smallest chunk that has no exact bin.
 pub(crate) const LARGE: usize = 1024;
+/// The bytes of the largest chunk that a cache holds, as in glibc.
+pub(crate) const CACHED: usize = 1040;
 
-/// In word 0: the chunk is a block, or is parked.
+/// In word 0: the chunk is a block, or is in the cache of a thread.
 pub(crate) const LIVE: usize = 1;
 /// In word 0 of a live chunk: the chunk below is free, and the word before this one is its size.
 pub(crate) const BELOW_FREE: usize = 2;
-/// In word 0 of a live chunk: it is in the cache, and is live only to its neighbours.
-pub(crate) const PARKED: usize = 4;
 /// The bits of word 0 that are not of the size.
 pub(crate) const FLAGS: usize = ALIGN - 1;
 
@@ -49,6 +49,12 @@ impl Chunk {
     #[inline(always)]
     pub(crate) fn block(self) -> usize {
         self.0 + WORD
+    }
+
+    /// The second word of its block while it is in a cache: a number that no program has by chance.
+    #[inline(always)]
+    pub(crate) fn mark(self) -> usize {
+        self.0 ^ 0x9e37_79b9_7f4a_7c15
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Fault {
     Back { block: usize, link: usize },
     /// The two sizes of a free chunk differ, or cannot be.
     Size { block: usize },
-    /// A chunk in a list is in use, or one in the cache is not parked.
+    /// A chunk in a list is in use, or one in a cache has another mark or size.
     State { block: usize },
     /// The size of a block that is freed or resized cannot be.
     Tag { block: usize },

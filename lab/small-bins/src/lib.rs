@@ -12,15 +12,17 @@
 //! | `memory.rs` | the range of addresses: reserved, used, returned to the OS |
 //! | `bins.rs` | which bin a size has, and which bins may hold chunks |
 //! | `links.rs` | the lists, each link checked before it is followed |
-//! | `heap/` | allocate, free, sort, resize, the cache, the end of the heap, the invariants |
+//! | `heap/` | allocate, free, sort, resize, the end of the heap, the invariants |
+//! | `cache.rs`, `thread.rs` | the cache of a thread |
 //! | `mapped.rs` | blocks too large for the heap |
-//! | `shared.rs`, `lock.rs` | one lock for all threads; `GlobalAlloc` |
+//! | `shared.rs`, `lock.rs` | one lock for all threads, their caches; `GlobalAlloc` |
 //! | `fault.rs` | how a corrupted heap is named, and the process stopped |
 //! | `c.rs` | the names of C, for a library that is preloaded |
 
 mod bins;
 #[cfg(feature = "preload")]
 mod c;
+mod cache;
 mod chunk;
 mod fault;
 mod heap;
@@ -29,8 +31,10 @@ mod lock;
 mod mapped;
 mod memory;
 mod shared;
+mod thread;
 pub mod variant;
 
+pub use cache::Cache;
 pub use chunk::SMALLEST;
 pub use heap::{Counts, Heap};
 pub use shared::Allocator;

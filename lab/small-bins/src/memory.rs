@@ -6,8 +6,13 @@
 //!   lists and chunks                   free, kept   not resident  no access yet
 //! ```
 
-use crate::chunk::Chunk;
+use crate::chunk::{ALIGN, CACHED, Chunk, FLAGS, LIVE, SMALLEST, WORD};
+use crate::fault::Fault;
+use crate::links::FIRST;
+use crate::variant::Variant;
+use std::ops::Deref;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The addresses that a heap reserves, if the limits of the process allow it: 64 GiB.
 const RESERVED: usize = 1 << 36;
@@ -18,17 +23,25 @@ pub(crate) const STEP: usize = 128 << 10;
 /// The size of a page that is always a multiple of the real one, or equal to it.
 pub(crate) const PAGE: usize = 4096;
 
-/// The range, and how much of it is in use.
+/// The words of the usable part. A thread's cache has a copy, which may be of an earlier moment.
 ///
-/// Invariant: `clean <= usable <= reserved`. `[0, usable)` can be read and written.
-#[derive(Debug)]
-pub(crate) struct Memory {
+/// Invariant: `[0, usable)` can be read and written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
     /// Null before the first use.
     base: *mut u8,
-    usable: usize,
+    pub(crate) usable: usize,
+}
+
+/// The range, and how much of it is in use.
+///
+/// Invariant: `clean <= usable <= reserved`.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    words: Words,
     reserved: usize,
     /// The first byte that was never used, or was returned to the OS.
-    clean: usize,
+    pub(crate) clean: usize,
 }
 
 // SAFETY: the range belongs to this value alone, whichever thread has it.
@@ -36,7 +49,7 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     pub(crate) const fn none() -> Self {
-        Self { base: null_mut(), usable: 0, reserved: 0, clean: 0 }
+        Self { words: Words::none(), reserved: 0, clean: 0 }
     }
 
     /// Reserves the range: at most `most` bytes, or half as often as the OS refuses.
@@ -48,7 +61,8 @@ impl Memory {
             // SAFETY: a new mapping, which replaces none.
             let base = unsafe { libc::mmap(null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
             if base != libc::MAP_FAILED {
-                *self = Self { base: base.cast(), usable: 0, reserved: size, clean: 0 };
+                let words = Words { base: base.cast(), usable: 0 };
+                *self = Self { words, reserved: size, clean: 0 };
                 return true;
             }
             size /= 2;
@@ -71,7 +85,7 @@ impl Memory {
         if done != 0 {
             return false;
         }
-        self.usable = end;
+        self.words.usable = end;
         true
     }
 
@@ -89,23 +103,20 @@ impl Memory {
         });
         self.clean = from;
     }
+}
 
-    /// The bytes that can be read and written.
+impl Deref for Memory {
+    type Target = Words;
+
     #[inline(always)]
-    pub(crate) fn usable(&self) -> usize {
-        self.usable
+    fn deref(&self) -> &Words {
+        &self.words
     }
+}
 
-    /// The first byte that was never used, or was returned.
-    #[inline(always)]
-    pub(crate) fn clean(&self) -> usize {
-        self.clean
-    }
-
-    /// Notes that memory up to `end` is used.
-    #[inline(always)]
-    pub(crate) fn set_clean(&mut self, end: usize) {
-        self.clean = end;
+impl Words {
+    pub(crate) const fn none() -> Self {
+        Self { base: null_mut(), usable: 0 }
     }
 
     /// The address of an offset.
@@ -137,10 +148,22 @@ impl Memory {
     /// 1. As `get`.
     /// 2. The word is no part of a live block.
     #[inline(always)]
-    pub(crate) unsafe fn put(&mut self, at: usize, value: usize) {
+    pub(crate) unsafe fn put(&self, at: usize, value: usize) {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.usable);
         // SAFETY: (1), and the usable part is writable (invariant). (2) of the caller.
         unsafe { self.base.add(at).cast::<usize>().write(value) };
+    }
+
+    /// Word 0 of a chunk. The holder of the lock writes it. A thread that has the block, or has it
+    /// in its cache, may read it at the same time: it uses only what does not change meanwhile.
+    ///
+    /// # Safety
+    /// 1. As `tag`.
+    #[inline(always)]
+    unsafe fn atomic(&self, chunk: Chunk) -> &AtomicUsize {
+        debug_assert!(chunk.0 % ALIGN == WORD && chunk.0 + WORD <= self.usable);
+        // SAFETY: (1): readable, writable, aligned, and only used by atomic accesses.
+        unsafe { AtomicUsize::from_ptr(self.base.add(chunk.0).cast()) }
     }
 
     /// Word 0 of a chunk.
@@ -149,8 +172,8 @@ impl Memory {
     /// 1. The chunk is inside of the usable part.
     #[inline(always)]
     pub(crate) unsafe fn tag(&self, chunk: Chunk) -> usize {
-        // SAFETY: (1), and chunks are aligned to words.
-        unsafe { self.get(chunk.0) }
+        // SAFETY: (1).
+        unsafe { self.atomic(chunk) }.load(Relaxed)
     }
 
     /// Writes word 0 of a chunk.
@@ -158,9 +181,42 @@ impl Memory {
     /// # Safety
     /// 1. As `tag`.
     #[inline(always)]
-    pub(crate) unsafe fn set_tag(&mut self, chunk: Chunk, tag: usize) {
+    pub(crate) unsafe fn set_tag(&self, chunk: Chunk, tag: usize) {
         // SAFETY: (1), and word 0 is never part of a block.
-        unsafe { self.put(chunk.0, tag) };
+        unsafe { self.atomic(chunk) }.store(tag, Relaxed);
+    }
+
+    /// The chunk of a block, its size, and its tag; or what is wrong with it, as far as its words
+    /// tell. No chunk ends above `end`, which is in the usable part.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, or a mistake that the checks see.
+    #[inline(always)]
+    pub(crate) unsafe fn live<V: Variant>(
+        &self,
+        end: usize,
+        block: *mut u8,
+    ) -> Result<(Chunk, usize, usize), Fault> {
+        let at = self.offset(block);
+        // An offset below the first block wraps around, and is too large.
+        if at.wrapping_sub(FIRST + WORD) >= end.saturating_sub(FIRST) || !at.is_multiple_of(ALIGN) {
+            return Err(Fault::Foreign { block: block.addr() });
+        }
+        let chunk = Chunk(at - WORD);
+        // SAFETY: between the first chunk and `end`, as just checked.
+        let tag = unsafe { self.tag(chunk) };
+        if tag & LIVE == 0 {
+            return Err(Fault::Freed { block: block.addr() });
+        }
+        let size = tag & !FLAGS;
+        if size < SMALLEST || size > end - chunk.0 {
+            return Err(Fault::Tag { block: block.addr() });
+        }
+        // SAFETY: the second word of a block, which is below `end`.
+        if V::CACHES && size <= CACHED && unsafe { self.get(at + WORD) } == chunk.mark() {
+            return Err(Fault::Freed { block: block.addr() });
+        }
+        Ok((chunk, size, tag))
     }
 }
 

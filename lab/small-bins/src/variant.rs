@@ -49,8 +49,8 @@ pub struct Choices {
     pub order: Order,
     /// A chunk that grows by a merge is in no list until another one grows.
     pub runs: bool,
-    /// Blocks of each small size that the cache holds; 0 is no cache. Of tiny sizes it holds
-    /// [`TINY_PARKED`].
+    /// Blocks of each small size that a thread's cache holds: 0, which is no cache, or 8 and more.
+    /// Of tiny sizes it holds [`TINY_PARKED`].
     pub parked: usize,
     /// What stays at the end of the heap.
     pub release: Release,
@@ -61,11 +61,11 @@ pub struct Choices {
 /// The bytes of the largest tiny chunk. To merge and split such chunks costs more than they have.
 pub const TINY: usize = 80;
 /// Tiny blocks of each size that a cache holds. It stands for glibc's fast bins, which merge no
-/// chunk either and have no bound. This one is at most 160 KiB for each size.
+/// chunk either and have no bound. This one is at most 160 KiB for each size and thread.
 pub const TINY_PARKED: usize = 2048;
 
 impl Choices {
-    /// Returns the number of chunks of this size that the cache holds.
+    /// Returns the number of chunks of this size that a cache holds.
     #[inline(always)]
     #[must_use]
     pub const fn parked_of(&self, size: usize) -> usize {
@@ -85,6 +85,8 @@ pub trait Variant: Copy + Debug + Default + Send + Sync + 'static {
     const NAME: &'static str;
     /// What it does.
     const CHOICES: Choices;
+    /// Each thread has a cache.
+    const CACHES: bool = Self::CHOICES.parked > 0;
 }
 
 /// A variant that counts what it does, and is otherwise the same.
@@ -165,11 +167,11 @@ variants! {
         "`FirstOut`, and exact bins are stacks.";
     8 Runs "runs" = Choices { runs: true, ..Stacks::CHOICES },
         "`Stacks`, and a chunk that grows stays outside of the bins.";
-    9 Parking "parking" = Choices { parked: 16, ..Runs::CHOICES },
-        "`Runs`, with a cache of 16 blocks of each small size, and of more tiny ones.";
+    9 Parking "parking" = Choices { parked: 32, ..Runs::CHOICES },
+        "`Runs`, with a cache for each thread: 32 blocks of each small size, and more tiny ones.";
     10 Hysteresis "hysteresis" = Choices { release: Release::Hysteresis, ..Parking::CHOICES },
         "`Parking`, and returned memory that is wanted again is kept the next time.";
-    11 OriginalParking "original-parking" = Choices { parked: 16, ..Original::CHOICES },
+    11 OriginalParking "original-parking" = Choices { parked: 32, ..Original::CHOICES },
         "`Original` with the cache of `Parking`: its control group.";
     12 OriginalHysteresis "original-hysteresis" =
         Choices { release: Release::Hysteresis, ..OriginalParking::CHOICES },

@@ -17,28 +17,24 @@ impl<V: Variant> Heap<V> {
         }
     }
 
-    /// Returns a block whose chunk has at least `size` bytes.
+    /// Returns a block whose chunk has at least `size` bytes, or null if there is no memory.
     #[inline(always)]
-    fn allocate_chunk(&mut self, size: usize) -> *mut u8 {
-        if size < LARGE {
-            if let Some(block) = self.unpark(size) {
-                return block;
-            }
-            if let Some(chunk) = self.take_exact(size) {
-                // SAFETY: it has just left its list.
-                return unsafe { self.hand_out(chunk, size) };
-            }
-        }
-        self.search(size)
+    pub(crate) fn allocate_chunk(&mut self, size: usize) -> *mut u8 {
+        self.take_exact(size).unwrap_or_else(|| self.search(size))
     }
 
-    /// Takes a chunk out of the exact bin of a size.
+    /// Returns a block whose chunk has at least `size` bytes, if one is found without a search.
+    pub(crate) fn allocate_ready(&mut self, size: usize) -> Option<*mut u8> {
+        self.take_exact(size).or_else(|| self.take_run(size))
+    }
+
+    /// Returns a block of the exact bin of a size.
     #[inline(always)]
-    fn take_exact(&mut self, size: usize) -> Option<Chunk> {
-        let head = head(bins::small(size));
-        if self.memory.usable() == 0 {
+    fn take_exact(&mut self, size: usize) -> Option<*mut u8> {
+        if size >= LARGE || self.memory.usable == 0 {
             return None;
         }
+        let head = head(bins::small(size));
         let end = match V::CHOICES.order {
             Order::Queue => Way::Previous,
             Order::Stack => Way::Next,
@@ -50,14 +46,14 @@ impl<V: Variant> Heap<V> {
                 return None;
             }
             self.unlink(chunk);
-            Some(chunk)
+            Some(self.hand_out(chunk, size))
         }
     }
 
     /// What no exact bin serves.
     #[inline(never)]
     fn search(&mut self, size: usize) -> *mut u8 {
-        if self.memory.usable() == 0 && !self.begin() {
+        if self.memory.usable == 0 && !self.begin() {
             return null_mut();
         }
         if V::CHOICES.runs

@@ -3,7 +3,7 @@
 use super::Heap;
 use super::large::is_head;
 use crate::bins::{self, FIRST_LARGE, LISTS, UNSORTED};
-use crate::chunk::{BELOW_FREE, Chunk, FLAGS, LARGE, LIVE, PARKED, SMALLEST, WORD};
+use crate::chunk::{BELOW_FREE, Chunk, FLAGS, LARGE, LIVE, SMALLEST, WORD};
 use crate::links::{FIRST, Way, head};
 use crate::variant::{To, Variant};
 
@@ -13,30 +13,27 @@ impl<V: Variant> Heap<V> {
     /// # Errors
     /// Names the invariant that does not hold, and the offset of the chunk.
     pub fn check(&self) -> Result<(), String> {
-        if self.memory.usable() == 0 {
+        if self.memory.usable == 0 {
             return Ok(());
         }
-        if self.top.0 + SMALLEST > self.memory.usable() || self.top.0 > self.memory.clean() {
+        if self.top.0 + SMALLEST > self.memory.usable || self.top.0 > self.memory.clean {
             return Err(format!("top {:#x} is beyond what is usable or resident", self.top.0));
         }
-        let (free, parked) = self.check_chunks()?;
-        let (mut listed, cached) = (self.check_lists()?, self.check_cache()?);
+        let (free, mut listed) = (self.check_chunks()?, self.check_lists()?);
         if self.run != Chunk::NONE {
             // SAFETY: `run` is a free chunk; a corrupted one stops the process.
             unsafe { self.free_size(self.run) };
             listed += 1;
         }
-        if (free, parked) != (listed, cached) {
-            return Err(format!(
-                "{free} free and {parked} parked chunks, {listed} in lists and {cached} in the cache"
-            ));
+        if free != listed {
+            return Err(format!("{free} free chunks, {listed} in lists"));
         }
         Ok(())
     }
 
-    /// Walks all chunks. Returns how many are free, and how many are parked.
-    fn check_chunks(&self) -> Result<(usize, usize), String> {
-        let (mut free, mut parked) = (0, 0);
+    /// Walks all chunks. Returns how many are free.
+    fn check_chunks(&self) -> Result<usize, String> {
+        let mut free = 0;
         let (mut chunk, mut below_free) = (Chunk(FIRST), false);
         while chunk != self.top {
             // SAFETY: between the first chunk and `top`, as the loop keeps.
@@ -54,16 +51,13 @@ impl<V: Variant> Heap<V> {
                     return Err(format!("free chunk {:#x} has two sizes", chunk.0));
                 }
                 free += 1;
-            } else {
-                if (tag & BELOW_FREE != 0) != below_free {
-                    return Err(format!("chunk {:#x} is wrong about the one below", chunk.0));
-                }
-                parked += usize::from(tag & PARKED != 0);
+            } else if (tag & BELOW_FREE != 0) != below_free {
+                return Err(format!("chunk {:#x} is wrong about the one below", chunk.0));
             }
             below_free = tag & LIVE == 0;
             chunk = chunk.above(size);
         }
-        Ok((free, parked))
+        Ok(free)
     }
 
     /// Walks all lists. Returns how many chunks are in them.
@@ -127,22 +121,5 @@ impl<V: Variant> Heap<V> {
             return Ok(());
         }
         Err(format!("{}: a chunk of {size} bytes waits to be sorted", V::NAME))
-    }
-
-    /// Walks the cache. Returns how many chunks are in it.
-    fn check_cache(&self) -> Result<usize, String> {
-        let mut all = 0;
-        for (list, (first, count)) in self.parked.iter().enumerate() {
-            let (mut chunk, mut found) = (*first, 0);
-            while found < *count {
-                chunk = self.next_parked(chunk, 16 * list);
-                found += 1;
-            }
-            if chunk != Chunk::NONE || *count > V::CHOICES.parked_of(16 * list) {
-                return Err(format!("the cache of {} bytes has not {count} chunks", 16 * list));
-            }
-            all += count;
-        }
-        Ok(all)
     }
 }

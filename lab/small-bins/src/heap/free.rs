@@ -18,9 +18,7 @@ impl<V: Variant> Heap<V> {
         // SAFETY: (1).
         unsafe {
             let (chunk, size, tag) = self.live(block);
-            if !self.park(chunk, size, tag) {
-                self.free_chunk(chunk, size, tag);
-            }
+            self.free_chunk(chunk, size, tag);
         }
     }
 
@@ -29,7 +27,7 @@ impl<V: Variant> Heap<V> {
     /// # Safety
     /// 1. `chunk` is live, has these `size` and `tag`, and is not used any more.
     #[inline(never)]
-    pub(super) unsafe fn free_chunk(&mut self, mut chunk: Chunk, mut size: usize, tag: usize) {
+    pub(crate) unsafe fn free_chunk(&mut self, mut chunk: Chunk, mut size: usize, tag: usize) {
         let above = chunk.above(size);
         let before = size;
         // SAFETY: (1): the chunk is below `top`; neighbours are checked before they are used.

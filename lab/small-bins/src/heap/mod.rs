@@ -2,12 +2,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `allocate.rs` | the way of a request: cache, exact bin, unsorted list, larger bins, `top` |
-//! | `free.rs` | the way of a freed block: cache, merge, the place that the variant chooses |
+//! | `allocate.rs` | the way of a request: exact bin, unsorted list, larger bins, `top` |
+//! | `free.rs` | the way of a freed block: merge, and the place that the variant chooses |
 //! | `large.rs` | large bins: sorted, with a leader for each size |
 //! | `sort.rs` | a request sorts the unsorted list |
 //! | `run.rs` | the chunk that grows |
-//! | `park.rs` | the cache |
 //! | `top.rs` | the end of the heap: growth, and what is returned to the OS |
 //! | `resize.rs` | `realloc` in place, aligned blocks |
 //! | `check.rs` | the invariants |
@@ -16,15 +15,14 @@ mod allocate;
 mod check;
 mod free;
 mod large;
-mod park;
 mod resize;
 mod run;
 mod sort;
 mod top;
 
-use crate::bins::{FIRST_LARGE, Marks};
-use crate::chunk::{ALIGN, BELOW_FREE, Chunk, FLAGS, LIVE, PARKED, SMALLEST, WORD};
-use crate::fault::{Fault, stop};
+use crate::bins::Marks;
+use crate::chunk::{BELOW_FREE, Chunk, LIVE, WORD};
+use crate::fault::stop;
 use crate::links::FIRST;
 use crate::memory::{Memory, STEP};
 use crate::variant::Variant;
@@ -46,8 +44,6 @@ pub struct Counts {
     pub split: u64,
     /// Merges of a freed chunk with a neighbour.
     pub merged: u64,
-    /// Blocks that the cache took.
-    pub parked: u64,
     /// Times that memory was returned to the OS.
     pub trims: u64,
 }
@@ -78,8 +74,6 @@ pub struct Heap<V: Variant> {
     rest: Chunk,
     /// The chunk that grew last, if the variant keeps it: free, and in no list.
     run: Chunk,
-    /// The cache: the first chunk of each small size, and how many there are.
-    parked: [(Chunk, usize); FIRST_LARGE],
     /// Free bytes that stay above `top` when memory is returned.
     keep: usize,
     /// How often memory was returned since returned memory was last wanted again.
@@ -90,19 +84,19 @@ pub struct Heap<V: Variant> {
 }
 
 impl<V: Variant> Heap<V> {
-    /// A heap without memory: it reserves addresses at the first request.
+    /// A heap without memory. At the first request it reserves `most` bytes of addresses, which are
+    /// at least 1 MiB. If `None`, it reserves 64 GiB, or as much as the OS allows.
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn new(most: Option<usize>) -> Self {
         Self {
             memory: Memory::none(),
             top: Chunk(FIRST),
             marks: Marks::none(),
             rest: Chunk::NONE,
             run: Chunk::NONE,
-            parked: [(Chunk::NONE, 0); FIRST_LARGE],
             keep: STEP,
             returned: 0,
-            most: None,
+            most,
             counts: Counts {
                 filed: 0,
                 unsorted: 0,
@@ -110,19 +104,10 @@ impl<V: Variant> Heap<V> {
                 walked: 0,
                 split: 0,
                 merged: 0,
-                parked: 0,
                 trims: 0,
             },
             variant: PhantomData,
         }
-    }
-
-    /// A heap of at most `most` bytes: at least 1 MiB.
-    #[must_use]
-    pub const fn of_at_most(most: usize) -> Self {
-        let mut heap = Self::new();
-        heap.most = Some(most);
-        heap
     }
 
     /// What the heap did so far, if its variant counts.
@@ -144,33 +129,19 @@ impl<V: Variant> Heap<V> {
     /// Returns true if the block is in the range of this heap.
     #[inline(always)]
     pub(crate) fn holds(&self, block: *mut u8) -> bool {
-        self.memory.offset(block) < self.memory.usable()
+        self.memory.offset(block) < self.memory.usable
     }
 
-    /// The chunk of a block, and its size. Stops the process if it is none of a live block, as far
-    /// as its tag tells.
+    /// The chunk of a block, its size, and its tag. Stops the process if it is none of a live
+    /// block, as far as its words tell.
     ///
     /// # Safety
     /// 1. `block` is a live block of this heap, or a mistake that the checks see.
     #[inline(always)]
     pub(crate) unsafe fn live(&self, block: *mut u8) -> (Chunk, usize, usize) {
-        let at = self.memory.offset(block);
-        // An offset below the first block wraps around, and is too large.
-        let place = at.wrapping_sub(FIRST + WORD);
-        if place >= self.top.0 - FIRST || !at.is_multiple_of(ALIGN) {
-            stop(V::NAME, Fault::Foreign { block: block.addr() });
-        }
-        let chunk = Chunk(at - WORD);
-        // SAFETY: between the first chunk and `top`, as just checked.
-        let tag = unsafe { self.memory.tag(chunk) };
-        if tag & (LIVE | PARKED) != LIVE {
-            stop(V::NAME, Fault::Freed { block: block.addr() });
-        }
-        let size = tag & !FLAGS;
-        if size < SMALLEST || size > self.top.0 - chunk.0 {
-            stop(V::NAME, Fault::Tag { block: block.addr() });
-        }
-        (chunk, size, tag)
+        // SAFETY: (1), and what is below `top` is usable.
+        let live = unsafe { self.memory.live::<V>(self.top.0, block) };
+        live.unwrap_or_else(|fault| stop(V::NAME, fault))
     }
 
     /// Makes a free chunk live, and returns its block.
@@ -187,11 +158,5 @@ impl<V: Variant> Heap<V> {
             self.memory.set_tag(above, tag & !BELOW_FREE);
         }
         self.memory.pointer(chunk.block())
-    }
-}
-
-impl<V: Variant> Default for Heap<V> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -1,7 +1,7 @@
 //! Blocks that change their size in place, and blocks with a greater alignment.
 
 use super::{Heap, count};
-use crate::chunk::{ALIGN, BELOW_FREE, Chunk, LIVE, SMALLEST, WORD, size_for};
+use crate::chunk::{BELOW_FREE, Chunk, LIVE, SMALLEST, WORD, size_for};
 use crate::variant::Variant;
 use std::ptr::null_mut;
 
@@ -41,12 +41,10 @@ impl<V: Variant> Heap<V> {
         true
     }
 
-    /// Returns a block at a multiple of `align`, or null if there is no memory.
+    /// Returns a block at a multiple of `align`, a power of two from 16 on, or null if there is no
+    /// memory.
     pub fn allocate_aligned(&mut self, align: usize, request: usize) -> *mut u8 {
-        debug_assert!(align.is_power_of_two());
-        if align <= ALIGN {
-            return self.allocate(request);
-        }
+        debug_assert!(align.is_power_of_two() && align >= 16);
         let room = size_for(request).and_then(|size| size.checked_add(align + SMALLEST));
         let Some(room) = room.filter(|room| *room <= isize::MAX as usize) else {
             return null_mut();

@@ -18,7 +18,7 @@ impl<V: Variant> Heap<V> {
         if !self.memory.reserve(most) || !self.memory.use_up_to(self.top.0 + SMALLEST) {
             return false;
         }
-        self.memory.set_clean(self.top.0.next_multiple_of(PAGE));
+        self.memory.clean = self.top.0.next_multiple_of(PAGE);
         // SAFETY: the heads are below `top`, and there is no chunk yet.
         unsafe { self.empty_lists() };
         true
@@ -42,10 +42,10 @@ impl<V: Variant> Heap<V> {
     pub(super) fn reach(&mut self, size: usize) -> bool {
         let end = self.top.0.checked_add(size);
         let Some(end) = end.and_then(|end| end.checked_add(SMALLEST)) else { return false };
-        if end > self.memory.usable() && !self.memory.use_up_to(end) {
+        if end > self.memory.usable && !self.memory.use_up_to(end) {
             return false;
         }
-        if end > self.memory.clean() {
+        if end > self.memory.clean {
             self.wanted(end);
         }
         true
@@ -58,7 +58,7 @@ impl<V: Variant> Heap<V> {
             self.keep = self.keep.saturating_mul(2);
         }
         self.returned = 0;
-        self.memory.set_clean(end.next_multiple_of(PAGE));
+        self.memory.clean = end.next_multiple_of(PAGE);
     }
 
     /// Makes a free chunk, and all above it, part of `top`.
@@ -69,7 +69,7 @@ impl<V: Variant> Heap<V> {
     pub(super) unsafe fn join_top(&mut self, chunk: Chunk) {
         count!(self.merged);
         self.top = chunk;
-        let resident = self.memory.clean().saturating_sub(chunk.0);
+        let resident = self.memory.clean.saturating_sub(chunk.0);
         let limit = match V::CHOICES.release {
             Release::Fixed => STEP + PAGE,
             Release::Hysteresis => self.keep.saturating_mul(2),

@@ -1,8 +1,8 @@
 //! A link or a size that was written over is named, and the process stops before the chunk is
 //! handed out. Each test has a twin that shows no false alarm.
 
-use crate::common::{freed, heap, in_a_child, said_when_stopped, take};
-use toft_small_bins::{Heap, Variant, each_variant, variant::*};
+use crate::common::{Cached, freed, heap, in_a_child, said_when_stopped, take};
+use toft_small_bins::{Variant, each_variant, variant::*};
 
 /// Writes a word of a block, as a program with a defect does.
 fn poke(block: *mut u8, word: isize, value: usize) {
@@ -18,18 +18,18 @@ fn peek(block: *mut u8, word: isize) -> usize {
 /// A small block and a large one, whose chunks have no byte more than the word before the block.
 const SIZES: [usize; 2] = [104, 2008];
 
-/// A heap with 20 free blocks of a size between live ones. A cache holds the first 16 of a small
-/// size; the others are in a list.
-fn with_free<V: Variant>(size: usize) -> (Heap<V>, Vec<*mut u8>) {
+/// A heap with 36 free blocks of a size between live ones. Of a small size a cache holds the first
+/// 24 and the last 4: it was full at the 33rd. The others are in a list.
+fn with_free<V: Variant>(size: usize) -> (Cached<V>, Vec<*mut u8>) {
     let mut heap = heap::<V>();
-    let all = freed(&mut heap, std::iter::repeat_n(size, 20));
+    let all = freed(&mut heap, std::iter::repeat_n(size, 36));
     heap.check().unwrap();
     (heap, all)
 }
 
 /// Asks for every free block, and for a large one, which sorts what is not sorted.
-fn use_all<V: Variant>(heap: &mut Heap<V>, size: usize) {
-    for _ in 0..20 {
+fn use_all<V: Variant>(heap: &mut Cached<V>, size: usize) {
+    for _ in 0..36 {
         take(heap, size);
     }
     take(heap, 100_000);
@@ -68,8 +68,8 @@ each! {
                 let (_heap, all) = with_free::<V>(size);
                 // Places where no chunk is; the head of another list; another chunk.
                 let others = [0, 0x10, 0x18 << 40, usize::MAX, usize::MAX & !15, 8];
-                for value in others.into_iter().chain([peek(all[16], word)]) {
-                    stops::<V>(size, 18, word, value, "corrupted link: ");
+                for value in others.into_iter().chain([peek(all[26], word)]) {
+                    stops::<V>(size, 28, word, value, "corrupted link: ");
                 }
             }
         }
@@ -94,13 +94,22 @@ each! {
     }
 
     fn a_link_of_the_cache_is_named<V>() {
-        if V::CHOICES.parked > 0 {
-            for value in [0x10, 8, usize::MAX] {
-                stops::<V>(104, 8, 0, value, "corrupted link: ");
+        if V::CACHES {
+            // Below the first chunk, at no place of a chunk, and beyond what is usable.
+            for value in [0x10, 8, 0x18 << 40, usize::MAX, usize::MAX & !7] {
+                stops::<V>(104, 4, 0, value, "corrupted link: ");
             }
-            // The word before the block says that it is in use, or larger.
-            stops::<V>(104, 8, -1, 112 | 1, "not free");
-            stops::<V>(104, 8, -1, 224 | 1 | 4, "not free");
+            // A live block, and a free one that is in another list.
+            let (_heap, all) = with_free::<V>(104);
+            let live = peek(all[4], 0) + 112;
+            for value in [live, live - 16, peek(all[28], 0)] {
+                stops::<V>(104, 4, 0, value, "not free");
+            }
+            // The mark was written over, or the size.
+            stops::<V>(104, 4, 1, 0, "not free");
+            for tag in [112, 96 | 1, 224 | 1] {
+                stops::<V>(104, 4, -1, tag, "not free");
+            }
         }
     }
 
@@ -109,10 +118,10 @@ each! {
             // The size before the block, and the one in its last word.
             for word in [-1, size as isize / 8 - 1] {
                 for value in [0, 16, 48, 1 << 40, usize::MAX & !15] {
-                    stops::<V>(size, 18, word, value, "corrupted size of free block ");
+                    stops::<V>(size, 28, word, value, "corrupted size of free block ");
                 }
             }
-            stops::<V>(size, 18, -1, (size + 8) | 1, "is in a list but not free");
+            stops::<V>(size, 28, -1, (size + 8) | 1, "is in a list but not free");
         }
     }
 
@@ -136,7 +145,7 @@ each! {
             let (mut heap, all) = with_free::<V>(size);
             // A large one has two links more.
             for word in 4..(size as isize / 8 - 1) {
-                poke(all[18], word, usize::MAX);
+                poke(all[28], word, usize::MAX);
             }
             heap.check().unwrap();
             use_all(&mut heap, size);
@@ -156,6 +165,34 @@ each! {
             });
             assert!(said.contains("double free of block 0x"), "{said:?}");
         }
+    }
+
+    /// The twin: no block has a mark when it is handed out, and no free memory has one. What a
+    /// program writes is none, be it the mark of another block.
+    fn a_mark_is_in_no_block_outside_of_a_cache<V>() {
+        let mut heap = heap::<V>();
+        let blocks: Vec<_> = (0..16).map(|_| take(&mut heap, 104)).collect();
+        take(&mut heap, 16);
+        let mut marks = Vec::new();
+        for _ in 0..2 {
+            for (block, mark) in blocks.iter().zip(marks.iter().cycle().skip(1)) {
+                poke(*block, 1, *mark);
+            }
+            // SAFETY: live, and freed once.
+            blocks.iter().for_each(|block| unsafe { heap.free(*block) });
+            marks = blocks.iter().map(|block| peek(*block, 1)).collect();
+            let again: Vec<_> = blocks.iter().map(|_| take(&mut heap, 104)).collect();
+            assert!(!V::CACHES || again.iter().rev().eq(&blocks));
+            let marked = |(block, mark): (&*mut u8, &usize)| peek(*block, 1) == *mark;
+            assert!(!V::CACHES || !blocks.iter().zip(&marks).any(marked));
+        }
+        // SAFETY: live, and freed once.
+        blocks.iter().for_each(|block| unsafe { heap.free(*block) });
+        assert_eq!(heap.check(), Ok(if V::CACHES { 16 } else { 0 }));
+        heap.empty_cache();
+        assert_eq!(heap.check(), Ok(0));
+        let marked = |(block, mark): (&*mut u8, &usize)| peek(*block, 1) == *mark;
+        assert!(!V::CACHES || !blocks.iter().zip(&marks).any(marked));
     }
 
     fn a_pointer_into_a_block_is_named<V>() {

@@ -1,10 +1,10 @@
 //! Each variant sorts what its name says, and uses bins in its order. Counts are exact.
 
-use crate::common::{freed, heap, take};
-use toft_small_bins::{Counts, Heap, Variant, variant::*};
+use crate::common::{Cached, freed, heap, take};
+use toft_small_bins::{Counts, Variant, variant::*};
 
 /// How many chunks requests sort, from the first call of `work` until a request has sorted all.
-fn sorted<V: Variant>(work: impl FnOnce(&mut Heap<Counted<V>>)) -> u64 {
+fn sorted<V: Variant>(work: impl FnOnce(&mut Cached<Counted<V>>)) -> u64 {
     let mut heap = heap::<Counted<V>>();
     work(&mut heap);
     heap.check().unwrap();
@@ -15,12 +15,12 @@ fn sorted<V: Variant>(work: impl FnOnce(&mut Heap<Counted<V>>)) -> u64 {
     heap.counts().sorted
 }
 
-/// Of 180 freed small chunks, of 10 large ones, and of 10 remainders of 10 large ones, how many are
+/// Of 340 freed small chunks, of 10 large ones, and of 10 remainders of 10 large ones, how many are
 /// sorted.
 fn sorted_of<V: Variant>() -> [u64; 3] {
     let small = sorted::<V>(|heap| {
         // Of each size two more than a cache holds.
-        freed(heap, (0..10).flat_map(|n| [136 + 16 * n; 18]));
+        freed(heap, (0..10).flat_map(|n| [136 + 16 * n; 34]));
     });
     let large = sorted::<V>(|heap| {
         freed(heap, (0..10).map(|n| 2000 + 400 * n));
@@ -37,8 +37,8 @@ fn sorted_of<V: Variant>() -> [u64; 3] {
 
 #[test]
 fn each_variant_sorts_what_its_name_says() {
-    assert_eq!(sorted_of::<Original>(), [180, 10, 20]);
-    assert_eq!(sorted_of::<OnlyUnlikely>(), [180, 10, 20]);
+    assert_eq!(sorted_of::<Original>(), [340, 10, 20]);
+    assert_eq!(sorted_of::<OnlyUnlikely>(), [340, 10, 20]);
     assert_eq!(sorted_of::<Mod>(), [0, 10, 20]);
     assert_eq!(sorted_of::<ModUnlikely>(), [0, 10, 20]);
     assert_eq!(sorted_of::<Inverted>(), [0, 10, 20]);
@@ -48,9 +48,9 @@ fn each_variant_sorts_what_its_name_says() {
     assert_eq!(sorted_of::<Runs>(), [0, 0, 0]);
     assert_eq!(sorted_of::<Parking>(), [0, 0, 0]);
     assert_eq!(sorted_of::<Hysteresis>(), [0, 0, 0]);
-    // The cache holds 16 of the 18 of each size.
-    assert_eq!(sorted_of::<OriginalParking>(), [20, 10, 20]);
-    assert_eq!(sorted_of::<OriginalHysteresis>(), [20, 10, 20]);
+    // The cache was full at the 33rd of each size, and gave eight to the heap.
+    assert_eq!(sorted_of::<OriginalParking>(), [80, 10, 20]);
+    assert_eq!(sorted_of::<OriginalHysteresis>(), [80, 10, 20]);
 }
 
 #[test]
@@ -101,45 +101,60 @@ fn a_large_bin_is_sorted() {
     heap.check().unwrap();
 }
 
-#[test]
-fn the_cache_takes_sixteen_of_a_size_and_they_are_not_merged() {
-    let mut heap = heap::<Counted<Parking>>();
-    let blocks: Vec<_> = (0..20).map(|_| take(&mut heap, 104)).collect();
-    take(&mut heap, 16);
+/// Frees a row of blocks of a size. Returns the heap, and the blocks.
+fn row<V: Variant>(size: usize, count: usize) -> (Cached<Counted<V>>, Vec<*mut u8>) {
+    let mut heap = heap::<Counted<V>>();
+    let blocks: Vec<_> = (0..count).map(|_| take(&mut heap, size)).collect();
+    take(&mut heap, 2000);
     for block in &blocks {
         // SAFETY: live, and freed once.
         unsafe { heap.free(*block) };
     }
-    let counts = heap.counts();
-    assert_eq!((counts.parked, counts.merged), (16, 3));
-    // Each of the last three joins the one before it, which has grown since the second.
-    assert_eq!(counts.filed, 1);
-    for block in blocks[..16].iter().rev() {
-        assert_eq!(take(&mut heap, 104), *block);
+    (heap, blocks)
+}
+
+#[test]
+fn a_cache_takes_32_of_a_size_and_they_are_not_merged() {
+    for size in [104, 1032] {
+        let (mut heap, blocks) = row::<Parking>(size, 32);
+        assert_eq!((heap.check(), heap.counts().merged), (Ok(32), 0), "{size}");
+        for block in blocks.iter().rev() {
+            assert_eq!(take(&mut heap, size), *block);
+        }
+        assert_eq!(heap.check(), Ok(0));
     }
-    heap.check().unwrap();
+    assert_eq!(row::<Parking>(1033, 32).0.check(), Ok(0), "too large");
+    assert_eq!(row::<Runs>(104, 32).0.check(), Ok(0), "a variant without a cache");
+}
+
+/// Of a full cache the newest eight go to the heap, and the first of these is freed first.
+#[test]
+fn blocks_move_between_cache_and_heap_in_batches() {
+    let (mut heap, blocks) = row::<Parking>(104, 33);
+    assert_eq!(heap.check(), Ok(25));
+    // Each but the first joins the one before it, which has grown since the second.
+    assert_eq!((heap.counts().merged, heap.counts().filed), (7, 1));
+    let cached = blocks[..24].iter().chain(&blocks[32..]).rev();
+    cached.for_each(|block| assert_eq!(take(&mut heap, 104), *block));
+    assert_eq!(heap.check(), Ok(0));
+    // The next request takes all eight out of the heap.
+    assert_eq!(take(&mut heap, 104), blocks[24]);
+    assert_eq!(heap.check(), Ok(7));
+    blocks[25..32].iter().for_each(|block| assert_eq!(take(&mut heap, 104), *block));
+    // What the heap would have to search for is taken one by one.
+    take(&mut heap, 104);
+    assert_eq!(heap.check(), Ok(0));
 }
 
 /// Tiny blocks stay in the cache, so that a long run of them is neither merged nor split.
 #[test]
-fn the_cache_takes_two_thousand_tiny_blocks_of_a_size() {
-    fn counts<V: Variant>(size: usize) -> Counts {
-        let mut heap = heap::<Counted<V>>();
-        let blocks: Vec<_> = (0..TINY_PARKED + 2).map(|_| take(&mut heap, size)).collect();
-        take(&mut heap, 16);
-        for block in &blocks {
-            // SAFETY: live, and freed once.
-            unsafe { heap.free(*block) };
-        }
-        heap.check().unwrap();
-        heap.counts()
-    }
+fn a_cache_takes_two_thousand_tiny_blocks_of_a_size() {
     for size in [8, TINY - 8] {
-        let counts = counts::<Parking>(size);
-        assert_eq!((counts.parked, counts.merged), (TINY_PARKED as u64, 1), "{size}");
+        let (heap, _) = row::<Parking>(size, TINY_PARKED);
+        assert_eq!((heap.check(), heap.counts().merged), (Ok(TINY_PARKED), 0), "{size}");
+        assert_eq!(row::<Parking>(size, TINY_PARKED + 1).0.check(), Ok(TINY_PARKED - 7), "{size}");
     }
-    assert_eq!(counts::<Parking>(TINY - 7).parked, 16, "a chunk of 96 bytes");
-    assert_eq!(counts::<Runs>(8).parked, 0, "a variant without a cache");
+    assert_eq!(row::<Parking>(TINY - 7, 33).0.check(), Ok(25), "a chunk of 96 bytes");
 }
 
 /// Small requests in a row are cut from one remainder.

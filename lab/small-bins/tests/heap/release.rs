@@ -1,12 +1,12 @@
 //! What is returned to the OS at the end of the heap.
 
-use crate::common::{heap, take};
-use toft_small_bins::{Heap, Variant, variant::*};
+use crate::common::{Cached, heap, take};
+use toft_small_bins::{Variant, variant::*};
 
 /// Runs of blocks, freed in order: how often memory is returned in each of some rounds.
 fn trims<V: Variant>(count: usize, rounds: usize) -> Vec<u64> {
     let mut heap = heap::<Counted<V>>();
-    let round = |heap: &mut Heap<Counted<V>>| {
+    let round = |heap: &mut Cached<Counted<V>>| {
         let before = heap.counts().trims;
         let blocks: Vec<_> = (0..count).map(|_| take(heap, 4096)).collect();
         for block in blocks {

@@ -26,14 +26,14 @@ impl<V: Variant> Heap for Engine<V> {
         self.0.malloc(size)
     }
     fn calloc(self, size: usize) -> *mut u8 {
-        self.0.calloc(size)
+        self.0.zeroed(1, size)
     }
     unsafe fn realloc(self, block: *mut u8, size: usize) -> *mut u8 {
         if block.is_null() {
             return self.0.malloc(size);
         }
         // SAFETY: the caller keeps realloc's contract.
-        unsafe { self.0.realloc(block, size) }
+        unsafe { self.0.realloc(block, 1, size) }
     }
     fn aligned(self, align: usize, size: usize) -> *mut u8 {
         self.0.aligned(align, size)
