@@ -4,6 +4,7 @@ mod programs;
 mod redis;
 pub mod scripted;
 mod spawn;
+mod start;
 
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
@@ -42,6 +43,8 @@ pub const ALL: &[HostWorkload] = &[
     scripted::NODE,
     scripted::GHOSTSCRIPT,
     redis::WORKLOAD,
+    start::WORKLOAD,
+    scripted::FORK_PYTHON,
 ];
 
 /// A folder that is removed in the end.
