@@ -6,6 +6,8 @@ pub mod scripted;
 mod spawn;
 mod start;
 
+pub(crate) use programs::with_tool;
+
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
 use crate::files;
