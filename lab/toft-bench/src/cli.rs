@@ -16,7 +16,7 @@ use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
-use crate::{bars, callgrind, child, misuse, peer_build, published, table, workloads};
+use crate::{bars, callgrind, child, lines, misuse, peer_build, published, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -313,6 +313,9 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     let machine = Machine::here();
     crate::out::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
+    for line in lines::add(&mut measured, &peers, &plan) {
+        crate::out::outln!("{line}");
+    }
     if run.callgrind {
         for line in callgrind::add(&mut measured, &peers, &plan) {
             crate::out::outln!("{line}");

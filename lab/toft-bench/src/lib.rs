@@ -20,6 +20,7 @@ pub mod heap;
 mod host;
 pub mod interval;
 mod json;
+mod lines;
 pub mod machine;
 mod mapped;
 pub mod marks;

@@ -89,6 +89,11 @@ pub const CALLS_PER_ROUND: Metric = cause("syscalls_per_round", "system calls/ro
 /// Resident memory after everything was freed and the allocator was asked to give back what it can.
 pub const PURGED: Metric = memory("drained_purged_mb", "MB purged");
 
+/// Cache lines that move between processors in a call, by simulation.
+pub const LINES: Metric = cause("lines_per_call", "lines moved/call");
+/// Accesses to memory in a call.
+pub const ACCESSES: Metric = cause("accesses_per_call", "accesses/call");
+
 /// Every metric, for the files of the workloads.
 pub const METRICS: &[Metric] = &[
     NS,
@@ -146,6 +151,18 @@ pub const METRICS: &[Metric] = &[
     WOKEN,
     cause("faults_per_round", "faults/round"),
     cause("faults_per_child", "faults/child"),
+    // Of a process that forks: the call of `fork` alone, and the least of all children.
+    time("fork_us", "us/fork"),
+    time("fork_us_least", "us/fork, least"),
+    time("us_least", "us/op, least"),
+    cause("mappings", "mappings"),
+    // Processor time of a process from its start to its end.
+    time("cpu_us", "us of processor/start"),
+    cause("faults_per_start", "faults/start"),
+    cause("syscalls_added", "system calls more than libc"),
+    // Cache lines that come from another processor.
+    LINES,
+    ACCESSES,
     CALLS_PER_ROUND,
     // Page faults in the second and later uses of memory that had been freed.
     cause("refaults", "faults again"),

@@ -1,5 +1,5 @@
-//! How many system calls a program makes between two marks, counted from outside by `ptrace`: of
-//! all its threads, those of an allocator included.
+//! How many system calls a program makes, in all or between two marks, counted from outside by
+//! `ptrace`: of all its threads and children, those of an allocator included.
 //!
 //! To be stopped at each call takes time, so such a run is never one that is timed. A mark is a
 //! system call itself, one that the kernel refuses: in a run without a tracer it does nothing, and
@@ -66,7 +66,16 @@ pub fn mark(mark: Mark) {
 }
 
 /// Runs a program to its end and counts the system calls between its marks.
-pub fn between_marks(mut command: Command, timeout: Duration) -> Result<u64, String> {
+pub fn between_marks(command: Command, timeout: Duration) -> Result<u64, String> {
+    counted(command, timeout, Counter::default())
+}
+
+/// Runs a program to its end and counts all its system calls.
+pub fn of_all(command: Command, timeout: Duration) -> Result<u64, String> {
+    counted(command, timeout, Counter { begun: true, whole: true, ..Counter::default() })
+}
+
+fn counted(mut command: Command, timeout: Duration, counter: Counter) -> Result<u64, String> {
     command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     // SAFETY: between fork and exec only the one system call below is made.
     unsafe {
@@ -87,7 +96,7 @@ pub fn between_marks(mut command: Command, timeout: Duration) -> Result<u64, Str
         }
         late
     });
-    let result = watch(group);
+    let result = watch(group, counter);
     drop(done);
     if guard.join().unwrap_or(false) {
         return Err(format!("killed after {} s", timeout.as_secs()));
@@ -95,9 +104,8 @@ pub fn between_marks(mut command: Command, timeout: Duration) -> Result<u64, Str
     result
 }
 
-/// Follows every thread of a child that asked to be traced, until it has ended.
-fn watch(group: libc::pid_t) -> Result<u64, String> {
-    let mut counter = Counter::default();
+/// Follows a child that asked to be traced, with its threads and children, until it has ended.
+fn watch(group: libc::pid_t, mut counter: Counter) -> Result<u64, String> {
     let mut started = false;
     loop {
         let mut status = 0;
@@ -117,8 +125,11 @@ fn watch(group: libc::pid_t) -> Result<u64, String> {
             }
         }
         if !started {
-            let options =
-                libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACESYSGOOD;
+            let options = libc::PTRACE_O_EXITKILL
+                | libc::PTRACE_O_TRACECLONE
+                | libc::PTRACE_O_TRACEFORK
+                | libc::PTRACE_O_TRACEVFORK
+                | libc::PTRACE_O_TRACESYSGOOD;
             request(libc::PTRACE_SETOPTIONS, task, options.into());
             started = true;
         }
@@ -127,7 +138,7 @@ fn watch(group: libc::pid_t) -> Result<u64, String> {
                 entered(task).into_iter().for_each(|(call, first)| counter.saw(call, first));
                 0
             }
-            // The exec, the birth of a thread, and a thread's first stop.
+            // The exec, the birth of a thread or child, and its first stop.
             libc::SIGTRAP | libc::SIGSTOP => 0,
             signal => signal,
         };
@@ -151,9 +162,11 @@ fn entered(task: libc::pid_t) -> Option<(u64, u64)> {
     (size > 0 && info.operation == SyscallInfo::ENTRY).then(|| (info.number, info.arguments[0]))
 }
 
-/// Counts what is between the marks.
+/// Counts what is between the marks, or all.
 #[derive(Default)]
 struct Counter {
+    /// True if all is counted.
+    whole: bool,
     begun: bool,
     ended: bool,
     calls: u64,
@@ -172,7 +185,7 @@ impl Counter {
     }
 
     fn result(&self) -> Result<u64, String> {
-        if self.ended { Ok(self.calls) } else { Err("made no marks".to_owned()) }
+        if self.ended || self.whole { Ok(self.calls) } else { Err("made no marks".to_owned()) }
     }
 }
 
@@ -193,6 +206,20 @@ mod tests {
         counter.saw(prctl, Mark::End.operation());
         counter.saw(libc::SYS_munmap.cast_unsigned(), 0);
         assert_eq!(counter.result(), Ok(2));
+    }
+
+    #[test]
+    fn of_a_whole_program_its_children_count_too() {
+        let calls = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            of_all(command, Duration::from_secs(60)).unwrap()
+        };
+        let (none, one, two) =
+            (calls(":"), calls("/bin/true; :"), calls("/bin/true; /bin/true; :"));
+        // A program that does nothing is loaded and exits.
+        assert!(none > 10 && one > none + 10 && two > one + 10, "{none} {one} {two}");
+        assert_eq!(none, calls(":"));
     }
 
     #[test]

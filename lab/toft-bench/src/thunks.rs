@@ -37,6 +37,9 @@ pub struct Thunks {
     count: usize,
 }
 
+// SAFETY: after `new` the mapping is read and executed alone.
+unsafe impl Sync for Thunks {}
+
 impl Thunks {
     /// So many pieces, each of which calls the C function at `target`: one of a size and a pointer
     /// that returns a pointer.

@@ -4,6 +4,9 @@ mod programs;
 mod redis;
 pub mod scripted;
 mod spawn;
+mod start;
+
+pub(crate) use programs::with_tool;
 
 use crate::cases::{Listed, listed};
 use crate::child::Limits;
@@ -42,6 +45,8 @@ pub const ALL: &[HostWorkload] = &[
     scripted::NODE,
     scripted::GHOSTSCRIPT,
     redis::WORKLOAD,
+    start::WORKLOAD,
+    scripted::FORK_PYTHON,
 ];
 
 /// A folder that is removed in the end.

@@ -1,7 +1,7 @@
 //! Real programs on generated input: how long they take and how large they get.
 
 use super::{HostWorkload, Stage};
-use crate::child::{self, Limits};
+use crate::child::{self, Ended, Limits};
 use crate::outcome::{Outcome, megabytes};
 use crate::params::Params;
 use crate::peers::Peer;
@@ -85,7 +85,7 @@ print(sum(len(k[0]) for k in kept))
 ";
 
 /// Fails with the package to install when a program is not there.
-pub(super) fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), String> {
+pub(crate) fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), String> {
     match Command::new(program).args(version).output() {
         Ok(output) if output.status.success() => Ok(()),
         _ => Err(format!("{program} is not there: apt-get install {package}")),
@@ -93,7 +93,7 @@ pub(super) fn with_tool(program: &str, package: &str, version: &[&str]) -> Resul
 }
 
 /// The interpreter itself: what is called `python3` may be a script that looks for it.
-fn interpreter() -> Result<PathBuf, String> {
+pub(super) fn interpreter() -> Result<PathBuf, String> {
     let ask = "import os, sys; print(os.path.realpath(sys.executable))";
     let output =
         Command::new("python3").args(["-c", ask]).output().map_err(|error| error.to_string())?;
@@ -115,20 +115,22 @@ fn python_script(params: &Params) -> String {
     })
 }
 
-/// Runs commands in turn: their times together, the largest of their peaks.
+/// Runs commands in turn.
 pub(super) fn all(
     commands: impl IntoIterator<Item = Command>,
     limits: Limits,
 ) -> Result<Outcome, String> {
-    let (mut seconds, mut cpu, mut peak, mut count) = (0.0, 0.0, 0, 0);
-    for command in commands {
-        let ended = child::run(command, limits)?;
-        seconds += ended.seconds;
-        cpu += ended.cpu_seconds;
-        peak = peak.max(ended.peak_kib);
-        count += 1;
-    }
-    Ok(Outcome::timed(count, seconds).with("cpu_seconds", cpu).with("peak_mb", megabytes(peak)))
+    let ended = commands.into_iter().map(|command| child::run(command, limits));
+    Ok(together(&ended.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// The outcome of processes that ran in turn: their times together, the largest of their peaks.
+pub(super) fn together(ended: &[Ended]) -> Outcome {
+    let sum = |seconds: fn(&Ended) -> f64| ended.iter().map(seconds).sum::<f64>();
+    let peak = ended.iter().map(|one| one.peak_kib).max().unwrap_or(0);
+    Outcome::timed(ended.len() as u64, sum(|one| one.seconds))
+        .with("cpu_seconds", sum(|one| one.cpu_seconds))
+        .with("peak_mb", megabytes(peak))
 }
 
 fn git(peer: &Peer, stage: &Stage, step: &[&str]) -> Command {

@@ -1,7 +1,7 @@
 //! Programs that run a script: all that there is to say of one is in its file in `workloads/`, in
 //! the table `program`.
 
-use super::programs::{all, with_tool};
+use super::programs::{together, with_tool};
 use super::{HostWorkload, Stage};
 use crate::cases::listed;
 use crate::child::{self, Limits};
@@ -24,6 +24,9 @@ pub struct Program {
     pub text: String,
     /// What it is started with. `{script}` stands for the path of the script.
     pub arguments: Vec<String>,
+    /// True if the last line that it prints is a JSON object of figures.
+    #[serde(default)]
+    pub figures: bool,
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
 }
@@ -50,6 +53,7 @@ pub const LUA: HostWorkload = scripted!("lua");
 pub const PERL: HostWorkload = scripted!("perl");
 pub const NODE: HostWorkload = scripted!("node");
 pub const GHOSTSCRIPT: HostWorkload = scripted!("ghostscript");
+pub const FORK_PYTHON: HostWorkload = scripted!("fork-python");
 
 fn program(file: &'static str) -> Result<&'static Program, String> {
     listed(file).program.as_ref().ok_or_else(|| "its file has no table `program`".to_owned())
@@ -70,8 +74,18 @@ impl Program {
         let script = stage.path(&self.script).display().to_string();
         command.args(self.arguments.iter().map(|word| word.replace("{script}", &script)));
         command.envs(&self.environment);
-        all([command], limits)
+        let ended = child::run(command, limits)?;
+        let own = if self.figures { figures(&ended.output)? } else { BTreeMap::new() };
+        let mut outcome = together(&[ended]);
+        outcome.metrics.extend(own);
+        Ok(outcome)
     }
+}
+
+/// The figures in the last line that a script printed.
+fn figures(output: &str) -> Result<BTreeMap<String, f64>, String> {
+    let last = output.lines().last().unwrap_or_default();
+    serde_json::from_str(last).map_err(|error| format!("unreadable figures {last:?}: {error}"))
 }
 
 /// A script with its numbers in it.
@@ -102,7 +116,7 @@ mod tests {
     use super::*;
     use crate::fixtures::LIMITS;
 
-    const ALL: [HostWorkload; 5] = [SQLITE, LUA, PERL, NODE, GHOSTSCRIPT];
+    const ALL: [HostWorkload; 6] = [SQLITE, LUA, PERL, NODE, GHOSTSCRIPT, FORK_PYTHON];
 
     fn glibc() -> Peer {
         Peer::without_library("glibc", "")
@@ -116,6 +130,7 @@ mod tests {
             script: "it.sh".into(),
             text: text.into(),
             arguments: vec!["{script}".into(), "word".into()],
+            figures: false,
             environment: [("SET".to_owned(), "here".to_owned())].into(),
         }
     }
@@ -137,6 +152,22 @@ mod tests {
             assert!(run(&wrong).unwrap_err().contains("exit status: 1"), "{wrong}");
         }
         assert_eq!(run("echo #more#").unwrap_err(), "the script needs the number `more`");
+    }
+
+    #[test]
+    fn the_last_line_of_a_script_is_its_figures_if_its_file_says_so() {
+        let run = |figures, text: &str| {
+            let program = Program { figures, ..shell(text) };
+            program.run(&glibc(), &program.prepare(&Params::default())?, LIMITS)
+        };
+        let text = r#"echo hello; echo '{"us": 7.5, "peak_mb": 0}'"#;
+        let outcome = run(true, text).unwrap();
+        assert_eq!((outcome.metrics["us"], outcome.metrics["peak_mb"]), (7.5, 0.0));
+        assert!(!run(false, text).unwrap().metrics.contains_key("us"));
+        assert_eq!(
+            run(true, "echo 7").unwrap_err().split(": ").next(),
+            Some("unreadable figures \"7\"")
+        );
     }
 
     #[test]

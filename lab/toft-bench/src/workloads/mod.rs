@@ -29,6 +29,7 @@ mod mstress;
 mod octiles;
 mod pair;
 mod random_actions;
+mod random_reads;
 mod replace;
 mod rptest;
 mod sh;
@@ -42,6 +43,7 @@ pub mod thrash;
 mod threaded;
 mod tiering;
 pub mod trace;
+pub(crate) mod turns;
 pub mod unlikely_hit;
 pub mod uns_filler;
 mod xmalloc;
@@ -132,6 +134,8 @@ pub const ALL: &[Workload] = &[
     thrash::WORKLOAD,
     site_churn::WORKLOAD,
     fork::WORKLOAD,
+    random_reads::WORKLOAD,
+    turns::WORKLOAD,
     isoalloc::WORKLOAD,
     simple_malloc::WORKLOAD,
     malloc_thread::WORKLOAD,
