@@ -97,9 +97,15 @@ impl Pool {
                 if error == Error::Unsupported {
                     state.receivers.store(RECEIVERS_MAX, Relaxed);
                 } else {
-                    // The system may have unmapped a part of `to`. It is mapped again when it
-                    // wakes. SAFETY: (1) this thread holds the slab, which is empty.
-                    let _ = unsafe { os.unmap(to.base(), to.pages().mapped_bytes(page)) };
+                    // As much of `to` as `from` has is not mapped any more. All of it is mapped again
+                    // when it wakes.
+                    let moved = from.pages().mapped_bytes(page);
+                    if let Some(rest) = to.pages().mapped_bytes(page).checked_sub(moved)
+                        && rest != 0
+                    {
+                        // SAFETY: (1) this thread holds the slab, which is empty.
+                        let _ = unsafe { os.unmap(to.base() + moved, rest) };
+                    }
                     to.make_dormant();
                 }
                 self.clean_out(os, from, false)

@@ -31,12 +31,16 @@ pub(super) struct State {
     /// raised it last may lower it again.
     frontier: AtomicU64,
     /// Units below `frontier` that were claimed, and that the system has refused to map.
-    unmapped: Spares,
+    refused: Spares,
+    /// Units below `frontier` that were passed by, because something foreign was among them.
+    skipped: Spares,
     /// Units that were mapped, and given back by the thread that had taken them.
     mapped_spares: Spares,
     /// Not zero while a thread maps more for all. That thread clears it, or the repair in the child
     /// of a fork.
     growing: AtomicU32,
+    /// Tells which of the units that were passed by are tried next. Any thread adds.
+    probes: AtomicU32,
     /// Not zero if steps are to be small.
     is_modest: AtomicU32,
     /// Not zero if the system locks pages when they are mapped.
@@ -74,6 +78,17 @@ impl Spares {
     }
 }
 
+/// Where claimed units are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// They were refused before.
+    Refused,
+    /// They are at the frontier.
+    Frontier,
+    /// They are of so many that were passed by, by the first one and their number.
+    Skipped(usize, usize),
+}
+
 /// A run of address space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
@@ -96,9 +111,14 @@ const LOCKED_DIVISOR: usize = 8;
 /// test costs a system call.
 const TEST_LEAST: usize = 2 << 20;
 
-/// How often a search passes by something foreign. It passes by twice as much each time, so that it
+/// How often a search finds something foreign. It passes by twice as much each time, so that it
 /// crosses any run.
 const FOREIGN_MOST: u32 = 48;
+
+/// How many places are tried among units that were passed by.
+const PROBES: u32 = 8;
+/// Multiples of this part of 2^32 are spread evenly, however many there are: the golden ratio.
+const PHI: u32 = 0x9E37_79B9;
 
 impl Run {
     /// Returns the run of `bytes` bytes of address space from `base` on, in units of `1 << shift`
@@ -272,6 +292,9 @@ impl Run {
 
     /// Maps units that no thread has begun to map: as many as the second number says, or as the
     /// first if the system has no more. Returns the first unit and their number.
+    ///
+    /// The units are some that were refused before, else those at `frontier`. At the end of the run
+    /// they are some that were passed by, where something foreign may be gone.
     fn map(
         &self,
         os: &impl Memory,
@@ -279,69 +302,112 @@ impl Run {
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
     ) -> Result<(usize, usize), Error> {
         let state = self.state();
-        let per_page = self.per_page();
-        let least = up(least, per_page);
-        let mut count = up(wanted, per_page);
-        let mut passed = 0;
+        let least = up(least, self.per_page());
+        let mut count = up(wanted, self.per_page());
+        let (mut passed, mut tried, mut probe) = (0, 0, 0);
         loop {
-            // map piece: each unit is claimed once.
-            let spare = state.unmapped.take(count);
-            let begin = match spare {
-                Some((first, length)) => {
-                    state.unmapped.put(first + count, length - count);
-                    first
-                }
-                None => state.frontier.fetch_add(count as u64, AcqRel) as usize,
-            };
-            let lower_frontier = || {
-                let (from, to) = ((begin + count) as u64, begin as u64);
-                spare.is_none()
-                    && state.frontier.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
-            };
-            let give_back = || {
-                if !lower_frontier() {
-                    state.unmapped.put(begin, count);
-                }
-            };
-            if begin + count > self.units {
-                lower_frontier();
-                if count > least {
+            let (begin, source) = match self.claim(count, probe) {
+                Some(claimed) => claimed,
+                None if count > least => {
                     count = least;
                     continue;
                 }
-                return Err(Error::NoMemory);
-            }
+                None => return Err(Error::NoMemory),
+            };
             let (address, bytes) = (self.address(begin), count << self.shift);
-            match os.map(address, bytes) {
+            let done = os.map(address, bytes).and_then(|()| {
+                was_mapped(address, bytes).inspect_err(|_| {
+                    // SAFETY: (1) mapped above, and no thread has it.
+                    let _ = unsafe { os.unmap(address, bytes) };
+                })
+            });
+            match done {
                 Ok(()) => {
-                    if let Err(error) = was_mapped(address, bytes) {
-                        // SAFETY: (1) mapped above, and no thread has it.
-                        if unsafe { os.unmap(address, bytes) }.is_ok() {
-                            give_back();
-                        }
-                        return Err(error);
+                    if let Source::Skipped(first, length) = source {
+                        let end = begin + count;
+                        state.skipped.put(first, begin - first);
+                        state.skipped.put(end, first + length - end);
                     }
                     state.mapped.fetch_add(count, Relaxed);
                     return Ok((begin, count));
                 }
-                Err(Error::Occupied) if passed < FOREIGN_MOST => {
-                    // Only a part may be foreign.
+                Err(Error::Occupied) => {
+                    self.pass_by((begin, count), least, source, &mut passed);
+                    tried += 1;
+                    probe += u32::from(matches!(source, Source::Skipped(..)));
                     if count > least {
-                        give_back();
+                        // Only a part may be foreign.
                         count = least;
-                    } else {
-                        state.frontier.fetch_add((per_page as u64) << passed, AcqRel);
-                        passed += 1;
+                    } else if tried > FOREIGN_MOST || probe > PROBES {
+                        return Err(Error::NoMemory);
                     }
                 }
-                Err(Error::NoMemory) if count > least => {
-                    give_back();
+                Err(error) => {
+                    match source {
+                        Source::Skipped(first, length) => state.skipped.put(first, length),
+                        _ if source == Source::Frontier && self.lower_frontier(begin, count) => {}
+                        _ => state.refused.put(begin, count),
+                    }
+                    if error != Error::NoMemory || count <= least {
+                        return Err(error);
+                    }
                     count = least;
                 }
-                Err(error) => {
-                    give_back();
-                    return Err(if error == Error::Occupied { Error::NoMemory } else { error });
+            }
+        }
+    }
+
+    /// Claims units for a thread that will map them. Returns the first one.
+    fn claim(&self, count: usize, probe: u32) -> Option<(usize, Source)> {
+        let state = self.state();
+        if let Some((first, length)) = state.refused.take(count) {
+            state.refused.put(first + count, length - count);
+            return Some((first, Source::Refused));
+        }
+        // map piece: each unit is claimed once.
+        let begin = state.frontier.fetch_add(count as u64, AcqRel) as usize;
+        if begin + count <= self.units {
+            return Some((begin, Source::Frontier));
+        }
+        self.lower_frontier(begin, count);
+        // First those that are farthest from where the foreign mapping began, then any.
+        let (first, length) = state.skipped.take(count)?;
+        let turn = state.probes.fetch_add(PHI, Relaxed);
+        let offset = ((length - count) as u64 * u64::from(turn) >> 32) as usize;
+        let offset = if probe == 0 { length - count } else { offset } & !(self.per_page() - 1);
+        Some((first + offset, Source::Skipped(first, length)))
+    }
+
+    /// Takes a claim at the frontier back. Returns false if another thread has claimed what follows.
+    fn lower_frontier(&self, begin: usize, count: usize) -> bool {
+        let (from, to) = ((begin + count) as u64, begin as u64);
+        self.state().frontier.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Something foreign is among claimed units. Passes by more each time, and remembers some of
+    /// it.
+    fn pass_by(
+        &self,
+        (begin, count): (usize, usize),
+        least: usize,
+        source: Source,
+        passed: &mut u32,
+    ) {
+        let state = self.state();
+        match source {
+            Source::Skipped(first, length) => state.skipped.put(first, length),
+            Source::Frontier if count > least => {
+                // Only a part may be foreign: fewer are tried next.
+                if !self.lower_frontier(begin, count) {
+                    state.skipped.put(begin, count);
                 }
+            }
+            _ => {
+                let skip = self.per_page() << *passed;
+                let at = state.frontier.fetch_add(skip as u64, AcqRel) as usize;
+                state.skipped.put(begin, count);
+                state.skipped.put(at, skip.min(self.units.saturating_sub(at)));
+                *passed = (*passed + 1).min(40);
             }
         }
     }

@@ -245,6 +245,27 @@ fn foreign_mappings_are_passed_by() {
     check(&field, &slabs);
 }
 
+/// Something foreign fills all of the field. When it is gone, there are slabs again.
+#[test]
+fn what_was_passed_by_is_tried_again() {
+    let fake = Fake::new(Machine::LARGE);
+    let (field, mut slabs) = (field(&fake, 1 << 36), BTreeMap::new());
+    slabs.insert(take(&field, &fake, 1).unwrap(), PAGE);
+    field.retract(&fake);
+    let next = field.pages.address(field.pages.frontier());
+    fake.set_fault(Some(Fault::from(0).only(Request::Map).foreign()));
+    for _ in 0..200 {
+        assert!(take(&field, &fake, 16).is_err());
+    }
+    fake.set_fault(None);
+    for _ in 0..1000 {
+        let base = take(&field, &fake, 16).unwrap();
+        assert!(base >= next);
+        assert_eq!(slabs.insert(base, 16 * PAGE), None);
+    }
+    check(&field, &slabs);
+}
+
 /// A thread that stops for ever while it maps more stops no other one. In the child of a fork the
 /// field grows as usual.
 #[test]
