@@ -95,10 +95,18 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
     needing(&name, &needs, move || run_source(suite, &source)).with_kind(kind)
 }
 
-/// One trial for each source of a folder.
+/// Returns true if a source has a trial: if it is for some builds only, or if all sources have one.
+fn is_chosen(source: &Source, all: bool) -> bool {
+    all || source.builds.is_some()
+}
+
+/// One trial for each source of a folder. With `TOFT_TEST_ONLY=build` only for those that are for
+/// some builds: what holds of each build is tested on others.
 pub fn trials(suite: &'static str) -> Vec<Trial> {
+    let all = std::env::var_os("TOFT_TEST_ONLY").is_none_or(|only| only != "build");
     sources(suite)
         .into_iter()
+        .filter(|source| source.as_ref().map_or(true, |source| is_chosen(source, all)))
         .map(|source| match source {
             Ok(source) => of_source(suite, source),
             Err(e) => trial("directives", move || Err(e)),
@@ -116,4 +124,20 @@ pub fn main(trials: Vec<Trial>) -> ! {
         times.iter().rev().take(8).map(|(time, name)| format!("{name} {} s", time.as_secs()));
     println!("slowest: {}", slowest.collect::<Vec<_>>().join(", "));
     conclusion.exit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_one_build_has_the_sources_that_name_builds() {
+        let named = |name: &str| {
+            let found = sources("misuse").into_iter().flatten().find(|source| source.name == name);
+            found.expect("there is such a source")
+        };
+        let (of_builds, of_all) = (named("canary_secret"), named("double_free_strdup"));
+        assert!(is_chosen(&of_builds, false) && is_chosen(&of_builds, true));
+        assert!(!is_chosen(&of_all, false) && is_chosen(&of_all, true));
+    }
 }

@@ -1,6 +1,6 @@
 //! The libraries inside the command, built once for everything that compiles the command.
 
-use crate::{files, place, step};
+use crate::{files, place, secure, step};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -25,9 +25,14 @@ pub fn build() -> Result<Carried, String> {
 }
 
 fn build_all() -> Result<Carried, String> {
-    place::build(&["toft-record"])?;
-    let release = place::build(&["toft-preload"])?;
-    crate::secure::build_all()?;
+    // Each library is compiled as a whole, which keeps one processor busy.
+    let release = std::thread::scope(|scope| {
+        let secure = scope.spawn(secure::build_all);
+        place::build(&["toft-record"])?;
+        let release = place::build(&["toft-preload"]);
+        secure.join().expect("no build panics")?;
+        release
+    })?;
     let folder = place::target_dir().join("carried");
     files::make_folder(&folder)?;
     let stripped = LIBRARIES.map(|(variable, file)| {

@@ -1,12 +1,13 @@
 //! What `ci` checks besides the tests.
 
+use crate::suites::FEATURES;
 use crate::tally::Suite;
 use crate::{carried, licences, place, prose, step};
 use std::time::Duration;
 
 /// Format, lints, documentation, fuzz targets, licences.
 pub fn run() -> Result<Vec<Suite>, String> {
-    let carried = carried::build()?;
+    let carried = step::timed("libraries", carried::build)?;
     let mut tally = Vec::new();
     let mut check = |title, arguments: &[&str], variables: &[(&str, &str)]| {
         let mut cargo = place::cargo();
@@ -14,20 +15,25 @@ pub fn run() -> Result<Vec<Suite>, String> {
         tally.extend(step::check(title, &mut cargo, Duration::from_secs(60 * 15)));
     };
     check("format", &["fmt", "--all", "--check"], &[]);
-    for (title, package, features) in [
-        ("lints", "--workspace", ""),
-        // Apart, because the fake system brings std, which the preload library cannot have.
-        ("lints of the core's tests", "--package=toft-core", "fake-os"),
-        ("lints of the secure core", "--package=toft-core", "fake-os,secure"),
-        ("lints of the light secure core", "--package=toft-core", "fake-os,secure-light"),
-        ("lints of the arena's features", "--package=toft-arena", "all"),
+    let of_core = |features| ["--package", "toft-core", "--all-targets", "--features", features];
+    for (title, what) in [
+        (
+            "lints",
+            &["--workspace", "--exclude=toft-preload", "--all-targets", "--features", FEATURES][..],
+        ),
+        // Apart, because the fake system brings std, which the preload library cannot have. The
+        // core without it is part of that library.
+        ("lints of the libraries", &["--package=toft-preload", "--package=toft-arena", "--lib"]),
+        ("lints of the secure core", &of_core("fake-os,secure")),
+        ("lints of the light secure core", &of_core("fake-os,secure-light")),
     ] {
-        let lints = ["--all-targets", "--features", features, "--", "-Dwarnings"];
-        check(title, &[&["clippy", package], &lints[..]].concat(), &[]);
+        check(title, &[&["clippy"], what, &["--", "-Dwarnings"]].concat(), &[]);
     }
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
-    check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);
+    // A check links nothing, so libFuzzer itself is not compiled.
+    let library = [("CUSTOM_LIBFUZZER_PATH", "/none/fuzzer")];
+    check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &library);
     println!("\n==> prose");
     match prose::check(&[]) {
         Ok(0) => println!("==> prose: no findings"),

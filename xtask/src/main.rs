@@ -70,8 +70,8 @@ enum Task {
     Test {
         /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom,
         /// experiments, musl; all of these if none is named. `musl-all`, `musl-secure`,
-        /// `secure-light-core` and `cost` run more of it; `aarch64` needs Debian's cross compilers
-        /// and qemu-user. `real` by name runs every program beside the peers for hours, and writes
+        /// `secure-light-all`, `secure-light-core` and `cost` run more of it; `aarch64` needs
+        /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the peers for hours, and writes
         /// docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
@@ -282,6 +282,7 @@ fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Vec<Suite
     if named == 0 || !suites.is_empty() {
         tally.extend(suites::run(&suites, install)?);
     }
+    step::print_times();
     Ok(tally)
 }
 
@@ -290,8 +291,9 @@ fn ci() -> Result<Vec<Suite>, String> {
     tally.extend(arena::run(false));
     tally.extend(targets::run());
     tally.extend(suites::run(&[], true)?);
-    tally.extend(linking::run());
-    tally.extend(dist::of_tests());
+    tally.extend(step::timed("linking", linking::run));
+    tally.extend(step::timed("packages", dist::of_tests));
+    step::print_times();
     println!("==> {}", figures::line());
     Ok(tally)
 }

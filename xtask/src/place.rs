@@ -32,10 +32,6 @@ pub fn cargo() -> Command {
     }
     cargo.current_dir(root()).env("CARGO_TERM_PROGRESS_WHEN", "never");
     cargo.env("CARGO_BUILD_JOBS", jobs().to_string());
-    if std::env::var_os("CI").is_some() {
-        // A fresh machine builds everything once: nothing to be incremental to.
-        cargo.env("CARGO_INCREMENTAL", "0");
-    }
     cargo
 }
 

@@ -4,7 +4,7 @@
 
 use crate::place;
 use crate::tally::Suite;
-use crate::{packages, step};
+use crate::{packages, step, suites};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
     crate::secure::build(crate::secure::Strength::Full)?;
     place::build(&["toft-preload"])?;
     let mut names = vec!["toft".to_owned(), "toft-secure".to_owned()];
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--test", "real", "--no-fail-fast"]);
+    let mut cargo = suites::of_workspace("test");
+    cargo.args(["--test", "real", "--no-fail-fast"]);
     if quick {
         // As `toft run --secure` has it: no false alarm when these programs end.
         names[1] += "@TOFT_VERIFY:exit";
@@ -73,8 +73,8 @@ pub fn run(install: bool) -> Result<Vec<Suite>, String> {
 /// named, they are run alone, and only shown.
 pub fn labels(programs: &[String]) -> Result<ExitCode, String> {
     packages::prepare(packages::TESTS, true)?;
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--quiet", "--package", "toft-tests", "--test", "labels", "--"]);
+    let mut cargo = suites::of_workspace("test");
+    cargo.args(["--quiet", "--test", "labels", "--"]);
     if programs.is_empty() {
         cargo.env("TOFT_REAL_PAGE", place::root().join(PAGE));
     }

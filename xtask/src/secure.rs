@@ -31,15 +31,16 @@ impl Strength {
 
 /// Builds a library, and says where it is.
 pub fn build(strength: Strength) -> Result<PathBuf, String> {
-    // Suites that run at the same time build it, and each copies it to the same names.
-    static LOCK: Mutex<()> = Mutex::new(());
-    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    // What runs at the same time builds it, and each copies it to the same names.
+    static LOCKS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
+    let _lock = LOCKS[strength as usize].lock().unwrap_or_else(PoisonError::into_inner);
     let feature = strength.feature();
     let folder = place::target_dir().join(feature);
     let mut cargo = place::cargo();
     cargo.args(["build", "--release", "--package", "toft-preload", "--features", feature]);
     succeed(cargo.arg("--target-dir").arg(&folder))?;
     let release = place::target_dir().join("release");
+    files::make_folder(&release)?;
     for ending in ["a", "so"] {
         let from = folder.join("release/libtoft").with_extension(ending);
         let next = release.join(format!("libtoft-{feature}.{ending}-next"));
@@ -53,7 +54,10 @@ pub fn build(strength: Strength) -> Result<PathBuf, String> {
 
 /// Builds all of them.
 pub fn build_all() -> Result<Vec<PathBuf>, String> {
-    Strength::ALL.into_iter().map(build).collect()
+    std::thread::scope(|scope| {
+        let [full, light] = Strength::ALL.map(|strength| scope.spawn(move || build(strength)));
+        [full, light].map(|build| build.join().expect("no build panics")).into_iter().collect()
+    })
 }
 
 /// `cargo xtask secure`.

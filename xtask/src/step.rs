@@ -2,12 +2,13 @@
 //! for ever.
 
 use crate::tally::{Reader, Suite};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long output may still come from what a command has left running.
@@ -28,25 +29,115 @@ fn allowance(limit: Duration, gone: Duration) -> Duration {
 /// Runs a command and shows its output; gives the suites that it ran.
 pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
     println!("\n==> {title}");
+    let (suites, end) = run_with(title, command, limit, |line| println!("{line}"));
+    println!("{end}");
+    suites
+}
+
+/// Runs a command beside others, and shows its output when it has ended.
+pub fn run_beside(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
+    let mut output = format!("\n==> {title}\n");
+    let (suites, end) = run_with(title, command, limit, |line| {
+        output.push_str(line);
+        output.push('\n');
+    });
+    println!("{output}{end}");
+    suites
+}
+
+/// Runs a command, and passes its output on by lines. Returns the suites that it ran, and a line
+/// that says how it ended.
+fn run_with(
+    title: &str,
+    command: &mut Command,
+    limit: Duration,
+    mut show: impl FnMut(&str),
+) -> (Vec<Suite>, String) {
     let limit = allowance(limit, BEGAN.elapsed());
     let started = Instant::now();
     let mut reader = Reader::new(title);
-    let wrong = match stream(command, limit, |line| {
-        println!("{line}");
+    let mut processors = Duration::ZERO;
+    let wrong = match stream(command, limit, &mut processors, |line| {
+        show(line);
         reader.line(line);
     }) {
         Ok(None) => None,
         Ok(Some(why)) => Some(why),
         Err(error) => Some(format!("{}: {error}", words(command))),
     };
+    note(Time { title: title.to_owned(), wall: started.elapsed(), processors });
     let how = wrong.as_deref().unwrap_or("done");
-    println!("==> {title}: {how}, {} s", started.elapsed().as_secs());
-    reader.end(wrong)
+    let end = format!("==> {title}: {how}, {} s", started.elapsed().as_secs());
+    (reader.end(wrong), end)
 }
 
 /// Runs a check that has no tests: nothing if it is well, a failure if not.
 pub fn check(title: &str, command: &mut Command, limit: Duration) -> Option<Suite> {
     run(title, command, limit).into_iter().find(|suite| suite.failed > 0)
+}
+
+/// The time that a part of the work took.
+#[derive(Debug)]
+struct Time {
+    title: String,
+    wall: Duration,
+    /// Processor time of all processes that were started.
+    processors: Duration,
+}
+
+/// The parts that are timed, in the order of their ends.
+static TIMES: Mutex<Vec<Time>> = Mutex::new(Vec::new());
+
+fn note(time: Time) {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner).push(time);
+}
+
+/// Does a part of the work that runs commands, with nothing beside it, and notes its time.
+pub fn timed<R>(title: &str, work: impl FnOnce() -> R) -> R {
+    let (began, before) = (Instant::now(), processor_time());
+    let result = work();
+    note(Time {
+        title: title.to_owned(),
+        wall: began.elapsed(),
+        processors: processor_time().saturating_sub(before),
+    });
+    result
+}
+
+/// Returns the processor time of a child that has ended, and of all that it has waited for. Returns
+/// `None` while it runs.
+fn time_of_ended(child: &Child) -> Option<Duration> {
+    /// The kernel's ticks, which are the same on every machine with Linux.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    // After the name, which may have spaces: the state, and from the twelfth field on the ticks.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks = fields.get(11..15)?.iter().filter_map(|ticks| ticks.parse::<u32>().ok());
+    (fields.first() == Some(&"Z")).then(|| TICK * ticks.sum::<u32>())
+}
+
+/// Returns the processor time of all processes that this one has started and that have ended.
+fn processor_time() -> Duration {
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(Duration::ZERO, |usage| {
+        let micros = [usage.user_time(), usage.system_time()]
+            .map(|time| time.tv_sec() * 1_000_000 + time.tv_usec());
+        Duration::from_micros(micros.iter().sum::<i64>().unsigned_abs())
+    })
+}
+
+/// Prints the parts that took a second or more, the slowest first.
+pub fn print_times() {
+    let times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("\n==> wall time, and processor time: {}", slowest_first(&times));
+}
+
+fn slowest_first(times: &[Time]) -> String {
+    let mut times: Vec<&Time> = times.iter().filter(|time| time.wall.as_secs() > 0).collect();
+    times.sort_by_key(|time| std::cmp::Reverse(time.wall));
+    let line = |time: &&Time| {
+        format!("{} {} s ({} s)", time.title, time.wall.as_secs(), time.processors.as_secs())
+    };
+    times.iter().map(line).collect::<Vec<_>>().join(", ")
 }
 
 /// Runs a command that must succeed.
@@ -78,10 +169,12 @@ pub fn passed_on(command: &mut Command) -> Result<ExitCode, String> {
     Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
 }
 
-/// Feeds each line to `each`; says how the command ended, if not well.
+/// Feeds each line to `each`, and stores the processor time; says how the command ended, if not
+/// well.
 fn stream(
     command: &mut Command,
     limit: Duration,
+    processors: &mut Duration,
     mut each: impl FnMut(&str),
 ) -> std::io::Result<Option<String>> {
     // One pipe for both, so that results stay with the names of their suites.
@@ -106,7 +199,10 @@ fn stream(
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if ended.is_none() && child.try_wait()?.is_some() {
+        if ended.is_none()
+            && let Some(time) = time_of_ended(&child)
+        {
+            *processors = time;
             ended = Some(Instant::now());
         }
         if ended.is_some_and(|at| at.elapsed() > GRACE) {
@@ -116,6 +212,17 @@ fn stream(
             kill_tree(&mut child)?;
             return Ok(Some(format!("not done after {} s", limit.as_secs())));
         }
+    }
+    while ended.is_none() {
+        if let Some(time) = time_of_ended(&child) {
+            *processors = time;
+            break;
+        }
+        if begin.elapsed() > limit {
+            kill_tree(&mut child)?;
+            return Ok(Some(format!("not done after {} s", limit.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     let status = child.wait()?;
     Ok((!status.success()).then(|| status.to_string()))
@@ -157,7 +264,8 @@ mod tests {
     #[test]
     fn both_outputs_are_read_in_order() {
         let mut lines = Vec::new();
-        let end = stream(&mut sh("echo a; echo b >&2; echo c"), Duration::from_secs(60), |line| {
+        let (mut script, limit) = (sh("echo a; echo b >&2; echo c"), Duration::from_secs(60));
+        let end = stream(&mut script, limit, &mut Duration::default(), |line| {
             lines.push(line.to_owned());
         });
         assert_eq!(end.unwrap(), None);
@@ -173,12 +281,41 @@ mod tests {
     }
 
     #[test]
+    fn the_slowest_part_comes_first_and_short_ones_are_left_out() {
+        let time = |(title, wall, processors): (&str, u64, u64)| Time {
+            title: title.into(),
+            wall: Duration::from_millis(wall),
+            processors: Duration::from_millis(processors),
+        };
+        let times = [("a", 3000, 4000), ("b", 700_000, 900_000), ("c", 900, 900)].map(time);
+        assert_eq!(slowest_first(&times), "b 700 s (900 s), a 3 s (4 s)");
+    }
+
+    #[test]
+    fn processor_time_is_that_of_what_was_started() {
+        const WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+        let before = processor_time();
+        sh(WORK).status().unwrap();
+        assert!(processor_time() > before);
+        let used = |script: &str| {
+            let mut time = Duration::ZERO;
+            let limit = Duration::from_secs(60);
+            assert_eq!(stream(&mut sh(script), limit, &mut time, |_| ()).unwrap(), None);
+            time
+        };
+        assert!(used(WORK) > used("sleep 0.1"));
+    }
+
+    #[test]
     fn what_hangs_is_ended_with_all_it_has_started() {
         let limit = Duration::from_millis(400);
         let begin = Instant::now();
         let mut lines = Vec::new();
         let script = "sleep 600 & echo $!; wait";
-        let end = stream(&mut sh(script), limit, |line| lines.push(line.to_owned())).unwrap();
+        let end = stream(&mut sh(script), limit, &mut Duration::default(), |line| {
+            lines.push(line.to_owned());
+        })
+        .unwrap();
         assert!(end.is_some_and(|why| why.starts_with("not done")));
         assert!(begin.elapsed() < Duration::from_secs(60));
         let stat =

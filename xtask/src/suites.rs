@@ -1,11 +1,13 @@
 //! The test suites, in the order in which they run.
 
+use crate::carried::{self, Carried};
 use crate::secure::{self, Strength};
 use crate::tally::Suite;
-use crate::{arena, carried, packages, place, step};
+use crate::{arena, packages, place, step};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A suite. The minutes leave room for a busy machine; `step.rs` limits all steps together.
 struct Plan {
@@ -16,6 +18,11 @@ struct Plan {
     command: fn() -> Result<Command, String>,
     /// Runs only if it is named.
     by_name: bool,
+    /// Builds in a separate target folder.
+    apart: bool,
+    /// Runs beside the others, because it depends on nothing that they do: those wait for other
+    /// processes much of the time.
+    beside: bool,
     /// The target that rustup must have. Without it the suite is left out.
     target: Option<&'static str>,
 }
@@ -26,15 +33,39 @@ impl Plan {
         minutes: u64,
         command: fn() -> Result<Command, String>,
     ) -> Plan {
-        Plan { name, minutes, command, by_name: false, target: None }
+        Plan { name, minutes, command, by_name: false, apart: false, beside: false, target: None }
     }
 
     const fn by_name(self) -> Plan {
         Plan { by_name: true, ..self }
     }
 
+    const fn apart(self) -> Plan {
+        Plan { apart: true, ..self }
+    }
+
+    const fn beside(self) -> Plan {
+        Plan { beside: true, ..self }
+    }
+
     const fn on(self, target: &'static str) -> Plan {
         Plan { target: Some(target), ..self }
+    }
+
+    /// Runs its command with these variables, in one of two ways.
+    fn run(
+        &self,
+        command: Result<Command, String>,
+        variables: Vec<(&str, PathBuf)>,
+        run: fn(&str, &mut Command, Duration) -> Vec<Suite>,
+    ) -> Vec<Suite> {
+        match command {
+            Ok(mut command) => {
+                let limit = Duration::from_secs(60 * self.minutes);
+                named(self.name, run(self.name, command.envs(variables), limit))
+            }
+            Err(why) => vec![Suite::broken(self.name, why)],
+        }
     }
 
     /// The target that it needs and rustup cannot get, or the linker that is not installed.
@@ -51,47 +82,69 @@ impl Plan {
 const PLANS: &[Plan] = &[
     Plan::new("workspace", 60, workspace),
     // C and C++ on the built library.
-    Plan::new("whole", 60, || Ok(programs(&[]))),
+    Plan::new("whole", 60, || programs(&RUNNERS)),
     Plan::new("secure", 45, || on_secure(Strength::Full, &["abi", "misuse", "storms"])),
+    // What names this build. Of the rest, each check is one of the default build or of the full
+    // secure one, which are tested above.
     Plan::new("secure-light", 45, || {
-        on_secure(Strength::Light, &["abi", "misuse", "corpus", "storms"])
+        let mut cargo = on_secure(Strength::Light, &["abi", "misuse", "corpus"])?;
+        cargo.env("TOFT_TEST_ONLY", "build");
+        Ok(cargo)
     }),
+    Plan::new("secure-light-all", 60, || on_secure(Strength::Light, &["abi", "misuse", "storms"]))
+        .by_name(),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
     // The core's unit and property tests, with the policy of each secure build.
-    Plan::new("secure-core", 60, || core_with("fake-os,secure")),
+    Plan::new("secure-core", 60, || core_with("fake-os,secure")).beside(),
     Plan::new("secure-light-core", 60, || core_with("fake-os,secure-light")).by_name(),
-    Plan::new("loom", 60, loom),
+    Plan::new("loom", 60, loom).apart().beside(),
     // Each experiment of the lab, quickly, in an exported tree.
-    Plan::new("experiments", 30, experiments),
+    Plan::new("experiments", 30, experiments).beside(),
     // The builds that `cargo experiment cost` compares.
     Plan::new("cost", 60, cost).by_name(),
-    Plan::new("musl", 45, musl).on(MUSL),
-    Plan::new("musl-all", 60, musl_all).on(MUSL).by_name(),
-    Plan::new("musl-secure", 60, musl_secure).on(MUSL).by_name(),
-    Plan::new("aarch64", 45, aarch64).on(AARCH64),
+    Plan::new("musl", 45, musl).on(MUSL).apart(),
+    Plan::new("musl-all", 60, musl_all).on(MUSL).apart().by_name(),
+    Plan::new("musl-secure", 60, musl_secure).on(MUSL).apart().by_name(),
+    Plan::new("aarch64", 45, aarch64).on(AARCH64).apart(),
     // Every program that an emulator can run.
     Plan::new("aarch64-all", 90, || {
         elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
     })
     .on(AARCH64)
+    .apart()
     .by_name(),
     Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64).by_name(),
     Plan::new("aarch64-core", 120, aarch64_core).on(AARCH64).by_name(),
 ];
 
+/// The features of the workspace's tests, as `.ci/run` has them. With others cargo would compile
+/// everything again.
+pub const FEATURES: &str = "toft-core/fake-os,toft-arena/all";
+
 /// A verb of cargo for the workspace, with the features of its tests.
 pub fn of_workspace(verb: &str) -> Command {
     let mut cargo = place::cargo();
-    cargo.args([verb, "--workspace", "--exclude", "toft-tests"]);
-    cargo.args(["--features", "toft-core/fake-os,toft-arena/all"]);
+    cargo.args([verb, "--workspace", "--features", FEATURES]);
     cargo
+}
+
+/// Builds the tests that a command of cargo runs, and returns the command.
+fn built(cargo: impl Fn() -> Command) -> Result<Command, String> {
+    step::succeed(cargo().arg("--no-run"))?;
+    let mut cargo = cargo();
+    cargo.arg("--no-fail-fast");
+    Ok(cargo)
 }
 
 /// Unit, property and documentation tests of every crate.
 fn workspace() -> Result<Command, String> {
-    let mut cargo = of_workspace("test");
-    cargo.arg("--no-fail-fast");
+    let carried = carried::build()?;
+    let mut cargo = built(|| {
+        let mut cargo = of_workspace("test");
+        cargo.envs(carried.iter().cloned());
+        cargo
+    })?;
     // Most tests of the command wait for another process.
     cargo.env("RUST_TEST_THREADS", "4");
     Ok(cargo)
@@ -101,18 +154,23 @@ fn workspace() -> Result<Command, String> {
 /// instead of 74 (`abi`), and 60 instead of 83 (`storms`).
 const AT_A_TIME: &str = "--test-threads=4";
 
-/// The programs in C and C++.
-fn programs(tests: &[&str]) -> Command {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    tests.iter().for_each(|test| _ = cargo.args(["--test", test]));
+/// The runners of programs in C and C++.
+const RUNNERS: [&str; 6] = ["abi", "misuse", "corpus", "storms", "probes", "containers"];
+
+/// The programs in C and C++ of these runners.
+fn programs(runners: &[&str]) -> Result<Command, String> {
+    let mut cargo = built(|| {
+        let mut cargo = of_workspace("test");
+        runners.iter().for_each(|runner| _ = cargo.args(["--test", runner]));
+        cargo
+    })?;
     cargo.args(["--", AT_A_TIME]);
-    cargo
+    Ok(cargo)
 }
 
-fn on_secure(strength: Strength, tests: &[&str]) -> Result<Command, String> {
+fn on_secure(strength: Strength, runners: &[&str]) -> Result<Command, String> {
     let library = secure::build(strength)?;
-    let mut cargo = programs(tests);
+    let mut cargo = programs(runners)?;
     cargo.env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
 }
@@ -122,11 +180,11 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const AARCH64_LINKER: (&str, &str) =
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
-/// Static programs with musl, in C and in Rust. Not those that watch memory for seconds, and no
-/// storms: `musl-all`.
+/// Static programs with musl, in C and in Rust, that call its functions. Not those that watch memory
+/// for seconds, no storms, and no misuse, whose checks are the same as with glibc: `musl-all`.
 fn musl() -> Result<Command, String> {
     let archive = built_for(MUSL, "")?.join("libtoft.a");
-    let mut cargo = elsewhere("musl", &archive, &["abi", "misuse"])?;
+    let mut cargo = elsewhere("musl", &archive, &["abi"])?;
     for slow in ["bound_", "limit_", "idle", "ulimit_", "profile_", "true_figures"] {
         cargo.args(["--skip", slow]);
     }
@@ -219,16 +277,19 @@ fn built_for(target: &str, features: &str) -> Result<PathBuf, String> {
 }
 
 /// The programs in C, for another platform (`tests/src/platform.rs`).
-fn elsewhere(platform: &str, library: &Path, tests: &[&str]) -> Result<Command, String> {
-    let mut cargo = programs(tests);
+fn elsewhere(platform: &str, library: &Path, runners: &[&str]) -> Result<Command, String> {
+    let mut cargo = programs(runners)?;
     cargo.env("TOFT_TEST_PLATFORM", platform).env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
 }
 
 fn core_with(features: &str) -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-core", "--no-fail-fast", "--features", features]);
-    cargo.args(["--lib", "--test", "properties"]);
+    let mut cargo = built(|| {
+        let mut cargo = place::cargo();
+        cargo.args(["test", "--package", "toft-core", "--features", features]);
+        cargo.args(["--lib", "--test", "properties"]);
+        cargo
+    })?;
     // More tests at a time would wait for address space (`os/fake/host.rs`).
     cargo.env("RUST_TEST_THREADS", "3");
     Ok(cargo)
@@ -236,14 +297,16 @@ fn core_with(features: &str) -> Result<Command, String> {
 
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
 fn loom() -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-core", "--package", "toft-ar-malloc", "--release"]);
-    cargo.args(["--features", "toft-core/loom,toft-ar-malloc/loom"]);
-    cargo.args(["--test", "loom", "--test", "loom_hold", "--test", "loom_life"]);
-    cargo
-        .env("RUSTFLAGS", "--cfg loom -Dwarnings")
-        .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
-    Ok(cargo)
+    built(|| {
+        let mut cargo = place::cargo();
+        cargo.args(["test", "--package", "toft-core", "--package", "toft-ar-malloc", "--release"]);
+        cargo.args(["--features", "toft-core/loom,toft-ar-malloc/loom"]);
+        cargo.args(["--test", "loom", "--test", "loom_hold", "--test", "loom_life"]);
+        cargo
+            .env("RUSTFLAGS", "--cfg loom -Dwarnings")
+            .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
+        cargo
+    })
 }
 
 /// The names of the suites that run only if they are named.
@@ -253,17 +316,15 @@ pub fn by_name() -> impl Iterator<Item = &'static str> {
 
 /// The experiments share a target directory, so they run one after the other.
 fn experiments() -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-experiments", "--test", "export", "--"]);
-    cargo.args(["--include-ignored", "--test-threads=1"]);
+    let mut cargo = of_workspace("test");
+    cargo.args(["--test", "export", "--", "--include-ignored", "--test-threads=1"]);
     Ok(cargo)
 }
 
 /// Each build has lost the idea that it is without, and no other.
 fn cost() -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-experiments", "--bin", "toft-experiments", "--"]);
-    cargo.args(["--ignored", "--test-threads=1"]);
+    let mut cargo = of_workspace("test");
+    cargo.args(["--bin", "toft-experiments", "--", "--ignored", "--test-threads=1"]);
     Ok(cargo)
 }
 
@@ -274,52 +335,83 @@ pub fn run(names: &[String], install: bool) -> Result<Vec<Suite>, String> {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
         return Err(format!("no suite is called {unknown}; there are {}", all.join(", ")));
     }
-    let chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
-    let complete = packages::prepare(packages::TESTS, install)?;
-    let carried = if chosen.len() > 1 { carried::build()? } else { Vec::new() };
-    let (mut tally, mut times) = (Vec::new(), Vec::new());
-    for plan in chosen {
-        let began = Instant::now();
-        if let Some(missing) = plan.missing() {
-            tally.push(Suite::left_out(plan.name, missing));
-            continue;
-        }
-        let mut command = match (plan.command)() {
-            Ok(command) => command,
-            Err(why) => {
-                tally.push(Suite::broken(plan.name, why));
-                continue;
-            }
-        };
-        if matches!(plan.name, "whole" | "secure" | "secure-light" | "real" | "musl" | "aarch64")
-            && complete
-        {
-            // A test that finds something missing has failed. Only these tests clear their
-            // environment, and the library complains about a name that it does not know.
-            command.env("TOFT_TEST_REQUIRE", "1");
-        }
-        command.envs(carried.iter().cloned());
-        if plan.name == "real" && times.iter().any(|&(name, _)| name == "workspace") {
-            command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
-        }
-        let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
-        tally.extend(named(plan.name, suites));
-        times.push((plan.name, began.elapsed()));
-    }
-    println!("\n==> wall time: {}", slowest_first(times));
+    let mut chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
+    let prepare = || packages::prepare(packages::TESTS, install);
+    let complete = step::timed("Debian packages", prepare)?;
+    let carries = |plan: &&Plan| matches!(plan.name, "workspace" | "real");
+    let carried = if chosen.iter().any(carries) { carried::build()? } else { Vec::new() };
+    let mut tally = Vec::new();
+    chosen.retain(|plan| {
+        let missing = plan.missing();
+        tally.extend(missing.map(|missing| Suite::left_out(plan.name, missing)));
+        missing.is_none()
+    });
+    println!("\n==> building what the suites need");
+    let mut commands = step::timed("builds", || commands(&chosen));
+    let mut command_of = |plan: &Plan| commands.remove(plan.name).expect("each has a command");
+    // What runs alone is shown as it runs.
+    let alone = chosen.len() == 1;
+    let (beside, chosen): (Vec<&Plan>, Vec<&Plan>) =
+        chosen.into_iter().partition(|plan| plan.beside && !alone);
+    let beside: Vec<_> = beside.into_iter().map(|plan| (plan, command_of(plan))).collect();
+    let commands: Vec<_> = chosen.into_iter().map(|plan| (plan, command_of(plan))).collect();
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let each =
+                |(plan, command): (&Plan, _)| plan.run(command, Vec::new(), step::run_beside);
+            beside.into_iter().flat_map(each).collect::<Vec<_>>()
+        });
+        tally.extend(one_by_one(commands, complete, &carried));
+        tally.extend(beside.join().expect("no suite panics"));
+    });
     Ok(tally)
+}
+
+/// Runs suites one after the other.
+fn one_by_one(
+    commands: Vec<(&Plan, Result<Command, String>)>,
+    complete: bool,
+    carried: &Carried,
+) -> Vec<Suite> {
+    let mut tally = Vec::new();
+    let mut is_command_built = false;
+    for (plan, command) in commands {
+        let mut settings = carried.clone();
+        // Only these tests clear their environment, and the library complains about a name that it
+        // does not know.
+        if matches!(plan.name, "whole" | "secure" | "secure-light" | "real" | "musl" | "aarch64") {
+            if complete {
+                // A test that finds something missing has failed.
+                settings.push(("TOFT_TEST_REQUIRE", "1".into()));
+            }
+            if is_command_built {
+                // By itself cargo would build the command with other features.
+                settings.push(("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft")));
+            }
+        }
+        is_command_built |= plan.name == "workspace";
+        tally.extend(plan.run(command, settings, step::run));
+    }
+    tally
+}
+
+/// Builds what the suites need, and returns their commands. Cargo locks its target folder while it
+/// builds, so the suites that share one come one after the other, beside those that are apart.
+fn commands(plans: &[&Plan]) -> HashMap<&'static str, Result<Command, String>> {
+    let (apart, here): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| plan.apart);
+    let each = |plans: Vec<&Plan>| {
+        plans.into_iter().map(|plan| (plan.name, (plan.command)())).collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let apart = scope.spawn(move || each(apart));
+        let here = each(here);
+        here.into_iter().chain(apart.join().expect("no command panics")).collect()
+    })
 }
 
 /// Returns true if a suite is named, or if none is and it does not wait to be named.
 fn is_chosen(plan: &Plan, names: &[String]) -> bool {
     if names.is_empty() { !plan.by_name } else { names.iter().any(|name| name == plan.name) }
-}
-
-/// Names and seconds of suites.
-fn slowest_first(mut times: Vec<(&str, Duration)>) -> String {
-    times.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
-    let each = times.iter().map(|(name, time)| format!("{name} {} s", time.as_secs()));
-    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A suite without a single test has not been found.
@@ -343,6 +435,11 @@ mod tests {
     }
 
     #[test]
+    fn the_script_builds_with_the_features_of_the_tests() {
+        assert!(crate::files::kept(".ci/run").contains(FEATURES));
+    }
+
+    #[test]
     fn a_suite_that_waits_to_be_named_runs_only_then() {
         let plan = Plan::new("a", 1, loom).by_name();
         assert!(is_chosen(&plan, &["a".into()]) && !is_chosen(&plan, &[]));
@@ -354,13 +451,6 @@ mod tests {
     fn a_suite_without_its_target_is_left_out() {
         assert_eq!(Plan::new("a", 1, loom).on("none-none-none").missing(), Some("none-none-none"));
         assert_eq!(Plan::new("a", 1, loom).missing(), None);
-    }
-
-    #[test]
-    fn the_slowest_suite_comes_first() {
-        let times =
-            [("a", 3), ("b", 700), ("c", 20)].map(|(name, s)| (name, Duration::from_secs(s)));
-        assert_eq!(slowest_first(times.into()), "b 700 s, c 20 s, a 3 s");
     }
 
     #[test]

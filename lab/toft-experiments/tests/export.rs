@@ -86,7 +86,7 @@ fn check(experiment: &str) {
             cargo.env_remove(&variable);
         }
     }
-    cargo.args(["experiment", experiment, "--quick"]).current_dir(tree());
+    cargo.args(["experiment", experiment, "--quick", "--runs", "1"]).current_dir(tree());
     cargo.env("CARGO_TARGET_DIR", target_dir());
     for (setting, value) in SETTINGS {
         cargo.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);

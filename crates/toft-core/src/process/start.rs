@@ -11,6 +11,7 @@ use crate::allocator::{
 use crate::guarded::Guarded;
 use crate::keeper::reclaimer_thread::run;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode, nearest};
+use crate::os::thread::thread_block;
 use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
@@ -18,9 +19,7 @@ use crate::process::{environment, key_fault};
 use crate::report::Line;
 use crate::stats::Root;
 use crate::sync::{AtomicU32, Ordering, pause};
-use crate::thread::{
-    CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
-};
+use crate::thread::{CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap};
 use crate::watch::guarded::fault;
 use crate::watch::profile::hints;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};

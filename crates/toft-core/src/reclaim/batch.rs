@@ -7,7 +7,8 @@
 //!   keep them.
 
 use super::{LifeCycle, SavedShare, Trims};
-use crate::os::{Pin, Pinned};
+use crate::os::thread::thread_block;
+use crate::os::{Pin, Pinned, Threads, wait_for};
 use crate::policy::SWEEP_GROWTH;
 use crate::slab::Slab;
 use crate::sync::StoreChanged;
@@ -51,8 +52,8 @@ impl Control {
 #[derive(Debug)]
 struct State {
     control: Control,
-    /// Not zero while a thread sweeps.
-    sweeping: AtomicU32,
+    /// The control block of the thread that sweeps, or zero.
+    sweeping: AtomicUsize,
     /// R2: the number of entries of `slabs`. Written by the thread that sweeps.
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
@@ -156,7 +157,7 @@ impl Reclaimer {
     /// Takes the turn. Returns `None` if another thread has it.
     pub fn begin(&self) -> Option<Turn<'_>> {
         let state = self.state();
-        let taken = state.sweeping.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        let taken = state.sweeping.compare_exchange(0, thread_block(), Acquire, Relaxed).is_ok();
         // The turn is created only if it was taken: dropping it would end another thread's turn.
         taken.then(|| Turn(state))
     }
@@ -164,6 +165,21 @@ impl Reclaimer {
     /// Returns true if some thread has the turn.
     pub fn is_sweeping(&self) -> bool {
         self.state().sweeping.load(Relaxed) != 0
+    }
+
+    /// Returns true if an outer call of the calling thread has the turn. Memory hooks and signal
+    /// handlers allocate while pages are returned. Returns false while Toft's own thread runs,
+    /// because it has the control block of another thread.
+    pub fn is_own_turn(&self) -> bool {
+        self.state().sweeping.load(Relaxed) == thread_block() && self.threads() == 0
+    }
+
+    /// Waits until no other thread has the turn, for a moment at most.
+    pub fn wait_for_turn(&self, os: &impl Threads) {
+        // The calling thread would wait for itself.
+        if !self.is_own_turn() {
+            wait_for(os, || !self.is_sweeping());
+        }
     }
 
     /// Returns the state of the reclaimer's thread.

@@ -13,6 +13,7 @@
 //! exception. A large block is counted nowhere while a thread frees or grows it. That is at most
 //! one block for each thread.
 
+use crate::os::thread::thread_block;
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -23,6 +24,9 @@ struct State {
     /// The bytes that are promised and not counted yet. Any thread, by compare and exchange. The
     /// Release when a promise ends pairs with the Acquire of the thread that then reads the count.
     promised: AtomicUsize,
+    /// The control block of the thread that got the last promise, of those that have not ended, or
+    /// zero. Any thread.
+    promised_to: AtomicUsize,
     /// The number of refused requests. Any thread.
     refusals: AtomicUsize,
     /// The number of times that everything was counted. Any thread.
@@ -45,6 +49,8 @@ pub struct Limit {
 pub struct Promise<'a> {
     limit: Option<&'a State>,
     bytes: usize,
+    /// The thread that had got the last promise before.
+    before: usize,
 }
 
 impl Drop for Promise<'_> {
@@ -52,6 +58,8 @@ impl Drop for Promise<'_> {
         if let Some(state) = self.limit {
             // Not below zero: a signal handler may have forked while the promise was held.
             let less = |all: usize| Some(all.saturating_sub(self.bytes));
+            let (me, before) = (thread_block(), self.before);
+            let _ = state.promised_to.compare_exchange(me, before, Relaxed, Relaxed);
             let _ = state.promised.fetch_update(Release, Relaxed, less);
         }
     }
@@ -96,7 +104,7 @@ impl Limit {
     pub fn promise(&self, bytes: usize, counted: impl Fn() -> usize) -> Result<Promise<'_>, usize> {
         // A caller that adds nothing needs no promise.
         if !self.is_set() || bytes == 0 {
-            return Ok(Promise { limit: None, bytes });
+            return Ok(Promise { limit: None, bytes, before: 0 });
         }
         let state = self.state();
         loop {
@@ -107,7 +115,8 @@ impl Limit {
             }
             let more = promised + bytes;
             if state.promised.compare_exchange(promised, more, AcqRel, Relaxed).is_ok() {
-                return Ok(Promise { limit: Some(state), bytes });
+                let before = state.promised_to.swap(thread_block(), Relaxed);
+                return Ok(Promise { limit: Some(state), bytes, before });
             }
         }
     }
@@ -116,6 +125,11 @@ impl Limit {
     /// promises.
     pub fn is_promised(&self) -> bool {
         self.state().promised.load(Acquire) != 0
+    }
+
+    /// Returns true if the calling thread got the last promise that is held.
+    pub fn is_own_promise(&self) -> bool {
+        self.is_promised() && self.state().promised_to.load(Relaxed) == thread_block()
     }
 
     /// Counts a refused request. Returns true if it is the first.
@@ -159,6 +173,7 @@ impl Limit {
     /// group counts as never checked.
     pub fn repair(&self) {
         self.state().promised.store_changed(0, Relaxed);
+        self.state().promised_to.store_changed(0, Relaxed);
         self.state().looked_at.store_changed(0, Relaxed);
         self.set_group_pressure(false);
     }
@@ -195,6 +210,27 @@ mod tests {
         // A caller that adds nothing needs no promise.
         assert!(limit.promise(0, || 1000).is_ok());
         assert!(Limit::none().promise(1 << 60, || panic!("not asked")).is_ok());
+    }
+
+    #[test]
+    fn a_thread_knows_its_own_promise() {
+        let limit = limit(100);
+        let state = limit.state.expose_provenance();
+        let outer = limit.promise(60, || 0).unwrap();
+        drop(limit.promise(10, || 0).unwrap());
+        assert!(limit.is_own_promise());
+        let seen_by_another = std::thread::spawn(move || {
+            let limit = Limit { state: core::ptr::with_exposed_provenance(state), bytes: 100 };
+            let before = limit.is_own_promise();
+            core::mem::forget(limit.promise(10, || 0).unwrap());
+            (before, limit.is_own_promise())
+        });
+        assert_eq!(seen_by_another.join().unwrap(), (false, true));
+        assert!(!limit.is_own_promise());
+        drop(outer);
+        assert!(limit.is_promised() && !limit.is_own_promise());
+        limit.repair();
+        assert!(!limit.is_own_promise());
     }
 
     #[test]

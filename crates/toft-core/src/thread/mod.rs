@@ -26,6 +26,4 @@ pub use partition_count::PARTITIONS_FIRST;
 pub(crate) use patrol::Patrol;
 pub(crate) use quarantine::{Leaving, Quarantine, entry_slot};
 pub use shared::SHARE_FROM;
-pub use tls::{
-    CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block,
-};
+pub use tls::{CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap};

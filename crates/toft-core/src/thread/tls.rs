@@ -117,23 +117,3 @@ pub fn set_current_heap(heap: &'static Heap) {
         );
     }
 }
-
-/// Returns the address of the calling thread's control block, which libc keeps.
-pub fn thread_block() -> usize {
-    let address: usize;
-    // SAFETY: the platform's ABI says that the word at fs:0 is its own address.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr fs:[0]",
-            out(reg) address,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    // SAFETY: reads a register. (Untested.)
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!("mrs {0}, tpidr_el0", out(reg) address, options(nostack, nomem));
-    }
-    address
-}

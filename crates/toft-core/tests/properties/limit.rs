@@ -9,6 +9,7 @@ use crate::common::world::{World, code_address};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use toft_core::Allocator;
+use toft_core::keeper::Which;
 use toft_core::options::{LimitTo, Options};
 use toft_core::os::fake::{Fake, Machine};
 use toft_core::path::Resized;
@@ -103,6 +104,35 @@ fn memory_of_every_size_ends_at_the_limit_and_comes_again() {
         let others = program.exhaust(other, 5);
         assert!(others.len() * other * 10 > had * 7, "{size}: {} of {had}", others.len() * other);
     }
+}
+
+/// Requests more than is left, in the middle of a sweep: in a call that has interrupted the thread
+/// that sweeps, or in another thread. Returns how often the request waits for the sweep.
+fn waits_within_a_sweep(interrupts: bool) -> u64 {
+    let program: &'static Program = Box::leak(Box::new(Program::new(4, 16 * MIB)));
+    assert!(!program.exhaust(140_000, 3).is_empty());
+    let heap = birth(&program.allocator);
+    let before = program.fake.waits();
+    program.fake.at_barrier(move || {
+        let request = || program.allocator.allocate(heap, 3 * MIB, code_address(5));
+        let block = if interrupts {
+            request()
+        } else {
+            std::thread::scope(|scope| scope.spawn(request).join().unwrap())
+        };
+        assert_eq!(block, None);
+        true
+    });
+    program.allocator.sweeper().sweep(Which::Free).unwrap();
+    program.fake.at_barrier(|| true);
+    program.fake.waits() - before
+}
+
+/// A memory hook or a signal handler would wait for the thread that it runs on.
+#[test]
+fn a_refused_request_waits_for_other_threads_only() {
+    assert_eq!(waits_within_a_sweep(true), 0);
+    assert_ne!(waits_within_a_sweep(false), 0);
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod unshare;
 use crate::allocator::{Allocator, handle};
 use crate::keeper::sweeper::Which;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, Sharing, wait_for};
+use crate::os::{Os, Sharing};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
@@ -130,7 +130,7 @@ impl<O: Os> Compactor<'_, O> {
             if let Some(done) = self.compact(Which::Free) {
                 return done.bytes;
             }
-            wait_for(&self.os, || !self.reclaimer.is_sweeping());
+            self.reclaimer.wait_for_turn(&self.os);
         }
         0
     }

@@ -83,6 +83,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                     return None;
                 }
             }
+            let may_wait = seat.is_some() && !self.is_interrupted();
             // In the child of a handler that forks, others could have what is to be given back
             // here.
             let _undisturbed = self.block_signals();
@@ -98,11 +99,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                     break;
                 }
                 let swept = self.sweeper().sweep(Which::Counted).is_some();
-                // A call in the middle of another one of this thread would wait for itself: memory
-                // hooks and signal handlers allocate while pages are returned.
-                if !swept && seat.is_some() {
+                if !swept && may_wait {
                     // What another thread holds just now it is about to give back.
-                    wait_for(&self.os, || !self.reclaimer.is_sweeping());
+                    self.reclaimer.wait_for_turn(&self.os);
                 }
                 let all = swept & self.count_others(heap);
                 if done() {
@@ -116,7 +115,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                 }
             }
             // What some thread has had promised a moment ago may count twice.
-            if self.limit.is_promised() && seat.is_some() {
+            if self.limit.is_promised() && may_wait {
                 wait_for(&self.os, || !self.limit.is_promised());
                 if let Ok(promise) = self.promise(bytes) {
                     return Some(promise);
@@ -167,8 +166,19 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         });
     }
 
-    /// Takes the turn, after its present holder; `None` where that takes long.
+    /// Returns true if an outer call of this thread has the turn or a promise: memory hooks and
+    /// signal handlers allocate meanwhile. If this call waited, it would wait for itself, or for a
+    /// thread that waits for the outer call.
+    fn is_interrupted(self) -> bool {
+        self.reclaimer.is_own_turn() || self.limit.is_own_promise()
+    }
+
+    /// Takes the turn, after its present holder. Returns `None` if that takes long, or at once if an
+    /// outer call of this thread is interrupted.
     fn take_turn(self) -> Option<Turn<'a>> {
+        if self.is_interrupted() {
+            return self.allocator.reclaimer.begin();
+        }
         let turn = Cell::new(None);
         wait_for(&self.os, || {
             let begun = self.allocator.reclaimer.begin();

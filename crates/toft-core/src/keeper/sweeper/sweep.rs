@@ -5,9 +5,9 @@
 //! stopping any thread: see `pinning.rs` in [`crate::slab`].
 
 use crate::keeper::sweeper::Sweeper;
+use crate::os::Os;
 use crate::os::release::{Piece, Release};
 use crate::os::seccomp::Calls;
-use crate::os::{Os, wait_for};
 use crate::reclaim::{BATCH, Turn};
 use crate::remote::announce;
 use crate::report::Call;
@@ -254,7 +254,7 @@ impl<O: Os> Sweeper<'_, O> {
             if let Some(swept) = self.sweep(Which::Free) {
                 return bytes + swept.bytes;
             }
-            wait_for(&self.os, || !self.reclaimer.is_sweeping());
+            self.reclaimer.wait_for_turn(&self.os);
         }
         bytes + self.drop_kept()
     }

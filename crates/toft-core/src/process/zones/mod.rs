@@ -5,8 +5,8 @@ pub mod calls;
 use crate::allocator::{Allocator, handle};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
+use crate::os::thread::thread_block;
 use crate::report::{Call, Line, head};
-use crate::thread::thread_block;
 use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, Zone, ZoneLocation};
 use core::ffi::CStr;
 
