@@ -254,6 +254,8 @@ impl Blocks {
     }
 
     /// As `map_vacant`, for a block outside the window.
+    #[cold]
+    #[inline(never)]
     fn map_outside(
         &self,
         os: &impl Os,

@@ -119,10 +119,15 @@ impl Units {
     }
 
     /// Returns the block outside the window whose extent contains an address.
+    #[inline]
     fn outside_around(&self, address: usize) -> Option<&Block> {
-        let outside = self.outside().filter(|outside| outside.may_contain(address))?;
-        let mut all = outside.all();
-        let found = all.find(|each| each.range().contains(&address))?;
+        if self.may_be_outside(address) { self.search_outside(address) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search_outside(&self, address: usize) -> Option<&Block> {
+        let found = self.outside()?.all().find(|each| each.range().contains(&address))?;
         Some(&found.block).filter(|block| block.state() != BlockState::None)
     }
 
