@@ -273,7 +273,7 @@ fn take_hole(
             Some(lower) if os.map(lower, bytes).is_ok() => start = lower,
             _ => grows = false,
         }
-        bytes = if grows { (2 * bytes).min(PIECE_MOST) } else { bytes / 2 & !(page - 1) };
+        bytes = if grows { (2 * bytes).min(PIECE_MOST) } else { (bytes / 2) & !(page - 1) };
     }
     start..end
 }

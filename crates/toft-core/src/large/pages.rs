@@ -78,9 +78,9 @@ impl Pages<'_> {
                 return Ok(());
             }
             // It was freed, and has been all guards since; or, where the system knows none and
-            // could not unmap it, is as it was or without rights. SAFETY: (1) the block's own
-            // mapping, which is not in use.
+            // could not unmap it, is as it was or without rights.
             let is_all_guards = !block.is_forbidden() && !self.is_outside(block);
+            // SAFETY: (1) the block's own mapping, which is not in use.
             let opened = is_all_guards && unsafe { os.unguard(address, bytes) }.is_ok();
             // SAFETY: (1) as above.
             return if opened { Ok(()) } else { unsafe { os.renew(address, bytes) } };
@@ -185,10 +185,12 @@ impl Pages<'_> {
             return;
         }
         let shared = self.is_shared(block);
-        // SAFETY: (1) the block is free and held by the caller, so its contents are not needed.
-        let gone = match self.is_outside(block) {
-            false => unsafe { os.unmap(address, mapped) },
-            true => unsafe { os.forbid(address, mapped) },
+        let gone = if self.is_outside(block) {
+            // SAFETY: (1) the block is free and held by the caller, so its contents are not needed.
+            unsafe { os.forbid(address, mapped) }
+        } else {
+            // SAFETY: (1) as above.
+            unsafe { os.unmap(address, mapped) }
         };
         if gone.is_ok() {
             if shared {
