@@ -335,7 +335,7 @@ pub(crate) fn for_each_root<O: Os>(
 ) {
     let layout = allocator.layout();
     let windows = layout.windows;
-    let data_end = windows.data + 2 * windows.span + windows.large_span;
+    let data_end = windows.data + windows.data_bytes();
     let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
     let [first, second] = but;
     let but = [first, second, allocator.guarded.tables()];
