@@ -166,7 +166,7 @@ static void *hook_mremap(void *address, size_t len, size_t new_len, int flags)
     return (void *)raw(SYS_mremap, (long)address, (long)len, (long)new_len, flags, 0xdead000);
 }
 
-/* In the child of a fork, which has another number and pages of its own. */
+/* Prepares the child of a fork, which has another thread number and separate pages. */
 HELPER void begin_child(void)
 {
     thread_number = 0;

@@ -43,4 +43,22 @@ HELPER int comes_a_reclaimer(double seconds)
     return 1;
 }
 
+/* The number of mappings of a process that look like the thread's stack with the guard below. */
+HELPER int stacks(pid_t pid)
+{
+    char path[100], line[400], rights[8];
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *maps = fopen(path, "r");
+    CHECK(maps);
+    unsigned long start, end, guard_end = 0;
+    int found = 0;
+    while (fgets(line, sizeof line, maps)) {
+        CHECK(sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3);
+        found += start == guard_end && end - start == 64 << 10 && !strcmp(rights, "rw-p");
+        guard_end = end - start == 64 << 10 && !strcmp(rights, "---p") ? end : 0;
+    }
+    fclose(maps);
+    return found;
+}
+
 #endif

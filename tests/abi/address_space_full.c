@@ -4,36 +4,10 @@
 // flags: -pthread
 // promise: 26 27
 // timeout: 300
+#include "address_space.h"
 #include "filter.h"
 
 #include <stddef.h>
-
-enum { MAPPINGS = 100000 };
-static struct {
-    char *at;
-    size_t size;
-} foreign[MAPPINGS];
-static size_t foreign_count;
-
-static void take_everything(void)
-{
-    for (size_t size = (size_t)1 << 46; size >= page_size(); size /= 2)
-        while (foreign_count < MAPPINGS) {
-            char *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (at == MAP_FAILED)
-                break;
-            foreign[foreign_count].at = at;
-            foreign[foreign_count++].size = size;
-        }
-    CHECK(foreign_count < MAPPINGS);
-}
-
-static void give_everything_back(void)
-{
-    while (foreign_count--)
-        CHECK(munmap(foreign[foreign_count].at, foreign[foreign_count].size) == 0);
-    foreign_count = 0;
-}
 
 static const size_t sizes[] = {0,     1,      16,     100,     1000,        5000,    20000,
                                60000, 130000, 140000, 1000000, 1ul << 30, 1ul << 44};

@@ -83,24 +83,6 @@ static int entries(pid_t pid, const char *what)
     return count;
 }
 
-/* Mappings that look like the stack of the library's thread with the guard below. */
-static int stacks(pid_t pid)
-{
-    char path[100], line[400], rights[8];
-    snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    FILE *maps = fopen(path, "r");
-    CHECK(maps);
-    unsigned long start, end, guard_end = 0;
-    int found = 0;
-    while (fgets(line, sizeof line, maps)) {
-        CHECK(sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3);
-        found += start == guard_end && end - start == 64 << 10 && !strcmp(rights, "rw-p");
-        guard_end = end - start == 64 << 10 && !strcmp(rights, "---p") ? end : 0;
-    }
-    fclose(maps);
-    return found;
-}
-
 /* Waits until the program has as many threads as before the burst, and little memory. */
 static void watch(pid_t pid, int threads, int files)
 {

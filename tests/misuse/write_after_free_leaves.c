@@ -15,27 +15,13 @@
 // stderr: toft: write after free: free({p}): byte {place} of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it frees
 // promise: 12 30
-#include "common.h"
+#include "two_sites.h"
 
 /* More than wait in a quarantine. */
 enum { SMALL = 20000, LARGE = 200 };
 
 static char *block, *others[SMALL];
 static size_t size, place, count;
-
-NOINLINE char *take(void)
-{
-    char *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
-
-NOINLINE char *take_another(void)
-{
-    char *p = malloc(size);
-    NO_TAIL_CALL();
-    return p;
-}
 
 static void *strike(void *arg)
 {
@@ -54,8 +40,8 @@ int main(int argc, char **argv)
     place = strtoul(argv[2], NULL, 10);
     count = size < 2000 ? SMALL : LARGE;
     for (size_t i = 0; i < count; i++)
-        CHECK((others[i] = take_another()));
-    CHECK((block = launder(take())));
+        CHECK((others[i] = take_another(size)));
+    CHECK((block = launder(take(size))));
     announce_block(block);
     announce_number("place", place);
     if (strcmp(argv[3], "cross") == 0)

@@ -160,6 +160,8 @@ pub struct Account {
     pub doubts: Doubts,
     /// The granules of address space that have slabs or large blocks.
     granules: BTreeSet<u64>,
+    /// The extents of large blocks outside the windows.
+    outside: Vec<(u64, u64)>,
 }
 
 /// The size of a granule as a shift: the allocator gives address space to one user by granules
@@ -175,6 +177,11 @@ impl Account {
     /// the windows there may be mappings of the program: the allocator reserves none of it.
     pub(crate) fn uses(&self, start: u64, end: u64) -> bool {
         self.granules.range(start >> GRANULE_SHIFT..=(end - 1) >> GRANULE_SHIFT).next().is_some()
+    }
+
+    /// Returns true if a range of addresses is in a large block outside the windows.
+    pub(crate) fn is_outside(&self, start: u64, end: u64) -> bool {
+        self.outside.iter().any(|&(first, last)| first <= start && end <= last)
     }
 
     /// Resident bytes that are accounted for.
@@ -209,12 +216,17 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
         add_slab(&mut account, &mut pins, tables, slab, pages, page);
     })?;
     let (blocks, more) = tables.blocks(memory, &mappings)?;
-    add_blocks(
-        &mut account,
-        &mut pins,
-        &blocks,
-        &pages_in(memory, &mappings, large_tier(&tables.root))?,
-    );
+    let (first, last) = large_tier(&tables.root);
+    let (inside, outside): (Vec<Block>, Vec<Block>) =
+        blocks.iter().partition(|block| (first..last).contains(&block.base));
+    let pages = pages_in(memory, &mappings, (first, last))?;
+    add_blocks(&mut account, &mut pins, &inside, &pages);
+    for block in outside {
+        let range = (block.base, block.base + block.extent);
+        account.outside.push(range);
+        let pages = pages_in(memory, &mappings, range)?;
+        add_blocks(&mut account, &mut pins, &[block], &pages);
+    }
     account.doubts = Doubts {
         read: doubts.read + more.read,
         changed: doubts.changed,

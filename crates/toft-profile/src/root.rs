@@ -193,6 +193,12 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.block_site,
     ];
     ensure(fit(&block, root.block_bytes), "the fields of large blocks")?;
+    let block = [root.block_bytes.saturating_sub(8), root.outside_at];
+    let outside = in_tables(&[root.outside])
+        && root.outside_chunks <= 4096
+        && (1..=1 << 20).contains(&root.outside_chunk_bytes)
+        && fit(&block, root.outside_bytes.min(4096));
+    ensure(root.outside == 0 || outside, "the large blocks outside the window")?;
     let control = [
         root.control_word,
         root.control_thread,

@@ -167,12 +167,16 @@ impl Rss {
     }
 }
 
-/// Whether a mapping is in the windows, in a part that is in use. They are a third of all
-/// addresses, and a runtime that maps at random addresses often lands in them.
+/// Returns true if a mapping is in a used part of the windows, or is a large block outside them.
+/// The windows are a third of all addresses, and a runtime that maps at random addresses often
+/// lands in them.
 fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
     let data = within(root.data, root.data + root.span + root.large_span + root.medium_span);
-    data && account.uses(area.mapping.start, area.mapping.end) || within(root.tables, root.end)
+    let (start, end) = (area.mapping.start, area.mapping.end);
+    data && account.uses(start, end)
+        || within(root.tables, root.end)
+        || account.is_outside(start, end)
 }
 
 fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {

@@ -235,6 +235,13 @@ pub struct Block {
     pub site: u64,
 }
 
+impl Block {
+    /// Returns true if its numbers of bytes can be true.
+    fn fits(&self) -> bool {
+        self.usable <= self.extent && self.mapped <= self.extent
+    }
+}
+
 /// A heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapOf {
@@ -383,7 +390,7 @@ impl Tables {
         tiers
     }
 
-    /// All large blocks, in order.
+    /// All large blocks: first those of the window, in order.
     pub fn blocks(
         &self,
         memory: &impl Memory,
@@ -398,34 +405,63 @@ impl Tables {
             let mut bytes = vec![0; (stop - start) as usize];
             let got = memory.read(start, &mut bytes);
             for (i, descriptor) in bytes[..got].chunks_exact(step as usize).enumerate() {
-                let word = |offset: u64| u64_at(descriptor, offset as usize);
-                let state = word(root.block_state) as u32;
-                if u64::from(state) == root.block_none {
-                    continue;
-                }
-                doubts.read += 1;
                 let unit = (start - root.large_blocks) / step + i as u64;
-                let block = Block {
-                    base: base + unit * root.unit,
-                    live: u64::from(state) == root.block_live,
-                    usable: word(root.block_usable),
-                    mapped: word(root.block_mapped),
-                    extent: word(root.block_extent),
-                    partition: word(root.block_partition) as u32,
-                    site: word(root.block_site),
+                let Some(block) = self.block(descriptor, base + unit * root.unit) else {
+                    continue;
                 };
+                doubts.read += 1;
                 let room = root.large_span - unit * root.unit;
-                let fits = block.usable <= block.extent && block.mapped <= block.extent;
                 let apart =
                     blocks.last().is_none_or(|last: &Block| last.base + last.extent <= block.base);
-                if fits && apart && block.extent <= room {
+                if block.fits() && apart && block.extent <= room {
                     blocks.push(block);
                 } else {
                     doubts.senseless += 1;
                 }
             }
         }
+        for descriptor in self.outside_descriptors(memory) {
+            let base = u64_at(&descriptor, root.outside_at as usize);
+            let Some(block) = self.block(&descriptor, base) else { continue };
+            doubts.read += 1;
+            if block.fits() && block.base.checked_add(block.extent).is_some() {
+                blocks.push(block);
+            } else {
+                doubts.senseless += 1;
+            }
+        }
         Ok((blocks, doubts))
+    }
+
+    /// Returns what a large block's descriptor says, or `None` if no block begins at `base`.
+    fn block(&self, descriptor: &[u8], base: u64) -> Option<Block> {
+        let root = &self.root;
+        let word = |offset: u64| u64_at(descriptor, offset as usize);
+        let state = u64::from(word(root.block_state) as u32);
+        (state != root.block_none).then(|| Block {
+            base,
+            live: state == root.block_live,
+            usable: word(root.block_usable),
+            mapped: word(root.block_mapped),
+            extent: word(root.block_extent),
+            partition: word(root.block_partition) as u32,
+            site: word(root.block_site),
+        })
+    }
+
+    /// Returns the descriptors of large blocks outside the window.
+    fn outside_descriptors(&self, memory: &impl Memory) -> Vec<Vec<u8>> {
+        let root = &self.root;
+        let entries = (0..root.outside_chunks).filter(|_| root.outside != 0);
+        let chunks = entries.map_while(|n| read_u64(memory, root.outside + n * 8));
+        let mut all = Vec::new();
+        for chunk in chunks.take_while(|&chunk| chunk != 0) {
+            let mut bytes = vec![0; root.outside_chunk_bytes as usize];
+            let got = memory.read(chunk, &mut bytes);
+            let whole = bytes[..got].chunks_exact(root.outside_bytes as usize);
+            all.extend(whole.map(<[u8]>::to_vec));
+        }
+        all
     }
 
     /// All heaps, by number.

@@ -19,6 +19,8 @@ const HEAPS: u64 = TABLES + 0x40_0000;
 const END: u64 = TABLES + 0x50_0000;
 const MEDIUM: u64 = DATA + 2 * SPAN;
 const LARGE: u64 = DATA + SPAN;
+/// Where the kernel has put a chunk of descriptors, and blocks.
+const OUTSIDE: u64 = 0x5000_0000;
 
 const LIVE: u8 = 1;
 const NO_SLOT: u8 = 3;
@@ -162,7 +164,7 @@ impl Memory for Image {
         }
         let line =
             |start, end| Mapping::of_line(&format!("{start:x}-{end:x} rw-p 0 0:0 0")).unwrap();
-        Ok(vec![line(DATA, DATA + 3 * SPAN), line(TABLES, END)])
+        Ok(vec![line(DATA, DATA + 3 * SPAN), line(OUTSIDE, OUTSIDE + SPAN), line(TABLES, END)])
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
@@ -419,6 +421,40 @@ fn large_blocks_are_live_behind_what_was_asked_for_and_kept() {
     assert_eq!(account.guards, 2 * unit - 5 * PAGE + unit - 9 * PAGE);
     let [pin] = account.pins.as_slice() else { panic!("{:?}", account.pins) };
     assert_eq!((pin.site, pin.partition, pin.resident, pin.pinned), (0x7777_0000, 2, 3 * PAGE, 0));
+}
+
+#[test]
+fn large_blocks_outside_the_windows_count() {
+    let mut image = Image::default();
+    let (chunk, first, second) = (OUTSIDE, OUTSIDE + 0x2_0000, OUTSIDE + 0x4_0000);
+    image.word(TABLES + 1024, chunk);
+    for (descriptor, base, state) in [(0, first, 1), (1, second, 2), (2, second, 0)] {
+        let at = chunk + descriptor * 128;
+        image.half(at, 2);
+        image.half(at + 4, state);
+        for (offset, word) in [(8, 3 * PAGE), (16, 4 * PAGE), (24, 4 * PAGE), (32, 0x7777_0000)] {
+            image.word(at + offset, word);
+        }
+        image.word(at + 64, base);
+    }
+    image.touch(first, first + 2 * PAGE);
+    image.touch(second, second + PAGE);
+    let root = Root {
+        outside: TABLES + 1024,
+        outside_chunks: 8,
+        outside_chunk_bytes: PAGE,
+        outside_bytes: 128,
+        outside_at: 64,
+        ..root()
+    };
+    let account = explain_by(&image, root);
+    assert_eq!((account.large_live, account.large_slack, account.large_kept), (2 * PAGE, 0, PAGE));
+    assert_eq!((account.live_bytes, account.live_blocks), (3 * PAGE, 1));
+    assert_eq!((account.large_count, account.large_kept_count), (1, 1));
+    // One that ends after all addresses is not believed.
+    image.word(chunk + 64, u64::MAX - PAGE);
+    let account = explain_by(&image, root);
+    assert_eq!((account.large_count, account.doubts.senseless), (0, 1));
 }
 
 #[test]

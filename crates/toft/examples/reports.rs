@@ -75,8 +75,9 @@ fn main() {
         "twice" | "once" => outer(allocate(), word == "twice"),
         "overflow" => {
             let block = allocate();
-            // SAFETY: the misuse: one byte more than the block has.
-            unsafe { block.add(100).write_volatile(1) };
+            // SAFETY: the misuse: one byte more than the block has. It changes, whatever it was: a
+            // canary may have any value but zero.
+            unsafe { block.add(100).write_volatile(!block.add(100).read_volatile()) };
             inner(block, false);
         }
         // SAFETY: the misuse: one byte less than was requested.

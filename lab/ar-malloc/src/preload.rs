@@ -5,65 +5,40 @@ use crate::next;
 use crate::fault::Line;
 use crate::process::ALLOCATOR;
 use crate::settings::Settings;
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::fmt::Write;
 use std::ptr::null_mut;
 
-/// `c!(name(arguments) -> result = value)`: exports a function of C.
-macro_rules! c {
-    ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $value:expr) => {
-        #[doc = concat!("C's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// 1. As in C.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: (1) the caller's.
-            #[allow(unused_unsafe)]
-            unsafe { $value }
-        }
-    };
+#[path = "../../c_names.rs"]
+mod c_names;
+
+#[inline]
+fn plain(size: usize) -> Pointer {
+    aligned(1, size)
 }
 
-c!(malloc(size: usize) -> Pointer = aligned(1, size));
-c!(calloc(count: usize, size: usize) -> Pointer = zeroed(count, size));
-c!(free(block: Pointer) = calls::free(block, from_environment));
-c!(realloc(block: Pointer, size: usize) -> Pointer = resized(block, size));
-c!(reallocarray(block: Pointer, count: usize, size: usize) -> Pointer =
-match count.checked_mul(size) {
-    Some(bytes) => resized(block, bytes),
-    None => out_of_memory(),
-});
-c!(memalign(align: usize, size: usize) -> Pointer = aligned(align, size));
-c!(aligned_alloc(align: usize, size: usize) -> Pointer = aligned(align, size));
-c!(valloc(size: usize) -> Pointer = aligned(page(), size));
-c!(pvalloc(size: usize) -> Pointer = match size.max(1).checked_next_multiple_of(page()) {
-    Some(bytes) => aligned(page(), bytes),
-    None => out_of_memory(),
-});
-c!(malloc_usable_size(block: Pointer) -> usize = match ALLOCATOR.owns(block.addr()) {
-    true => ALLOCATOR.usable(block.addr()),
-    false => next::usable_size(block),
-});
-
-/// C's `posix_memalign`.
-///
 /// # Safety
-/// 1. As in C: `out` is writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, size: usize) -> c_int {
-    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
-        return libc::EINVAL;
+/// 1. As C's `free`.
+#[inline]
+unsafe fn freed(block: Pointer) {
+    // SAFETY: (1).
+    unsafe { calls::free(block, from_environment) }
+}
+
+/// # Safety
+/// 1. As C's `malloc_usable_size`.
+unsafe fn usable(block: Pointer) -> usize {
+    match ALLOCATOR.owns(block.addr()) {
+        true => ALLOCATOR.usable(block.addr()),
+        // SAFETY: (1).
+        false => unsafe { next::usable_size(block) },
     }
-    let errno = crate::errno::Errno::kept();
-    let block = aligned(align, size);
-    drop(errno);
-    if block.is_null() {
-        return libc::ENOMEM;
-    }
-    // SAFETY: (1) the caller's.
-    unsafe { out.write(block) };
-    0
+}
+
+/// Leaves errno as it is.
+fn quietly_aligned(align: usize, size: usize) -> Pointer {
+    let _errno = crate::errno::Errno::kept();
+    aligned(align, size)
 }
 
 #[inline]
@@ -120,12 +95,7 @@ unsafe fn resized(block: Pointer, size: usize) -> Pointer {
     new
 }
 
-fn page() -> usize {
-    // SAFETY: no duties.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize
-}
-
-fn out_of_memory() -> Pointer {
+fn no_memory() -> Pointer {
     // SAFETY: the location is a thread-local int of the calling thread.
     unsafe { *libc::__errno_location() = libc::ENOMEM };
     null_mut()

@@ -3,7 +3,7 @@
 
 use crate::shared::Allocator;
 use crate::variant::{Number, Pick, number};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// The place of the variant.
@@ -33,62 +33,51 @@ extern "C" fn loaded() {
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(child)) };
 }
 
+#[path = "../../c_names.rs"]
+mod c_names;
+
+type Pointer = *mut c_void;
+
 /// Returns a block, and sets errno if there is none.
 #[inline(always)]
-fn given(block: *mut u8) -> *mut c_void {
-    if block.is_null() {
-        no_memory();
-    }
-    block.cast()
+fn given(block: *mut u8) -> Pointer {
+    if block.is_null() { no_memory() } else { block.cast() }
 }
 
 #[cold]
-fn no_memory() {
+fn no_memory() -> Pointer {
     // SAFETY: the address of this thread's errno.
     unsafe { *libc::__errno_location() = libc::ENOMEM };
+    null_mut()
 }
 
-/// `c!(name(arguments) -> result = value)`: exports a function of C.
-macro_rules! c {
-    ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $value:expr) => {
-        #[doc = concat!("C's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// 1. As in C: a block is null or live, and is not used after it was freed.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: (1).
-            #[allow(unused_unsafe)]
-            unsafe { $value }
-        }
-    };
+fn plain(size: usize) -> Pointer {
+    given(HEAP.malloc(size))
 }
 
-c!(malloc(size: usize) -> *mut c_void = given(HEAP.malloc(size)));
-c!(calloc(count: usize, size: usize) -> *mut c_void =
-    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.zeroed(1, bytes))));
-c!(free(block: *mut c_void) = HEAP.free(block.cast()));
-c!(realloc(block: *mut c_void, size: usize) -> *mut c_void = resized(block, size));
-c!(reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
-match count.checked_mul(size) {
-    Some(bytes) => resized(block, bytes),
-    None => given(null_mut()),
-});
-c!(memalign(align: usize, size: usize) -> *mut c_void = aligned(align, size));
-c!(aligned_alloc(align: usize, size: usize) -> *mut c_void = aligned(align, size));
-c!(valloc(size: usize) -> *mut c_void = aligned(page(), size));
-c!(pvalloc(size: usize) -> *mut c_void = match size.max(1).checked_next_multiple_of(page()) {
-    Some(size) => aligned(page(), size),
-    None => given(null_mut()),
-});
-c!(malloc_usable_size(block: *mut c_void) -> usize =
-    if block.is_null() { 0 } else { HEAP.usable_size(block.cast()) });
+fn zeroed(count: usize, size: usize) -> Pointer {
+    given(count.checked_mul(size).map_or(null_mut(), |bytes| HEAP.zeroed(1, bytes)))
+}
+
+/// # Safety
+/// 1. As C's `free`.
+unsafe fn freed(block: Pointer) {
+    // SAFETY: (1).
+    unsafe { HEAP.free(block.cast()) }
+}
+
+/// # Safety
+/// 1. As C's `malloc_usable_size`.
+unsafe fn usable(block: Pointer) -> usize {
+    // SAFETY: (1).
+    if block.is_null() { 0 } else { unsafe { HEAP.usable_size(block.cast()) } }
+}
 
 /// A block with the content of another one. A size of 0 frees the block, as in glibc.
 ///
 /// # Safety
 /// 1. As C's `realloc`.
-unsafe fn resized(block: *mut c_void, size: usize) -> *mut c_void {
+unsafe fn resized(block: Pointer, size: usize) -> Pointer {
     if block.is_null() {
         return given(HEAP.malloc(size));
     }
@@ -103,29 +92,11 @@ unsafe fn resized(block: *mut c_void, size: usize) -> *mut c_void {
 }
 
 /// An alignment that is no power of two is rounded up to one, as in glibc.
-fn aligned(align: usize, size: usize) -> *mut c_void {
+fn aligned(align: usize, size: usize) -> Pointer {
     given(align.max(1).checked_next_power_of_two().map_or(null_mut(), |a| HEAP.aligned(a, size)))
 }
 
-/// `posix_memalign`.
-///
-/// # Safety
-/// 1. As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
-    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
-        return libc::EINVAL;
-    }
-    let block = HEAP.aligned(align, size);
-    if block.is_null() {
-        return libc::ENOMEM;
-    }
-    // SAFETY: (1): the caller's place for the result.
-    unsafe { *out = block.cast() };
-    0
-}
-
-fn page() -> usize {
-    // SAFETY: no duties.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs() as usize
+/// Leaves errno as it is.
+fn quietly_aligned(align: usize, size: usize) -> Pointer {
+    HEAP.aligned(align, size).cast()
 }

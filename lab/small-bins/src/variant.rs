@@ -41,9 +41,9 @@ pub struct Choices {
     pub large: To,
     /// The place of what is left of a chunk that was split.
     pub remainders: To,
-    /// The compiler is told that a chunk that is sorted is unlikely to be small.
+    /// True if the code marks a sorted chunk as unlikely to be small, for the compiler.
     pub unlikely: bool,
-    /// The compiler is told that a freed chunk is unlikely to be small.
+    /// True if the code marks a freed chunk as unlikely to be small, for the compiler.
     pub inverted: bool,
     /// The order within an exact bin.
     pub order: Order,

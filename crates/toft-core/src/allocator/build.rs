@@ -33,9 +33,9 @@ impl<O: Os> Allocator<O> {
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
         let options = Options { partitions, sites, compact, ..options };
-        let windows = Windows::choose(&os, options.partitions)?;
-        let layout = Layout::new(windows, os.page_size());
-        let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
+        let chosen = Windows::choose(&os, options.partitions)?;
+        let layout = Layout::new(chosen, os.page_size());
+        let (data, span, large_span) = (chosen.data, chosen.span, chosen.large_span);
         let os = os.with_tables(layout.tables..layout.end);
         let partitions = options.partitions;
 
@@ -91,10 +91,11 @@ impl<O: Os> Allocator<O> {
             unsafe { Samples::new(window, samples_at) }
         };
         let secret = Secret::new(&os)?;
-        let zero_size_span = windows.zero_size_span();
+        let zero_size_span = chosen.zero_size_span();
         let blocks_span = large_span - zero_size_span;
         let key = if SECURE { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
+        let windows = [(data, data + chosen.data_bytes()), (layout.tables, layout.end)];
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
         // its own part of the two windows, which no other part uses.
@@ -105,8 +106,8 @@ impl<O: Os> Allocator<O> {
                     &os,
                     (data + span, blocks_span),
                     layout.large_blocks,
-                    partitions,
-                    large_at,
+                    (partitions, large_at),
+                    windows,
                 )?
                 .with_tally(Tally::new(
                     (layout.tallies, layout.tallies + layout.tallies_span),
@@ -118,10 +119,7 @@ impl<O: Os> Allocator<O> {
                     zero_size_at,
                     os.random()?,
                 ),
-                Zones::new(
-                    zones_at,
-                    [data..data + windows.data_bytes(), layout.tables..layout.end],
-                ),
+                Zones::new(zones_at, windows.map(|(start, end)| start..end)),
                 Pool::new(pool_at, partitions, layout.small_slabs, secret),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),

@@ -33,6 +33,7 @@ impl<O: Os> Allocator<O> {
     #[inline]
     pub(crate) fn may_be_block(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < self.data_bytes()
+            || self.large.units().may_be_outside(address)
     }
 
     /// What an address is. Touches nothing but metadata.
@@ -49,6 +50,11 @@ impl<O: Os> Allocator<O> {
     /// What an address is that does not begin a slot.
     #[inline(never)]
     fn find_other(&self, address: usize) -> Found<'_> {
+        if self.large.units().may_be_outside(address)
+            && let found @ (Found::Large(_) | Found::InLarge(_)) = self.find_large(address)
+        {
+            return found;
+        }
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
             in_slab(self.slabs.slab_at(address), address)
@@ -56,17 +62,21 @@ impl<O: Os> Allocator<O> {
             if let Some(place) = self.zero_size.at(address) {
                 return Found::ZeroSize(place);
             }
-            match self.large.units().block_at(address) {
-                Some(block) => Found::Large(block),
-                None => match self.large.units().block_around(address) {
-                    Some(block) => Found::InLarge(block),
-                    None => Found::Foreign,
-                },
-            }
+            self.find_large(address)
         } else if offset < self.data_bytes() {
             in_slab(self.slabs.slab_at(address), address)
         } else {
             self.guarded.slot_around(address).map_or(Found::Foreign, Found::Guarded)
+        }
+    }
+
+    fn find_large(&self, address: usize) -> Found<'_> {
+        match self.large.units().block_at(address) {
+            Some(block) => Found::Large(block),
+            None => match self.large.units().block_around(address) {
+                Some(block) => Found::InLarge(block),
+                None => Found::Foreign,
+            },
         }
     }
 }

@@ -107,20 +107,20 @@ impl Blocks {
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
     /// 2. The span, and descriptors for it from `blocks` on, are address space for this object
-    ///    alone.
+    ///    alone. It and all other address space of the allocator are in `windows`.
     pub unsafe fn new(
         os: &impl Os,
         (base, span): (usize, usize),
         blocks: usize,
-        partitions: usize,
-        tables: usize,
+        (partitions, tables): (usize, usize),
+        windows: [(usize, usize); 2],
     ) -> Result<Blocks, Error> {
         let stacks = tables + STATE_BYTES;
         let units = stacks + Stacks::table_bytes(partitions);
         let random = os.random()?;
         Ok(Blocks {
             // SAFETY: (1) a separate piece of the caller's tables; (2) the caller's.
-            units: unsafe { Units::new((base, span), blocks, units, random) },
+            units: unsafe { Units::new((base, span), blocks, units, random, windows) },
             // SAFETY: (1) as above.
             stacks: unsafe { Stacks::new(stacks, partitions) },
             page_size: os.page_size(),
@@ -234,6 +234,7 @@ impl Blocks {
     }
 
     /// A block in an extent without pages, and how many of its first bytes may be other than zero.
+    /// The extent is outside the window if something foreign is wherever the window has room.
     fn map_vacant(
         &self,
         os: &impl Os,
@@ -246,7 +247,37 @@ impl Blocks {
         if mapped.is_err() {
             foreign.into_iter().rev().flatten().for_each(|block| self.extents().put_back(block));
         }
-        mapped
+        match mapped {
+            Err(Error::Occupied) => self.map_outside(os, need, admit),
+            done => done,
+        }
+    }
+
+    /// As `map_vacant`, for a block outside the window.
+    #[cold]
+    #[inline(never)]
+    fn map_outside(
+        &self,
+        os: &impl Os,
+        need: &Need,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Result<(&Block, usize), Error> {
+        let block = match self.extents().take_outside(os, need) {
+            Err(_) if SECURE && self.waiting().stop(need.bytes) => {
+                self.extents().take_outside(os, need)
+            }
+            block => block,
+        };
+        let block = block.map_err(|_| Error::NoMemory)?;
+        self.placement().choose(block, need);
+        let dirty = block.resident.load(Relaxed);
+        match self.adapt(os, block, need.bytes, admit) {
+            Ok(()) => Ok((block, dirty)),
+            Err(_) => {
+                self.extents().put_back_outside(os, block);
+                Err(Error::NoMemory)
+            }
+        }
     }
 
     fn map_one_of<'a>(
@@ -259,7 +290,9 @@ impl Blocks {
         for found in foreign {
             let block = match self.extents().take(os, need) {
                 // Addresses that wait can be had back.
-                Err(Error::NoMemory) if SECURE && self.waiting().stop(need.bytes) => {
+                Err(Error::NoMemory | Error::Occupied)
+                    if SECURE && self.waiting().stop(need.bytes) =>
+                {
                     self.extents().take(os, need)?
                 }
                 block => block?,
@@ -283,7 +316,7 @@ impl Blocks {
                 }
             }
         }
-        Err(Error::NoMemory)
+        Err(Error::Occupied)
     }
 
     /// Maps a held, free block for `bytes` from whatever it has now, and gives back what it has far

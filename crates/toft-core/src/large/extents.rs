@@ -1,4 +1,5 @@
-//! Where extents come from that have no pages: from a stack, else from units that were never used.
+//! Where extents without pages come from: from a stack, from units that were never used, or from
+//! outside the window.
 
 use super::blocks::{Blocks, Need, TRIES, view};
 use super::class::class_bytes;
@@ -30,7 +31,7 @@ impl<'a> Extents<'a> {
     }
 
     /// A held block of this partition and class without pages, or nearly so: from the stack, else
-    /// in an extent that was never used.
+    /// in an extent that was never used. `Occupied` means that the window has no place for one.
     pub(super) fn take(self, os: &impl Memory, need: &Need) -> Result<&'a Block, Error> {
         if let Some(block) = self.pop(need, TRIES) {
             return Ok(block);
@@ -51,8 +52,9 @@ impl<'a> Extents<'a> {
             let take = |gap| all.take(units, need.align, gap);
             let unit = match take(gap).or_else(|_| take(0)) {
                 Ok(unit) => unit,
-                // Before memory is refused, the one at the right multiple may lie further down.
-                Err(error) => return self.pop(need, all.count()).ok_or(error),
+                // Before memory is refused, the one at the right multiple may lie further down. The
+                // tier has no more address space, but there may be some outside the window.
+                Err(_) => return self.pop(need, all.count()).ok_or(Error::Occupied),
             };
             // Addresses that wait have descriptors. New ones would take the memory that the block
             // needs.
@@ -86,22 +88,66 @@ impl<'a> Extents<'a> {
             if !goes_on || !all.skip_chunk(unit, end) {
                 let first = passed.unwrap_or(unit);
                 all.put_back(first, end - first);
-                return Err(Error::NoMemory);
+                let is_full = matches!(error, Error::Occupied | Error::Busy);
+                return Err(if is_full { Error::Occupied } else { Error::NoMemory });
             }
         }
     }
 
+    /// A held block of this partition and class outside the window, without pages. None is larger
+    /// than the tier.
+    pub(super) fn take_outside(self, os: &impl Memory, need: &Need) -> Result<&'a Block, Error> {
+        let units = self.0.units();
+        if units_in(need.bytes) >= units.count() {
+            return Err(Error::NoMemory);
+        }
+        if let Some(block) = self.pop_if(need, units.count(), |unit| units.is_outside(unit)) {
+            return Ok(block);
+        }
+        let bytes = need.bytes.checked_add(self.0.placement().extent_beside());
+        let block = units.take_outside(os, bytes.ok_or(Error::NoMemory)?, need.align)?;
+        block.set_class(need.class, false);
+        block.partition.store(need.partition.number() as u32, Relaxed);
+        Ok(block)
+    }
+
+    /// What `take_outside` gave was of no use. An extent that no block was in is returned to the
+    /// system.
+    pub(super) fn put_back_outside(self, os: &impl Memory, block: &Block) {
+        if block.state() == BlockState::None {
+            self.0.units().put_back_outside(os, block);
+        } else {
+            self.push(block);
+        }
+    }
+
     fn pop(self, need: &Need, tries: usize) -> Option<&'a Block> {
+        self.pop_if(need, tries, |_| true)
+    }
+
+    fn pop_if(
+        self,
+        need: &Need,
+        tries: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Option<&'a Block> {
         let units = self.0.units();
         let head = self.0.stacks().of(need.partition, need.class);
-        // Blocks that are not at such a multiple are held, linked by `below`, and put back.
+        // An extent outside the window may be smaller than its class.
+        let room = need.bytes.saturating_add(self.0.placement().extent_beside());
+        let fits = |unit| {
+            wanted(unit)
+                && units.extent_address(unit) & (need.align - 1) == 0
+                && (!units.is_outside(unit) || room <= units.block(unit).extent())
+        };
+        // Blocks that do not fit are held, linked by `below`, and put back.
         let mut held = 0u32;
         let mut found = None;
         for _ in 0..tries {
             let below = |unit: u32| units.block(unit as usize).below.load(Relaxed);
             let Some(unit) = stack::pop(head, below) else { break };
             let unit = unit as usize;
-            if units.address(unit) & (need.align - 1) == 0 {
+            if fits(unit) {
                 found = Some(units.block(unit));
                 break;
             }

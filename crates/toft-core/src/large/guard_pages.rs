@@ -15,8 +15,9 @@ impl GuardPages<'_> {
         let (start, mapped) = self.0.pages().mapping(block);
         // A block that shares a mapping stays in it. The kernel would not merge a new mapping with
         // those of both neighbours.
+        let is_in_mapping = self.0.pages().is_shared(block) && !self.0.pages().is_outside(block);
         // SAFETY: (1) mapped by `Pages::map`; the block is free, so its contents are not needed.
-        if self.0.pages().is_shared(block) && unsafe { os.guard(start, mapped) }.is_ok() {
+        if is_in_mapping && unsafe { os.guard(start, mapped) }.is_ok() {
             return block.resident.store(0, Relaxed);
         }
         self.0.pages().unmap(os, block);

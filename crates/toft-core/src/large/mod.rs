@@ -24,6 +24,7 @@
 //! | file | type | what |
 //! |---|---|---|
 //! | `units.rs` | `Units` | the address space in units, and their descriptors |
+//! | `outside.rs` | `Outside` | extents outside the window, where the kernel finds room |
 //! | `stacks.rs` | `Stacks` | the heads of the stacks |
 //! | `figures.rs` | `Figures` | counters of blocks, bytes and mappings |
 //! | `tally.rs` | `Tally` | how many blocks each call site has had |
@@ -37,6 +38,9 @@
 //! | `settle.rs`, `spares.rs` | `Settlers`, `Spares` | growth into a free block, and its trimming |
 //! | `moves.rs`, `held.rs` | `Moves`, `Holders` | pages that move to another extent |
 //! | `check.rs` | `Checks` | the checks of L1 to L5 |
+//!
+//! If something foreign is wherever the tier has room, an extent is outside the window, and has
+//! only the pages that it needs (`outside.rs`).
 //!
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
@@ -76,6 +80,8 @@ mod held;
 #[cfg(not(loom))]
 mod moves;
 #[cfg(not(loom))]
+mod outside;
+#[cfg(not(loom))]
 mod pages;
 #[cfg(not(loom))]
 mod place;
@@ -100,6 +106,7 @@ pub use self::{
     blocks::Blocks,
     canary::Damage,
     class::large_class,
+    outside::OutsideFields,
     resize::Resize,
     room::ReturnedBy,
     tally::{Made, Tally, TallyPlaces},

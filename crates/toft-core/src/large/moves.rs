@@ -37,8 +37,10 @@ impl<'a> Moves<'a> {
             kept.put(os, donor);
             return None;
         };
-        if block.mapped.load(Relaxed) != 0 || SECURE && !block.lies_apart() {
-            // Its pages could not be given back once, or it shares a mapping; it is as good as any.
+        let stays = pages.is_outside(block) || block.mapped.load(Relaxed) != 0;
+        if stays || SECURE && !block.lies_apart() {
+            // Its pages could not be given back once, or it shares a mapping, or is reserved; it is
+            // as good as any.
             extents.put_back(block);
             kept.put(os, donor);
             return None;
@@ -103,8 +105,8 @@ impl<'a> Moves<'a> {
         self.0.kept_blocks().make_room(os, resident.max(span));
         let moved = match target.mapped.load(Relaxed) {
             // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
-            0 => unsafe { os.relocate(from, mapped, to, span) },
-            // What could not be given back once.
+            0 if !pages.is_outside(target) => unsafe { os.relocate(from, mapped, to, span) },
+            // What could not be given back once, or is reserved.
             _ => Err(Error::NoMemory),
         };
         if moved.is_err() {

@@ -40,6 +40,14 @@ impl Pages<'_> {
         block.mapped.load(Relaxed) == block.extent()
     }
 
+    /// Returns true if the block's extent is outside the window. All of it is always mapped, and
+    /// only the program's pages can be accessed. A block that has pages counts as one that shares a
+    /// mapping.
+    pub(super) fn is_outside(self, block: &Block) -> bool {
+        let units = self.0.units();
+        units.is_outside(units.of(block))
+    }
+
     fn is_to_be_separate(self, block: &Block) -> bool {
         if SECURE { block.lies_apart() } else { self.may_be_separate() }
     }
@@ -70,9 +78,10 @@ impl Pages<'_> {
                 return Ok(());
             }
             // It was freed, and has been all guards since; or, where the system knows none and
-            // could not unmap it, is as it was or without rights. SAFETY: (1) the block's own
-            // mapping, which is not in use.
-            let opened = !block.is_forbidden() && unsafe { os.unguard(address, bytes) }.is_ok();
+            // could not unmap it, is as it was or without rights.
+            let is_all_guards = !block.is_forbidden() && !self.is_outside(block);
+            // SAFETY: (1) the block's own mapping, which is not in use.
+            let opened = is_all_guards && unsafe { os.unguard(address, bytes) }.is_ok();
             // SAFETY: (1) as above.
             return if opened { Ok(()) } else { unsafe { os.renew(address, bytes) } };
         }
@@ -101,6 +110,11 @@ impl Pages<'_> {
                 // SAFETY: (1) as above.
                 unsafe { os.extend(address, mapped, bytes) }?;
             }
+        } else if self.is_outside(block) {
+            // SAFETY: (1) reserved for the block, and not in use.
+            unsafe { os.renew(address, bytes) }?;
+            block.mapped.store(block.extent(), Relaxed);
+            return Ok(());
         } else if self.is_to_be_separate(block) {
             os.map(address, bytes)?;
         } else {
@@ -171,8 +185,14 @@ impl Pages<'_> {
             return;
         }
         let shared = self.is_shared(block);
-        // SAFETY: (1) the block is free and held by the caller, so its contents are not needed.
-        if unsafe { os.unmap(address, mapped) }.is_ok() {
+        let gone = if self.is_outside(block) {
+            // SAFETY: (1) the block is free and held by the caller, so its contents are not needed.
+            unsafe { os.forbid(address, mapped) }
+        } else {
+            // SAFETY: (1) as above.
+            unsafe { os.unmap(address, mapped) }
+        };
+        if gone.is_ok() {
             if shared {
                 block.mapped.store(0, Relaxed);
                 block.resident.store(0, Relaxed);

@@ -38,7 +38,7 @@ impl Placement<'_> {
 
     /// The address of its unit.
     pub(super) fn unit_address(self, block: &Block) -> usize {
-        self.0.units().address(self.0.units().of(block))
+        self.0.units().extent_address(self.0.units().of(block))
     }
 
     /// Bytes on the block's first page that lie before it.

@@ -112,7 +112,7 @@ impl<'a> KeptBlocks<'a> {
         } else if need.align <= UNIT {
             self.places().best(bytes, own, |_| true)
         } else {
-            let is_aligned = |unit| self.0.units().address(unit) & (need.align - 1) == 0;
+            let is_aligned = |unit| self.0.units().extent_address(unit) & (need.align - 1) == 0;
             self.places().best(bytes, own, is_aligned)
         };
         let resident = |kept: Option<Kept>| kept.map_or(0, Kept::resident);

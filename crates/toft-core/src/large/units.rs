@@ -1,10 +1,12 @@
 //! The address space of large blocks, in units of 64 KiB, and the descriptors of the units.
 
+use super::outside::{Outside, OutsideBlock, OutsideFields};
 use super::{Block, BlockState};
 use crate::os::{Error, Memory};
 use crate::policy::SECURE;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU64, AtomicUsize, spin_until};
+use core::ops::Range;
 
 const UNIT_SHIFT: u32 = 16;
 /// Bytes in a unit of address space.
@@ -39,21 +41,35 @@ pub struct Units {
     /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
     /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
     chunks: *const [AtomicU64; 2],
+    /// Extents outside the window.
+    outside: *const Outside,
+    /// The windows, in which only the part of the tier that was never used may have such extents.
+    windows: [(usize, usize); 2],
 }
 
 impl Units {
     /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
     pub(super) fn table_bytes(span: usize) -> usize {
-        size_of::<Frontier>() + (units_in(span) >> CHUNK_SHIFT) / 64 * 16 + 16
+        let chunks = (units_in(span) >> CHUNK_SHIFT) / 64 * 16 + 16;
+        size_of::<Frontier>() + size_of::<Outside>() + chunks
     }
 
     /// Before anything is known: contains no address.
     pub(super) const fn none() -> Units {
-        let (frontier, chunks) = (core::ptr::null(), core::ptr::null());
-        Units { base: 0, count: 0, first: 0, descriptors: 0, frontier, chunks }
+        Units {
+            base: 0,
+            count: 0,
+            first: 0,
+            descriptors: 0,
+            frontier: core::ptr::null(),
+            chunks: core::ptr::null(),
+            outside: core::ptr::null(),
+            windows: [(0, 0); 2],
+        }
     }
 
     /// The units of a tier of `span` bytes from `base`, with descriptors from `descriptors` on.
+    /// `windows` are the ranges that the allocator uses.
     ///
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span)` zero bytes that live for ever, are aligned
@@ -64,8 +80,10 @@ impl Units {
         descriptors: usize,
         tables: usize,
         random: u64,
+        windows: [(usize, usize); 2],
     ) -> Units {
         let count = units_in(span);
+        let outside = tables + size_of::<Frontier>();
         Units {
             base,
             count,
@@ -73,13 +91,87 @@ impl Units {
             first: ((u128::from(random) * (count as u128 / 4)) >> 64) as usize,
             descriptors,
             frontier: core::ptr::with_exposed_provenance(tables),
-            chunks: core::ptr::with_exposed_provenance(tables + size_of::<Frontier>()),
+            chunks: core::ptr::with_exposed_provenance(outside + size_of::<Outside>()),
+            outside: core::ptr::with_exposed_provenance(outside),
+            windows,
         }
     }
 
     fn frontier(&self) -> &Frontier {
         // SAFETY: `new` duty 1; all-zero is a `Frontier`.
         unsafe { &*self.frontier }
+    }
+
+    fn outside(&self) -> Option<&Outside> {
+        // SAFETY: null, or `new` duty 1; all-zero is an `Outside`.
+        unsafe { self.outside.as_ref() }
+    }
+
+    /// Returns the places of the descriptors of extents outside the window.
+    pub fn outside_fields(&self) -> Option<OutsideFields> {
+        self.outside().map(Outside::fields)
+    }
+
+    /// Returns true if an address may be in an extent outside the window.
+    #[inline]
+    pub fn may_be_outside(&self, address: usize) -> bool {
+        self.outside().is_some_and(|outside| outside.may_contain(address))
+    }
+
+    /// Returns the block outside the window whose extent contains an address.
+    #[inline]
+    fn outside_around(&self, address: usize) -> Option<&Block> {
+        if self.may_be_outside(address) { self.search_outside(address) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search_outside(&self, address: usize) -> Option<&Block> {
+        let found = self.outside()?.all().find(|each| each.range().contains(&address))?;
+        Some(&found.block).filter(|block| block.state() != BlockState::None)
+    }
+
+    /// Returns the ranges outside the windows that have large blocks, or descriptors of them.
+    pub fn outside_ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        self.outside().into_iter().flat_map(Outside::ranges)
+    }
+
+    /// Returns true if a unit is outside the window.
+    pub(super) fn is_outside(&self, unit: usize) -> bool {
+        unit >= self.count
+    }
+
+    /// Takes a new extent of `bytes` bytes outside the window, at a multiple of `align`. Returns
+    /// its descriptor, in which only the extent is filled in.
+    pub(super) fn take_outside(
+        &self,
+        os: &impl Memory,
+        bytes: usize,
+        align: usize,
+    ) -> Result<&Block, Error> {
+        let outside = self.outside().ok_or(Error::NoMemory)?;
+        outside.take(os, bytes, align, &|range| self.may_be_owned(range))
+    }
+
+    /// Returns an extent to the system that `take_outside` gave and no block was in.
+    pub(super) fn put_back_outside(&self, os: &impl Memory, block: &Block) {
+        let number = self.of(block).checked_sub(self.count);
+        if let (Some(outside), Some(number)) = (self.outside(), number) {
+            outside.put_back(os, number);
+        }
+    }
+
+    /// Returns true if a part of a range, which is reserved, may belong to a slab, a block or a
+    /// table that has no pages at the moment.
+    fn may_be_owned(&self, range: &Range<usize>) -> bool {
+        if self.windows.iter().all(|&(start, end)| range.end <= start || end <= range.start) {
+            return false;
+        }
+        let (used, unused) = (self.first + self.frontier().next.load(Acquire), self.count);
+        // The last page of each extent is not mapped. So no two blocks touch.
+        let is_between =
+            |first, last| range.start >= self.address(first) && range.end <= self.address(last);
+        !is_between(0, self.first) && !is_between(used, unused)
     }
 
     /// The number of units in the tier.
@@ -89,7 +181,8 @@ impl Units {
 
     /// The bytes mapped for descriptors.
     pub(super) fn descriptor_bytes(&self) -> usize {
-        self.frontier().descriptors.load(Relaxed)
+        let outside = self.outside().map_or(0, Outside::descriptor_bytes);
+        self.frontier().descriptors.load(Relaxed) + outside
     }
 
     /// The address of a unit.
@@ -97,8 +190,21 @@ impl Units {
         self.base + (unit << UNIT_SHIFT)
     }
 
+    /// The address of the extent whose first unit has the number `unit`.
+    pub(super) fn extent_address(&self, unit: usize) -> usize {
+        self.outside_of(unit).map_or_else(|| self.address(unit), |found| found.at.load(Relaxed))
+    }
+
+    /// Returns the descriptor of a unit outside the window.
+    fn outside_of(&self, unit: usize) -> Option<&OutsideBlock> {
+        self.outside()?.get(unit.checked_sub(self.count)?)
+    }
+
     /// The descriptor of a unit. `map_descriptor` has mapped it, or `is_mapped` confirms it.
     pub(super) fn block(&self, unit: usize) -> &Block {
+        if let Some(found) = self.outside_of(unit) {
+            return &found.block;
+        }
         let address = self.descriptors + unit * size_of::<Block>();
         // SAFETY: the caller's unit has a descriptor; zero bytes are a `Block`, and all its fields
         // are atomics.
@@ -107,11 +213,24 @@ impl Units {
 
     /// The unit where a block's extent begins.
     pub(super) fn of(&self, block: &Block) -> usize {
-        ((&raw const *block).addr() - self.descriptors) / size_of::<Block>()
+        let address = (&raw const *block).addr();
+        let unit = address.wrapping_sub(self.descriptors) / size_of::<Block>();
+        let outside = || Some(self.count + self.outside()?.number_of(address)?);
+        if unit < self.count { unit } else { outside().unwrap_or(unit) }
     }
 
-    /// The block that begins at an address of the tier.
+    /// Returns an address that stands for a block in tables by descriptor: that of its descriptor,
+    /// or, for a block outside the window, one behind all descriptors of the tier.
+    pub fn mark_address(&self, block: &Block) -> usize {
+        self.descriptors + self.of(block) * size_of::<Block>()
+    }
+
+    /// The block that begins at an address.
     pub fn block_at(&self, address: usize) -> Option<&Block> {
+        if let Some(block) = self.outside_around(address) {
+            let begin = self.extent_address(self.of(block)) + block.lead();
+            return Some(block).filter(|_| begin == address);
+        }
         let offset = address.wrapping_sub(self.base);
         let unit = offset >> UNIT_SHIFT;
         if !SECURE && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
@@ -126,6 +245,9 @@ impl Units {
 
     /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
     pub fn block_around(&self, address: usize) -> Option<&Block> {
+        if let Some(block) = self.outside_around(address) {
+            return Some(block);
+        }
         let offset = address.checked_sub(self.base)?;
         let mut unit = offset >> UNIT_SHIFT;
         while unit < self.count {
@@ -144,7 +266,7 @@ impl Units {
         None
     }
 
-    /// Every block, live or free, in address order.
+    /// Every block, live or free: first those of the tier, in address order.
     pub fn for_each(&self, mut each: impl FnMut(&Block)) {
         let end = self.first + self.frontier().next.load(Acquire);
         let mut unit = self.first;
@@ -162,6 +284,9 @@ impl Units {
                 }
             }
         }
+        let outside = self.outside().into_iter().flat_map(Outside::all);
+        let blocks = outside.map(|found| &found.block);
+        blocks.filter(|block| block.state() != BlockState::None).for_each(each);
     }
 
     /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped

@@ -21,8 +21,8 @@ const MADV_POPULATE_WRITE: usize = 23;
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `relocate` and
-///    `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `open_table`,
+///    `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Memory {
     /// Returns the number of bytes in a page, which is a power of two and at least 4096.
@@ -41,6 +41,16 @@ pub unsafe trait Memory {
     /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything
     /// else.
     fn map(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Reserves `len` bytes where the system finds room, without access. Returns their address. The
+    /// range counts as mapped by `map`, and `PageSharing::renew` makes pages of it usable.
+    fn reserve(&self, len: usize) -> Result<usize, Error>;
+
+    /// Makes a range of `reserve` readable, writable and zero, for tables of the allocator.
+    ///
+    /// # Safety
+    /// 1. The range was reserved by `reserve` of this object, and is not in use.
+    unsafe fn open_table(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Unmaps a range.
     ///
@@ -171,6 +181,19 @@ unsafe impl Memory for Linux {
         // SAFETY: (1) this call has just made the mapping, and no other thread knows it.
         unsafe { syscall(libc::SYS_munmap, [got, len, 0, 0, 0, 0]) };
         Err(Error::Occupied)
+    }
+
+    fn reserve(&self, len: usize) -> Result<usize, Error> {
+        process::reserve(len).ok_or(Error::NoMemory)
+    }
+
+    unsafe fn open_table(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let opened = if self.key() == keys::NONE {
+            process::allow(addr, len)
+        } else {
+            keys::put(addr, len, self.key())
+        };
+        if opened { Ok(()) } else { Err(Error::NoMemory) }
     }
 
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {

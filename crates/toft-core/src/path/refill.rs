@@ -4,6 +4,7 @@ use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Error, Os, probes};
 use crate::path::Supply;
+use crate::policy::WIPE;
 use crate::region::{Site, SlabNeed};
 use crate::report::Call;
 use crate::slab::Slab;
@@ -60,6 +61,9 @@ impl<'a, O: Os> Supply<'a, O> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, (index, site), shares)?;
         self.slot_checks().arm_reserved(heap.bins().current(index));
+        if WIPE {
+            self.slot_checks().note_slab(heap, heap.bins().current(index));
+        }
         if claim_begins && probes::wants_allocations() {
             self.profiler().sample_claim(heap, seat, index, address, site);
         }

@@ -2,7 +2,8 @@
 //!
 //! No addresses are reserved. Toft owns a *window* of addresses at a random place, and maps pieces
 //! of it as they are needed, never over anything else (decision 0001). A limit on address space
-//! therefore counts only the used part. A smaller window is the fallback for small systems.
+//! therefore counts only the used part. A smaller window is the fallback for small systems. Large
+//! blocks are outside the window if other mappings fill it (`large/outside.rs`).
 //!
 //! ```text
 //! default   | field of slabs  | large blocks     |                   data window, at a random place

@@ -111,6 +111,7 @@ root! {
         let filter = Words::OFFSETS;
         let samples = allocator.samples().places();
         let (slab, block) = (SlabFields::NOW, Block::FIELDS);
+        let outside = allocator.large().units().outside_fields().unwrap_or_default();
     }
     /// Not zero after the other words are filled in.
     ready: 1,
@@ -348,6 +349,17 @@ root! {
     returned: allocator.reclaimer.returned_at(),
     /// The limit of the allocator's memory in bytes. All bits are set if there is none.
     limit: allocator.limit.bytes(),
+    /// The address of the table of chunks of descriptors of large blocks outside the data window.
+    /// Each entry is the address of a chunk, 64 bits, or zero for no chunk.
+    outside: outside.chunks,
+    /// The number of entries of `outside`.
+    outside_chunks: outside.chunk_count,
+    /// The number of bytes in a chunk.
+    outside_chunk_bytes: outside.chunk_bytes,
+    /// The number of bytes in a descriptor of a chunk. It begins with a large block's descriptor.
+    outside_bytes: outside.bytes,
+    /// In a descriptor of a chunk, the first address of the extent, 64 bits.
+    outside_at: outside.at,
 }
 
 #[cfg(test)]
@@ -359,7 +371,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.limit), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.outside_at), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

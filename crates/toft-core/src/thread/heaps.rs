@@ -522,8 +522,9 @@ impl Heaps {
             discard(start, at - start);
         }
         if SECURE && !heap.quarantine().is_used() {
-            // The first word stays: another thread may have shut the quarantine by it.
-            let start = up(quarantine + 1);
+            // The first word stays: another thread may have shut the quarantine by it. So does
+            // what the next checks of free slots need.
+            let start = up(quarantine + Quarantine::KEPT);
             let end = (quarantine + Quarantine::BYTES) & !(page - 1);
             discard(start, end.saturating_sub(start));
         }

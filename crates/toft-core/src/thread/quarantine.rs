@@ -83,7 +83,7 @@ pub(crate) struct Quarantine {
     shut: AtomicU32,
     /// Not zero after a class has got its places. Holder of the heap.
     used: AtomicU32,
-    /// Where free slots are checked next. It fills the line before the rows.
+    /// Where free slots are checked next.
     pub(super) patrol: Patrol,
     rows: [Row; CLASSES],
     /// Entries, or zero. Holder of the heap, or the thread that has shut the quarantine.
@@ -116,6 +116,8 @@ impl Quarantine {
     /// The most bytes of blocks that it may hold.
     pub(crate) const BYTES_MOST: usize = LAYOUT.2;
 
+    /// The number of bytes, from its address on, that an exited thread's quarantine keeps.
+    pub(crate) const KEPT: usize = core::mem::offset_of!(Quarantine, rows);
     /// The number of bytes, from its address on, that every free reads.
     pub(crate) const ROWS: usize = core::mem::offset_of!(Quarantine, places);
 

@@ -16,6 +16,7 @@ mod laws;
 mod limit;
 mod mapping_options;
 mod model;
+mod outside;
 mod pool;
 mod pressure;
 mod shared;

@@ -4,7 +4,7 @@ use super::faults::{Request, Verdict};
 use super::{Fake, PageState};
 use crate::os::filter::Permit;
 use crate::os::release::{Piece, Release};
-use crate::os::{Error, Memory};
+use crate::os::{Error, Memory, PageSharing};
 use core::ops::Range;
 
 // SAFETY: (1) `place` maps only free pages. The host has never opened them, or has closed and so
@@ -38,6 +38,26 @@ unsafe impl Memory for Fake {
             }
         }
         self.place(&mut state, addr, len)
+    }
+
+    fn reserve(&self, len: usize) -> Result<usize, Error> {
+        let mut state = self.state();
+        // Where something foreign is in the way of a mapping, the kernel finds another place.
+        if let Verdict::Fail(_) = state.faults.judge(Request::Map) {
+            return Err(Error::NoMemory);
+        }
+        let start = state.space.highest_hole(self.host.range(), len).ok_or(Error::NoMemory)?;
+        self.check_range(start, len);
+        if state.mapped_bytes().saturating_add(len) > state.limit {
+            return Err(Error::NoMemory);
+        }
+        state.space.set(start..start + len, PageState::Forbidden);
+        Ok(start)
+    }
+
+    unsafe fn open_table(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: the caller's duty.
+        unsafe { self.renew(addr, len) }
     }
 
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {

@@ -207,6 +207,22 @@ impl Fake {
         free
     }
 
+    /// Maps everything that is free as foreign, except for `holes`, which are in order.
+    pub fn occupy_all_but(&self, holes: &[Range<usize>]) {
+        let mut state = self.state();
+        let all = self.host.range();
+        let starts = core::iter::once(all.start).chain(holes.iter().map(|hole| hole.end));
+        let ends = holes.iter().map(|hole| hole.start).chain(core::iter::once(all.end));
+        for part in starts.zip(ends).map(|(start, end)| start..end) {
+            while let Some(start) = state.space.highest_hole(part.clone(), self.machine.page_size) {
+                let used = state.space.within(part.start..start).last();
+                let first = used.map_or(part.start, |(range, _)| range.end);
+                let end = start + self.machine.page_size;
+                state.space.set(first..end, PageState::Foreign);
+            }
+        }
+    }
+
     /// Returns the state of the page of an address.
     pub fn page(&self, address: usize) -> PageState {
         self.state().space.at(address)

@@ -51,6 +51,20 @@ impl Space {
         self.within(wanted).next().is_none()
     }
 
+    /// Returns the highest address of `len` free bytes in a range.
+    pub fn highest_hole(&self, all: Range<usize>, len: usize) -> Option<usize> {
+        let mut start = all.start;
+        let mut highest = None;
+        let used = self.within(all.clone()).map(|(range, _)| range);
+        for range in used.chain(core::iter::once(all.end..all.end)) {
+            if range.start - start >= len {
+                highest = Some(range.start - len);
+            }
+            start = range.end;
+        }
+        highest
+    }
+
     /// Returns true if every page of the range is the allocator's.
     pub fn is_ours(&self, wanted: Range<usize>) -> bool {
         let len = wanted.len();

@@ -51,7 +51,7 @@ impl<O: Os> SecureSlots<'_, O> {
             self.slot_checks().arm_reserved(taken.slab);
             if WIPE {
                 let slots = taken.slab.claimed().count_ones() as usize + 1;
-                self.slot_checks().patrol(heap, &seat, slots * taken.bytes);
+                self.slot_checks().patrol(heap, &seat, taken.slab, slots * taken.bytes);
             }
         }
         Some(taken)

@@ -39,7 +39,7 @@ const UNIT: usize = 64;
 /// A live block that a word points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// The address of its descriptor.
+    /// The address of its descriptor, or one that stands for it.
     pub(super) descriptor: usize,
     /// Its slot, or 0 if it is large.
     pub(super) slot: SlotIndex,
@@ -301,7 +301,7 @@ pub(super) fn live_large<O: Os>(
     block: &crate::large::Block,
 ) -> Option<Block> {
     (block.state() == BlockState::Live).then(|| Block {
-        descriptor: (&raw const *block).addr(),
+        descriptor: allocator.large().units().mark_address(block),
         slot: SlotIndex::new(0),
         begin: allocator.large().placement().address(block),
         bytes: block.bytes(),
@@ -323,10 +323,10 @@ pub(crate) fn can_peek() -> bool {
 }
 
 /// Passes every writable mapping to `each`, with its name in the kernel's list. Leaves out the
-/// allocator's windows, the tables of guarded blocks and the ranges `but`, and pages of private
-/// mappings without a file that were never touched. A page that a program would fill in at the
-/// first touch (userfaultfd) was not. The calling thread's stack begins at `here`, because the
-/// memory below is left from calls that have returned.
+/// allocator's windows, large blocks outside them, the tables of guarded blocks and the ranges
+/// `but`, and pages of private mappings without a file that were never touched. A page that a
+/// program would fill in at the first touch (userfaultfd) was not. The calling thread's stack
+/// begins at `here`, because the memory below is left from calls that have returned.
 pub(crate) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
     but: [(usize, usize); 2],
@@ -335,7 +335,7 @@ pub(crate) fn for_each_root<O: Os>(
 ) {
     let layout = allocator.layout();
     let windows = layout.windows;
-    let data_end = windows.data + 2 * windows.span + windows.large_span;
+    let data_end = windows.data + windows.data_bytes();
     let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
     let [first, second] = but;
     let but = [first, second, allocator.guarded.tables()];
@@ -353,8 +353,10 @@ pub(crate) fn for_each_root<O: Os>(
         // Adjacent mappings of a kind are one line. The allocator's memory may be in the middle of
         // it.
         while at < end {
-            let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
-            let &(first, last) = ours.unwrap_or(&(end, end));
+            let outside = allocator.large().units().outside_ranges();
+            let ours = but.into_iter().chain(outside.map(|range| (range.start, range.end)));
+            let next = ours.filter(|&(first, last)| first < end && at < last).min();
+            let (first, last) = next.unwrap_or((end, end));
             if at < first {
                 let may_be_untouched = mapping.is_anonymous() && !(start..end).contains(&here);
                 if permit.is_some() && may_be_untouched {

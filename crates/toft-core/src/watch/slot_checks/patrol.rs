@@ -4,12 +4,12 @@
 //! A slot is handed out only to the call site that had it. If that site allocates no more, a write
 //! after the quarantine would not be found before the heap is verified. So a thread that claims 32
 //! bytes for any call site checks one byte of a free slot. It goes round all slabs that it owns. In
-//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. Stops at partitions,
-//! used or not, take 33 MB more, and those at slabs of other threads, too.
+//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. A stop at a slab, and at a
+//! partition of which the heap has had slabs, takes 8 KiB more. It passes by other partitions.
 
 use crate::harden::is_zero;
 use crate::os::Os;
-use crate::region::SlabPlace;
+use crate::region::{PlotPlace, SlabPlace};
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
 use crate::thread::{Heap, Seat};
@@ -17,17 +17,39 @@ use crate::watch::slot_checks::SlotChecks;
 
 /// The most slabs at which a check stops, of any owner.
 const SLABS_MOST: usize = 8;
-/// The number of bytes that a stop at a slab, or at a plot without slabs, counts for. Where little
-/// is free, checks are rare.
+/// The number of bytes that a stop at a slab, or at the end of a plot, counts for. Where little is
+/// free, checks are rare.
 const SLAB_COST: usize = 256;
 
 impl<O: Os> SlotChecks<'_, O> {
-    /// Checks free slots, after malloc has claimed `bytes` bytes. The caller holds the heap and its
-    /// seat.
+    /// Checks free slots, after malloc has claimed `bytes` bytes of a slab. The caller holds the
+    /// heap and its seat.
     #[inline]
-    pub(crate) fn patrol(self, heap: &Heap, seat: &Seat, bytes: usize) {
+    pub(crate) fn patrol(self, heap: &Heap, seat: &Seat, slab: &Slab, bytes: usize) {
+        self.note_slab(heap, slab);
         if heap.patrol().earn(bytes) {
             self.check_some(heap, seat);
+        }
+    }
+
+    /// Notes that malloc has claimed slots of a slab, so that checks stop at its partition.
+    #[inline]
+    pub(crate) fn note_slab(self, heap: &Heap, slab: &Slab) {
+        heap.patrol().note(!slab.class().is_small(), slab.partition());
+    }
+
+    /// Moves a place on to the first plot in which the heap may have slabs.
+    ///
+    /// The first plots, in their order, are the partitions'. The others have slabs. If there are
+    /// fewer plots than partitions, none is passed by.
+    fn pass_by_unused(self, heap: &Heap, at: &mut SlabPlace) {
+        let partitions = self.options.partitions;
+        let last = PlotPlace { plot: partitions.saturating_sub(1), slab: 0 };
+        // Both tiers have as many plots.
+        let is_shared = self.slabs.is_end(SlabPlace { medium: true, place: last });
+        let plot = at.place.plot;
+        if at.place.slab == 0 && !is_shared {
+            at.place.plot = heap.patrol().next_had(at.medium, plot, partitions).max(plot);
         }
     }
 
@@ -37,6 +59,7 @@ impl<O: Os> SlotChecks<'_, O> {
         let patrol = heap.patrol();
         let (mut place, mut slot) = patrol.place();
         for _ in 0..SLABS_MOST {
+            self.pass_by_unused(heap, &mut place);
             let here = place;
             patrol.spend(SLAB_COST);
             if self.slabs.is_end(place) {
