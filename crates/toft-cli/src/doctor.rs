@@ -18,7 +18,7 @@ use serde_json::json;
 use toft_core::os::process::page_size;
 use toft_core::os::seccomp::{self, Way};
 use toft_core::os::{Linux, Memory};
-use toft_core::region::Windows;
+use toft_core::region::{Layout, Windows};
 
 use crate::filtered;
 use crate::launch::{self, Launch};
@@ -141,9 +141,12 @@ fn about_memory(rows: &mut Vec<Row>) {
 
 /// What the library itself would choose, by its own code.
 fn window() -> Row {
+    let partitions = toft_core::options::Options::DEFAULT.partitions_there_are();
     let system = Linux::detect();
-    match Windows::choose(&system, toft_core::options::Options::DEFAULT.partitions_there_are()) {
-        Ok(windows) => {
+    let page = system.page_size();
+    // One page in place of the tables.
+    match Windows::choose(system, partitions, |_| page) {
+        Ok((system, Layout { windows, .. })) => {
             let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {
                 (

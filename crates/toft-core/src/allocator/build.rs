@@ -7,8 +7,8 @@ use crate::guarded::Guarded;
 use crate::harden::Long;
 use crate::keyed::{Key, Secret};
 use crate::large::{Blocks, Tally};
-use crate::options::{Huge, Options, SiteMode};
-use crate::os::{Error, HugeHabit, Os};
+use crate::options::{Options, SiteMode};
+use crate::os::{Error, Os};
 use crate::policy::SECURE;
 use crate::reclaim::{Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Slabs, Windows};
@@ -19,8 +19,60 @@ use crate::thread::{Heaps, Quarantine};
 use crate::zero_size::ZeroSizeBlocks;
 use crate::zone::Zones;
 
-/// Where the states of heaps lie within the tables' part of the metadata window.
-const STATES_OFFSET: usize = 32 << 20;
+/// The largest number of bytes of the tables. The states of heaps follow, and grow.
+const TABLES_MOST: usize = 32 << 20;
+
+/// The addresses of the parts of the tables, which are mapped at once.
+struct Tables {
+    heaps: usize,
+    reclaimer: usize,
+    limit: usize,
+    zero_size: usize,
+    sites: usize,
+    wrappers: usize,
+    watch: usize,
+    zones: usize,
+    tally: usize,
+    samples: usize,
+    groups: usize,
+    slabs: usize,
+    pool: usize,
+    large: usize,
+    /// The states of heaps, on separate pages.
+    states: usize,
+}
+
+impl Tables {
+    fn of(layout: &Layout, partitions: usize, page: usize) -> Tables {
+        let (span, large_span) = (layout.windows.span, layout.windows.large_span);
+        let mut next = layout.tables + COUNTERS;
+        let mut place = |bytes: usize| {
+            let place = next.next_multiple_of(64);
+            next = place + bytes;
+            place
+        };
+        let mut tables = Tables {
+            // What a start writes to is together, on few pages.
+            heaps: place(Heaps::TABLE_BYTES),
+            reclaimer: place(Reclaimer::TABLE_BYTES),
+            limit: place(Limit::TABLE_BYTES),
+            zero_size: place(ZeroSizeBlocks::TABLE_BYTES),
+            sites: place(Sites::TABLE_BYTES),
+            wrappers: place(Wrappers::TABLE_BYTES),
+            watch: place(Watch::TABLE_BYTES),
+            zones: place(Zones::TABLE_BYTES),
+            tally: place(Tally::TABLE_BYTES),
+            samples: place(Samples::TABLE_BYTES),
+            groups: place(Groups::TABLE_BYTES),
+            slabs: place(Slabs::<Slab>::table_bytes(span, partitions)),
+            pool: place(Pool::table_bytes(partitions)),
+            large: place(Blocks::table_bytes(large_span, partitions)),
+            states: 0,
+        };
+        tables.states = next.next_multiple_of(page);
+        tables
+    }
+}
 
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
@@ -33,53 +85,36 @@ impl<O: Os> Allocator<O> {
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
         let options = Options { partitions, sites, compact, ..options };
-        let chosen = Windows::choose(&os, options.partitions)?;
-        let layout = Layout::new(chosen, os.page_size());
-        let (data, span, large_span) = (chosen.data, chosen.span, chosen.large_span);
-        let os = os.with_tables(layout.tables..layout.end);
-        let partitions = options.partitions;
-
-        let heaps_at = layout.tables + COUNTERS;
-        let slabs_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
-        let large_at =
-            (slabs_at + Slabs::<Slab>::table_bytes(span, partitions)).next_multiple_of(64);
-        let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
-        let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
-        let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
-        let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
-        let zero_size_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
-        let sites_at = (zero_size_at + ZeroSizeBlocks::TABLE_BYTES).next_multiple_of(64);
-        let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
-        let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
-        let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
-        let tally_at = (zones_at + Zones::TABLE_BYTES).next_multiple_of(64);
-        let samples_at = (tally_at + Tally::TABLE_BYTES).next_multiple_of(64);
-        let end = samples_at + Samples::TABLE_BYTES;
-        // The states of heaps begin there, whatever is before them.
-        if end - layout.tables > STATES_OFFSET {
+        let page = os.page_size();
+        let (os, layout) = Windows::choose(os, partitions, |layout| {
+            Tables::of(layout, partitions, page).states + Heaps::STATES_FIRST - layout.tables
+        })?;
+        let tables = Tables::of(&layout, partitions, page);
+        if tables.states - layout.tables > TABLES_MOST {
             return Err(Error::NoMemory);
         }
-        os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
+        let windows = layout.windows;
+        let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
 
         let hash = SiteHash::new(partitions, os.random()?);
         let sites_window = (layout.sites, layout.sites + layout.sites_span);
         let sites = if exact {
             // SAFETY: (1) its own piece of the zero tables that were mapped above; (2) its own part
             // of the metadata window.
-            unsafe { Sites::new(sites_window, partitions, os.random()?, sites_at) }
+            unsafe { Sites::new(sites_window, partitions, os.random()?, tables.sites) }
         } else {
             Sites::none()
         };
         let wrappers_window = (layout.wrappers, layout.wrappers + layout.wrappers_span);
         let wrappers = if exact && options.wrappers.is_some() {
             // SAFETY: (1), (2) as above.
-            unsafe { Wrappers::new(wrappers_window, wrappers_at) }
+            unsafe { Wrappers::new(wrappers_window, tables.wrappers) }
         } else {
             Wrappers::none()
         };
         let watch = if exact && options.wrappers.is_some_and(|names| names.finds()) {
             // SAFETY: (1), (2) as above.
-            unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), watch_at) }
+            unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), tables.watch) }
         } else {
             Watch::none()
         };
@@ -88,57 +123,51 @@ impl<O: Os> Allocator<O> {
         } else {
             let window = (layout.samples, layout.samples + layout.samples_span);
             // SAFETY: (1), (2) as above.
-            unsafe { Samples::new(window, samples_at) }
+            unsafe { Samples::new(window, tables.samples) }
         };
         let secret = Secret::new(&os)?;
-        let zero_size_span = chosen.zero_size_span();
+        let zero_size_span = windows.zero_size_span();
         let blocks_span = large_span - zero_size_span;
         let key = if SECURE { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
-        let windows = [(data, data + chosen.data_bytes()), (layout.tables, layout.end)];
-        let states = layout.tables + STATES_OFFSET;
+        let windows_of = [(data, data + windows.data_bytes()), (layout.tables, layout.end)];
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
         // its own part of the two windows, which no other part uses.
         let (slabs, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
-                Slabs::at(&os, &layout, partitions, slabs_at)?,
+                Slabs::at(&os, &layout, partitions, tables.slabs)?,
                 Blocks::new(
                     &os,
                     (data + span, blocks_span),
                     layout.large_blocks,
-                    (partitions, large_at),
-                    windows,
+                    (partitions, tables.large),
+                    windows_of,
                 )?
                 .with_tally(Tally::new(
                     (layout.tallies, layout.tallies + layout.tallies_span),
-                    tally_at,
+                    tables.tally,
                 )),
                 ZeroSizeBlocks::new(
                     (data + span + blocks_span, zero_size_span),
                     layout.zero_size,
-                    zero_size_at,
+                    tables.zero_size,
                     os.random()?,
                 ),
-                Zones::new(zones_at, windows.map(|(start, end)| start..end)),
-                Pool::new(pool_at, partitions, layout.small_slabs, secret),
-                Reclaimer::new(reclaimer_at, os.process()),
-                Groups::new(groups_at, layout.small_slabs),
-                Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
+                Zones::new(tables.zones, windows_of.map(|(start, end)| start..end)),
+                Pool::new(tables.pool, partitions, layout.small_slabs, secret),
+                Reclaimer::new(tables.reclaimer, os.process()),
+                Groups::new(tables.groups, layout.small_slabs),
+                Limit::new(tables.limit, options.limit.bytes(|| os.memory_there_is())),
                 Heaps::new(
                     &os,
                     heap_window,
-                    states,
+                    tables.states,
                     (partitions, by_demand),
                     (hash, sites, secret),
-                    heaps_at,
-                )?,
+                    tables.heaps,
+                ),
             )
         };
-        // What the kernel sees fit needs no asking.
-        let kernel = options.huge == Huge::Kernel;
-        let habit = if kernel { HugeHabit::default() } else { os.huge_habit() };
-        let middle_pages = options.prefault && habit.middle;
-        let small_pages = habit.unasked || middle_pages;
         Ok(Allocator {
             base: data,
             span,
@@ -165,10 +194,8 @@ impl<O: Os> Allocator<O> {
             long_vectors: if SECURE { Long::of_processor() } else { Long::NONE },
             quarantine_share: Quarantine::share(options.quarantine),
             key,
-            os,
+            os: os.after_start(),
             options,
-            small_pages,
-            middle_pages,
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
         })

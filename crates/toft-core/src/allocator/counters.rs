@@ -42,6 +42,9 @@ pub(crate) struct Counters {
     interface_page: AtomicUsize,
     /// The numbers of allocated and freed blocks that were last written as metrics. Any thread.
     served: [AtomicU64; 2],
+    /// What is known of the system's huge pages (`keeper/mappings/mapping_options.rs`), zero at
+    /// first. Any thread, and all write the same value.
+    huge_habit: AtomicU32,
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -105,6 +108,11 @@ impl<O: Os> Allocator<O> {
     /// The address of the page of `process::interface_page`, or zero.
     pub(crate) fn interface_page(&self) -> &AtomicUsize {
         &self.counters().interface_page
+    }
+
+    /// What is known of the system's huge pages.
+    pub(crate) fn huge_habit(&self) -> &AtomicU32 {
+        &self.counters().huge_habit
     }
 
     /// What is remembered of the profiles that were written.

@@ -137,10 +137,6 @@ pub struct Allocator<O> {
     key: Key,
     pub(crate) os: O,
     pub(crate) options: Options,
-    /// Whether the system is told to make no huge pages of slabs by itself: where it would.
-    pub(crate) small_pages: bool,
-    /// Whether what is prefaulted is put into pages of 64 KiB.
-    pub(crate) middle_pages: bool,
     /// Whether addresses may be written to stderr.
     pub(crate) hide_addresses: bool,
     counters: *const Counters,
@@ -183,8 +179,6 @@ impl<O> Allocator<O> {
             key: Key::NONE,
             os,
             options: Options::DEFAULT,
-            small_pages: false,
-            middle_pages: false,
             hide_addresses: false,
             counters: core::ptr::null(),
         }

@@ -30,8 +30,9 @@ pub struct HugeHabit {
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Huge {
-    /// Returns the system's behaviour. It reads files, so call it once, at the start.
-    fn huge_habit(&self) -> HugeHabit;
+    /// Returns the system's behaviour. It reads files. Returns `None` if the process cannot open
+    /// another file at the moment.
+    fn huge_habit(&self) -> Option<HugeHabit>;
 
     /// Advises the system to make no huge pages in a range on its own, neither on first access nor
     /// later. Huge pages that exist stay.
@@ -68,10 +69,12 @@ fn when(text: &[u8], above: When) -> When {
     }
 }
 
-fn read(path: &CStr, above: When) -> When {
+/// Returns the condition in a file. Returns `Never` if there is no such file, and `None` if it
+/// cannot be opened at the moment.
+fn read(path: &CStr, above: When) -> Option<When> {
     let mut found = When::Never;
-    process::read_file(path, |text| found = when(text, above));
-    found
+    let read = process::read_file_with(path, &mut [0; 64], |text| found = when(text, above));
+    (!matches!(read, Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM))).then_some(found)
 }
 
 fn advise(addr: usize, len: usize, advice: usize) -> Result<(), Error> {
@@ -85,15 +88,15 @@ fn advise(addr: usize, len: usize, advice: usize) -> Result<(), Error> {
 
 // SAFETY: (1) the argument in `advise`; (2) raw system calls.
 unsafe impl Huge for Linux {
-    fn huge_habit(&self) -> HugeHabit {
+    fn huge_habit(&self) -> Option<HugeHabit> {
         const ALL: &CStr = c"/sys/kernel/mm/transparent_hugepage/enabled";
         const MIDDLE: &CStr = c"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
-        let all = read(ALL, When::Never);
-        let middle = read(MIDDLE, all);
-        HugeHabit {
+        let all = read(ALL, When::Never)?;
+        let middle = read(MIDDLE, all)?;
+        Some(HugeHabit {
             unasked: all == When::Always || middle == When::Always,
             middle: middle != When::Never,
-        }
+        })
     }
 
     fn keep_small(&self, addr: usize, len: usize) {

@@ -3,25 +3,27 @@
 use super::filter::Permit;
 use super::keys::{self, KeyNumber};
 use super::process::Status;
+use super::random::Random;
 use super::seccomp::{self, Answers};
-use super::syscall::{result, syscall};
 use super::{Error, Group, Os, cgroup, process};
 use core::ops::Range;
 
 /// The running Linux kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Linux {
     pub(super) page_size: usize,
     /// The protection key of the allocator's tables, or zero if they have none.
     key: KeyNumber,
     /// The first address of the tables, and their end.
     tables: (usize, usize),
+    random: Random,
 }
 
 impl Linux {
     /// Returns the running kernel, with its page size read from the auxiliary vector.
     pub fn detect() -> Linux {
-        Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
+        let random = Random::many();
+        Linux { page_size: process::page_size(), key: 0, tables: (0, 0), random }
     }
 
     /// Gives the allocator's tables a protection key.
@@ -42,7 +44,7 @@ impl Linux {
 
     /// Returns a value for use before detection, for a static that is not used yet.
     pub const fn undetected() -> Linux {
-        Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0) }
+        Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0), random: Random::single() }
     }
 }
 
@@ -50,6 +52,10 @@ impl Linux {
 unsafe impl Os for Linux {
     fn with_tables(self, tables: Range<usize>) -> Linux {
         Linux { tables: (tables.start, tables.end), ..self }
+    }
+
+    fn after_start(self) -> Linux {
+        Linux { random: Random::single(), ..self }
     }
 
     fn is_filtered(&self) -> Option<bool> {
@@ -73,18 +79,7 @@ unsafe impl Os for Linux {
     }
 
     fn random(&self) -> Result<u64, Error> {
-        let mut word = 0u64;
-        let mut filled = 0;
-        while filled < 8 {
-            let target = (&raw mut word as usize) + filled;
-            // SAFETY: (1) the kernel writes at most the rest of `word`.
-            let code = unsafe { syscall(libc::SYS_getrandom, [target, 8 - filled, 0, 0, 0, 0]) };
-            if code == -(libc::EINTR as isize) {
-                continue;
-            }
-            filled += result(code)?;
-        }
-        Ok(word)
+        self.random.word()
     }
 
     fn report(&self, line: &[u8]) {

@@ -20,6 +20,7 @@ mod page_sharing;
 mod pin;
 pub mod probes;
 pub mod process;
+mod random;
 pub mod release;
 pub mod seccomp;
 mod share;
@@ -79,6 +80,15 @@ pub unsafe trait Os:
 {
     /// Notes the addresses of the allocator's own tables.
     fn with_tables(self, _tables: Range<usize>) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
+    /// Returns the system as it is after the start. It does not change any more then, because the
+    /// allocator that contains it becomes read-only.
+    fn after_start(self) -> Self
     where
         Self: Sized,
     {

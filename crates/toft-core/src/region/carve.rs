@@ -34,6 +34,13 @@ impl Carve {
         (&raw const self.mapped).addr()
     }
 
+    /// Notes that the first `bytes` bytes were mapped together with something else. Call it before
+    /// any other thread uses the run.
+    pub fn begin_with(&self, bytes: usize) {
+        self.claimed.store(bytes, Release);
+        self.mapped.store(bytes, Release);
+    }
+
     /// Makes everything from `start` to `end` usable. If it maps anything, it maps a multiple of
     /// `step` bytes, which is whole pages.
     ///

@@ -1,4 +1,4 @@
-//! The places of the windows, which are chosen once, at random, and tested.
+//! The places of the windows, which are chosen once, at random.
 
 use super::field::{descriptor_space, map_bytes};
 use super::lookup::Lookup;
@@ -106,12 +106,20 @@ impl Windows {
         (self.large_span / 256).min(ZERO_SIZE_SPAN)
     }
 
-    /// Chooses windows at random places. Halves their sizes until the system can map pages at their
-    /// ends.
+    /// Chooses windows at random places, and maps the tables, which are the first bytes of the
+    /// metadata. `bytes` returns their number. Returns the system, which knows its tables now.
+    ///
+    /// Halves the sizes of the windows until the system can map the tables. All other addresses are
+    /// then usable, too: the tables are in the upper half of the chosen space, systems support
+    /// powers of two, and nothing is above the end of that space.
     ///
     /// Each plot has an entry in a table that every free reads. The slab tiers are therefore only
     /// as large as the number of partitions requires, so that the entries are on few pages.
-    pub fn choose(os: &impl Os, partitions: usize) -> Result<Windows, Error> {
+    pub fn choose<O: Os>(
+        mut os: O,
+        partitions: usize,
+        bytes: impl Fn(&Layout) -> usize,
+    ) -> Result<(O, Layout), Error> {
         let page = os.page_size();
         let all = os.address_space();
         let mut space = all.len();
@@ -121,8 +129,8 @@ impl Windows {
             let span = if partitions <= 256 { space / 32 } else { space / 8 };
             let large_span = space / 4;
             let data = Windows { data: 0, span, large_span, metadata: 0 }.data_bytes();
-            let low = all.start + space / 128 + random_below(os, space / 128 * 82 - data)?;
-            let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
+            let low = all.start + space / 128 + random_below(&os, space / 128 * 82 - data)?;
+            let high = all.start + space / 64 * 45 + random_below(&os, space / 64 * 10)?;
             // The lookup of plots keeps bounds for each granule, so a plot of a granule's size must
             // not straddle two.
             let unit = if !SECURE {
@@ -134,12 +142,15 @@ impl Windows {
             };
             let windows =
                 Windows { data: low & !(unit - 1), span, large_span, metadata: high & !(page - 1) };
-            let last = windows.data + data - page;
-            let end = Layout::new(windows, page).end - page;
-            if [windows.data, last, windows.metadata, end].iter().all(|&a| can_map(os, a, page)) {
-                return Ok(windows);
+            let layout = Layout::new(windows, page);
+            os = os.with_tables(layout.tables..layout.end);
+            match os.map(layout.tables, bytes(&layout)) {
+                Ok(()) => return Ok((os, layout)),
+                // The addresses are usable, and the system has too little memory for the tables.
+                // Smaller windows would need as much.
+                Err(Error::NoMemory) if can_map(&os, layout.tables, page) => break,
+                Err(_) => space /= 2,
             }
-            space /= 2;
         }
         Err(Error::NoMemory)
     }
@@ -218,4 +229,68 @@ fn can_map(os: &impl Os, addr: usize, len: usize) -> bool {
     }
     // SAFETY: (1) mapped by the call above, and known to no other code.
     unsafe { os.unmap(addr, len) }.is_ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::os::Memory;
+    use crate::os::fake::{Fake, Machine, Request};
+
+    const PARTITIONS: usize = 64;
+    const BYTES: usize = 1 << 20;
+
+    fn choose(fake: &Fake) -> Result<Layout, Error> {
+        Windows::choose(fake.clone(), PARTITIONS, |_| BYTES).map(|(_, layout)| layout)
+    }
+
+    /// Nothing is mapped on trial.
+    #[test]
+    fn the_tables_are_the_only_mapping() {
+        let fake = Fake::new(Machine::LARGE);
+        let layout = choose(&fake).unwrap();
+        assert_eq!(layout.windows.large_span, fake.address_space().len() / 4);
+        assert_eq!((fake.calls(Request::Map), fake.calls(Request::Unmap)), (1, 0));
+        assert_eq!(fake.mapped_bytes(), BYTES);
+        assert!(fake.map(layout.tables, BYTES).is_err(), "the tables are elsewhere");
+    }
+
+    /// A processor or kernel with fewer bits of address space refuses what is above.
+    #[test]
+    fn a_system_with_fewer_bits_gets_smaller_windows() {
+        for bits in 1..6 {
+            let fake = Fake::new(Machine::LARGE);
+            let all = fake.address_space();
+            let end = all.start + (all.len() >> bits);
+            assert!(fake.occupy(end..all.end));
+            let layout = choose(&fake).unwrap();
+            let windows = layout.windows;
+            assert_eq!(windows.large_span, all.len() >> bits >> 2, "{bits}");
+            let data_end = windows.data + windows.data_bytes();
+            assert!(windows.data >= all.start && data_end <= layout.tables, "{bits}");
+            assert!(layout.tables < layout.end && layout.end <= end, "{bits}");
+            assert_eq!(fake.calls(Request::Unmap), 0, "{bits}");
+        }
+    }
+
+    /// Windows do not shrink because memory is short. A later start may have more.
+    #[test]
+    fn too_little_memory_is_no_reason_for_smaller_windows() {
+        let fake = Fake::new(Machine::LARGE);
+        fake.set_limit(BYTES - 4096);
+        assert_eq!(choose(&fake).unwrap_err(), Error::NoMemory);
+        assert_eq!((fake.calls(Request::Map), fake.mapped_bytes()), (2, 0));
+        fake.set_limit(BYTES);
+        assert_eq!(choose(&fake).unwrap().windows.large_span, fake.address_space().len() / 4);
+    }
+
+    #[test]
+    fn a_system_without_any_room_ends_the_search() {
+        let fake = Fake::new(Machine::LARGE);
+        assert!(fake.occupy(fake.address_space()));
+        assert_eq!(choose(&fake).unwrap_err(), Error::NoMemory);
+        fake.set_fault(Some(crate::os::fake::Fault::from(0).only(Request::Map)));
+        assert_eq!(choose(&fake).unwrap_err(), Error::NoMemory);
+        assert_eq!(fake.mapped_bytes(), 0);
+    }
 }

@@ -125,6 +125,9 @@ pub struct Heaps {
 impl Heaps {
     /// The number of bytes of zeroed tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
+    /// The number of bytes of states that the caller of `new` maps, which is whole pages. Most
+    /// processes never need more.
+    pub const STATES_FIRST: usize = STEP;
 
     /// Returns a value without heaps, for the time before the start.
     pub const fn none() -> Heaps {
@@ -149,7 +152,7 @@ impl Heaps {
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
     ///    64, and belong to this object alone.
     /// 2. `base..end`, and a byte from `states` on for each heap, are address space for this object
-    ///    alone.
+    ///    alone. The first `STATES_FIRST` bytes of states are mapped, and zero.
     pub unsafe fn new(
         os: &impl Os,
         (base, end): (usize, usize),
@@ -157,7 +160,7 @@ impl Heaps {
         (partitions, by_demand): (usize, bool),
         (hash, sites, secret): (SiteHash, Sites, Secret),
         tables: usize,
-    ) -> Result<Heaps, Error> {
+    ) -> Heaps {
         let page_size = os.page_size();
         let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
         // A page is a power of two, so this needs no division, which could be by zero.
@@ -176,9 +179,8 @@ impl Heaps {
             secret,
             state: core::ptr::with_exposed_provenance(tables),
         };
-        // Maps more states than most processes ever need, before there is a second thread.
-        heaps.state().states.reach(os, states, states + 1, STEP)?;
-        Ok(heaps)
+        heaps.state().states.begin_with(Heaps::STATES_FIRST);
+        heaps
     }
 
     fn state(&self) -> &State {

@@ -194,6 +194,35 @@ fn a_system_that_waits_to_be_asked_is_not_advised() {
     }
 }
 
+/// How the system makes huge pages is learned when the first huge page fits in a plot. Slabs from
+/// before are advised then.
+#[test]
+fn a_small_program_does_not_learn_the_habit() {
+    for (huge, learned) in [(Huge::Off, 1), (Huge::Kernel, 0)] {
+        let program = with_huge(huge);
+        let mut blocks = program.take_bytes(400 << 10, 1024);
+        assert_eq!(program.fake.calls(Request::HugeHabit), 0, "{huge:?}");
+        assert!(blocks.iter().all(|&block| !program.fake.is_kept_small(block)), "{huge:?}");
+        blocks.append(&mut program.take_bytes(8 << 20, 1024));
+        assert_eq!(program.fake.calls(Request::HugeHabit), learned, "{huge:?}");
+        let is_kept_small = |&block: &usize| program.fake.is_kept_small(block);
+        assert!(blocks.iter().all(|block| is_kept_small(block) == (learned == 1)), "{huge:?}");
+    }
+}
+
+/// A process may have no free descriptor when it grows. It learns the habit at a later growth.
+#[test]
+fn the_habit_is_asked_for_until_there_is_an_answer() {
+    let program = with_huge(Huge::Off);
+    program.fake.set_fault(Some(Fault::from(0).only(Request::HugeHabit)));
+    let mut blocks = program.take_bytes(8 << 20, 1024);
+    assert!(program.fake.calls(Request::HugeHabit) > 1);
+    assert!(blocks.iter().all(|&block| !program.fake.is_kept_small(block)));
+    program.fake.set_fault(None);
+    blocks.append(&mut program.take_bytes(32 << 20, 1024));
+    assert!(blocks.iter().all(|&block| program.fake.is_kept_small(block)));
+}
+
 /// A slab whose pages were unmapped and that is used again is as it was.
 #[test]
 fn slabs_that_wake_are_advised_again() {

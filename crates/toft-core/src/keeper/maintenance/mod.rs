@@ -149,7 +149,7 @@ impl<'a, O: Os> Maintenance<'a, O> {
         let before = self.filter().answers().is_some();
         let known = self.filter().probe(&self.os);
         if !before && self.filter().answers().is_some() {
-            self.mapper().keep_all_small();
+            self.mapper().learn_huge_habit();
         }
         known
     }

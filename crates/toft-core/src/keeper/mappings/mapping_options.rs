@@ -6,8 +6,10 @@
 //! the preload library's `dlopen`.
 
 use crate::keeper::mappings::Mapper;
+use crate::options::Huge;
 use crate::os::seccomp::Calls;
-use crate::os::{Error, Os};
+use crate::os::{Error, HUGE, Os};
+use crate::policy::SECURE;
 use crate::report::Line;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
@@ -19,9 +21,32 @@ const MLOCK: u32 = 2;
 const NAMES: u32 = 4;
 const DEEPBIND: u32 = 8;
 
+/// The bytes of all slabs from which on huge pages may fit. In the secure builds slabs are in many
+/// plots, and this counts only if their steps are small because memory is short.
+const MAPPED_OF_HUGE: usize = if SECURE { 8 * HUGE } else { HUGE };
+
+/// Returns true if a huge page may fit in a plot that has grown by `len` bytes at `address`. Each
+/// step is as large as all steps before it, so the plot's slabs begin about `len` bytes before.
+fn may_hold_huge_page(address: usize, len: usize) -> bool {
+    let last = (address.saturating_add(len) & !(HUGE - 1)).saturating_sub(HUGE);
+    len >= HUGE / 2 && last >= address.saturating_sub(len)
+}
+
+/// Bits of `huge_habit`. The system's behaviour is known.
+const KNOWN: u32 = 1;
+/// The system is advised to make no huge pages of slabs on its own.
+const SMALL: u32 = 2;
+/// Prefaulted bytes are put into pages of 64 KiB.
+const MIDDLE_PAGES: u32 = 4;
+
 impl<O: Os> Mapper<'_, O> {
     /// Addresses of slabs were mapped, and are not in use yet.
     pub(crate) fn slabs_were_mapped(self, address: usize, len: usize) {
+        // A smaller process need not learn how the system makes huge pages.
+        let all = self.slabs.mapped_at_most();
+        if may_hold_huge_page(address, len) || all >= MAPPED_OF_HUGE {
+            self.learn_huge_habit();
+        }
         self.keep_small(address, len);
         if self.options.has_mapping_options() && len != 0 {
             self.apply_mapping_options(address, len);
@@ -112,23 +137,75 @@ impl<O: Os> Mapper<'_, O> {
         }
     }
 
-    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a
-    /// slab is rarely full, and what is given back must not be put together again.
+    /// Learns how the system makes huge pages, unless that is known. Two files say it, and a filter
+    /// may forbid to open them.
+    #[inline]
+    pub(crate) fn learn_huge_habit(self) {
+        // What the kernel sees fit needs no advice.
+        if self.huge_habit().load(Relaxed) == 0 && self.options.huge != Huge::Kernel {
+            self.read_huge_habit();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_huge_habit(self) {
+        let Some(permit) = self.permit(Calls::HUGE) else { return };
+        let Some(habit) = self.os.huge_habit() else { return };
+        drop(permit);
+        let middle = self.options.prefault && habit.middle;
+        let small = habit.unasked || middle;
+        let bits = [(small, SMALL), (middle, MIDDLE_PAGES)];
+        let bits = bits.iter().filter(|bit| bit.0).fold(KNOWN, |all, bit| all | bit.1);
+        self.huge_habit().store(bits, Relaxed);
+        if small {
+            self.keep_all_small();
+        }
+    }
+
+    /// Returns true if the system is advised to make no huge pages of slabs on its own. A slab is
+    /// rarely full, and pages that were returned must not be put together again.
+    pub(crate) fn keeps_small(self) -> bool {
+        self.huge_habit().load(Relaxed) & SMALL != 0
+    }
+
+    /// Returns true if prefaulted bytes are put into pages of 64 KiB.
+    pub(crate) fn has_middle_pages(self) -> bool {
+        self.huge_habit().load(Relaxed) & MIDDLE_PAGES != 0
+    }
+
+    /// Advises the system to make no huge pages of newly mapped addresses of slabs on its own.
     pub(crate) fn keep_small(self, address: usize, len: usize) {
-        if self.small_pages
-            && len != 0
+        if len != 0
+            && self.keeps_small()
             && let Some(_permit) = self.permit(Calls::HUGE)
         {
             self.os.keep_small(address, len);
         }
     }
 
-    /// Keeps small what was mapped before it was known that such advice is allowed.
-    pub(crate) fn keep_all_small(self) {
-        if self.small_pages {
-            let page = self.os.page_size();
-            let there = |slab: &Slab| slab.pages().present_bytes(page);
-            self.slabs.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
+    /// Keeps small what was mapped before the advice was known to be needed and allowed.
+    fn keep_all_small(self) {
+        let page = self.os.page_size();
+        let there = |slab: &Slab| slab.pages().present_bytes(page);
+        self.slabs.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_holds_a_huge_page_where_an_aligned_one_fits() {
+        for address in (64 * HUGE..66 * HUGE).step_by(64 << 10) {
+            for len in [64 << 10, 512 << 10, HUGE / 2 - 4096] {
+                assert!(!may_hold_huge_page(address, len), "{address:#x} {len:#x}");
+            }
+            let fits = (address - HUGE / 2).is_multiple_of(HUGE);
+            assert_eq!(may_hold_huge_page(address, HUGE / 2), fits, "{address:#x}");
+            assert!(may_hold_huge_page(address, HUGE), "{address:#x}");
         }
+        assert!(!may_hold_huge_page(0, 0) && !may_hold_huge_page(usize::MAX, 4096));
     }
 }

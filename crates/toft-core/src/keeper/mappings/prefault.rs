@@ -53,10 +53,12 @@ impl<O: Os> Mapper<'_, O> {
         let Some(_permit) = self.permit(Calls::POPULATE.and(Calls::HUGE)) else { return };
         // One page in place of sixteen, where there is one: it is asked for here and nowhere else.
         let middle = bytes & !(MIDDLE - 1);
-        let larger = self.middle_pages
-            && middle != 0
-            && slab.base().is_multiple_of(MIDDLE)
-            && self.os.allow_huge(slab.base(), middle).is_ok();
+        let fits = middle != 0 && slab.base().is_multiple_of(MIDDLE);
+        if fits {
+            self.learn_huge_habit();
+        }
+        let larger =
+            fits && self.has_middle_pages() && self.os.allow_huge(slab.base(), middle).is_ok();
         // SAFETY: (1) a slab that is not dormant is mapped.
         let done = unsafe { self.os.populate(slab.base(), bytes) }.is_ok();
         if larger {

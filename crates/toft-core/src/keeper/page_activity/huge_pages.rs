@@ -127,7 +127,7 @@ impl<O: Os> PageActivity<'_, O> {
                 return;
             }
             // In vain where there is no memory for it; it is not tried again.
-            self.make_huge(window.start, self.small_pages, scan);
+            self.make_huge(window.start, self.mapper().keeps_small(), scan);
             first.scans.dense.store(DONE, Relaxed);
         }
     }

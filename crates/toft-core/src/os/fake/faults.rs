@@ -47,6 +47,8 @@ pub enum Request {
     PageOut,
     /// `Os::populate`
     Populate,
+    /// `Huge::huge_habit`
+    HugeHabit,
     /// `Huge::keep_small`
     KeepSmall,
     /// `Huge::make_huge`
@@ -61,7 +63,7 @@ pub enum Request {
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 26] = [
+    pub const ALL: [Request; 27] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
@@ -83,6 +85,7 @@ impl Request {
         Request::Scan,
         Request::PageOut,
         Request::Populate,
+        Request::HugeHabit,
         Request::KeepSmall,
         Request::MakeHuge,
         Request::DiscardUnused,

@@ -3,6 +3,7 @@
 extern crate std;
 
 use super::super::{Error, HUGE, Huge, HugeHabit};
+use super::faults::Verdict;
 use super::{Fake, Request};
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,8 +72,12 @@ impl Fake {
 
 // SAFETY: (1) nothing is changed; (2) as for `Os`.
 unsafe impl Huge for Fake {
-    fn huge_habit(&self) -> HugeHabit {
-        self.state().huge.habit
+    fn huge_habit(&self) -> Option<HugeHabit> {
+        let mut state = self.state();
+        match state.faults.judge(Request::HugeHabit) {
+            Verdict::Fail(_) => None,
+            _ => Some(state.huge.habit),
+        }
     }
 
     fn keep_small(&self, addr: usize, len: usize) {

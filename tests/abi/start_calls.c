@@ -1,0 +1,95 @@
+// A small process makes few system calls more than with the C library's malloc, the loading of the
+// library included. Random words come by one call, nothing is mapped on trial, no file below /sys
+// or /proc is read, and the end makes no call. A tracer counts the calls of the same program with
+// and without the library.
+// libc: skip counts Toft's calls
+// musl: skip the library is linked there, not preloaded
+// aarch64: skip qemu traces nothing
+// case: start_calls -DMOST=18
+// build: default the secure builds call for each guard page
+// case: start_calls_secure -DMOST=32
+// build: secure the default build makes fewer calls
+#include "common.h"
+#ifdef __x86_64__
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+enum { CALLS = 512 };
+
+/* What a program calls, by the number of the call. */
+struct calls {
+    int all, of[CALLS];
+    int at_end; /* after main */
+};
+
+/* What the traced program does: nothing, or one block of each of some sizes. */
+static int traced(int blocks)
+{
+    for (int i = 0; i < blocks; i++)
+        CHECK(launder(malloc((size_t)16 << i % 6)));
+    /* A call that nothing else makes, for the tracer: main has ended. */
+    syscall(SYS_tgkill, -1, -1, 0);
+    return 0;
+}
+
+static struct calls calls_of(const char *blocks, int preloaded)
+{
+    struct calls calls = { 0 };
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(preloaded || unsetenv("LD_PRELOAD") == 0);
+        CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+        execl("/proc/self/exe", "again", blocks, (char *)NULL);
+        CHECK(!"exec");
+    }
+    int status, entry = 0, over = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+    CHECK(ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+    while (!WIFEXITED(status)) {
+        CHECK(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
+        CHECK(waitpid(child, &status, 0) == child && !WIFSIGNALED(status));
+        struct user_regs_struct regs;
+        if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80) || !(entry = !entry))
+            continue;
+        CHECK(ptrace(PTRACE_GETREGS, child, NULL, &regs) == 0 && regs.orig_rax < CALLS);
+        if (regs.orig_rax == SYS_tgkill) {
+            over = 1;
+            continue;
+        }
+        calls.all++;
+        calls.of[regs.orig_rax]++;
+        calls.at_end += over;
+    }
+    CHECK(WEXITSTATUS(status) == 0 && over && calls.all > 10);
+    return calls;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        return traced(atoi(argv[1]));
+    const struct { const char *blocks; int most; } programs[] = { { "0", 18 }, { "60", MOST } };
+    for (int i = 0; i < 2; i++) {
+        struct calls with = calls_of(programs[i].blocks, 1), without = calls_of(programs[i].blocks, 0);
+        int more = with.all - without.all;
+        fprintf(stdout, "%s blocks: %d calls, %d without the library\n", programs[i].blocks, with.all,
+                without.all);
+        fflush(stdout);
+        CHECK(more <= programs[i].most);
+        CHECK(with.of[SYS_getrandom] == 1);
+        CHECK(with.of[SYS_munmap] == without.of[SYS_munmap]);
+        /* The library itself. */
+        CHECK(with.of[SYS_openat] == without.of[SYS_openat] + 1);
+        CHECK(with.of[SYS_close] == without.of[SYS_close] + 1);
+        CHECK(with.at_end == without.at_end);
+    }
+    return 0;
+}
+#else
+int main(void)
+{
+    return 0;
+}
+#endif
