@@ -29,8 +29,8 @@ enum { CLASSES = 63, SMALL_MOST = 1024, MEDIUM_MOST = 128 << 10 };
 /* The slot sizes, as docs/memory.md has them. */
 HELPER size_t slot_of_class(int class)
 {
-    /* The class of 15 KiB has no slots. */
-    int i = class < 54 ? class : class + 1;
+    /* The class of 36 KiB has no slots. */
+    int i = class < 55 ? class : class + 1;
     if (i < 16)
         return 16 * ((size_t)i + 1);
     if (i < 24)
@@ -39,11 +39,11 @@ HELPER size_t slot_of_class(int class)
         return 512 + 64 * ((size_t)i - 23);
     if (i < 40)
         return ((size_t)1024 << ((i - 32) / 4)) / 4 * (5 + (size_t)(i - 32) % 4);
-    if (i < 56)
-        return ((size_t)4096 << ((i - 40) / 8)) / 8 * (9 + (size_t)(i - 40) % 8);
+    if (i < 60 && i % 5 == 0)
+        return ((size_t)4096 << ((i - 40) / 5)) / 8 * 9;
     if (i < 60)
-        return 16384 / 4 * (5 + (size_t)(i - 56));
-    return ((size_t)32768 << ((i - 60) / 2)) / 2 * (3 + (size_t)(i - 60) % 2);
+        return ((size_t)4096 << ((i - 40) / 5)) / 4 * (4 + (size_t)(i - 40) % 5);
+    return 65536 / 4 * (5 + (size_t)(i - 60));
 }
 
 HELPER size_t slot_of(size_t bytes)

@@ -93,3 +93,22 @@ impl<O: Os> InPlace<'_, O> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Programs count the usable bytes as the size of what they keep (decision 0078).
+    #[test]
+    fn usable_bytes_above_a_kibibyte_are_at_most_a_quarter_more_than_requested() {
+        for size in 1025..=1 << 20 {
+            for align in [1, 16, 64, 256] {
+                let usable = served_bytes(size, align);
+                // Large blocks are whole pages, which may be of 64 KiB.
+                let page = if size > MEDIUM_MAX { process::page_size() } else { 0 };
+                let most = if SECURE { size } else { size + page.max(size / 4) };
+                assert!((size..=most).contains(&usable), "{size} at {align}: {usable}");
+            }
+        }
+    }
+}

@@ -1,23 +1,29 @@
 //! Size classes: the slot size for each request, and the numbers that belong to it.
 //!
 //! ```text
-//! request in bytes    classes           tier
-//! 1      to 256       every 16 bytes    small
-//! 256    to 1 KiB     8 per doubling    small
-//! 1 KiB  to 4 KiB     4 per doubling    medium
-//! 4 KiB  to 16 KiB    8 per doubling    medium
-//! 16 KiB to 32 KiB    4 per doubling    medium
-//! 32 KiB to 128 KiB   2 per doubling    medium
+//! request in bytes    classes in the default build    in the secure builds    tier
+//! 1      to 256       every 16 bytes                  the same                small
+//! 256    to 1 KiB     8 per doubling                  the same                small
+//! 1 KiB  to 4 KiB     4 per doubling                  the same                medium
+//! 4 KiB  to 16 KiB    4 per doubling, and 9/8         8 per doubling          medium
+//! 16 KiB to 32 KiB    4 per doubling, and 9/8         4 per doubling          medium
+//! 32 KiB to 128 KiB   4 per doubling                  2 per doubling          medium
 //! ```
+//!
+//! 9/8 of 4, 8 and 16 KiB are classes for requests of a power of two and a header.
 //!
 //! The waste in a slot is at most 15 bytes up to 256 bytes. Above that it is at most 13 % of the
 //! slot with 8 classes per doubling, 20 % with 4, and a third with 2. The third is only address
 //! space, because untouched pages take no memory.
 //!
-//! In the secure build a slot is at least one byte larger than the requested size, and the whole
-//! slot is cleared and checked. The class of 1 KiB and six medium classes are one granule larger
-//! than a power of two there. The most frequent sizes then do not need the next class. Three
-//! classes that are close to others are powers of two instead, for blocks that are aligned to them.
+//! In the default build `malloc_usable_size` returns the size of the slot. With 4 classes per
+//! doubling it is at most 1.25 times the request (decision 0078).
+//!
+//! In the secure builds it returns the requested size, and each class has a quarantine. A slot is
+//! at least one byte larger than the request, and the whole slot is cleared and checked. The class
+//! of 1 KiB and six medium classes are one granule larger than a power of two there. The most
+//! frequent sizes then do not need the next class. Three classes that are close to others are
+//! powers of two instead, for blocks that are aligned to them.
 
 use super::{MEDIUM, SLOTS_MAX, SMALL, Tier};
 use crate::policy::SECURE;
@@ -39,8 +45,8 @@ const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
 /// The class of no slots: `CLASSES` if there is none. Its bins are always empty, so that malloc
 /// leaves the fast path for zero bytes, without a comparison (decision 0070). Requests of its size,
-/// 15 KiB, get the next class. The secure build compares, and uses every class.
-pub const NO_SLOTS: usize = if SECURE { CLASSES } else { 54 };
+/// 36 KiB, get the next class. The secure build compares, and uses every class.
+pub const NO_SLOTS: usize = if SECURE { CLASSES } else { 55 };
 
 /// The sizes of small slots are multiples of this number of bytes.
 const SMALL_GRANULE: usize = 16;
@@ -57,9 +63,12 @@ const SIZES: [u32; CLASSES] = {
             16..24 => 256 + 32 * (i - 15),
             24..32 => 512 + 64 * (i - 23),
             32..40 => (1024 << ((i - 32) / 4)) / 4 * (5 + (i - 32) % 4),
-            40..56 => (4096 << ((i - 40) / 8)) / 8 * (9 + (i - 40) % 8),
-            56..60 => 16384 / 4 * (5 + (i - 56)),
-            _ => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
+            40..56 if SECURE => (4096 << ((i - 40) / 8)) / 8 * (9 + (i - 40) % 8),
+            56..60 if SECURE => 16384 / 4 * (5 + (i - 56)),
+            60.. if SECURE => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
+            40..60 if (i - 40) % 5 == 0 => (4096 << ((i - 40) / 5)) / 8 * 9,
+            40..60 => (4096 << ((i - 40) / 5)) / 4 * (4 + (i - 40) % 5),
+            _ => 65536 / 4 * (5 + (i - 60)),
         } as u32;
         if SECURE && i + 1 == SMALL_CLASSES {
             sizes[i] = SMALL_MAX as u32;
@@ -354,6 +363,15 @@ mod tests {
             }
         }
         assert_eq!(SizeClass::of(MEDIUM_MAX + 1), None);
+    }
+
+    #[test]
+    #[cfg_attr(feature = "secure-light", ignore = "a block is not its whole slot there")]
+    fn a_slot_above_a_kibibyte_is_at_most_a_quarter_larger_than_its_request() {
+        for size in SMALL_MAX + 1..=MEDIUM_MAX {
+            let slot = SizeClass::of(size).unwrap().size();
+            assert!(4 * slot <= 5 * size, "{size}: {slot}");
+        }
     }
 
     #[test]
