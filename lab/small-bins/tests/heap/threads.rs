@@ -192,8 +192,8 @@ fn a_double_free_in_two_threads_is_named() {
     assert!(libc::WIFSIGNALED(status) && said.contains("double free of block 0x"), "{said:?}");
 }
 
-/// Forks. Stops the child if its heap is not sound, has blocks in caches, or lacks this lowest block.
-/// Returns how it ended.
+/// Forks. Stops the child if its heap is not sound, has blocks in caches, or lacks this lowest
+/// block. Returns how the child ended.
 fn fork<V: Variant>(allocator: &'static Allocator<V>, lowest: Option<usize>) -> (i32, String) {
     allocator.before_fork();
     let ended = in_a_child(|| {
