@@ -39,6 +39,8 @@ pub(super) struct State {
     /// Not zero while a thread maps more for all. That thread clears it, or the repair in the child
     /// of a fork.
     growing: AtomicU32,
+    /// Not zero if the last search found nothing but foreign mappings. The next one is short then.
+    blocked: AtomicU32,
     /// Tells which of the units that were passed by are tried next. Any thread adds.
     probes: AtomicU32,
     /// Not zero if steps are to be small.
@@ -305,6 +307,8 @@ impl Run {
         let least = up(least, self.per_page());
         let mut count = up(wanted, self.per_page());
         let (mut passed, mut tried, mut probe) = (0, 0, 0);
+        let blocked = state.blocked.load(Relaxed) != 0;
+        let (most, probes) = if blocked { (1, 0) } else { (FOREIGN_MOST, PROBES) };
         loop {
             let (begin, source) = match self.claim(count, probe) {
                 Some(claimed) => claimed,
@@ -328,6 +332,7 @@ impl Run {
                         state.skipped.put(first, begin - first);
                         state.skipped.put(end, first + length - end);
                     }
+                    state.blocked.store_changed(0, Relaxed);
                     state.mapped.fetch_add(count, Relaxed);
                     return Ok((begin, count));
                 }
@@ -338,7 +343,8 @@ impl Run {
                     if count > least {
                         // Only a part may be foreign.
                         count = least;
-                    } else if tried > FOREIGN_MOST || probe > PROBES {
+                    } else if tried > most || probe > probes {
+                        state.blocked.store_changed(1, Relaxed);
                         return Err(Error::NoMemory);
                     }
                 }
