@@ -44,7 +44,7 @@ impl<O: Os> Mapper<'_, O> {
     pub(crate) fn slabs_were_mapped(self, address: usize, len: usize) {
         // A smaller process need not learn how the system makes huge pages.
         let all = self.slabs.mapped_at_most();
-        if may_hold_huge_page(address, len) || all >= MAPPED_OF_HUGE {
+        if SECURE && may_hold_huge_page(address, len) || all >= MAPPED_OF_HUGE {
             self.learn_huge_habit();
         }
         self.keep_small(address, len);
