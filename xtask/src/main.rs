@@ -6,7 +6,8 @@
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
 //! | `real.rs` | real programs under load, beside the peers |
 //! | `secure.rs` | building the secure libraries |
-//! | `install.rs` | putting the command, the libraries and the header where a system has such things |
+//! | `install.rs` | putting the command, the libraries and the header where a system has such
+//! things |
 //! | `linking.rs` | programs that CMake, Meson and pkg-config link to an installed library |
 //! | `containers.rs` | linters for the examples of containers |
 //! | `crates/` | the crates as a registry has them |
@@ -71,8 +72,8 @@ enum Task {
         /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom,
         /// experiments, musl; all of these if none is named. `musl-all`, `musl-secure`,
         /// `secure-light-all`, `secure-light-core` and `cost` run more of it; `aarch64` needs
-        /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the peers for hours, and writes
-        /// docs/real.md
+        /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the
+        /// peers for hours, and writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]

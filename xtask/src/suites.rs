@@ -180,8 +180,9 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const AARCH64_LINKER: (&str, &str) =
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
-/// Static programs with musl, in C and in Rust, that call its functions. Not those that watch memory
-/// for seconds, no storms, and no misuse, whose checks are the same as with glibc: `musl-all`.
+/// Static programs with musl, in C and in Rust, that call its functions. Not those that watch
+/// memory for seconds, no storms, and no misuse, whose checks are the same as with glibc:
+/// `musl-all`.
 fn musl() -> Result<Command, String> {
     let archive = built_for(MUSL, "")?.join("libtoft.a");
     let mut cargo = elsewhere("musl", &archive, &["abi"])?;

@@ -97,8 +97,8 @@ impl Pool {
                 if error == Error::Unsupported {
                     state.receivers.store(RECEIVERS_MAX, Relaxed);
                 } else {
-                    // As much of `to` as `from` has is not mapped any more. All of it is mapped again
-                    // when it wakes.
+                    // As much of `to` as `from` has is not mapped any more. All of it is mapped
+                    // again when it wakes.
                     let moved = from.pages().mapped_bytes(page);
                     if let Some(rest) = to.pages().mapped_bytes(page).checked_sub(moved)
                         && rest != 0

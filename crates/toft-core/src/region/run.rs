@@ -384,7 +384,8 @@ impl Run {
         Some((first + offset, Source::Skipped(first, length)))
     }
 
-    /// Takes a claim at the frontier back. Returns false if another thread has claimed what follows.
+    /// Takes a claim at the frontier back. Returns false if another thread has claimed what
+    /// follows.
     fn lower_frontier(&self, begin: usize, count: usize) -> bool {
         let (from, to) = ((begin + count) as u64, begin as u64);
         self.state().frontier.compare_exchange(from, to, AcqRel, Relaxed).is_ok()

@@ -5,8 +5,8 @@
 //!           large blocks: live, behind them, kept       descriptors, heaps
 //! over?     1. what is kept goes, as much as is needed
 //!           2. slabs of the bin with any free slot are listed, and drawn from
-//!           3. what has changed in slabs of this thread, and of those that have ended: pages of free
-//!              slots go, and slabs with untouched pages are suspended
+//!           3. what has changed in slabs of this thread, and of those that have ended: pages of
+//!              free slots go, and slabs with untouched pages are suspended
 //!           4. the same for slabs of running threads, where that may be enough
 //!           5. the request is refused
 //! ```
@@ -173,8 +173,8 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
         self.reclaimer.is_own_turn() || self.limit.is_own_promise()
     }
 
-    /// Takes the turn, after its present holder. Returns `None` if that takes long, or at once if an
-    /// outer call of this thread is interrupted.
+    /// Takes the turn, after its present holder. Returns `None` if that takes long, or at once if
+    /// an outer call of this thread is interrupted.
     fn take_turn(self) -> Option<Turn<'a>> {
         if self.is_interrupted() {
             return self.allocator.reclaimer.begin();
