@@ -379,7 +379,7 @@ impl Run {
         // First those that are farthest from where the foreign mapping began, then any.
         let (first, length) = state.skipped.take(count)?;
         let turn = state.probes.fetch_add(PHI, Relaxed);
-        let offset = ((length - count) as u64 * u64::from(turn) >> 32) as usize;
+        let offset = (((length - count) as u64 * u64::from(turn)) >> 32) as usize;
         let offset = if probe == 0 { length - count } else { offset } & !(self.per_page() - 1);
         Some((first + offset, Source::Skipped(first, length)))
     }
