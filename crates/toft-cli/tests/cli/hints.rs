@@ -63,7 +63,7 @@ fn what_a_run_showed_saves_memory_in_the_next() {
     let own: Vec<&str> = lines.lines().filter(|line| line.starts_with("own ")).collect();
     assert!(own.len() == 1 && own[0].contains("much at scattered.c:"), "{lines}");
 
-    let without = peak(&run(&[], &[text(&program)]));
+    let without = peak(&run(&["--env", "TOFT_PARTITIONS=64"], &[text(&program)]));
     let hinted = run(&["--hints", text(&file)], &[text(&program)]);
     assert_eq!(stderr(&hinted), "", "nothing to complain of");
     let with = peak(&hinted);
