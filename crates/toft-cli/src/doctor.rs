@@ -151,12 +151,12 @@ fn window() -> Row {
             let (level, meaning) = if whole {
                 (
                     Level::Good,
-                    "every partition's slabs are far from those of the others; nothing is reserved",
+                    "no address of a block can be guessed; nothing is reserved",
                 )
             } else {
                 (Level::Fallback, "halved until it fitted; very large programs may run out of it")
             };
-            let bytes = (2 * windows.span + windows.large_span) as u64;
+            let bytes = windows.data_bytes() as u64;
             row(
                 "address window",
                 level,

@@ -79,7 +79,9 @@ fn unaccounted(report: &Value) -> u64 {
 /// The program whose blocks are known.
 fn start_known() -> Counted {
     let program = compiled("target", PROGRAM, &["-pthread"]);
-    let mut target = start(&program);
+    // So that most call sites have a partition to themselves.
+    let all = ["run", "--env", "TOFT_PARTITIONS=64", "--"];
+    let mut target = start_by(toft().args(all).arg(&program));
     target._program = Some(program);
     target
 }

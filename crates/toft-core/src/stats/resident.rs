@@ -103,7 +103,7 @@ impl Resident {
 fn place_of(layout: &Layout, mapping: &Mapping) -> Place {
     let windows = &layout.windows;
     let offset = mapping.start.wrapping_sub(windows.data);
-    if offset < 2 * windows.span + windows.large_span {
+    if offset < windows.data_bytes() {
         let large = windows.span..windows.span + windows.large_span;
         return if large.contains(&offset) { Place::Large } else { Place::Slabs };
     }
