@@ -16,8 +16,9 @@ const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
 /// 1000 blocks one after another at each line that begins with c.
 const PROGRAM: &str = include_str!("programs/top.c");
 
+/// With as many partitions as a large program has, so that few call sites share one.
 fn start() -> Target {
-    start_with(&[])
+    start_with(&[("TOFT_PARTITIONS", "64")])
 }
 
 fn start_with(variables: &[(&str, &str)]) -> Target {
