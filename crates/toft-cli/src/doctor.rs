@@ -149,10 +149,7 @@ fn window() -> Row {
         Ok((system, Layout { windows, .. })) => {
             let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {
-                (
-                    Level::Good,
-                    "no address of a block can be guessed; nothing is reserved",
-                )
+                (Level::Good, "no address of a block can be guessed; nothing is reserved")
             } else {
                 (Level::Fallback, "halved until it fitted; very large programs may run out of it")
             };

@@ -185,6 +185,12 @@ impl Run {
         self.state().mapped.load(Relaxed) << self.shift
     }
 
+    /// Returns the address and the number of bytes of what is mapped and was never handed out.
+    pub fn ahead(&self) -> (usize, usize) {
+        let (next, end) = halves(self.state().word.load(Acquire));
+        (self.address(next), (end - next) << self.shift)
+    }
+
     /// Returns the first unit that no thread has begun to map.
     pub fn frontier(&self) -> usize {
         self.state().frontier.load(Acquire) as usize

@@ -353,7 +353,8 @@ impl<D: Descriptor> Field<D> {
     }
 
     /// Calls `each` with the start and length of the addresses of slabs: of each slab the bytes
-    /// from its start that `mapped_bytes` returns. The ranges are as few as possible.
+    /// from its start that `mapped_bytes` returns. The ranges are as few as possible. The last one
+    /// is what is mapped ahead.
     pub fn for_each_range(
         &self,
         mapped_bytes: impl Fn(&D) -> usize,
@@ -372,6 +373,10 @@ impl<D: Descriptor> Field<D> {
         });
         if end > start {
             each(start, end - start);
+        }
+        let (address, bytes) = self.pages.ahead();
+        if bytes != 0 {
+            each(address, bytes);
         }
     }
 

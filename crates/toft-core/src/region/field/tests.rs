@@ -110,7 +110,9 @@ fn every_slab_has_its_pages_and_every_page_its_slab() {
     assert_eq!(walked, slabs.len());
     let mut ranges = Vec::new();
     field.for_each_range(|slab| slab.extent().1, |start, len| ranges.push((start, len)));
-    assert_eq!(ranges.iter().map(|range| range.1).sum::<usize>(), slabs.values().sum());
+    // What is left at the end is too short for the last request.
+    let sum = ranges.iter().map(|range| range.1).sum::<usize>() - field.pages.ahead().1;
+    assert_eq!(sum, slabs.values().sum());
     assert!(ranges.len() < 8, "neighbours are one range");
 }
 
