@@ -206,6 +206,9 @@ impl<'a, O: Os> Supply<'a, O> {
             if bins.advance(index, wake) {
                 return pop();
             }
+            if self.fills_a_page(index) {
+                return Err(NoSlot::NoSlab);
+            }
         }
         // 6. a new slab, in address space that was never used
         if slabs_filled != 0 {
@@ -225,6 +228,9 @@ impl<'a, O: Os> Supply<'a, O> {
                 if bins.advance(index, wake) {
                     return pop();
                 }
+                if self.fills_a_page(index) {
+                    return Err(NoSlot::NoSlab);
+                }
                 self.new_slab(heap, index, site).map_err(|_| NoSlot::NoSlab)?
             }
         };
@@ -232,6 +238,12 @@ impl<'a, O: Os> Supply<'a, O> {
         bins.list(index, slab);
         bins.advance(index, wake);
         pop()
+    }
+
+    /// Returns true if a slot fills most of a page. While memory is short such a request gets single
+    /// pages, which are a small part of a slab. A slab could take the place of a freed large block.
+    fn fills_a_page(self, index: BinIndex) -> bool {
+        2 * index.class().size() > self.os.page_size()
     }
 
     /// Opens a slab for a bin in address space that was never used.

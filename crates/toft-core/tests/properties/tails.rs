@@ -249,6 +249,13 @@ fn small_slabs_take_no_place_of_what_others_have_freed() {
     }
 }
 
+/// A slab of medium slots would take the place of a large block that was freed.
+#[test]
+fn medium_slabs_take_no_place_of_a_freed_large_block() {
+    let kinds = [(12_289, 0), (266_241, 0), (3585, 0), (177, 0)];
+    allocate_again(round(&kinds, "00000100000000000000100000"), 5_582_848).unwrap();
+}
+
 /// A block that has become too short for its request is not made longer than it must be.
 #[test]
 fn a_block_that_grows_while_memory_is_short_takes_no_more_than_it_needs() {
