@@ -69,7 +69,7 @@ impl Tables {
             large: place(Blocks::table_bytes(large_span, partitions)),
             states: 0,
         };
-        tables.states = next.next_multiple_of(page);
+        tables.states = (next + page - 1) & !(page - 1);
         tables
     }
 }

@@ -247,7 +247,7 @@ fn reserve(
             *offer = take_hole(os, range, is_refused);
             continue;
         }
-        let first = start.next_multiple_of(align);
+        let first = (start + align - 1) & !(align - 1);
         release(os, start..first);
         release(os, first + bytes..range.end);
         found = Ok(first..first + bytes);

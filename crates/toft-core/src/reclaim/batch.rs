@@ -129,6 +129,9 @@ impl Drop for ColdTurn<'_> {
     }
 }
 
+/// The turn of a thread that does not say which. No control block has this address.
+const OTHER_TURN: usize = 1;
+
 impl Reclaimer {
     /// The number of bytes of zeroed tables that `new` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
@@ -157,7 +160,10 @@ impl Reclaimer {
     /// Takes the turn. Returns `None` if another thread has it.
     pub fn begin(&self) -> Option<Turn<'_>> {
         let state = self.state();
-        let taken = state.sweeping.compare_exchange(0, thread_block(), Acquire, Relaxed).is_ok();
+        // Toft's own thread may have the control block of a thread that has exited, and must not read
+        // it. Whose turn it is matters only while there is no such thread.
+        let turn = if self.threads() == 0 { thread_block() } else { OTHER_TURN };
+        let taken = state.sweeping.compare_exchange(0, turn, Acquire, Relaxed).is_ok();
         // The turn is created only if it was taken: dropping it would end another thread's turn.
         taken.then(|| Turn(state))
     }
@@ -171,7 +177,7 @@ impl Reclaimer {
     /// handlers allocate while pages are returned. Returns false while Toft's own thread runs,
     /// because it has the control block of another thread.
     pub fn is_own_turn(&self) -> bool {
-        self.state().sweeping.load(Relaxed) == thread_block() && self.threads() == 0
+        self.threads() == 0 && self.state().sweeping.load(Relaxed) == thread_block()
     }
 
     /// Waits until no other thread has the turn, for a moment at most.

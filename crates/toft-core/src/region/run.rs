@@ -70,13 +70,12 @@ impl Spares {
         }
     }
 
-    /// Takes a range of at least `least` units. Returns its first unit and its length.
+    /// Takes the first range of at least `least` units. Returns its first unit and its length.
     fn take(&self, least: usize) -> Option<(usize, usize)> {
-        self.0.iter().find_map(|place| {
-            let seen = place.load(Acquire);
-            let fits = halves(seen).1 >= least;
-            (fits && place.compare_exchange(seen, 0, AcqRel, Relaxed).is_ok()).then(|| halves(seen))
-        })
+        let ranges = self.0.iter().map(|place| (place, place.load(Acquire)));
+        let fit = ranges.filter(|&(_, seen)| seen != 0 && halves(seen).1 >= least);
+        let (place, seen) = fit.min_by_key(|&(_, seen)| halves(seen).0)?;
+        place.compare_exchange(seen, 0, AcqRel, Relaxed).ok().map(halves)
     }
 }
 
@@ -312,9 +311,9 @@ impl Run {
         let state = self.state();
         let least = up(least, self.per_page());
         let mut count = up(wanted, self.per_page());
-        let (mut passed, mut tried, mut probe) = (0, 0, 0);
         let blocked = state.blocked.load(Relaxed) != 0;
-        let (most, probes) = if blocked { (1, 0) } else { (FOREIGN_MOST, PROBES) };
+        let (most, probes) = if blocked { (1, 1) } else { (FOREIGN_MOST, PROBES) };
+        let (mut passed, mut tried, mut probe) = (0, 0, u32::from(blocked));
         loop {
             let (begin, source) = match self.claim(count, probe) {
                 Some(claimed) => claimed,
@@ -382,11 +381,11 @@ impl Run {
             return Some((begin, Source::Frontier));
         }
         self.lower_frontier(begin, count);
-        // First those that are farthest from where the foreign mapping began, then any.
+        // The first ones, then any: what is far away makes the page map long.
         let (first, length) = state.skipped.take(count)?;
         let turn = state.probes.fetch_add(PHI, Relaxed);
         let offset = (((length - count) as u64 * u64::from(turn)) >> 32) as usize;
-        let offset = if probe == 0 { length - count } else { offset } & !(self.per_page() - 1);
+        let offset = if probe == 0 { 0 } else { offset & !(self.per_page() - 1) };
         Some((first + offset, Source::Skipped(first, length)))
     }
 

@@ -51,6 +51,8 @@ struct State {
     map: Carve,
     /// The number of slabs. Any thread adds.
     slabs: AtomicU32,
+    /// The page after the last one that a slab has. Any thread raises it.
+    end: AtomicUsize,
 }
 
 /// The page map. Its entries follow.
@@ -234,6 +236,7 @@ impl<D: Descriptor> Field<D> {
             unsafe { self.entry(page) }.store((number * (SLAB_BYTES / SCALE)) as u32, Release);
         }
         self.state().slabs.fetch_add(1, Relaxed);
+        self.state().end.fetch_max(first + size.0, Release);
         let address = self.pages.address(first);
         let slab = self.named((number * (SLAB_BYTES / SCALE)) as u32);
         Ok((slab, address))
@@ -296,9 +299,9 @@ impl<D: Descriptor> Field<D> {
         self.state().map.repair(os, self.map.expose_provenance());
     }
 
-    /// Returns the number of the first page that no slab has, now or later than some that have one.
+    /// Returns the page after the last one that a slab has.
     fn end(&self) -> usize {
-        self.pages.frontier().min(self.limit())
+        self.state().end.load(Acquire)
     }
 
     /// Returns true if a place is after the last slab.
