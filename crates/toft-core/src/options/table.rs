@@ -83,7 +83,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_PARTITIONS",
         default: if SECURE { "exact" } else { "64" },
         values: "a number from 1 to 4096, exact or exact:NUMBER",
-        doc: "a number: partitions that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. Unless it is set there are 2 at first, and up to 64 as the heap grows. exact: each call site gets its own partition until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the secure build and with TOFT_WRAPPERS (docs/sites.md)",
+        doc: "a number: partitions that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. Unless it is set there are 8 at first, and up to 64 as the heap grows. exact: each call site gets its own partition until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the secure build and with TOFT_WRAPPERS (docs/sites.md)",
     },
     Entry {
         name: "TOFT_ON_MISUSE",

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
 /// The number of partitions that a process begins with. A power of two.
-pub const PARTITIONS_FIRST: usize = 2;
+pub const PARTITIONS_FIRST: usize = 8;
 
 /// The bytes of filled slabs for each partition after which the number doubles.
 const BYTES_EACH: usize = 1 << 20;
