@@ -17,11 +17,12 @@ const SIZES: [usize; 8] = [16, 1000, 5000, 30_000, 100_000, 200_000, 5 << 20, 1 
 const FIRST_OF_SLAB_TIERS: [usize; 2] = [16, 5000];
 /// Mappings that the first refused request of a tier of slabs tries. It was 466, of the 1024 plots
 /// that a tier has on a machine like this one.
-const MOST_OF_FIRST: u64 = 600;
+const MOST_OF_FIRST: u64 = if cfg!(feature = "secure-light") { 600 } else { 2000 };
 /// Mappings that any other refused request tries: eight plots before and eight after idle memory is
 /// returned, those that were not known to be blocked, and the rest for a block with a
 /// separate extent.
-const MOST_OF_LATER: u64 = 80;
+/// The field passes by 48 places before and after that, unless the request before has found it full.
+const MOST_OF_LATER: u64 = if cfg!(feature = "secure-light") { 80 } else { 200 };
 
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
     let one = || allocator.allocate(heap, size, code_address(1));
