@@ -194,6 +194,15 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
 /// Fills `room` bytes of address space, frees some blocks, and allocates the same again from the
 /// last to the first. Fails if one of these is refused.
 fn allocate_again(rounds: Vec<Round>, room: usize) -> Result<(), TestCaseError> {
+    allocate_most_again(rounds, room, |_| 0)
+}
+
+/// Does the same, and lets so many be refused as `may_be_refused` says of their number.
+fn allocate_most_again(
+    rounds: Vec<Round>,
+    room: usize,
+    may_be_refused: impl Fn(usize) -> usize,
+) -> Result<(), TestCaseError> {
     let (fake, allocator, heap) = one_heap(AT_ONCE);
     fake.set_limit(fake.mapped_bytes() + room);
     for Round { kinds, freed } in rounds {
@@ -211,13 +220,19 @@ fn allocate_again(rounds: Vec<Round>, room: usize) -> Result<(), TestCaseError> 
                 gone.push((number, size, site));
             }
         }
+        let mut refused = Vec::new();
         for &(number, size, site) in gone.iter().rev() {
-            let again = allocator.allocate(heap, size, code_address(site));
-            prop_assert!(again.is_some(), "{size} bytes, {} blocks freed", gone.len());
-            blocks[number].0 = again.unwrap();
+            match allocator.allocate(heap, size, code_address(site)) {
+                Some(again) => blocks[number].0 = again,
+                None => refused.push((number, size)),
+            }
         }
+        let few = refused.len() <= may_be_refused(gone.len());
+        prop_assert!(few, "{:?} bytes, {} blocks freed", refused.first(), gone.len());
         allocator.check().unwrap();
-        free_all(&allocator, heap, blocks.into_iter().map(|(block, ..)| block).collect());
+        let is_there = |number: &usize| !refused.iter().any(|(gone, _)| gone == number);
+        let left = (0..blocks.len()).filter(is_there).map(|number| blocks[number].0);
+        free_all(&allocator, heap, left.collect());
     }
     Ok(())
 }
@@ -284,12 +299,14 @@ proptest! {
     #![proptest_config(cases(48))]
 
     /// After a refusal, whatever is freed can be allocated again by the same call site, in any
-    /// order.
+    /// order. In the default build a slab is as short as a page, and may take the place of what
+    /// another size has freed: one in fifty may be refused, and one more.
     #[test]
     fn what_is_freed_after_a_refusal_can_be_had_again(
         rounds in rounds(),
         room in 256usize << 10..6 << 20,
     ) {
-        allocate_again(rounds, room)?;
+        let few = |gone: usize| if cfg!(feature = "secure-light") { 0 } else { gone / 50 + 1 };
+        allocate_most_again(rounds, room, few)?;
     }
 }
