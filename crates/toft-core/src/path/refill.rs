@@ -240,8 +240,9 @@ impl<'a, O: Os> Supply<'a, O> {
         pop()
     }
 
-    /// Returns true if a slot fills most of a page. While memory is short such a request gets single
-    /// pages, which are a small part of a slab. A slab could take the place of a freed large block.
+    /// Returns true if a slot fills most of a page. While memory is short such a request gets
+    /// single pages, which are a small part of a slab. A slab could take the place of a freed large
+    /// block.
     fn fills_a_page(self, index: BinIndex) -> bool {
         2 * index.class().size() > self.os.page_size()
     }

@@ -160,8 +160,8 @@ impl Reclaimer {
     /// Takes the turn. Returns `None` if another thread has it.
     pub fn begin(&self) -> Option<Turn<'_>> {
         let state = self.state();
-        // Toft's own thread may have the control block of a thread that has exited, and must not read
-        // it. Whose turn it is matters only while there is no such thread.
+        // Toft's own thread may have the control block of a thread that has exited, and must not
+        // read it. Whose turn it is matters only while there is no such thread.
         let turn = if self.threads() == 0 { thread_block() } else { OTHER_TURN };
         let taken = state.sweeping.compare_exchange(0, turn, Acquire, Relaxed).is_ok();
         // The turn is created only if it was taken: dropping it would end another thread's turn.

@@ -21,7 +21,8 @@ const MOST_OF_FIRST: u64 = if cfg!(feature = "secure-light") { 600 } else { 2000
 /// Mappings that any other refused request tries: eight plots before and eight after idle memory is
 /// returned, those that were not known to be blocked, and the rest for a block with a
 /// separate extent.
-/// The field passes by 48 places before and after that, unless the request before has found it full.
+/// The field passes by 48 places before and after that, unless the request before has found it
+/// full.
 const MOST_OF_LATER: u64 = if cfg!(feature = "secure-light") { 80 } else { 200 };
 
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
