@@ -4,6 +4,7 @@ use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Error, Os, probes};
 use crate::path::Supply;
+use crate::policy::SECURE;
 use crate::policy::WIPE;
 use crate::region::{Site, SlabNeed};
 use crate::report::Call;
@@ -244,7 +245,7 @@ impl<'a, O: Os> Supply<'a, O> {
     /// single pages, which are a small part of a slab. A slab could take the place of a freed large
     /// block.
     fn fills_a_page(self, index: BinIndex) -> bool {
-        2 * index.class().size() > self.os.page_size()
+        !SECURE && 2 * index.class().size() > self.os.page_size()
     }
 
     /// Opens a slab for a bin in address space that was never used.
