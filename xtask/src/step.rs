@@ -46,7 +46,7 @@ pub fn run_beside(title: &str, command: &mut Command, limit: Duration) -> Vec<Su
 }
 
 /// Runs a command, and passes its output on by lines. Returns the suites that it ran, and a line
-/// that says how it ended.
+/// with the exit status or the limit that it reached.
 fn run_with(
     title: &str,
     command: &mut Command,
@@ -169,8 +169,8 @@ pub fn passed_on(command: &mut Command) -> Result<ExitCode, String> {
     Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
 }
 
-/// Feeds each line to `each`, and stores the processor time; says how the command ended, if not
-/// well.
+/// Feeds each line to `each`, and stores the processor time. Returns why the command failed, or
+/// nothing if it did not.
 fn stream(
     command: &mut Command,
     limit: Duration,

@@ -144,7 +144,7 @@ impl Reader {
         }
     }
 
-    /// All suites. `wrong` says how the command ended, if not well; it counts when nothing that was
+    /// All suites. `wrong` is why the command failed; it counts when nothing that was
     /// read tells of a failure.
     pub fn end(mut self, wrong: Option<String>) -> Vec<Suite> {
         self.close_unfinished();

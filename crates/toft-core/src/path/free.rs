@@ -1,7 +1,7 @@
 //! free: the fast path, and the steps after it.
 //!
 //! ```text
-//! free -> a block of this thread                                              31 instructions
+//! free -> a block of this thread                                              28 instructions
 //!   free_not_a_slot, free_other -> a large, guarded or zero-size block, or an invalid free
 //! each slot -> free_flagged: another thread's slab, or a slab with a flag set
 //! ```

@@ -30,7 +30,8 @@ pub(super) struct State {
     /// The first unit that no thread has begun to map. Any thread raises it. The thread that has
     /// raised it last may lower it again.
     frontier: AtomicU64,
-    /// Units below `frontier` that were claimed, and that the system has refused to map.
+    /// Units below `frontier` that are not mapped: the system has refused them, or they were mapped
+    /// ahead and unmapped again.
     refused: Spares,
     /// Units below `frontier` that were passed by, because something foreign was among them.
     skipped: Spares,
@@ -86,7 +87,7 @@ enum Source {
     Refused,
     /// They are at the frontier.
     Frontier,
-    /// They are of so many that were passed by, by the first one and their number.
+    /// They are part of a range that was passed by: its first unit and its length.
     Skipped(usize, usize),
 }
 
@@ -292,8 +293,9 @@ impl Run {
         }
         let state = self.state();
         state.mapped.fetch_sub(rest, Relaxed);
-        let (from, to) = ((begin + count) as u64, (begin + stays) as u64);
-        let _ = state.frontier.compare_exchange(from, to, AcqRel, Relaxed);
+        if !self.lower_frontier(begin + stays, rest) {
+            state.refused.put(begin + stays, rest);
+        }
         stays
     }
 
@@ -407,6 +409,7 @@ impl Run {
     ) {
         let state = self.state();
         match source {
+            Source::Refused => state.skipped.put(begin, count),
             Source::Skipped(first, length) => state.skipped.put(first, length),
             Source::Frontier if count > least => {
                 // Only a part may be foreign: fewer are tried next.
@@ -414,7 +417,7 @@ impl Run {
                     state.skipped.put(begin, count);
                 }
             }
-            _ => {
+            Source::Frontier => {
                 let skip = self.per_page() << *passed;
                 let at = state.frontier.fetch_add(skip as u64, AcqRel) as usize;
                 state.skipped.put(begin, count);

@@ -197,7 +197,7 @@ fn allocate_again(rounds: Vec<Round>, room: usize) -> Result<(), TestCaseError> 
     allocate_most_again(rounds, room, |_| 0)
 }
 
-/// Does the same, and lets so many be refused as `may_be_refused` says of their number.
+/// Does the same. Up to `may_be_refused(n)` of `n` requests may be refused.
 fn allocate_most_again(
     rounds: Vec<Round>,
     room: usize,

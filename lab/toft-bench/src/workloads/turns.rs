@@ -26,7 +26,7 @@ const BURST: usize = 32;
 /// slabs of the thread, and not from a shared heap.
 const FIRST: usize = 40;
 
-/// What the simulation is told by a store.
+/// A step of a thread, stored for the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cue {
     /// A call begins, of the thread of this number.

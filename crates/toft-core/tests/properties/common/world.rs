@@ -281,7 +281,7 @@ impl World {
                 slabs.insert(slab.base(), (end, slab.partition().number(), slab.size()));
             });
         }
-        let (start, end, partition, room) = known(&self.slabs).expect("a slot lies in a slab");
+        let (start, end, partition, room) = known(&self.slabs).expect("this slot's slab");
         let tier = if room <= SMALL_MAX { Tier::Small } else { Tier::Medium };
         (Kind { tier, partition, class: room }, room, (start, end))
     }
