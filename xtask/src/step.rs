@@ -45,8 +45,8 @@ pub fn run_beside(title: &str, command: &mut Command, limit: Duration) -> Vec<Su
     suites
 }
 
-/// Runs a command, and passes its output on by lines. Returns the suites that it ran, and a line
-/// with the exit status or the limit that it reached.
+/// Runs a command, and passes its output on by lines. Returns the suites that it ran, and a last
+/// line: why the command failed or "done", and its time.
 fn run_with(
     title: &str,
     command: &mut Command,
