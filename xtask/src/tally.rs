@@ -144,8 +144,8 @@ impl Reader {
         }
     }
 
-    /// All suites. `wrong` is why the command failed; it counts when nothing that was
-    /// read tells of a failure.
+    /// All suites. `wrong` is why the command failed; it counts when no line read shows a
+    /// failure.
     pub fn end(mut self, wrong: Option<String>) -> Vec<Suite> {
         self.close_unfinished();
         if let Some(why) = wrong
