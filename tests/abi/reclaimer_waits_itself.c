@@ -9,9 +9,7 @@
 // aarch64: skip qemu traces nothing
 #include "reclaimer.h"
 #ifdef __x86_64__
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/user.h>
+#include "tracer.h"
 
 static void *sleeper(void *arg)
 {
@@ -30,31 +28,24 @@ static int traced(int threads)
     return 0;
 }
 
+struct calls {
+    int all, barriers;
+};
+
+static void count(long call, void *to)
+{
+    struct calls *calls = to;
+    calls->all++;
+    calls->barriers += call == SYS_membarrier;
+}
+
 /* Runs a program with this number of threads. Returns the number of barriers that its first thread made. */
 static int barriers_of(const char *threads)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
-        execl("/proc/self/exe", "again", threads, (char *)NULL);
-        CHECK(!"exec");
-    }
-    int status, calls = 0, barriers = 0;
-    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
-    CHECK(ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
-    while (!WIFEXITED(status)) {
-        CHECK(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
-        CHECK(waitpid(child, &status, 0) == child && !WIFSIGNALED(status));
-        struct user_regs_struct regs;
-        if (WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-            CHECK(ptrace(PTRACE_GETREGS, child, NULL, &regs) == 0);
-            calls++;
-            barriers += regs.orig_rax == SYS_membarrier;
-        }
-    }
-    CHECK(WEXITSTATUS(status) == 0 && calls > 100);
-    return barriers;
+    struct calls calls = { 0 };
+    run_traced(threads, 1, count, &calls);
+    CHECK(calls.all > 50);
+    return calls.barriers;
 }
 
 int main(int argc, char **argv)

@@ -11,15 +11,14 @@
 // build: secure the default build makes fewer calls
 #include "common.h"
 #ifdef __x86_64__
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/user.h>
+#include "tracer.h"
 
 enum { CALLS = 512 };
 
 /* What a program calls, by the number of the call. */
 struct calls {
     int all, of[CALLS];
+    int over; /* whether main has ended */
     int at_end; /* after main */
 };
 
@@ -33,36 +32,24 @@ static int traced(int blocks)
     return 0;
 }
 
+static void count(long call, void *to)
+{
+    struct calls *calls = to;
+    CHECK(call >= 0 && call < CALLS);
+    if (call == SYS_tgkill) {
+        calls->over = 1;
+        return;
+    }
+    calls->all++;
+    calls->of[call]++;
+    calls->at_end += calls->over;
+}
+
 static struct calls calls_of(const char *blocks, int preloaded)
 {
     struct calls calls = { 0 };
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        CHECK(preloaded || unsetenv("LD_PRELOAD") == 0);
-        CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
-        execl("/proc/self/exe", "again", blocks, (char *)NULL);
-        CHECK(!"exec");
-    }
-    int status, entry = 0, over = 0;
-    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
-    CHECK(ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
-    while (!WIFEXITED(status)) {
-        CHECK(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
-        CHECK(waitpid(child, &status, 0) == child && !WIFSIGNALED(status));
-        struct user_regs_struct regs;
-        if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80) || !(entry = !entry))
-            continue;
-        CHECK(ptrace(PTRACE_GETREGS, child, NULL, &regs) == 0 && regs.orig_rax < CALLS);
-        if (regs.orig_rax == SYS_tgkill) {
-            over = 1;
-            continue;
-        }
-        calls.all++;
-        calls.of[regs.orig_rax]++;
-        calls.at_end += over;
-    }
-    CHECK(WEXITSTATUS(status) == 0 && over && calls.all > 10);
+    run_traced(blocks, preloaded, count, &calls);
+    CHECK(calls.over && calls.all > 10);
     return calls;
 }
 
