@@ -63,14 +63,21 @@ fn forbid() {
     }
 }
 
+/// Overwrites what calls have left on the stack: it may have the address of a block.
+#[inline(never)]
+fn overwrite_frames() {
+    black_box([0u8; 64 << 10]);
+    // The same for what registers have.
+    drop(black_box(vec![1u8; 1000]));
+}
+
 fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
     let kept: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     match word.as_str() {
         "leak" => {
             (0..4).for_each(|_| lose());
-            // Its address takes the place of the last one in frames that are left.
-            drop(black_box(vec![1u8; 1000]));
+            overwrite_frames();
         }
         "twice" | "once" => outer(allocate(), word == "twice"),
         "overflow" => {
