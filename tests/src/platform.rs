@@ -24,6 +24,7 @@ const BEYOND_EMULATION: &[(&str, &[&str])] = &[
     ("cannot read the process's memory by a system call", &["toft_dangling", "TOFT_DANGLING"]),
     ("cannot read the stack by a system call", &["TOFT_WRAPPERS", "{re:/.*libc.*}"]),
     ("cannot be traced", &["PTRACE_"]),
+    ("has no memory for a hole in a full address space", &["make_hole("]),
 ];
 
 /// Says what an emulator does not have, of what a program with this source needs.
