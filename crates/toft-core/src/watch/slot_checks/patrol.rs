@@ -128,12 +128,17 @@ mod tests {
             unsafe { byte.write(1) };
             turn(if size <= 100 { 80_000 } else { 20_000 });
             let reports = fake.take_reports();
-            let words = std::format!(
-                "toft: write after free: malloc({:#x}): byte {} of this free {size}-byte block",
-                blocks[4],
-                size / 2
-            );
-            assert!(reports.len() == 1 && reports[0].starts_with(&words), "{size}: {reports:?}");
+            // One block in some hundred is still in the quarantine, and is found when it leaves it.
+            let words = ["malloc", "free"].map(|call| {
+                std::format!(
+                    "toft: write after free: {call}({:#x}): byte {} of this free {size}-byte block",
+                    blocks[4],
+                    size / 2
+                )
+            });
+            let is_named =
+                |report: &std::string::String| words.iter().any(|w| report.starts_with(w));
+            assert!(reports.len() == 1 && is_named(&reports[0]), "{size}: {reports:?}");
             turn(20_000);
             assert_eq!(fake.take_reports(), [] as [std::string::String; 0], "it is named once");
             allocator.check().unwrap();
