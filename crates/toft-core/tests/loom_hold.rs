@@ -69,7 +69,7 @@ impl World {
         });
         let slab = &world.slab;
         let (partition, site) = (Partition::default(), Site::default());
-        let slots = slab.open(BASE, SLOTS * PAGE, SizeClass::of(PAGE).unwrap(), partition, site);
+        let slots = slab.open(BASE, SizeClass::of(PAGE).unwrap(), partition, site);
         slab.publish((&raw const world.inbox).expose_provenance(), slots);
         slab.relist();
         assert!(slab.refill(0, |_| {}) && slab.claimed() == 3);
