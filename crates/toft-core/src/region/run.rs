@@ -35,8 +35,6 @@ pub(super) struct State {
     refused: Spares,
     /// Units below `frontier` that were passed by, because something foreign was among them.
     skipped: Spares,
-    /// Units that were mapped, and given back by the thread that had taken them.
-    mapped_spares: Spares,
     /// Not zero while a thread maps more for all. That thread clears it, or the repair in the child
     /// of a fork.
     growing: AtomicU32,
@@ -57,10 +55,10 @@ pub(super) struct State {
 /// compare and exchange. So threads that are refused again and again lose a few ranges, and not one
 /// each time.
 #[derive(Debug)]
-struct Spares([AtomicU64; 16]);
+pub(super) struct Spares([AtomicU64; 16]);
 
 impl Spares {
-    fn put(&self, first: usize, count: usize) {
+    pub fn put(&self, first: usize, count: usize) {
         for place in &self.0 {
             let seen = place.load(Relaxed);
             if halves(seen).1 < count
@@ -72,11 +70,16 @@ impl Spares {
     }
 
     /// Takes the first range of at least `least` units. Returns its first unit and its length.
-    fn take(&self, least: usize) -> Option<(usize, usize)> {
-        let ranges = self.0.iter().map(|place| (place, place.load(Acquire)));
-        let fit = ranges.filter(|&(_, seen)| seen != 0 && halves(seen).1 >= least);
-        let (place, seen) = fit.min_by_key(|&(_, seen)| halves(seen).0)?;
-        place.compare_exchange(seen, 0, AcqRel, Relaxed).ok().map(halves)
+    pub fn take(&self, least: usize) -> Option<(usize, usize)> {
+        loop {
+            let ranges = self.0.iter().map(|place| (place, place.load(Acquire)));
+            let fit = ranges.filter(|&(_, seen)| seen != 0 && halves(seen).1 >= least);
+            let (place, seen) = fit.min_by_key(|&(_, seen)| halves(seen).0)?;
+            // If this fails, another thread has changed the place.
+            if place.compare_exchange(seen, 0, AcqRel, Relaxed).is_ok() {
+                return Some(halves(seen));
+            }
+        }
     }
 }
 
@@ -206,12 +209,6 @@ impl Run {
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let state = self.state();
-        if count == 1
-            && align == 1
-            && let Some((first, _)) = state.mapped_spares.take(1)
-        {
-            return Ok(first);
-        }
         loop {
             let seen = state.word.load(Acquire);
             let (next, end) = halves(seen);
@@ -234,11 +231,6 @@ impl Run {
                 return Ok(up(begin, align));
             }
         }
-    }
-
-    /// Gives a unit back that the caller has taken and no other thread has seen.
-    pub fn give_back(&self, unit: usize) {
-        self.state().mapped_spares.put(unit, 1);
     }
 
     /// Maps more for all threads: `least` units or more. The caller has set `growing`.

@@ -4,19 +4,22 @@
 //! ```text
 //! field        | slab | slab    | slab |  slab   | next ...        whole pages, in the order of
 //! demand page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...           a number for each page
-//! descriptors  | none | 1 | 2 | 3 | 4 | next ...
+//! descriptors  | none | 1 | 2 | 3 | 4 | next ...                           in the order of demand
 //! ```
 //!
 //! A slab takes the pages that its slots need, and no slab begins on another's page. Slabs of all
 //! partitions and classes are neighbours, so that page tables and mappings grow with the data and
 //! not with the number of call sites. The *page map* has the number of a descriptor for each page
 //! of 4 KiB, or zero. Descriptor 0 describes no slab, so that every free of an address that it
-//! stands for fails.
+//! stands for fails. A walk over all slabs reads the descriptors, in their order, and not the page
+//! map, which is long where the field passes by foreign mappings.
 //!
 //! - F3 an entry of the page map below `limit` is mapped. It changes once, from zero to a number
-//!   whose descriptor is mapped. One whose slab is not open yet is all zero and fails every free.
+//!   below `taken`.
+//! - F4 a descriptor whose number is below `taken` is mapped. One whose slab is not open yet is all
+//!   zero and fails every free.
 
-use super::run::{Run, State as RunState, up};
+use super::run::{Run, Spares, State as RunState, up};
 use super::{Carve, Descriptor, SlabNeed, SlabPlace};
 use crate::os::{Error, Memory};
 use crate::policy::SLAB_BYTES;
@@ -36,8 +39,8 @@ const DESCRIPTORS_MOST: usize = (u32::MAX as usize + 1) / (SLAB_BYTES / SCALE);
 
 /// The least and the most bytes of slabs that are mapped at a time.
 const DATA_STEPS: (usize, usize) = (1 << 20, 64 << 20);
-/// The least and the most bytes of descriptors that are mapped at a time.
-const DESCRIPTOR_STEPS: (usize, usize) = (64 << 10, 1 << 20);
+/// The bytes of descriptors that are mapped at a time.
+const DESCRIPTOR_STEP: usize = 128 << 10;
 /// The bytes of the page map that are mapped at a time: for slabs of 1 GiB.
 const MAP_STEP: usize = 1 << 20;
 
@@ -46,13 +49,15 @@ const MAP_STEP: usize = 1 << 20;
 #[repr(C)]
 struct State {
     pages: RunState,
-    descriptors: RunState,
     /// The page map as far as it is mapped.
     map: Carve,
-    /// The number of slabs. Any thread adds.
-    slabs: AtomicU32,
-    /// The page after the last one that a slab has. Any thread raises it.
-    end: AtomicUsize,
+    /// The descriptors as far as they are mapped.
+    descriptors: Carve,
+    /// The number after the last descriptor that a thread has taken. Any thread raises it by one,
+    /// after the descriptor is mapped.
+    taken: AtomicU32,
+    /// Numbers that were given back, because there were no pages for a slab.
+    spares: Spares,
 }
 
 /// The page map. Its entries follow.
@@ -101,8 +106,9 @@ pub struct Field<D> {
     map: *const Map,
     /// Descriptor 0.
     zero: *const u8,
+    /// The number of bytes of address space for descriptors.
+    descriptor_space: usize,
     pages: Run,
-    descriptors: Run,
     page_size: usize,
     state: *const State,
     types: PhantomData<D>,
@@ -120,8 +126,8 @@ impl<D: Descriptor> Field<D> {
             base: 0,
             map: (&raw const NO_PAGES).cast(),
             zero: core::ptr::null(),
+            descriptor_space: 0,
             pages: Run::none(),
-            descriptors: Run::none(),
             page_size: 4096,
             state: core::ptr::null(),
             types: PhantomData,
@@ -139,35 +145,22 @@ impl<D: Descriptor> Field<D> {
         let page_size = os.page_size();
         let (base, bytes) = places.data;
         let (zero, descriptor_bytes) = places.descriptors;
-        let states = (
-            tables + core::mem::offset_of!(State, pages),
-            tables + core::mem::offset_of!(State, descriptors),
-        );
-        // SAFETY: (1) the tables' first two parts; (2) duty 2.
-        let (pages, descriptors) = unsafe {
-            (
-                Run::new((base, bytes, PAGE_SHIFT), DATA_STEPS, page_size, states.0),
-                Run::new(
-                    (zero, descriptor_bytes, Self::BYTES.ilog2()),
-                    DESCRIPTOR_STEPS,
-                    page_size,
-                    states.1,
-                ),
-            )
-        };
+        let state = tables + core::mem::offset_of!(State, pages);
+        // SAFETY: (1) the tables' first part; (2) duty 2.
+        let pages = unsafe { Run::new((base, bytes, PAGE_SHIFT), DATA_STEPS, page_size, state) };
         let field = Field {
             base,
             map: core::ptr::with_exposed_provenance(places.map),
             zero: core::ptr::with_exposed_provenance(zero),
+            descriptor_space: descriptor_bytes,
             pages,
-            descriptors,
             page_size,
             state: core::ptr::with_exposed_provenance(tables),
             types: PhantomData,
         };
         field.reach_entries(os, 1)?;
         // Descriptor 0 is of no slab.
-        match field.descriptors.take(os, (1, 1), &|_, _| Ok(()))? {
+        match field.take_number(os)? {
             0 => Ok(field),
             _ => Err(Error::Occupied),
         }
@@ -219,33 +212,52 @@ impl<D: Descriptor> Field<D> {
     ) -> Result<(&D, usize), Error> {
         let bytes = up(need.bytes, self.page_size);
         let align = need.align.max(self.page_size);
-        let number = self.descriptors.take(os, (1, 1), &|_, _| Ok(()))?;
+        let number = self.take_number(os)?;
         let was_mapped = |address: usize, len: usize| {
-            self.map_entries(os, (address - self.base + len) >> PAGE_SHIFT)?;
+            self.reach_entries(os, (address - self.base + len) >> PAGE_SHIFT)?;
             mapped(address, len);
             Ok(())
         };
         let size = (bytes >> PAGE_SHIFT, align >> PAGE_SHIFT);
         let first = self.pages.take(os, size, &was_mapped).inspect_err(|_| {
-            self.descriptors.give_back(number);
+            self.state().spares.put(number, 1);
         })?;
         for page in first..first + size.0 {
-            // publish entry: pairs with the walk. A free has its address from a thread that has got
-            // a block here.
-            // SAFETY: (1) `map_entries` was called for these pages.
-            unsafe { self.entry(page) }.store((number * (SLAB_BYTES / SCALE)) as u32, Release);
+            // A free has its address from a thread that has got a block here.
+            // SAFETY: (1) `reach_entries` was called for these pages.
+            unsafe { self.entry(page) }.store(entry_of(number), Relaxed);
         }
-        self.state().slabs.fetch_add(1, Relaxed);
-        self.state().end.fetch_max(first + size.0, Release);
-        let address = self.pages.address(first);
-        let slab = self.named((number * (SLAB_BYTES / SCALE)) as u32);
-        Ok((slab, address))
+        Ok((self.named(entry_of(number)), self.pages.address(first)))
+    }
+
+    /// Returns the number of a descriptor that no slab has, mapped.
+    fn take_number(&self, os: &impl Memory) -> Result<usize, Error> {
+        let state = self.state();
+        if let Some((number, _)) = state.spares.take(1) {
+            return Ok(number);
+        }
+        loop {
+            let number = state.taken.load(Relaxed);
+            let bytes = (number as usize + 1) * Self::BYTES;
+            let space = (self.zero.expose_provenance(), self.descriptor_space);
+            self.reach(os, &state.descriptors, space, bytes, DESCRIPTOR_STEP)?;
+            // publish number: pairs with the walk.
+            if state.taken.compare_exchange(number, number + 1, Release, Relaxed).is_ok() {
+                return Ok(number as usize);
+            }
+        }
+    }
+
+    /// Returns the number of descriptors that were taken. All below it are mapped.
+    fn taken(&self) -> usize {
+        // Pairs: publish number.
+        self.state().taken.load(Acquire) as usize
     }
 
     /// Returns the descriptor that an entry names.
     #[inline(always)]
     fn named(&self, entry: u32) -> &D {
-        // SAFETY: F3: it is mapped, so it is not at zero. Without this, free compares. `Descriptor`
+        // SAFETY: F3, F4: it is mapped, so it is not at zero. Without this, free compares. `Descriptor`
         // promises that zero bytes are a descriptor (1), and that shared references are enough for
         // all threads (2).
         unsafe {
@@ -254,30 +266,43 @@ impl<D: Descriptor> Field<D> {
         }
     }
 
-    /// Maps the entries of the pages below `end`, and some ahead: a thread that is stopped while it
-    /// maps entries is then in the way of another only after as many slabs again.
-    fn map_entries(&self, os: &impl Memory, end: usize) -> Result<(), Error> {
-        let limit = self.limit();
-        if 2 * end <= limit {
-            return Ok(());
-        }
-        match self.reach_entries(os, 2 * end) {
-            Err(_) if end <= limit => Ok(()),
-            Err(Error::Occupied) => Err(Error::NoMemory),
-            done => done,
-        }
-    }
-
-    /// Maps the first `count` entries, or some more, and makes them visible.
-    fn reach_entries(&self, os: &impl Memory, count: usize) -> Result<(), Error> {
-        let start = self.map.expose_provenance();
-        let bytes = (size_of::<Map>() + count * ENTRY).next_multiple_of(MAP_STEP);
-        let all = up(map_bytes(self.pages.bytes()), self.page_size);
-        self.state().map.reach(os, start, start + bytes.min(all), self.page_size)?;
-        let mapped = (self.state().map.mapped() - size_of::<Map>()) / ENTRY;
+    /// Maps the entries of the pages below `end`, and makes them visible.
+    fn reach_entries(&self, os: &impl Memory, end: usize) -> Result<(), Error> {
+        let state = self.state();
+        let space = (self.map.expose_provenance(), map_bytes(self.pages.bytes()));
+        self.reach(os, &state.map, space, size_of::<Map>() + end * ENTRY, MAP_STEP)?;
+        let mapped = (state.map.mapped() - size_of::<Map>()) / ENTRY;
         // SAFETY: mapped above. A thread that sees the limit finds zeros or numbers.
         unsafe { &(*self.map).limit }.fetch_max(mapped, Release);
         Ok(())
+    }
+
+    /// Maps the first `bytes` bytes of a run of metadata, and twice as many if possible: a thread
+    /// that is stopped while it maps more is then in the way of another only after as many slabs
+    /// again.
+    fn reach(
+        &self,
+        os: &impl Memory,
+        run: &Carve,
+        (start, space): (usize, usize),
+        bytes: usize,
+        step: usize,
+    ) -> Result<(), Error> {
+        let space = up(space, self.page_size);
+        if bytes > space {
+            return Err(Error::NoMemory);
+        }
+        if 2 * bytes <= run.mapped() {
+            return Ok(());
+        }
+        let ahead = (2 * bytes).next_multiple_of(step).min(space);
+        let to = |bytes| run.reach(os, start, start + bytes, self.page_size);
+        match to(ahead) {
+            Err(_) if bytes <= run.mapped() => Ok(()),
+            Err(Error::NoMemory) => to(bytes),
+            Err(Error::Occupied) => Err(Error::NoMemory),
+            done => done,
+        }
     }
 
     /// Maps ahead of need again, as usual. Memory is available again.
@@ -295,40 +320,27 @@ impl<D: Descriptor> Field<D> {
     /// unused.
     pub fn repair(&self, os: &impl Memory, _partitions: usize) {
         self.pages.repair();
-        self.descriptors.repair();
         self.state().map.repair(os, self.map.expose_provenance());
-    }
-
-    /// Returns the page after the last one that a slab has.
-    fn end(&self) -> usize {
-        self.state().end.load(Acquire)
+        self.state().descriptors.repair(os, self.zero.expose_provenance());
     }
 
     /// Returns true if a place is after the last slab.
     pub fn is_end(&self, at: SlabPlace) -> bool {
-        at.place.slab >= self.end()
+        at.place.slab >= self.taken()
     }
 
-    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None`
-    /// where no open slab begins.
+    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None` if
+    /// it is not open.
     pub fn step(&self, at: &mut SlabPlace) -> Option<&D> {
-        let page = at.place.slab;
         if self.is_end(*at) {
             return None;
         }
+        let slab = self.named(entry_of(at.place.slab));
         at.place.slab += 1;
-        // SAFETY: (1) compared above. Pairs: publish entry.
-        let entry = unsafe { self.entry(page) }.load(Acquire);
-        if entry == 0 {
-            return None;
-        }
-        let slab = self.named(entry);
-        let (begin, bytes) = slab.is_open().then(|| slab.extent())?;
-        at.place.slab = ((begin + bytes - self.base) >> PAGE_SHIFT).max(page + 1);
-        (begin == self.pages.address(page)).then_some(slab)
+        slab.is_open().then_some(slab)
     }
 
-    /// Calls `each` with every slab that was handed out, in the order of addresses.
+    /// Calls `each` with every slab that was handed out, in the order of demand.
     pub fn for_each(&self, mut each: impl FnMut(&D)) {
         self.for_each_from([&mut 0, &mut 0], |slab| {
             each(slab);
@@ -337,27 +349,27 @@ impl<D: Descriptor> Field<D> {
     }
 
     /// Calls `each` with every slab from a place on, until `each` returns false. Moves the place
-    /// on: the number of a page, and one that is not used. Returns false if `each` has ended it.
+    /// on: the number of a slab, and one that is not used. Returns false if `each` has ended it.
     pub fn for_each_from(
         &self,
-        [page, _]: [&mut usize; 2],
+        [number, _]: [&mut usize; 2],
         mut each: impl FnMut(&D) -> bool,
     ) -> bool {
         let mut at = SlabPlace::default();
-        at.place.slab = *page;
+        at.place.slab = *number;
         let mut goes_on = true;
         while goes_on && !self.is_end(at) {
             if let Some(slab) = self.step(&mut at) {
                 goes_on = each(slab);
             }
         }
-        *page = at.place.slab;
+        *number = at.place.slab;
         goes_on
     }
 
     /// Calls `each` with the start and length of the addresses of slabs: of each slab the bytes
-    /// from its start that `mapped_bytes` returns. The ranges are as few as possible. The last one
-    /// is what is mapped ahead.
+    /// from its start that `mapped_bytes` returns. Neighbours that were taken one after the other
+    /// are in one range. The last range is what is mapped ahead.
     pub fn for_each_range(
         &self,
         mapped_bytes: impl Fn(&D) -> usize,
@@ -386,9 +398,8 @@ impl<D: Descriptor> Field<D> {
     /// Returns the bytes of descriptors, and of the page map, that may have pages.
     pub fn descriptor_bytes(&self) -> usize {
         let page = self.page_size;
-        let bytes = |count: usize, each: usize| up(count * each, page);
-        let slabs = self.state().slabs.load(Relaxed) as usize;
-        bytes(slabs + 1, Self::BYTES) + bytes(self.end(), ENTRY)
+        let entries = (self.pages.mapped_bytes() >> PAGE_SHIFT) * ENTRY;
+        up(self.taken() * Self::BYTES, page) + up(entries, page)
     }
 
     /// Returns the bytes of slabs that are mapped.
@@ -398,17 +409,30 @@ impl<D: Descriptor> Field<D> {
 
     /// Returns the bytes of mapped slabs, and of their mapped metadata.
     pub fn mapped_bytes(&self) -> (usize, usize) {
-        let metadata = self.descriptors.mapped_bytes() + self.state().map.mapped();
+        let metadata = self.state().descriptors.mapped() + self.state().map.mapped();
         (self.pages.mapped_bytes(), metadata)
     }
 
-    /// Verifies F1 to F3.
+    /// Verifies F1 to F4: each page of each slab names the slab's descriptor.
     pub fn check(&self) -> bool {
-        let entries = self.descriptors.frontier() * (SLAB_BYTES / SCALE);
-        // SAFETY: (1) below the end.
-        let sound = |page| (unsafe { self.entry(page) }.load(Acquire) as usize) < entries;
-        self.pages.check() && self.descriptors.check() && (0..self.end()).all(sound)
+        let mut sound = self.taken() * Self::BYTES <= self.state().descriptors.mapped();
+        self.for_each(|slab| {
+            let number = ((&raw const *slab).addr() - self.zero.addr()) / Self::BYTES;
+            let (begin, bytes) = slab.extent();
+            let first = (begin - self.base) >> PAGE_SHIFT;
+            let mut pages = first..first + (bytes >> PAGE_SHIFT);
+            sound &= pages.end <= self.limit();
+            // SAFETY: (1) compared.
+            let names = |page| unsafe { self.entry(page) }.load(Relaxed) == entry_of(number);
+            sound = sound && pages.all(names);
+        });
+        sound && self.pages.check()
     }
+}
+
+/// Returns the entry that names a descriptor.
+fn entry_of(number: usize) -> u32 {
+    (number * (SLAB_BYTES / SCALE)) as u32
 }
 
 #[cfg(all(test, not(loom)))]
