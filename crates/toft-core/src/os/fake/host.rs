@@ -46,7 +46,7 @@ fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
 impl Host {
     /// Reserves `len` bytes from a multiple of `align` on. Tests that run at the same time may fill
     /// the address space, so it waits for them. Returns `None` if no range is left to wait for, or
-    /// none is dropped for a minute: threads may each have one and wait for a second.
+    /// none is dropped for ten minutes: threads may each have one and wait for a second.
     pub(super) fn reserve(len: usize, align: usize) -> Option<Host> {
         let mut ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -56,7 +56,7 @@ impl Host {
             if *ranges == 0 {
                 return None;
             }
-            let waited = DROPPED.wait_timeout(ranges, Duration::from_secs(60));
+            let waited = DROPPED.wait_timeout(ranges, Duration::from_secs(600));
             let (left, time) = waited.unwrap_or_else(PoisonError::into_inner);
             if time.timed_out() {
                 return None;
