@@ -375,7 +375,7 @@ fn pprof_reads_the_heap_from_the_address() {
     let url = format!("http://{}/debug/pprof/heap", server.address);
     let mut pprof = Command::new("go");
     pprof.args(["tool", "pprof", "-top", "-sample_index=inuse_space", "-unit=B", &url]);
-    let table = tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()));
+    let table = tool(pprof.env("PPROF_TMPDIR", place.path()));
     let live = sum(&metrics(&[&target.pid]), "toft_live_bytes");
     assert!(table.contains(&format!("of {live}B total")), "{table}");
     assert_contains(&table, &[" medium", " large"]);
@@ -385,7 +385,7 @@ fn pprof_reads_the_heap_from_the_address() {
     // pprof prints the reason.
     let mut pprof = Command::new("go");
     pprof.args(["tool", "pprof", "-top", &url.replace("heap", "allocs")]);
-    pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path());
+    pprof.env("PPROF_TMPDIR", place.path());
     let printed = stderr(&pprof.output().unwrap());
     assert!(printed.contains("--sample 512k"), "{printed}");
 }
@@ -400,7 +400,7 @@ fn pprof_reads_the_sampled_stacks_from_the_address() {
         let mut pprof = Command::new("go");
         let url = format!("http://{}{url}", server.address);
         pprof.args(["tool", "pprof", "-top", index, "-unit=B", "-nodefraction=0", &url]);
-        tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()))
+        tool(pprof.env("PPROF_TMPDIR", place.path()))
     };
     // With every byte chosen the estimates are exact.
     let table = top("/debug/pprof/allocs", "-sample_index=sampled_inuse_space");
@@ -412,7 +412,7 @@ fn pprof_reads_the_sampled_stacks_from_the_address() {
         let url = format!("http://{}/debug/pprof/{path}", server.address);
         let mut pprof = Command::new("go");
         pprof.args(["tool", "pprof", "-raw", &url]).env("PPROF_TMPDIR", place.path());
-        let raw = tool(pprof.env("HOME", place.path()));
+        let raw = tool(&mut pprof);
         let values = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count"]
             .map(|value| format!("{prefix}{value} "));
         let line = format!("\n{}{prefix}inuse_space/bytes[dflt]\n", values.concat());
@@ -436,7 +436,7 @@ fn pprof_reads_the_heaps_of_several_processes() {
         let mut pprof = Command::new("go");
         pprof.args(["tool", "pprof", "-top", "-unit=B", "-nodefraction=0"]).args(words);
         pprof.arg(format!("http://{}/debug/pprof/{path}", server.address));
-        tool(pprof.env("PPROF_TMPDIR", place.path()).env("HOME", place.path()))
+        tool(pprof.env("PPROF_TMPDIR", place.path()))
     };
     let all = top("heap", &[]);
     assert!(all.contains(&format!("of {}B total", of_first + of_second)), "{all}");
@@ -449,8 +449,7 @@ fn pprof_reads_the_heaps_of_several_processes() {
         Command::new("go")
             .args(["tool", "pprof", "-tags"])
             .arg(format!("http://{}/debug/pprof/heap", server.address))
-            .env("PPROF_TMPDIR", place.path())
-            .env("HOME", place.path()),
+            .env("PPROF_TMPDIR", place.path()),
     );
     assert_contains(&tags, &[" process: Total", " target", " pid: Total", &first.pid, &second.pid]);
     // Only the first has stacks.
