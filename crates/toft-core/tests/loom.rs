@@ -48,8 +48,9 @@ impl World {
         });
         for (number, slab) in world.slabs.iter().enumerate() {
             let (partition, site) = (Partition::default(), Site::default());
-            let slots = slab.open(0x10_0000 * (number + 1), 32, SizeClass::new(0), partition, site);
-            slab.publish(address(&world.heaps[0]), slots);
+            let class = SizeClass::new(0);
+            slab.open_slots(0x10_0000 * (number + 1), class, 2, partition, site);
+            slab.publish(address(&world.heaps[0]), 2);
             assert!(slab.refill(0, |_| {}));
             slab.hand_out(slab.claimed());
             slab.hand_out(slab.claimed());

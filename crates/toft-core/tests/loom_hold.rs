@@ -69,8 +69,8 @@ impl World {
         });
         let slab = &world.slab;
         let (partition, site) = (Partition::default(), Site::default());
-        let slots = slab.open(BASE, SizeClass::of(PAGE).unwrap(), partition, site);
-        slab.publish((&raw const world.inbox).expose_provenance(), slots);
+        slab.open_slots(BASE, SizeClass::of(PAGE).unwrap(), SLOTS, partition, site);
+        slab.publish((&raw const world.inbox).expose_provenance(), SLOTS);
         slab.relist();
         assert!(slab.refill(0, |_| {}) && slab.claimed() == 3);
         slab.hand_out(slab.claimed());

@@ -306,7 +306,20 @@ impl Slab {
 
     /// Turns a fresh descriptor into a slab of `class` at `base`. Returns the number of slots.
     pub fn open(&self, base: usize, class: SizeClass, partition: Partition, site: Site) -> usize {
-        let slots = class.slots();
+        self.open_slots(base, class, class.slots(), partition, site);
+        class.slots()
+    }
+
+    /// Does the same, with the first `slots` slots of the class. A model has few.
+    #[cfg_attr(not(loom), inline(always))]
+    pub fn open_slots(
+        &self,
+        base: usize,
+        class: SizeClass,
+        slots: usize,
+        partition: Partition,
+        site: Site,
+    ) {
         self.multiplier.store(class.multiplier(), Relaxed);
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
@@ -320,7 +333,6 @@ impl Slab {
             self.states.of(slot).store(NO_SLOT, Relaxed);
         }
         self.awake.store(AWAKE, Relaxed);
-        slots
     }
 
     /// Opens a slab of slots of `size` bytes for a test, which then may publish it.
