@@ -91,7 +91,7 @@ HELPER size_t claim_of(size_t slot)
     return pages_of_run(slots * slot);
 }
 
-/* Descriptors of slabs of one partition, which lie side by side in each tier. */
+/* Descriptors of slabs, which are side by side. */
 HELPER size_t descriptors_of(size_t slabs)
 {
     return pages_of_run(slabs * 512) + page_size();

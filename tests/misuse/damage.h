@@ -18,15 +18,14 @@ struct damage {
 };
 
 /* Words of the root, by their number (crates/toft-core/src/stats/root.rs). */
-enum { SMALL_SLABS = 8, SHORT_BYTES = 10, SLAB_BYTES = 24, SLAB_SLOTS = 26, SLAB_BASE = 27, SLAB_SIZE = 29, SLAB_REMOTE = 33 };
+enum { SLABS = 7, SLABS_SPAN = 8, SLAB_BYTES = 21, SLAB_SLOTS = 23, SLAB_BASE = 24, SLAB_SIZE = 26, SLAB_REMOTE = 30 };
 
 HELPER struct damage find_slab(void *block)
 {
     const struct anchor *anchor = (const struct anchor *)symbol("toft_root");
-    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 4);
+    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 5);
     const uint64_t *root = anchor->root;
-    /* The first slabs of a call site have their descriptors here, as far as these are mapped. */
-    char *descriptor = (char *)root[SMALL_SLABS], *end = descriptor + root[SHORT_BYTES];
+    char *descriptor = (char *)root[SLABS], *end = descriptor + root[SLABS_SPAN];
     uint64_t at = (uint64_t)block, bytes = 0;
     for (; descriptor < end; descriptor += root[SLAB_BYTES]) {
         char copy[1024];

@@ -4,9 +4,9 @@
 // run: 4096
 // libc: skip it has no partitions
 // promise: 15
-// case: sites_exact_merged -DUNIT=12
-// build: default a slab begins with a page
-// case: sites_exact_merged_secure -DUNIT=16
+// case: sites_exact_merged -DSLAB=0
+// build: default a slab is as long as its slots
+// case: sites_exact_merged_secure -DSLAB=65536
 // build: secure a slab has 64 KiB
 #include "many_sites.h"
 
@@ -16,22 +16,22 @@ int main(int argc, char **argv)
     long partitions = atol(argv[1]);
     CHECK(statistic("partitions") == partitions);
     CHECK(statistic("merged_sites") == 0);
-    static uintptr_t unit[MANY_SITES];
+    static uintptr_t block[MANY_SITES];
     for (int i = 0; i < MANY_SITES; i++)
-        unit[i] = (uintptr_t)at_site(i, 64) >> UNIT;
+        block[i] = (uintptr_t)at_site(i, 64);
     /* One is unowned and a 64th is for those that share. */
     long own = partitions - 1 - partitions / 64;
     CHECK(statistic("own_sites") == own);
     long merged = statistic("merged_sites");
     CHECK(merged >= MANY_SITES - own);
     CHECK(merged < MANY_SITES - own + 100);
-    /* Each has its slab again, of which a page tells less, and the first ones share with no other. */
+    /* Each has its slab again, and the first ones share their pages with no other. */
     for (int i = 0; i < MANY_SITES; i++)
-        CHECK(UNIT == 12 || (uintptr_t)at_site(i, 64) >> UNIT == unit[i]);
+        CHECK(SLAB == 0 || (uintptr_t)at_site(i, 64) - block[i] + SLAB < 2 * SLAB);
     enum { FIRST = 3900 };
     for (int i = 0; i < FIRST; i++)
         for (int j = i + 1; j < MANY_SITES; j++)
-            CHECK(unit[i] != unit[j]);
+            CHECK(block[i] >> 12 != block[j] >> 12);
     CHECK(statistic("merged_sites") == merged);
     return 0;
 }

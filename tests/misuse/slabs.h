@@ -2,12 +2,27 @@
 #ifndef TOFT_TESTS_SLABS_H
 #define TOFT_TESTS_SLABS_H
 
-#include "common.h"
+#include "damage.h"
 
 enum { SLAB = 64 << 10, SLOTS = 256, SLABS_MAX = 8192 };
 
-/* A bit for each slot of each slab, from the lowest slab on. */
+/* The first addresses of slabs, in the order in which they are begun. */
+static uintptr_t base[SLABS_MAX];
+static size_t begun;
+
+/* A bit for each slot of each of them. */
 static uint64_t handed_out[SLABS_MAX][SLOTS / 64];
+
+/* The number of the slab of an address. */
+HELPER size_t slab_of(uintptr_t p)
+{
+    for (size_t slab = begun; slab-- > 0;)
+        if (p - base[slab] < SLAB)
+            return slab;
+    CHECK(begun < SLABS_MAX);
+    base[begun] = (uintptr_t)find_slab((void *)p).slab;
+    return begun++;
+}
 
 NOINLINE void *take(size_t size)
 {
@@ -17,24 +32,15 @@ NOINLINE void *take(size_t size)
 }
 
 /* Fills `slabs` slabs and a little more with blocks of one size, in slots of `bytes`; returns the
- * number of slabs that were begun. Slabs of one call site and size are one after another, except
- * that the site's first plot has only a few: those do not count. */
+ * number of slabs that were begun. */
 HELPER size_t fill_slabs(size_t size, size_t bytes, size_t slabs)
 {
-    uintptr_t lowest = (uintptr_t)take(size) / SLAB;
-    size_t begun = 0;
     while (begun <= slabs) {
         uintptr_t p = (uintptr_t)take(size);
         CHECK(p);
-        size_t slab = p / SLAB - lowest, slot = p % SLAB / bytes;
-        if (slab >= SLABS_MAX && begun < 100) {
-            lowest = p / SLAB;
-            slab = begun = 0;
-            memset(handed_out, 0, sizeof handed_out);
-        }
-        CHECK(slab < SLABS_MAX && slot < SLOTS && p % SLAB % bytes == 0);
+        size_t slab = slab_of(p), slot = (p - base[slab]) / bytes;
+        CHECK(slot < SLOTS && (p - base[slab]) % bytes == 0);
         handed_out[slab][slot / 64] |= (uint64_t)1 << (slot % 64);
-        begun = slab + 1 > begun ? slab + 1 : begun;
     }
     return begun;
 }

@@ -123,13 +123,13 @@ int main(int argc, char **argv)
     announce_number("faults_idle_libc", libc.idle);
     announce_number("faults_busy", toft.busy);
     announce_number("faults_busy_libc", libc.busy);
-    /* The secure build knows the requested size. It has a plot for each site, the default build for some 35. */
+    /* The secure build knows the requested size. It has plots for each site. */
     void *probe = malloc(1);
     int secure = malloc_usable_size(probe) == 1;
     free(probe);
-    CHECK(toft.tables <= libc.tables + (secure ? 640 : 450));
-    CHECK(toft.mappings <= libc.mappings + (secure ? 70 : 55));
-    /* Nine to 13 (docs/memory.md): the handler's code and tables, and the symbols of one library more for the
+    CHECK(toft.tables <= libc.tables + (secure ? 420 : 120));
+    CHECK(toft.mappings <= libc.mappings + (secure ? 65 : 25));
+    /* Seven to eight (docs/memory.md): the handler's code and tables, and the symbols of one library more for the
      * loader. It was 60 in the secure build before the child wrote only what changes. */
     CHECK(toft.idle <= libc.idle + 14);
     CHECK(toft.busy <= libc.busy + libc.busy / 20);

@@ -141,11 +141,10 @@ fn about_memory(rows: &mut Vec<Row>) {
 
 /// What the library itself would choose, by its own code.
 fn window() -> Row {
-    let partitions = toft_core::options::Options::DEFAULT.partitions_there_are();
     let system = Linux::detect();
     let page = system.page_size();
     // One page in place of the tables.
-    match Windows::choose(system, partitions, |_| page) {
+    match Windows::choose(system, |_| page) {
         Ok((system, Layout { windows, .. })) => {
             let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {

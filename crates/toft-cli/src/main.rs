@@ -56,7 +56,7 @@ Examples:
 
 `toft VERB --help` has examples of each verb, and its exit status.";
 
-/// Toft, a memory allocator in which every call site gets its own plot of memory.
+/// Toft, a memory allocator that groups blocks by call site.
 ///
 /// `toft run -- PROGRAM ARGS` runs any program on it, unchanged.
 #[derive(Parser, Debug)]

@@ -1,6 +1,6 @@
-//! The parts of Toft, a memory allocator in which every call site gets its own plot of memory. The
-//! crate `toft` is what Rust programs use, and `toft-preload` makes the library for all others.
-//! This crate has no stable interface.
+//! The parts of Toft, a memory allocator that groups blocks by call site. The crate `toft` is what
+//! Rust programs use, and `toft-preload` makes the library for all others. This crate has no stable
+//! interface.
 //!
 //! ```text
 //! malloc:  path -> site -> bin -> slab -> region -> os          (large: path -> large -> region ->
@@ -21,7 +21,7 @@
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots of this thread; frees by others; returned pages |
 //! | 4 | `zone` | private zones, which a program makes for itself |
-//! | 3 | `slab`, `large`, `nothing` | slots in a run; one block to an extent; zero-size blocks |
+//! | 3 | `slab`, `large`, `zero_size` | slots in a run; a block to an extent; zero-size blocks |
 //! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 3 | `sample` | sampled allocations with their stacks |
 //! | 2 | `region`, `harden` | which addresses are ours and whose; what hardening does to bytes |

@@ -75,7 +75,7 @@ pub const LARGE_WAIT_SHARE: usize = 4;
 
 /// The smallest and the largest distance from the end of the first slot after a guard page to the
 /// next guard page of the slab, in bytes. A linear overflow from that slot passes no more than the
-/// largest. One pair is for the small tier and one for the medium tier. Each distance is random.
+/// largest. One pair is for small slots and one for medium slots. Each distance is random.
 pub const GUARD_PAGE_DISTANCE: [(usize, usize); 2] = [(24 << 10, 48 << 10), (32 << 10, 56 << 10)];
 
 /// The number of mappings that guard pages may cost, on a system whose guard pages need mappings.

@@ -195,7 +195,7 @@ fn planted_violations_are_found() {
 fn what_is_allowed_is_not_found() {
     for (folder, source) in [
         ("path", "use crate::thread::Heap;\nuse crate::{os::Os, region::{Layout, Plots}};"),
-        ("slab", "use super::Tier;\nuse crate::sync::AtomicU64;\nuse crate::region::Carve;"),
+        ("slab", "use super::SizeClass;\nuse crate::sync::AtomicU64;\nuse crate::region::Carve;"),
         ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
         ("stats", "use crate::allocator::Allocator;"),
         ("os", "use crate::VERSION;"),

@@ -1,9 +1,9 @@
-//! The protocol between a slab's owner and the threads that free into it, that of the places of
-//! free large blocks, and that of a plot's counts, in every interleaving.
+//! The protocol between a slab's owner and the threads that free into it, and that of the places of
+//! free large blocks, in every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p toft-core --release --test loom`
 //!
-//! What runs here is the code of `remote/`, `slab/`, `large/` and `region/` itself, over loom's
+//! What runs here is the code of `remote/`, `slab/` and `large/` itself, over loom's
 //! atomics.
 #![cfg(loom)]
 
@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use toft_core::large::{Kept, Places, Spares, Trimmed};
-use toft_core::region::{Partition, PlotCounts, Site};
+use toft_core::region::{Partition, Site};
 use toft_core::remote::{Inbox, Marked, announce, mark_remote};
 use toft_core::slab::{Batch, Offered, PENDING, SizeClass, Slab, SlotIndex};
 use toft_core::sync::{AtomicU8, AtomicU32, Ordering, User};
@@ -548,109 +548,4 @@ fn marks_are_of_the_slab_that_names_the_batch() {
         marker.join().unwrap();
         assert!(world.slabs[1].remote_frees().has(SlotIndex::new(0)));
     });
-}
-
-/// A plot of up to four slabs, and what the system has mapped.
-struct Plot {
-    counts: PlotCounts,
-    /// The pages of each slab: true if they are mapped. A thread that has a slab reads its pages;
-    /// the thread that has claimed the counts writes those after `next`.
-    mapped: [UnsafeCell<bool>; 4],
-    /// How often each slab was handed out.
-    handed_out: [AtomicU32; 4],
-    /// A defect that the test plants: a thread that finds another one growing grows as well.
-    ignores_growing: bool,
-}
-
-impl Plot {
-    fn new(ignores_growing: bool) -> Arc<Plot> {
-        Arc::new(Plot {
-            counts: PlotCounts::new(),
-            mapped: std::array::from_fn(|_| UnsafeCell::new(false)),
-            handed_out: std::array::from_fn(|_| AtomicU32::new(0)),
-            ignores_growing,
-        })
-    }
-
-    fn set_mapped(&self, slab: u32, mapped: bool) {
-        self.mapped[slab as usize].with_mut(|now| {
-            // SAFETY: loom checks that no other thread uses the cell meanwhile.
-            let was = unsafe { now.replace(mapped) };
-            assert_ne!(was, mapped, "slab {slab} was mapped or unmapped twice");
-        });
-    }
-
-    /// As `Plots::take_from`. Returns the slab, or `None` if another thread grows the plot.
-    fn take(&self) -> Option<u32> {
-        loop {
-            let seen = match self.counts.take() {
-                Ok(slab) => {
-                    // SAFETY: loom checks that no other thread writes the cell meanwhile.
-                    let there = self.mapped[slab as usize].with(|mapped| unsafe { *mapped });
-                    assert!(there, "slab {slab} was handed out and is not mapped");
-                    assert_eq!(self.handed_out[slab as usize].fetch_add(1, Relaxed), 0);
-                    return Some(slab);
-                }
-                Err(seen) => seen,
-            };
-            if seen.growing && !self.ignores_growing {
-                return None;
-            }
-            if self.ignores_growing {
-                self.set_mapped(seen.mapped, true);
-            }
-            let Some(claim) = self.counts.claim(seen) else { continue };
-            if !self.ignores_growing {
-                self.set_mapped(seen.mapped, true);
-            }
-            assert!(claim.end(seen.mapped + 1, false));
-        }
-    }
-
-    /// As `Plots::retract`.
-    fn retract(&self) {
-        let seen = self.counts.now();
-        if seen.mapped == seen.next {
-            return;
-        }
-        if let Some(claim) = self.counts.claim(seen) {
-            (seen.next..seen.mapped).for_each(|slab| self.set_mapped(slab, false));
-            assert!(claim.end(seen.next, seen.blocked));
-        }
-    }
-}
-
-/// Two threads take slabs of a plot while a third unmaps what is mapped ahead: each slab is handed
-/// out once, and is mapped then. A thread that is in another's way goes elsewhere.
-fn slabs_of_a_plot(ignores_growing: bool) {
-    model_with(Some(4), move || {
-        let plot = Plot::new(ignores_growing);
-        let claim = plot.counts.claim(plot.counts.now()).unwrap();
-        plot.set_mapped(0, true);
-        assert!(claim.end(1, false));
-        let takers = [0, 1].map(|_| {
-            let plot = plot.clone();
-            thread::spawn(move || {
-                let _ = plot.take();
-            })
-        });
-        plot.retract();
-        join(takers);
-        let counts = plot.counts.now();
-        assert!(counts.next <= counts.mapped && !counts.growing && !counts.blocked);
-        // A plot that no thread grows has a slab for every thread.
-        assert!(plot.take().is_some());
-    });
-}
-
-#[test]
-fn a_slab_of_a_plot_is_handed_out_once() {
-    slabs_of_a_plot(false);
-}
-
-/// The planted defect is found.
-#[test]
-#[should_panic]
-fn growing_beside_another_thread_is_seen() {
-    slabs_of_a_plot(true);
 }

@@ -164,8 +164,8 @@ pub struct Account {
     outside: Vec<(u64, u64)>,
 }
 
-/// The size of a granule as a shift: the allocator gives address space to one user by granules
-/// (`region/lookup.rs`).
+/// The size of a granule as a shift. A mapping in the windows counts as the allocator's if a slab
+/// or a large block is in the same granule.
 const GRANULE_SHIFT: u32 = 32;
 
 impl Account {
@@ -237,8 +237,8 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
         Ok(bytes(pages_in(memory, &mappings, (start, end))?.into_iter()))
     };
     (account.tables, account.descriptors, account.heaps) = (
-        resident(root.tables, root.small_slabs)?,
-        resident(root.small_slabs, root.heaps)?,
+        resident(root.tables, root.slabs)?,
+        resident(root.slabs, root.heaps)?,
         resident(root.heaps, root.end)?,
     );
     account.pins = pins.into_values().collect();

@@ -147,19 +147,12 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     ensure(power(root.page_size, 4096, 1 << 20), "the page size")?;
     let spans = [root.data, root.span, root.large_span, root.end];
     ensure(spans.iter().all(|&value| value < SPACE), "the windows")?;
-    let places =
-        [root.tables, root.small_slabs, root.medium_slabs, root.large_blocks, root.heaps, root.end];
+    let places = [root.tables, root.slabs, root.page_map, root.large_blocks, root.heaps, root.end];
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
-    let short = root.short_bytes.is_multiple_of(root.page_size)
-        && root.short_bytes <= root.medium_slabs - root.small_slabs
-        && (root.medium_span == 0 || root.short_bytes <= root.large_blocks - root.medium_slabs);
-    ensure(short, "the descriptors in the order of demand")?;
-    ensure(root.medium_span == 0 || root.medium_span == root.span, "the medium tier")?;
+    ensure(root.slabs_span <= root.page_map - root.slabs, "the descriptors of slabs")?;
     ensure((1..1 << 30).contains(&root.slab_most), "the longest slab")?;
-    ensure(power(root.small_slab, root.page_size, 1 << 30), "the small slabs")?;
-    ensure(power(root.medium_slab, root.page_size, 1 << 30), "the medium slabs")?;
     ensure(power(root.unit, root.page_size, 1 << 30), "the units")?;
-    ensure(power(root.slab_bytes, 64, root.page_size), "the descriptors of slabs")?;
+    ensure(power(root.slab_bytes, 64, root.page_size), "the size of a descriptor of slabs")?;
     ensure(power(root.block_bytes, 16, root.page_size), "the descriptors of large blocks")?;
     ensure(root.heap_stride >= 8 && root.heap_stride < SPACE, "the heaps")?;
     // Fields of eight bytes within a record, and places within the tables.

@@ -172,7 +172,7 @@ impl Rss {
 /// lands in them.
 fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
-    let data = within(root.data, root.data + root.span + root.large_span + root.medium_span);
+    let data = within(root.data, root.data + root.span + root.large_span);
     let (start, end) = (area.mapping.start, area.mapping.end);
     data && account.uses(start, end)
         || within(root.tables, root.end)

@@ -21,32 +21,6 @@ pub struct Tables {
     pub root: Root,
 }
 
-/// Where descriptors of some slabs lie, and the slabs.
-struct SlabTier {
-    first: u64,
-    end: u64,
-    data: u64,
-    /// Slabs begin at multiples of this number of bytes, and have at least as many.
-    unit: u64,
-    /// Whether only the descriptor says where the slab is.
-    short: bool,
-}
-
-impl SlabTier {
-    /// Returns the address at which a descriptor says that its slab begins, or `None` if no slab
-    /// of the tier begins there, or another one than that of this descriptor.
-    fn base_of(&self, root: &Root, descriptor: u64, bytes: &[u8]) -> Option<u64> {
-        let base = u64_at(bytes, root.slab_base as usize);
-        let offset = base.checked_sub(self.data).filter(|offset| offset % self.unit == 0)?;
-        let fits = if self.short {
-            offset < root.span
-        } else {
-            offset / self.unit == (descriptor - self.first) / root.slab_bytes
-        };
-        fits.then_some(base)
-    }
-}
-
 /// A slab's descriptor, as it was when it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Slab<'a> {
@@ -88,15 +62,8 @@ pub enum Slot {
 impl<'a> Slab<'a> {
     /// Returns the slab whose descriptor is at `at`, or `None` if there is none there. Returns an
     /// error if the descriptor makes no sense.
-    fn of(
-        root: &'a Root,
-        bytes: &'a [u8],
-        at: u64,
-        tier: &SlabTier,
-    ) -> Option<Result<Slab<'a>, ()>> {
-        let unit = tier.unit;
-        let mut slab =
-            Slab { root, bytes, at, base: 0, span: unit, size: 0, slots: 0, small: false };
+    fn of(root: &'a Root, bytes: &'a [u8], at: u64) -> Option<Result<Slab<'a>, ()>> {
+        let mut slab = Slab { root, bytes, at, base: 0, span: 0, size: 0, slots: 0, small: false };
         let slots = slab.word(root.slab_slots);
         if slots == 0 {
             return None;
@@ -104,14 +71,17 @@ impl<'a> Slab<'a> {
         let size = u64::from(slab.half(root.slab_size));
         let most = (root.slab_bytes - root.slab_states)
             .min(64 * ((root.slab_bytes - root.slab_remote) / 8));
-        let room = if root.medium_span == 0 { root.slab_most } else { unit };
-        let bytes_of_slots = slots.checked_mul(size).filter(|&bytes| bytes <= room);
-        let fits = size > 0 && slots <= most && bytes_of_slots.is_some();
-        let Some(base) = tier.base_of(root, at, bytes).filter(|_| fits) else {
+        let bytes_of_slots = slots.checked_mul(size).filter(|&bytes| bytes <= root.slab_most);
+        let base = slab.word(root.slab_base);
+        let is_first = base
+            .checked_sub(root.data)
+            .is_some_and(|offset| offset < root.span && offset.is_multiple_of(root.page_size));
+        let Some(bytes_of_slots) = bytes_of_slots.filter(|_| size > 0 && slots <= most && is_first)
+        else {
             return Some(Err(()));
         };
         slab.base = base;
-        slab.span = bytes_of_slots.unwrap_or(0).next_multiple_of(unit);
+        slab.span = bytes_of_slots.next_multiple_of(root.page_size);
         slab.size = size;
         slab.small = size <= root.small_most;
         slab.slots = slots as usize;
@@ -276,25 +246,24 @@ impl Tables {
     ) -> Result<Doubts, Error> {
         let root = &self.root;
         let mut doubts = Doubts::default();
-        for tier in self.tiers() {
-            let step = root.slab_bytes;
-            for (start, stop) in pieces(memory, mappings, tier.first, tier.end)? {
-                let (before, after) =
-                    (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
-                let got = self.descriptors(memory, start, before);
-                let pages = pages_of(memory, self.slabs(&before[..got], start, &tier))?;
-                let got = self.descriptors(memory, start, after);
-                let slabs = after[..got].chunks_exact(step as usize);
-                for (i, (new, old)) in slabs.zip(before.chunks_exact(step as usize)).enumerate() {
-                    let at = start + i as u64 * step;
-                    match Slab::of(root, new, at, &tier) {
-                        None => continue,
-                        Some(Ok(slab)) => each(&slab, &pages),
-                        Some(Err(())) => doubts.senseless += 1,
-                    }
-                    doubts.read += 1;
-                    doubts.changed += u64::from(new != old);
+        let step = root.slab_bytes;
+        let (first, end) = self.slab_descriptors();
+        for (start, stop) in pieces(memory, mappings, first, end)? {
+            let (before, after) =
+                (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
+            let got = self.descriptors(memory, start, before);
+            let pages = pages_of(memory, self.slabs(&before[..got], start))?;
+            let got = self.descriptors(memory, start, after);
+            let slabs = after[..got].chunks_exact(step as usize);
+            for (i, (new, old)) in slabs.zip(before.chunks_exact(step as usize)).enumerate() {
+                let at = start + i as u64 * step;
+                match Slab::of(root, new, at) {
+                    None => continue,
+                    Some(Ok(slab)) => each(&slab, &pages),
+                    Some(Err(())) => doubts.senseless += 1,
                 }
+                doubts.read += 1;
+                doubts.changed += u64::from(new != old);
             }
         }
         Ok(doubts)
@@ -312,19 +281,18 @@ impl Tables {
         let step = root.slab_bytes;
         let mut doubts = Doubts::default();
         let mut buffer = vec![0; PIECE as usize];
-        for tier in self.tiers() {
-            for (start, stop) in pieces(memory, mappings, tier.first, tier.end)? {
-                let piece = &mut buffer[..(stop - start) as usize];
-                let got = self.descriptors(memory, start, piece);
-                for (i, bytes) in buffer[..got].chunks_exact(step as usize).enumerate() {
-                    let at = start + i as u64 * step;
-                    match Slab::of(root, bytes, at, &tier) {
-                        None => continue,
-                        Some(Ok(slab)) => each(&slab),
-                        Some(Err(())) => doubts.senseless += 1,
-                    }
-                    doubts.read += 1;
+        let (first, end) = self.slab_descriptors();
+        for (start, stop) in pieces(memory, mappings, first, end)? {
+            let piece = &mut buffer[..(stop - start) as usize];
+            let got = self.descriptors(memory, start, piece);
+            for (i, bytes) in buffer[..got].chunks_exact(step as usize).enumerate() {
+                let at = start + i as u64 * step;
+                match Slab::of(root, bytes, at) {
+                    None => continue,
+                    Some(Ok(slab)) => each(&slab),
+                    Some(Err(())) => doubts.senseless += 1,
                 }
+                doubts.read += 1;
             }
         }
         Ok(doubts)
@@ -358,36 +326,16 @@ impl Tables {
     }
 
     /// The sensible slabs among descriptors that were read from `start` on.
-    fn slabs<'a>(
-        &'a self,
-        bytes: &'a [u8],
-        start: u64,
-        tier: &'a SlabTier,
-    ) -> impl Iterator<Item = Slab<'a>> {
+    fn slabs<'a>(&'a self, bytes: &'a [u8], start: u64) -> impl Iterator<Item = Slab<'a>> {
         let step = self.root.slab_bytes;
         let at = (0..).map(move |number| start + number * step);
         let each = at.zip(bytes.chunks_exact(step as usize));
-        each.filter_map(|(at, bytes)| Slab::of(&self.root, bytes, at, tier)?.ok())
+        each.filter_map(|(at, bytes)| Slab::of(&self.root, bytes, at)?.ok())
     }
 
-    fn tiers(&self) -> Vec<SlabTier> {
-        let root = &self.root;
-        let mut tiers = Vec::new();
-        let mut add = |slabs: u64, data, unit, has_others| {
-            let others = slabs.saturating_add(root.short_bytes);
-            tiers.push(SlabTier { first: slabs, end: others, data, unit, short: true });
-            if has_others {
-                let end = others.saturating_add(root.span / unit * root.slab_bytes);
-                tiers.push(SlabTier { first: others, end, data, unit, short: false });
-            }
-        };
-        let plots = root.medium_span != 0;
-        add(root.small_slabs, root.data, root.small_slab, plots);
-        if plots {
-            let medium = root.data + root.span + root.large_span;
-            add(root.medium_slabs, medium, root.medium_slab, plots);
-        }
-        tiers
+    /// The addresses of the descriptors of slabs.
+    fn slab_descriptors(&self) -> (u64, u64) {
+        (self.root.slabs, self.root.slabs + self.root.slabs_span)
     }
 
     /// All large blocks: first those of the window, in order.

@@ -1,6 +1,6 @@
-//! Toft as the allocator of a Rust program: every call site gets its own plot of memory, every free
-//! is checked, idle memory is returned to the operating system, and `toft heap PID` says at any
-//! moment who holds what.
+//! Toft as the allocator of a Rust program: blocks are grouped by call site, every free is checked,
+//! idle memory is returned to the operating system, and `toft heap PID` says at any moment who
+//! holds what.
 //!
 //! ```
 //! #[global_allocator]

@@ -203,7 +203,7 @@ fn mappings_of_the_program_between_the_allocator_s_are_not_taken_for_its() {
     assert!(mapped > 32 << 20, "{}", target.own);
     let report = target.report();
     let anonymous = number(&report["resident"]["anonymous"]);
-    // A few of these are in granules that the allocator has.
+    // A few of these are in windows that the allocator has.
     assert!(anonymous > mapped - (8 << 20) && unaccounted(&report) < 8 << 20, "{report}");
 }
 

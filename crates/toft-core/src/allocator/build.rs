@@ -86,7 +86,7 @@ impl<O: Os> Allocator<O> {
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
         let options = Options { partitions, sites, compact, ..options };
         let page = os.page_size();
-        let (os, layout) = Windows::choose(os, partitions, |layout| {
+        let (os, layout) = Windows::choose(os, |layout| {
             Tables::of(layout, partitions, page).states + Heaps::STATES_FIRST - layout.tables
         })?;
         let tables = Tables::of(&layout, partitions, page);
@@ -154,9 +154,9 @@ impl<O: Os> Allocator<O> {
                     os.random()?,
                 ),
                 Zones::new(tables.zones, windows_of.map(|(start, end)| start..end)),
-                Pool::new(tables.pool, partitions, layout.small_slabs, secret),
+                Pool::new(tables.pool, partitions, layout.slabs, secret),
                 Reclaimer::new(tables.reclaimer, os.process()),
-                Groups::new(tables.groups, layout.small_slabs),
+                Groups::new(tables.groups, layout.slabs),
                 Limit::new(tables.limit, options.limit.bytes(|| os.memory_there_is())),
                 Heaps::new(
                     &os,

@@ -63,8 +63,6 @@ impl<O: Os> Allocator<O> {
                 return Found::ZeroSize(place);
             }
             self.find_large(address)
-        } else if offset < self.data_bytes() {
-            in_slab(self.slabs.slab_at(address), address)
         } else {
             self.guarded.slot_around(address).map_or(Found::Foreign, Found::Guarded)
         }

@@ -346,8 +346,7 @@ impl<O: Os> Allocator<O> {
             // No thread is emptying a quarantine here.
             self.heaps.all().for_each(|heap| heap.quarantine().open());
         }
-        let partitions = self.heaps.partitions_after_fork();
-        self.slabs.repair(&self.os, partitions);
+        self.slabs.repair(&self.os);
         self.large.units().repair(&self.os);
         self.zero_size.repair(&self.os);
         self.large.tally().repair(&self.os);

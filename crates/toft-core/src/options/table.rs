@@ -8,8 +8,8 @@ use crate::policy::SECURE;
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
-/// Default number of partitions if each call site has its own: the most that still have a granule
-/// of address space each, and as many to spare.
+/// Default number of partitions if each call site has its own. Each has a near plot of address
+/// space in the secure builds, and there are as many to spare.
 pub const PARTITIONS_EXACT: usize = 2048;
 
 /// Default number of partitions that call sites are hashed into.

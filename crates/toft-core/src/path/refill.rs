@@ -4,7 +4,7 @@ use crate::bin::BinIndex;
 use crate::keeper::limit::slot_bytes;
 use crate::os::{Error, Os, probes};
 use crate::path::Supply;
-use crate::policy::{SECURE, WIPE};
+use crate::policy::SECURE;
 use crate::region::{Site, SlabNeed};
 use crate::report::Call;
 use crate::slab::Slab;
@@ -16,8 +16,8 @@ use crate::thread::{Heap, Seat};
 pub(crate) enum NoSlot {
     /// `TOFT_LIMIT` has refused it.
     Limit,
-    /// There is no slab: the system has refused it, or, in the secure builds, other threads are
-    /// growing all plots.
+    /// There is no slab: the system has refused it, or another thread is stopped while it maps
+    /// metadata.
     NoSlab,
 }
 
@@ -61,9 +61,6 @@ impl<'a, O: Os> Supply<'a, O> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, (index, site), shares)?;
         self.slot_checks().arm_reserved(heap.bins().current(index));
-        if WIPE {
-            self.slot_checks().note_slab(heap, heap.bins().current(index));
-        }
         if claim_begins && probes::wants_allocations() {
             self.profiler().sample_claim(heap, seat, index, address, site);
         }
@@ -250,12 +247,7 @@ impl<'a, O: Os> Supply<'a, O> {
     /// Opens a slab for a bin in address space that was never used.
     fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Result<&'a Slab, Error> {
         let (partition, class) = (index.partition(), index.class());
-        let need = SlabNeed {
-            partition,
-            small: class.is_small(),
-            bytes: class.span(),
-            align: class.alignment(),
-        };
+        let need = SlabNeed { partition, bytes: class.span(), align: class.alignment() };
         let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let (slab, base) = self.allocator.slabs.take(&self.os, need, mapped)?;
         let slots = slab.open(base, class, partition, site);

@@ -12,10 +12,8 @@ const NOISE: u64 = 50_000;
 pub struct Share {
     /// The nanosecond of the last share.
     at: u64,
-    /// How far this pass has come: the number of small slabs that are done.
-    pub small: usize,
-    /// The number of medium slabs that are done.
-    pub medium: usize,
+    /// How far this pass has come: the number of slabs that are done.
+    pub slabs: usize,
     /// The number of completed passes.
     pub passes: usize,
     /// The processor time of all other threads when this pass began.
@@ -30,22 +28,21 @@ pub struct Share {
 /// The place while there is no thread that verifies. The thread writes it before it ends. The next
 /// one reads it, and sees it because it begins after that end.
 #[derive(Debug)]
-pub struct SavedShare([AtomicU64; 6]);
+pub struct SavedShare([AtomicU64; 5]);
 
 impl SavedShare {
     /// Returns the place that the last thread has left.
     pub fn take(&self) -> Share {
-        let [at, small, medium, passes, begun, completed] =
+        let [at, slabs, passes, begun, completed] =
             self.0.each_ref().map(|word| word.load(Relaxed));
-        let [small, medium, passes] = [small, medium, passes].map(|number| number as usize);
-        Share { at, small, medium, passes, begun, completed, settled: false }
+        let [slabs, passes] = [slabs, passes].map(|number| number as usize);
+        Share { at, slabs, passes, begun, completed, settled: false }
     }
 
     /// Leaves a place for the next thread.
     pub fn leave(&self, share: &Share) {
-        let [small, medium, passes] =
-            [share.small, share.medium, share.passes].map(|number| number as u64);
-        let values = [share.at, small, medium, passes, share.begun, share.completed];
+        let [slabs, passes] = [share.slabs, share.passes].map(|number| number as u64);
+        let values = [share.at, slabs, passes, share.begun, share.completed];
         self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
@@ -74,7 +71,7 @@ impl Share {
     /// threads have used. If they have not run since the last completed pass began, nothing was
     /// overwritten since. What runs for less than `NOISE` is noticed when more has run.
     pub fn is_needed(&mut self, others: u64) -> bool {
-        if (self.small, self.medium) != (0, 0) {
+        if self.slabs != 0 {
             return true;
         }
         self.settled = self.passes != 0 && others <= self.completed + NOISE;
@@ -92,7 +89,7 @@ impl Share {
 
     /// Ends a pass.
     pub fn complete(&mut self) {
-        (self.small, self.medium) = (0, 0);
+        self.slabs = 0;
         self.passes += 1;
         self.completed = self.begun;
     }
@@ -112,14 +109,14 @@ mod tests {
 
     #[test]
     fn the_next_thread_goes_on_where_the_last_one_was() {
-        let saved = SavedShare([const { AtomicU64::new(0) }; 6]);
+        let saved = SavedShare([const { AtomicU64::new(0) }; 5]);
         let mut share = saved.take();
         assert!(share.is_due(1 << 40) && share.is_needed(0));
-        (share.small, share.medium) = (7, 8);
+        share.slabs = 7;
         saved.leave(&share);
         let mut next = saved.take();
         assert!(!next.is_due(1 << 40), "the last share was just now");
-        assert_eq!((next.small, next.medium), (7, 8));
+        assert_eq!(next.slabs, 7);
         next.complete();
         assert!(!next.is_needed(0) && next.is_settled());
         saved.leave(&next);
@@ -135,7 +132,7 @@ mod tests {
         let mut pass = |others: [u64; 2]| {
             let begins = share.is_needed(others[0]);
             if begins {
-                share.small = 7;
+                share.slabs = 7;
                 assert!(share.is_needed(others[1]), "a pass is completed");
                 share.complete();
             }

@@ -1,5 +1,6 @@
 //! A run of metadata address space that is mapped from its start on demand.
 
+use super::run::up;
 use crate::os::{Error, Memory};
 use crate::sync::{AtomicUsize, Ordering, StoreChanged, spin_until};
 use Ordering::{AcqRel, Acquire, Release};
@@ -76,6 +77,35 @@ impl Carve {
             if !spin_until(|| self.mapped.load(Acquire) != mapped || is_over()) {
                 return Err(Error::Busy);
             }
+        }
+    }
+
+    /// Makes the first `bytes` bytes from `start` on usable, and twice as many if possible: a
+    /// thread that is stopped while it maps more is then in the way of another only after as much
+    /// again is needed. `space` is the number of bytes of address space for the run. It is mapped
+    /// in steps of `step` bytes, a power of two, or of whole pages if the system has no more.
+    pub fn reach_ahead(
+        &self,
+        os: &impl Memory,
+        (start, space): (usize, usize),
+        bytes: usize,
+        step: usize,
+        page: usize,
+    ) -> Result<(), Error> {
+        let space = up(space, page);
+        if bytes > space {
+            return Err(Error::NoMemory);
+        }
+        let mapped = self.mapped();
+        if 2 * bytes <= mapped {
+            return Ok(());
+        }
+        let ahead = up(2 * bytes, step).min(space);
+        match self.reach(os, start, start + ahead, page) {
+            Err(_) if bytes <= mapped => Ok(()),
+            Err(Error::NoMemory) => self.reach(os, start, start + bytes, page),
+            Err(Error::Occupied) => Err(Error::NoMemory),
+            done => done,
         }
     }
 

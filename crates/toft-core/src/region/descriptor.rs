@@ -1,4 +1,4 @@
-//! What a plot requires of its descriptors: zero bytes are a descriptor.
+//! What the field requires of the descriptors of its slabs: zero bytes are a descriptor.
 
 /// The descriptor of a slab, as far as address space is concerned.
 ///

@@ -1,11 +1,8 @@
 //! The places of the windows, which are chosen once, at random.
 
-use super::field::{descriptor_space, map_bytes};
-use super::lookup::Lookup;
-use super::plot::short_bytes;
-use super::{MEDIUM, SMALL};
+use super::Slabs;
 use crate::os::{Error, Os};
-use crate::policy::{SECURE, SLAB_BYTES, ZERO_SIZE_SPAN};
+use crate::policy::ZERO_SIZE_SPAN;
 
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -21,7 +18,7 @@ const SAMPLES_SPAN: usize = 1 << 35;
 const SITES_SPAN: usize = 1 << 33;
 /// The data window begins at a multiple of a huge page, so that large blocks can have some.
 const DATA_ALIGN: usize = 2 << 20;
-/// The smallest useful span of a tier. With less, the address space is too small for Toft.
+/// The smallest useful span of the field. With less, the address space is too small for Toft.
 const SPAN_MIN: usize = 1 << 26;
 
 /// The two windows of address space that Toft uses, by their first addresses.
@@ -29,10 +26,9 @@ const SPAN_MIN: usize = 1 << 26;
 pub struct Windows {
     /// The first address of the data window.
     pub data: usize,
-    /// The number of bytes of the field of slabs. In the secure builds those of the small tier, and
-    /// also of the medium tier.
+    /// The number of bytes of the field of slabs.
     pub span: usize,
-    /// The number of bytes of the large tier, which is behind the field, or between the tiers.
+    /// The number of bytes of the large tier, which follows the field.
     pub large_span: usize,
     /// The first address of the metadata window.
     pub metadata: usize,
@@ -45,14 +41,12 @@ pub struct Layout {
     pub windows: Windows,
     /// Tables of plots, partitions and stacks.
     pub tables: usize,
-    /// Descriptors of the field's slabs, in the order of demand. In the secure builds those of
-    /// small slabs: of short plots, then the others by slab index.
-    pub small_slabs: usize,
-    /// Secure builds: descriptors of medium slabs, in the same order. Default build: the page map.
-    pub medium_slabs: usize,
-    /// The number of bytes of address space for the descriptors that are in the order of demand. In
-    /// the secure builds those of short plots, in each tier.
-    pub short_bytes: usize,
+    /// Descriptors of slabs, in the order of demand.
+    pub slabs: usize,
+    /// The number of bytes of address space for descriptors of slabs.
+    pub slabs_span: usize,
+    /// The page map.
+    pub page_map: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
     /// The bits of zero-size blocks.
@@ -84,20 +78,9 @@ pub struct Layout {
 }
 
 impl Windows {
-    /// Returns the first address behind the large tier, where the medium tier is in the secure
-    /// builds.
-    pub fn medium(&self) -> usize {
-        self.data + self.span + self.large_span
-    }
-
-    /// Returns the number of bytes of the medium tier, which the default build does not have.
-    pub const fn medium_span(&self) -> usize {
-        if SECURE { self.span } else { 0 }
-    }
-
     /// Returns the number of bytes of the data window.
     pub fn data_bytes(&self) -> usize {
-        self.span + self.large_span + self.medium_span()
+        self.span + self.large_span
     }
 
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
@@ -112,12 +95,8 @@ impl Windows {
     /// Halves the sizes of the windows until the system can map the tables. All other addresses are
     /// then usable, too: the tables are in the upper half of the chosen space, systems support
     /// powers of two, and nothing is above the end of that space.
-    ///
-    /// Each plot has an entry in a table that every free reads. The slab tiers are therefore only
-    /// as large as the number of partitions requires, so that the entries are on few pages.
     pub fn choose<O: Os>(
         mut os: O,
-        partitions: usize,
         bytes: impl Fn(&Layout) -> usize,
     ) -> Result<(O, Layout), Error> {
         let page = os.page_size();
@@ -126,22 +105,12 @@ impl Windows {
         while space / 32 >= SPAN_MIN {
             // The middle of the address space, from two thirds on, holds the program and its brk
             // heap. The top holds libraries and stacks. The places below are clear of both.
-            let span = if partitions <= 256 { space / 32 } else { space / 8 };
-            let large_span = space / 4;
-            let data = Windows { data: 0, span, large_span, metadata: 0 }.data_bytes();
+            let (span, large_span) = (space / 32, space / 4);
+            let data = span + large_span;
             let low = all.start + space / 128 + random_below(&os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(&os, space / 64 * 10)?;
-            // The lookup of plots keeps bounds for each granule, so a plot of a granule's size must
-            // not straddle two.
-            let unit = if !SECURE {
-                DATA_ALIGN
-            } else if span >> 32 >= 512 {
-                1 << 32
-            } else {
-                (span / 512).max(page << 11).max(1 << 24)
-            };
-            let windows =
-                Windows { data: low & !(unit - 1), span, large_span, metadata: high & !(page - 1) };
+            let (data, metadata) = (low & !(DATA_ALIGN - 1), high & !(page - 1));
+            let windows = Windows { data, span, large_span, metadata };
             let layout = Layout::new(windows, page);
             os = os.with_tables(layout.tables..layout.end);
             match os.map(layout.tables, bytes(&layout)) {
@@ -162,23 +131,11 @@ impl Layout {
         let gap = 64 * page;
         let span = windows.span;
         let tables = windows.metadata;
-        let small_slabs = tables + (1 << 26) + gap;
-        let (short_bytes, medium_slabs, large_blocks) = if SECURE {
-            // The descriptors of each tier are followed by the space that its lookup needs.
-            let (small_lookup, medium_lookup) =
-                (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
-            let short_bytes = short_bytes(span, SLAB_BYTES);
-            let medium_slabs =
-                small_slabs + short_bytes + (span >> 16) * SLAB_BYTES + small_lookup + gap;
-            let large_blocks =
-                medium_slabs + short_bytes + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
-            (short_bytes, medium_slabs, large_blocks)
-        } else {
-            let descriptors = descriptor_space(span);
-            let page_map = small_slabs + descriptors + gap;
-            let entries = (map_bytes(span) + page - 1) & !(page - 1);
-            (descriptors, page_map, page_map + entries + gap)
-        };
+        let slabs = tables + (1 << 26) + gap;
+        let slabs_span = Slabs::<()>::descriptor_space(span);
+        let page_map = slabs + slabs_span + gap;
+        let map_bytes = (Slabs::<()>::map_space(span) + page - 1) & !(page - 1);
+        let large_blocks = page_map + map_bytes + gap;
         let zero_size = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let sites = match windows.zero_size_span() / (16 * 8) {
             0 => zero_size,
@@ -198,9 +155,9 @@ impl Layout {
         Layout {
             windows,
             tables,
-            small_slabs,
-            medium_slabs,
-            short_bytes,
+            slabs,
+            slabs_span,
+            page_map,
             large_blocks,
             zero_size,
             sites,
@@ -237,11 +194,10 @@ mod tests {
     use crate::os::Memory;
     use crate::os::fake::{Fake, Machine, Request};
 
-    const PARTITIONS: usize = 64;
     const BYTES: usize = 1 << 20;
 
     fn choose(fake: &Fake) -> Result<Layout, Error> {
-        Windows::choose(fake.clone(), PARTITIONS, |_| BYTES).map(|(_, layout)| layout)
+        Windows::choose(fake.clone(), |_| BYTES).map(|(_, layout)| layout)
     }
 
     /// Nothing is mapped on trial.

@@ -13,10 +13,14 @@
 //! What is mapped is never in the way of another thread, because each claims its part of the
 //! address space first. What a thread finds in its way is therefore foreign, and is passed by.
 //!
+//! The default build has one run for all slabs (`field/dense.rs`), the secure builds one for each
+//! plot (`field/plots.rs`). The runs of a field share a [`Mood`].
+//!
 //! - F1 `next <= end`, and all between them is mapped and was never handed out.
 //! - F2 nothing at or behind `frontier` was ever mapped by this run.
 
 use crate::os::{Error, Memory};
+use crate::policy::SECURE;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged, spin_until};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -42,12 +46,49 @@ pub(super) struct State {
     blocked: AtomicU32,
     /// Tells which of the units that were passed by are tried next. Any thread adds.
     probes: AtomicU32,
+    /// The number of mapped units. Any thread adds and subtracts.
+    mapped: AtomicUsize,
+}
+
+/// What all runs of a field know of the system. In the metadata tables, zero at first. Any thread
+/// writes.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Mood {
     /// Not zero if steps are to be small.
     is_modest: AtomicU32,
     /// Not zero if the system locks pages when they are mapped.
     is_locked: AtomicU32,
-    /// The number of mapped units. Any thread adds and subtracts.
+    /// The number of mapped bytes of all runs.
     mapped: AtomicUsize,
+}
+
+impl Mood {
+    /// Lets runs map ahead of need again, or little ahead.
+    pub fn set_modest(&self, is_modest: bool) {
+        self.is_modest.store(u32::from(is_modest), Relaxed);
+    }
+
+    /// Returns true if the system locks pages when they are mapped.
+    pub fn is_locked(&self) -> bool {
+        self.is_locked.load(Relaxed) != 0
+    }
+
+    /// Returns the number of mapped bytes of all runs.
+    pub fn mapped_bytes(&self) -> usize {
+        self.mapped.load(Relaxed)
+    }
+}
+
+/// The reason why a run has no units for the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoUnits {
+    /// All of it was handed out.
+    UsedUp,
+    /// Something foreign is in the way.
+    Foreign,
+    /// The system has refused them.
+    Refused(Error),
 }
 
 /// A few ranges of units, each by its first unit and its length in the upper half, or zero. Any
@@ -55,7 +96,10 @@ pub(super) struct State {
 /// compare and exchange. So threads that are refused again and again lose a few ranges, and not one
 /// each time.
 #[derive(Debug)]
-pub(super) struct Spares([AtomicU64; 16]);
+pub(super) struct Spares([AtomicU64; SPARES]);
+
+/// The number of ranges. A secure build has thousands of runs.
+const SPARES: usize = if SECURE { 4 } else { 16 };
 
 impl Spares {
     pub fn put(&self, first: usize, count: usize) {
@@ -97,16 +141,19 @@ enum Source {
 /// A run of address space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// The first address, and log2 of the bytes in a unit.
+    /// The first address.
     base: usize,
-    shift: u32,
     /// The number of units.
     units: usize,
     /// The least and the most units that are mapped at a time.
     least: usize,
     most: usize,
     page_size: usize,
+    /// The number of units that were mapped for the same purpose in other runs. Steps are as long
+    /// as if this run had them.
+    before: usize,
     state: *const State,
+    mood: *const Mood,
 }
 
 /// If the system locks pages, a step is at most the mapped units divided by this number.
@@ -115,6 +162,9 @@ const LOCKED_DIVISOR: usize = 8;
 /// A step of this number of bytes or more is tested for pages that the system has locked. Every
 /// test costs a system call.
 const TEST_LEAST: usize = 2 << 20;
+
+/// log2 of the bytes in a unit: the smallest page of any system.
+const SHIFT: u32 = 12;
 
 /// How often a search finds something foreign. It passes by twice as much each time, so that it
 /// crosses any run.
@@ -126,27 +176,31 @@ const PROBES: u32 = 8;
 const PHI: u32 = 0x9E37_79B9;
 
 impl Run {
-    /// Returns the run of `bytes` bytes of address space from `base` on, in units of `1 << shift`
-    /// bytes. It is mapped in steps of at least `least` bytes and usually at most `most`.
+    /// Returns the run of `bytes` bytes of address space from `base` on. It is mapped in steps of
+    /// at least `least` bytes and usually at most `most`. Its steps are as long as if it had
+    /// `before` bytes.
     ///
     /// # Safety
-    /// 1. `state` is the address of a zero `State` that lives for ever and belongs to this run
-    ///    alone.
+    /// 1. `state` is a zero `State`, or one that this function was called with before, for the same
+    ///    run. It lives for ever and belongs to this run alone.
     /// 2. The address space is for this run alone, and begins with a page.
+    /// 3. `mood` is a zero `Mood` at first, and lives for ever.
     pub unsafe fn new(
-        (base, bytes, shift): (usize, usize, u32),
-        (least, most): (usize, usize),
+        (base, bytes): (usize, usize),
+        (least, most, before): (usize, usize, usize),
         page_size: usize,
-        state: usize,
+        state: *const State,
+        mood: *const Mood,
     ) -> Run {
         Run {
             base,
-            shift,
-            units: (bytes >> shift).min(u32::MAX as usize),
-            least: (least >> shift).max(1),
-            most: most >> shift,
+            units: (bytes >> SHIFT).min(u32::MAX as usize),
+            least: (least >> SHIFT).max(1),
+            most: most >> SHIFT,
+            before: before >> SHIFT,
             page_size,
-            state: core::ptr::with_exposed_provenance(state),
+            state,
+            mood,
         }
     }
 
@@ -154,12 +208,13 @@ impl Run {
     pub const fn none() -> Run {
         Run {
             base: 0,
-            shift: 12,
             units: 0,
             least: 1,
             most: 1,
+            before: 0,
             page_size: 4096,
             state: core::ptr::null(),
+            mood: core::ptr::null(),
         }
     }
 
@@ -168,67 +223,73 @@ impl Run {
         unsafe { &*self.state }
     }
 
-    /// Returns the number of bytes of address space.
-    pub fn bytes(&self) -> usize {
-        self.units << self.shift
+    fn mood(&self) -> &Mood {
+        // SAFETY: `new` duty 3; all-zero is a `Mood`.
+        unsafe { &*self.mood }
     }
 
-    /// Returns the address of a unit.
-    pub fn address(&self, unit: usize) -> usize {
-        self.base + (unit << self.shift)
+    fn address(&self, unit: usize) -> usize {
+        self.base + (unit << SHIFT)
     }
 
     /// Returns the number of units in a page, at least one.
     fn per_page(&self) -> usize {
-        (self.page_size >> self.shift).max(1)
+        (self.page_size >> SHIFT).max(1)
     }
 
-    /// Returns the number of bytes that are mapped.
-    pub fn mapped_bytes(&self) -> usize {
-        self.state().mapped.load(Relaxed) << self.shift
+    /// Counts mapped units, or unmapped ones.
+    fn count(&self, mapped: usize, unmapped: usize) {
+        let change = mapped.wrapping_sub(unmapped);
+        self.state().mapped.fetch_add(change, Relaxed);
+        self.mood().mapped.fetch_add(change << SHIFT, Relaxed);
     }
 
     /// Returns the address and the number of bytes of what is mapped and was never handed out.
     pub fn ahead(&self) -> (usize, usize) {
         let (next, end) = halves(self.state().word.load(Acquire));
-        (self.address(next), (end - next) << self.shift)
+        (self.address(next), (end - next) << SHIFT)
     }
 
-    /// Returns the first unit that no thread has begun to map.
+    /// Returns the first address that no thread has begun to map.
+    #[cfg(all(test, not(loom)))]
     pub fn frontier(&self) -> usize {
-        self.state().frontier.load(Acquire) as usize
+        self.address(self.state().frontier.load(Acquire) as usize)
     }
 
-    /// Takes `count` adjacent units, of which the first is a multiple of `align`, a power of two.
-    /// If units were mapped for it, calls `was_mapped` with their start and length in bytes, before
-    /// any thread gets one. `was_mapped` may refuse them by an error.
+    /// Takes adjacent addresses: a number of bytes, from a multiple of the second number on, a
+    /// power of two. Both are at least a page. Returns the first address. If something was mapped for it,
+    /// calls `was_mapped` with its start and length, before any thread gets some. `was_mapped` may
+    /// refuse it by an error.
     pub fn take(
         &self,
         os: &impl Memory,
-        (count, align): (usize, usize),
+        (bytes, align): (usize, usize),
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, NoUnits> {
         let state = self.state();
+        let count = bytes >> SHIFT;
+        // What may be left out before the first unit.
+        let most = count + (align >> SHIFT) - 1;
+        let aligned = |unit| (up(self.address(unit), align) - self.base) >> SHIFT;
         loop {
             let seen = state.word.load(Acquire);
             let (next, end) = halves(seen);
-            let first = up(next, align);
+            let first = aligned(next);
             if first + count <= end {
                 let taken = word(first + count, end);
                 if state.word.compare_exchange(seen, taken, AcqRel, Relaxed).is_ok() {
-                    return Ok(first);
+                    return Ok(self.address(first));
                 }
             } else if state.growing.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
-                let grown = self.grow(os, count + align - 1, was_mapped);
+                let grown = self.grow(os, most, was_mapped);
                 state.growing.store(0, Release);
                 grown?;
             } else if !spin_until(|| {
                 state.growing.load(Acquire) == 0 || state.word.load(Relaxed) != seen
             }) {
                 // The growing thread is stopped.
-                let (begin, _) =
-                    self.map(os, (count + align - 1, count + align - 1), was_mapped)?;
-                return Ok(up(begin, align));
+                let (begin, _) = self.map(os, (most, most), was_mapped)?;
+                return Ok(self.address(aligned(begin)));
             }
         }
     }
@@ -240,22 +301,22 @@ impl Run {
         os: &impl Memory,
         least: usize,
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let state = self.state();
-        let mapped = state.mapped.load(Relaxed);
-        let was_locked = state.is_locked.load(Relaxed) != 0;
-        let step = match (state.is_modest.load(Relaxed) != 0, was_locked) {
+    ) -> Result<(), NoUnits> {
+        let (state, mood) = (self.state(), self.mood());
+        let mapped = state.mapped.load(Relaxed) + self.before;
+        let was_locked = mood.is_locked();
+        let step = match (mood.is_modest.load(Relaxed) != 0, was_locked) {
             (true, _) => self.least,
             (false, true) => (mapped / LOCKED_DIVISOR).min(self.most).max(self.least),
             (false, false) => mapped.min(self.most).max(self.least),
         };
         let (begin, mut count) = self.map(os, (least, step.max(least)), was_mapped)?;
-        if was_locked || count << self.shift >= TEST_LEAST {
+        if was_locked || count << SHIFT >= TEST_LEAST {
             // SAFETY: (1) the last page of what was mapped above, which no thread has got yet.
             let is_locked =
                 unsafe { os.discard(self.address(begin + count) - self.page_size, self.page_size) }
                     .is_err();
-            state.is_locked.store(u32::from(is_locked), Relaxed);
+            mood.is_locked.store(u32::from(is_locked), Relaxed);
             if is_locked && !was_locked {
                 let stays = (mapped / LOCKED_DIVISOR).max(self.least).max(least);
                 count = self.unmap_end(os, begin, count, stays);
@@ -279,12 +340,12 @@ impl Run {
         let stays = up(stays, self.per_page());
         let Some(rest) = count.checked_sub(stays).filter(|&rest| rest != 0) else { return count };
         // SAFETY: (1) the caller's duty: no thread has got these units.
-        if unsafe { os.unmap(self.address(begin + stays), rest << self.shift) }.is_err() {
+        if unsafe { os.unmap(self.address(begin + stays), rest << SHIFT) }.is_err() {
             // The limit of mappings prevents it.
             return count;
         }
         let state = self.state();
-        state.mapped.fetch_sub(rest, Relaxed);
+        self.count(0, rest);
         if !self.lower_frontier(begin + stays, rest) {
             state.refused.put(begin + stays, rest);
         }
@@ -301,7 +362,7 @@ impl Run {
         os: &impl Memory,
         (least, wanted): (usize, usize),
         was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
-    ) -> Result<(usize, usize), Error> {
+    ) -> Result<(usize, usize), NoUnits> {
         let state = self.state();
         let least = up(least, self.per_page());
         let mut count = up(wanted, self.per_page());
@@ -312,12 +373,16 @@ impl Run {
             let (begin, source) = match self.claim(count, probe) {
                 Some(claimed) => claimed,
                 None if count > least => {
-                    count = least;
+                    // What is left of the run may do.
+                    let frontier = state.frontier.load(Relaxed) as usize;
+                    let room = self.units.saturating_sub(frontier) & !(self.per_page() - 1);
+                    count = if room < count { room.max(least) } else { least };
                     continue;
                 }
-                None => return Err(Error::NoMemory),
+                None if tried == 0 => return Err(NoUnits::UsedUp),
+                None => return Err(NoUnits::Foreign),
             };
-            let (address, bytes) = (self.address(begin), count << self.shift);
+            let (address, bytes) = (self.address(begin), count << SHIFT);
             let done = os.map(address, bytes).and_then(|()| {
                 was_mapped(address, bytes).inspect_err(|_| {
                     // SAFETY: (1) mapped above, and no thread has it.
@@ -332,7 +397,7 @@ impl Run {
                         state.skipped.put(end, first + length - end);
                     }
                     state.blocked.store_changed(0, Relaxed);
-                    state.mapped.fetch_add(count, Relaxed);
+                    self.count(count, 0);
                     return Ok((begin, count));
                 }
                 Err(Error::Occupied) => {
@@ -344,7 +409,7 @@ impl Run {
                         count = least;
                     } else if tried > most || probe > probes {
                         state.blocked.store_changed(1, Relaxed);
-                        return Err(Error::NoMemory);
+                        return Err(NoUnits::Foreign);
                     }
                 }
                 Err(error) => {
@@ -354,7 +419,7 @@ impl Run {
                         _ => state.refused.put(begin, count),
                     }
                     if error != Error::NoMemory || count <= least {
-                        return Err(error);
+                        return Err(NoUnits::Refused(error));
                     }
                     count = least;
                 }
@@ -419,16 +484,9 @@ impl Run {
         }
     }
 
-    /// Maps ahead of need again.
-    pub fn grow_ahead(&self) {
-        self.state().is_modest.store(0, Relaxed);
-    }
-
-    /// Unmaps what is mapped ahead of need, because memory has run out, and maps little ahead until
-    /// [`grow_ahead`](Self::grow_ahead).
+    /// Unmaps what is mapped ahead of need, unless a thread maps more at this moment.
     pub fn retract(&self, os: &impl Memory) {
         let state = self.state();
-        state.is_modest.store(1, Relaxed);
         if state.growing.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
             self.unmap_ahead(os);
             state.growing.store(0, Release);
@@ -468,7 +526,7 @@ impl Run {
     /// Verifies F1 and F2.
     pub fn check(&self) -> bool {
         let (next, end) = halves(self.state().word.load(Acquire));
-        next <= end && end <= self.frontier()
+        next <= end && end <= self.state().frontier.load(Acquire) as usize
     }
 
     /// Acts like a thread that stops for ever while it maps more for all.

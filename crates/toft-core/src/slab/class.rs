@@ -1,7 +1,7 @@
 //! Size classes: the slot size for each request, and the numbers that belong to it.
 //!
 //! ```text
-//! request in bytes    classes in the default build    in the secure builds    tier
+//! request in bytes    classes in the default build    in the secure builds    slots
 //! 1      to 256       every 16 bytes                  the same                small
 //! 256    to 1 KiB     8 per doubling                  the same                small
 //! 1 KiB  to 4 KiB     4 per doubling                  the same                medium
@@ -21,20 +21,20 @@
 //!
 //! In the secure builds it returns the requested size, and each class has a quarantine. A slot is
 //! at least one byte larger than the request, and the whole slot is cleared and checked. The class
-//! of 1 KiB and six medium classes are one granule larger than a power of two there. The most
-//! frequent sizes then do not need the next class. Three classes that are close to others are
-//! powers of two instead, for blocks that are aligned to them.
+//! of 1 KiB is 16 bytes larger than a power of two there, and six medium classes are 256 bytes
+//! larger. The most frequent sizes then do not need the next class. Three classes that are close to
+//! others are powers of two instead, for blocks that are aligned to them.
 
-use super::{MEDIUM, SLOTS_MAX, SMALL, Tier};
+use super::SLOTS_MAX;
 use crate::policy::SECURE;
 
 /// The number of classes. A power of two, so that a bin's index is a row plus a class.
 pub const CLASSES: usize = 64;
-/// The number of classes of the small tier. The rest are medium.
+/// The number of classes of small slots. The rest are of medium ones.
 pub const SMALL_CLASSES: usize = 32;
-/// The largest request of the small tier, in bytes.
+/// The largest request that gets a small slot, in bytes.
 pub const SMALL_MAX: usize = if SECURE { 1024 + SMALL_GRANULE } else { 1024 };
-/// The largest request of the medium tier, in bytes.
+/// The largest request that gets a medium slot, in bytes.
 pub const MEDIUM_MAX: usize = 128 << 10;
 
 const _: () = assert!(CLASSES.is_power_of_two());
@@ -90,10 +90,10 @@ pub(super) const SLOT_BITS: u32 = 17;
 
 /// The bytes of a page that every system has, or a part of one.
 const PAGE: usize = 4096;
-/// The bytes of slots that a small slab has at most, and a medium slab usually, in the default
-/// build.
+/// The bytes of slots that a small slab has at most, and a medium slab usually. In the secure
+/// builds those of each slab, with its guard pages.
 const SMALL_SPAN: usize = 64 << 10;
-const MEDIUM_SPAN: usize = 256 << 10;
+const MEDIUM_SPAN: usize = if SECURE { 512 << 10 } else { 256 << 10 };
 /// The least and the most slots of a medium slab, in the default build. A claim has 64 at most.
 const MEDIUM_SLOTS: (usize, usize) = (4, 64);
 
@@ -104,10 +104,8 @@ const SLOTS: [u16; CLASSES] = {
     while i < CLASSES {
         let size = SIZES[i] as usize;
         let small = i < SMALL_CLASSES;
-        let fit = if SECURE {
-            Tier::of(if small { SMALL } else { MEDIUM }).slab_bytes() / size
-        } else if small {
-            SMALL_SPAN / size
+        let fit = if SECURE || small {
+            (if small { SMALL_SPAN } else { MEDIUM_SPAN }) / size
         } else {
             let fit = MEDIUM_SPAN / size;
             if fit < MEDIUM_SLOTS.0 {
@@ -130,7 +128,7 @@ const SPANS: [u32; CLASSES] = {
     let mut i = 0;
     while i < CLASSES {
         spans[i] = if SECURE {
-            Tier::of(if i < SMALL_CLASSES { SMALL } else { MEDIUM }).slab_bytes() as u32
+            (if i < SMALL_CLASSES { SMALL_SPAN } else { MEDIUM_SPAN }) as u32
         } else {
             (SIZES[i] * SLOTS[i] as u32).next_multiple_of(PAGE as u32)
         };
@@ -326,7 +324,7 @@ impl SizeClass {
         1 << self.size().trailing_zeros()
     }
 
-    /// Returns true if the class belongs to the small tier.
+    /// Returns true if the class has small slots.
     #[inline]
     pub fn is_small(self) -> bool {
         (self.0 as usize) < SMALL_CLASSES

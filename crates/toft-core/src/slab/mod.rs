@@ -47,7 +47,6 @@ mod tail;
 mod unused;
 mod written;
 
-pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use activity::SlabActivity;
 pub use batch::{Batch, Offered};
 pub use check::Violation;

@@ -17,10 +17,9 @@ use crate::allocator::Allocator;
 use crate::large::Block;
 use crate::os::Os;
 use crate::os::filter::Words;
-use crate::policy::SECURE;
 use crate::reclaim::Control;
 use crate::sample::{NAMED, OBJECT_BITS};
-use crate::slab::{FLAGS, MEDIUM, SMALL, SMALL_MAX, SPAN_MAX, SlabFields, Tier};
+use crate::slab::{FLAGS, SMALL_MAX, SPAN_MAX, SlabFields};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
 
@@ -28,7 +27,7 @@ use core::mem::offset_of;
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
 /// The version of the root's format. It changes when a word changes its meaning, is removed, or is
 /// inserted. Words that are added at the end change only `words`.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// The object that a reader searches for.
 #[repr(C, align(64))]
@@ -119,36 +118,27 @@ root! {
     page_size: allocator.os().page_size(),
     /// The number of partitions.
     partitions: allocator.options().partitions,
-    /// The first address of the data window: slabs, then large blocks. In the secure builds those
-    /// are small slabs, and medium slabs follow.
+    /// The first address of the data window: slabs, then large blocks.
     data: layout.windows.data,
-    /// The number of bytes for slabs, and in the secure builds for the slabs of each tier.
+    /// The number of bytes for slabs.
     span: layout.windows.span,
-    /// The number of bytes for medium slabs in the secure builds, or zero.
-    medium_span: layout.windows.medium_span(),
     /// The number of bytes of its large tier.
     large_span: layout.windows.large_span,
     /// The first address of the metadata window, which begins with the tables.
     tables: layout.tables,
-    /// The first address of the slabs' descriptors. In the secure builds those of small slabs: of
-    /// short plots, then one for each slab from `data` on.
-    small_slabs: layout.small_slabs,
-    /// The first address of the medium slabs' descriptors, in the same order, or of what follows.
-    medium_slabs: layout.medium_slabs,
-    /// The number of bytes of address space for descriptors of which each says where its slab is.
-    /// In the secure builds those of short plots, in each tier.
-    short_bytes: layout.short_bytes,
+    /// The first address of the slabs' descriptors, in the order of demand. Each says where its
+    /// slab is.
+    slabs: layout.slabs,
+    /// The number of bytes of address space for them.
+    slabs_span: layout.slabs_span,
+    /// The first address of the page map.
+    page_map: layout.page_map,
     /// The first address of the large blocks' descriptors, one for each unit.
     large_blocks: layout.large_blocks,
     /// The first address of the heaps.
     heaps: layout.heaps,
     /// The end of the metadata window.
     end: layout.end,
-    /// A slab of small slots begins at a multiple of this number of bytes, and has at least as
-    /// many.
-    small_slab: if SECURE { Tier::of(SMALL).slab_bytes() } else { allocator.os().page_size() },
-    /// A slab of medium slots begins at a multiple of this number of bytes.
-    medium_slab: if SECURE { Tier::of(MEDIUM).slab_bytes() } else { allocator.os().page_size() },
     /// The most bytes of a slab.
     slab_most: SPAN_MAX,
     /// The most bytes of a small slot.

@@ -19,9 +19,9 @@ pub struct Snapshot {
     pub allocations: u64,
     /// The blocks that are live now.
     pub live_blocks: usize,
-    /// Usable bytes of live blocks in the small tier.
+    /// Usable bytes of live small blocks.
     pub small_bytes: usize,
-    /// Usable bytes of live blocks in the medium tier.
+    /// Usable bytes of live medium blocks.
     pub medium_bytes: usize,
     /// Usable bytes of live large blocks.
     pub large_bytes: usize,

@@ -8,9 +8,9 @@
 //! - If such a thread was changing its heap's lists, the lists are built again from the slabs.
 //! - A slab that was about to be pushed on a pending stack is collected directly.
 //!
-//! Metadata that such a thread was about to map is finished by its owners (`repair` of `Plots`,
-//! `Blocks` and `Heaps`). Growth skips slabs that such a thread had mapped and not published. A
-//! large block in transit is lost to its stack, but not to the address space.
+//! Metadata that such a thread was about to map is finished by its owners (`repair` of `Field`,
+//! `Units` and `Heaps`). Slabs that such a thread was about to map stay unused. A large block in
+//! transit is lost to its stack, but not to the address space.
 
 use super::{Heap, Heaps};
 use crate::remote::{Last, announce};

@@ -16,7 +16,7 @@ const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
 /// Distance between the calls, and between the scripts, that are taken.
 const STRIDE: usize = if SECURE { 6 } else { 3 };
 
-/// A script that uses every tier, several threads, and all kinds of system calls.
+/// A script that uses blocks of every kind, several threads, and all kinds of system calls.
 fn script(seed: u64) -> Vec<Op> {
     Op::decode_all(&random_bytes(seed, 300))
 }

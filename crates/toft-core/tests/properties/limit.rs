@@ -20,7 +20,7 @@ use toft_core::thread::Heap;
 
 const MIB: usize = 1 << 20;
 /// Metadata is counted, but never refused: descriptors of large blocks come 64 KiB at a time, those
-/// of slabs two pages at most for each partition and tier, a heap for each thread.
+/// of slabs two pages at most for each partition, a heap for each thread.
 const METADATA: usize = 512 << 10;
 
 fn limited(partitions: usize, bytes: usize) -> Options {

@@ -67,17 +67,9 @@ fn what_is_mapped_has_a_name() {
     for &(address, size) in &blocks {
         let what = match size {
             LARGE => "toft large block",
-            _ if !cfg!(feature = "secure-light") => "toft slabs",
-            ..=1024 => "toft small slabs",
-            _ => "toft medium slabs",
+            _ => "toft slabs",
         };
-        for other in [
-            "toft slabs",
-            "toft small slabs",
-            "toft medium slabs",
-            "toft large block",
-            "toft metadata",
-        ] {
+        for other in ["toft slabs", "toft large block", "toft metadata"] {
             assert_eq!(named((address, size), other), what == other, "{size} {other}");
         }
     }

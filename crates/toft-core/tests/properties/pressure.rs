@@ -51,7 +51,7 @@ fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
     std::iter::from_fn(|| allocate(allocator, heap, size)).collect()
 }
 
-/// This holds for `malloc`, and for `realloc` of a block of any tier.
+/// This holds for `malloc`, and for `realloc` of a block of any size.
 #[test]
 fn an_impossible_request_is_two_calls_and_no_pressure() {
     let (fake, allocator, heap) = one_heap(AT_ONCE);

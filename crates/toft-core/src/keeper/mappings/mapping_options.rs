@@ -25,8 +25,9 @@ const DEEPBIND: u32 = 8;
 /// plots, and this counts only if their steps are small because memory is short.
 const MAPPED_OF_HUGE: usize = if SECURE { 8 * HUGE } else { HUGE };
 
-/// Returns true if a huge page may fit in a plot that has grown by `len` bytes at `address`. Each
-/// step is as large as all steps before it, so the plot's slabs begin about `len` bytes before.
+/// Returns true if a huge page may fit in a plot that has grown by `len` bytes at `address`. A step
+/// is at least as large as all steps of its plot before it, unless it has the largest size. So the
+/// plot's slabs begin at most about `len` bytes before.
 fn may_hold_huge_page(address: usize, len: usize) -> bool {
     let last = (address.saturating_add(len) & !(HUGE - 1)).saturating_sub(HUGE);
     len >= HUGE / 2 && last >= address.saturating_sub(len)
@@ -106,12 +107,7 @@ impl<O: Os> Mapper<'_, O> {
         }
         let layout = self.layout();
         let windows = layout.windows;
-        if windows.medium_span() == 0 {
-            self.name(windows.data, windows.span, c"toft slabs");
-        } else {
-            self.name(windows.data, windows.span, c"toft small slabs");
-            self.name(windows.medium(), windows.medium_span(), c"toft medium slabs");
-        }
+        self.name(windows.data, windows.span, c"toft slabs");
         let metadata = layout.windows.metadata;
         self.name(metadata, layout.end - metadata, c"toft metadata");
     }

@@ -60,7 +60,8 @@ impl Machine {
         seed: 1,
         guards: true,
     };
-    /// The smallest machine on which the allocator starts. Plots are small and share granules.
+    /// The smallest machine on which the allocator starts. It has few plots, and far ones are as
+    /// small as near ones.
     pub const SMALL: Machine = Machine { address_space: 1 << 31, ..Machine::LARGE };
 }
 

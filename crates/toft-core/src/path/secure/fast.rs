@@ -11,9 +11,7 @@ use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Site;
 use crate::report::Call;
-use crate::slab::{
-    MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, SlotIndex, TierNumber, class_of_medium,
-};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, Slab, SlotIndex, class_of_medium};
 use crate::thread::Heap;
 
 impl<O: Os> SecureSlots<'_, O> {
@@ -25,17 +23,17 @@ impl<O: Os> SecureSlots<'_, O> {
             return None;
         }
         let taken = heap.take(heap.remembered_small_bin(size + SLACK_MIN, site)?)?;
-        Some(self.hand_over_in::<SMALL>(heap, taken, taken.bytes - size))
+        Some(self.hand_over_in::<true>(heap, taken, taken.bytes - size))
     }
 
-    /// Takes a claimed slot of either tier.
+    /// Takes a claimed slot of any class.
     #[inline]
     pub(crate) fn malloc_slot(self, heap: &Heap, size: usize, site: Site) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
-    /// Takes a slot of either tier after claiming more.
+    /// Takes a slot of any class after claiming more.
     #[inline]
     pub(crate) fn malloc_refill(self, heap: &Heap, size: usize, site: Site) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
@@ -51,7 +49,7 @@ impl<O: Os> SecureSlots<'_, O> {
             self.slot_checks().arm_reserved(taken.slab);
             if WIPE {
                 let slots = taken.slab.claimed().count_ones() as usize + 1;
-                self.slot_checks().patrol(heap, &seat, taken.slab, slots * taken.bytes);
+                self.slot_checks().patrol(heap, &seat, slots * taken.bytes);
             }
         }
         Some(taken)
@@ -60,13 +58,13 @@ impl<O: Os> SecureSlots<'_, O> {
     /// Turns a taken slot of any class into a block with `slack` bytes less; returns its address.
     #[inline]
     pub(crate) fn hand_over(self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
-        self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
+        self.hand_over_in::<false>(heap, taken, slack).expose_provenance()
     }
 
-    /// As [`Self::hand_over`], for classes up to `TIER`. Pointers, so that the slow path is a last
-    /// call.
+    /// As [`Self::hand_over`], for small slots only if `SMALL`. Pointers, so that the slow path is
+    /// a last call.
     #[inline(always)]
-    fn hand_over_in<const TIER: TierNumber>(
+    fn hand_over_in<const SMALL: bool>(
         self,
         heap: &Heap,
         taken: Taken<'_>,
@@ -75,13 +73,13 @@ impl<O: Os> SecureSlots<'_, O> {
         let Taken { slab, slot, address, bytes, .. } = taken;
         if WIPE {
             let long = self.long_vectors;
-            if TIER == MEDIUM && slab.may_be_non_resident(slot) {
+            if !SMALL && slab.may_be_non_resident(slot) {
                 return self.hand_over_checked(heap, slab, slot, slack);
             }
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor
             // was asked.
             let look = || unsafe {
-                if TIER == SMALL {
+                if SMALL {
                     is_zero_small(address, bytes, long)
                 } else {
                     is_zero(address, bytes, long)
@@ -141,7 +139,7 @@ impl<O: Os> SecureSlots<'_, O> {
         call: Call,
         fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
-        self.free_own::<SMALL>(self.slabs.small_at(address), heap, address, call, fits)
+        self.free_own::<true>(heap, address, call, fits)
     }
 
     /// Frees a medium block of this thread under these conditions.
@@ -153,13 +151,12 @@ impl<O: Os> SecureSlots<'_, O> {
         call: Call,
         fits: impl FnOnce(&Slab, usize) -> bool,
     ) -> bool {
-        self.free_own::<MEDIUM>(self.slabs.medium_at(address), heap, address, call, fits)
+        self.free_own::<false>(heap, address, call, fits)
     }
 
     #[inline(always)]
-    fn free_own<const TIER: TierNumber>(
+    fn free_own<const SMALL: bool>(
         self,
-        slab: Option<&Slab>,
         heap: &Heap,
         address: usize,
         call: Call,
@@ -168,11 +165,12 @@ impl<O: Os> SecureSlots<'_, O> {
         if WIPE {
             fetch_to_write(address);
         }
-        let Some(slab) = slab else { return false };
+        let Some(slab) = self.slabs.slab_at(address) else { return false };
         let Some(slot) = slab.slot_of(address) else { return false };
         let (bytes, slack) = (slab.bytes(), slab.slacks.of(slot));
         // A slab that has a flag set takes the other way.
-        if !slab.is_owned_plainly(heap.address())
+        if (bytes <= SMALL_MAX) != SMALL
+            || !slab.is_owned_plainly(heap.address())
             || !fits(slab, bytes.wrapping_sub(slack))
             || !slab.states.take_own(slot)
         {
@@ -213,14 +211,14 @@ impl<O: Os> SecureSlots<'_, O> {
             let bytes = slab.bytes();
             // SAFETY: (1) as above; (2) the processor was asked.
             unsafe {
-                if TIER == SMALL {
+                if SMALL {
                     wipe_small(address, bytes, self.long_vectors);
                 } else {
                     wipe(address, bytes, self.long_vectors);
                 }
             }
         }
-        if !QUARANTINE || TIER == SMALL && !QUARANTINE_SMALL {
+        if !QUARANTINE || SMALL && !QUARANTINE_SMALL {
             self.quarantines().release_owned(heap, None, slab, slot);
         } else if !heap.enqueue(slab.class_number(), address_of(slab) | slot.number()) {
             self.quarantines().wait(heap, slab, slot);

@@ -1,56 +1,183 @@
-//! The field: the address space of all slabs of the default build, and the test whether an address
-//! is in a slab.
+//! The field: the address space of all slabs, and the test whether an address is in a slab.
 //!
 //! ```text
-//! field        | slab | slab    | slab |  slab   | next ...        whole pages, in the order of
-//! demand page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...           a number for each page
-//! descriptors  | none | 1 | 2 | 3 | 4 | next ...                           in the order of demand
+//! field        | slab | slab    | slab |  slab   | next ...    whole pages, in the order of demand
+//! page map     | 1    | 2 2 2 2 | 3    | 4 4 4 4 | 0 ...       a number for each page
+//! descriptors  | none | 1 | 2 | 3 | 4 | next ...               in the order of demand
 //! ```
 //!
-//! A slab takes the pages that its slots need, and no slab begins on another's page. Slabs of all
-//! partitions and classes are neighbours, so that page tables and mappings grow with the data and
-//! not with the number of call sites. The *page map* has the number of a descriptor for each page
-//! of 4 KiB, or zero. Descriptor 0 describes no slab, so that every free of an address that it
-//! stands for fails. A walk over all slabs reads the descriptors, in their order, and not the page
-//! map, which is long where the field passes by foreign mappings.
+//! A slab takes the pages that its slots need, and no slab begins on another's page. The *page map*
+//! has the number of a descriptor for each page, or zero. Descriptor 0 describes no slab, so that
+//! every free of an address that it stands for fails. A walk over all slabs reads the descriptors,
+//! in their order, and not the page map.
 //!
-//! - F3 an entry of the page map below `limit` is mapped. It changes once, from zero to a number
-//!   below `taken`.
+//! | build | where slabs are ([`Supply`]) | the page map ([`PageMap`]) |
+//! |---|---|---|
+//! | default | `dense.rs`: all are neighbours, so page tables grow with the data | `flat.rs` |
+//! | secure | `plots.rs`: those of different partitions are far apart | `tree.rs` |
+//!
+//! Invariants: F1 and F2 are those of runs (`run.rs`), F5 is the tree's, P1 and P2 are those of
+//! plots.
+//! - F3 an entry of the page map that is reached for a slab is mapped. It changes once, from zero
+//!   to a number below `taken`.
 //! - F4 a descriptor whose number is below `taken` is mapped. One whose slab is not open yet is all
 //!   zero and fails every free.
 
-use super::run::{Run, Spares, State as RunState, up};
-use super::{Carve, Descriptor, SlabNeed, SlabPlace};
-use crate::os::{Error, Memory};
+mod dense;
+mod flat;
+mod plots;
+mod tree;
+
+use super::run::{Spares, up};
+use super::{Carve, Descriptor, Layout, Partition};
+use crate::os::{Error, Memory, Os};
 use crate::policy::SLAB_BYTES;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 use core::marker::PhantomData;
+use dense::Dense;
+use flat::FlatMap;
+use plots::Plots;
+use tree::TreeMap;
 
-/// log2 of the bytes for which the page map has an entry: the smallest page of any system.
-const PAGE_SHIFT: u32 = 12;
-/// The bytes of an entry of the page map.
-const ENTRY: usize = size_of::<AtomicU32>();
-/// An entry is the distance of a descriptor from the first one, in units of this number of bytes:
-/// the largest by which an address can be scaled by the instruction that uses it.
+/// A field whose slabs are neighbours, with descriptors `D`.
+pub type DenseField<D> = Field<D, FlatMap, Dense>;
+/// A field in which slabs of different partitions are far apart.
+pub type PlotField<D> = Field<D, TreeMap, Plots>;
+/// The slabs of an allocator.
+#[cfg(not(feature = "secure-light"))]
+pub type Slabs<D> = DenseField<D>;
+/// The slabs of an allocator.
+#[cfg(feature = "secure-light")]
+pub type Slabs<D> = PlotField<D>;
+
+/// An entry of the page map is the distance of a descriptor from the first one, in units of this
+/// number of bytes: the largest by which an address can be scaled by the instruction that uses it.
 const SCALE: usize = 8;
 /// The most descriptors that an entry can name.
 const DESCRIPTORS_MOST: usize = (u32::MAX as usize + 1) / (SLAB_BYTES / SCALE);
+/// The bytes of descriptors that are mapped at a time. If a thread is stopped while it maps more,
+/// others have a thousand.
+const DESCRIPTOR_STEP: usize = 2048 * SLAB_BYTES;
 
-/// The least and the most bytes of slabs that are mapped at a time.
-const DATA_STEPS: (usize, usize) = (1 << 20, 64 << 20);
-/// The bytes of descriptors that are mapped at a time.
-const DESCRIPTOR_STEP: usize = 128 << 10;
-/// The bytes of the page map that are mapped at a time: for slabs of 1 GiB.
-const MAP_STEP: usize = 1 << 20;
+/// What a new slab needs.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabNeed {
+    /// The partition that gets it.
+    pub partition: Partition,
+    /// The bytes of its slots.
+    pub bytes: usize,
+    /// Its first address is a multiple of this number, a power of two.
+    pub align: usize,
+}
+
+/// Where slabs are.
+pub trait Supply: Sized {
+    /// An object that contains no address, for use before the allocator starts.
+    const NONE: Self;
+
+    /// Returns the number of zeroed bytes of tables that `new` needs for a field of `bytes` bytes.
+    fn table_bytes(bytes: usize, partitions: usize) -> usize;
+
+    /// Returns the supply of a field from `base` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. The field is address space for this object alone, and begins with a page.
+    unsafe fn new(
+        os: &impl Os,
+        field: (usize, usize),
+        partitions: usize,
+        tables: usize,
+    ) -> Result<Self, Error>;
+
+    /// Takes addresses that were never taken, all mapped. Its bytes and alignment are whole pages.
+    /// If something was mapped for it, calls `was_mapped` with its start and length, before any
+    /// thread gets some. `was_mapped` may refuse it by an error.
+    fn take(
+        &self,
+        os: &impl Memory,
+        need: SlabNeed,
+        was_mapped: &impl Fn(usize, usize) -> Result<(), Error>,
+    ) -> Result<usize, Error>;
+
+    /// Maps ahead of need again, as usual. Memory is available again.
+    fn grow_ahead(&self);
+
+    /// Unmaps what was mapped ahead of need, because memory has run out. Little is mapped ahead
+    /// until [`grow_ahead`](Self::grow_ahead).
+    fn retract(&self, os: &impl Memory);
+
+    /// Repairs the supply in the child of a fork. What a thread of the parent had begun to map
+    /// stays unused.
+    fn repair(&self);
+
+    /// Calls `each` with the address and length of what is mapped and was never taken.
+    fn for_each_ahead(&self, each: impl FnMut(usize, usize));
+
+    /// Returns the number of mapped bytes.
+    fn mapped_bytes(&self) -> usize;
+
+    /// Verifies the invariants.
+    fn check(&self) -> bool;
+}
+
+/// The number of a descriptor for each page of the field.
+pub trait PageMap: Sized {
+    /// An object that contains no address, for use before the allocator starts.
+    const NONE: Self;
+    /// The bytes for which there is an entry. Slabs begin with one, and have whole ones.
+    const UNIT: usize;
+
+    /// Returns the number of bytes of address space for a field of `bytes` bytes.
+    fn space(bytes: usize) -> usize;
+
+    /// Returns the number of zeroed bytes of tables that `new` needs.
+    fn table_bytes(bytes: usize) -> usize;
+
+    /// Returns the map of a field from `base` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. From `space` on there are [`space`](Self::space) bytes for this object alone.
+    unsafe fn new(
+        os: &impl Memory,
+        field: (usize, usize),
+        space: usize,
+        tables: usize,
+    ) -> Result<Self, Error>;
+
+    /// Returns the entry of any address, or `None` if it is not in the field.
+    fn get(&self, address: usize) -> Option<u32>;
+
+    /// Sets the entries of a slab.
+    ///
+    /// # Safety
+    /// 1. `reach` was called for these addresses.
+    unsafe fn set(&self, address: usize, bytes: usize, entry: u32);
+
+    /// Maps the entries of addresses of the field.
+    fn reach(&self, os: &impl Memory, address: usize, bytes: usize) -> Result<(), Error>;
+
+    /// Finishes, in the child of a fork, what a thread of the parent had begun to map.
+    fn repair(&self, os: &impl Memory);
+
+    /// Returns the number of mapped bytes.
+    fn mapped_bytes(&self) -> usize;
+
+    /// Returns the bytes that may have pages, if `slabs` bytes of slabs are mapped.
+    fn bytes_for(&self, slabs: usize) -> usize;
+
+    /// Returns true if the entries of addresses of the field are mapped.
+    fn is_mapped(&self, address: usize, bytes: usize) -> bool;
+}
 
 /// The shared words of the field. In the metadata tables, zero at first.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 struct State {
-    pages: RunState,
-    /// The page map as far as it is mapped.
-    map: Carve,
     /// The descriptors as far as they are mapped.
     descriptors: Carve,
     /// The number after the last descriptor that a thread has taken. Any thread raises it by one,
@@ -60,105 +187,116 @@ struct State {
     spares: Spares,
 }
 
-/// The page map. Its entries follow.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Map {
-    /// The number of entries that are mapped. Any thread raises it.
-    limit: AtomicUsize,
-}
-
-/// The page map of no address. A number and not a map, so that it is in memory that cannot be
-/// written.
-#[repr(C, align(64))]
-struct NoPages([usize; size_of::<Map>() / size_of::<usize>()]);
-static NO_PAGES: NoPages = NoPages([0; size_of::<Map>() / size_of::<usize>()]);
-
-/// Returns the number of bytes of address space for the page map of a field of `bytes` bytes.
-pub const fn map_bytes(bytes: usize) -> usize {
-    size_of::<Map>() + (bytes >> PAGE_SHIFT) * ENTRY
-}
-
-/// Returns the number of bytes of address space for the descriptors of a field of `bytes` bytes:
-/// one for each page.
-pub const fn descriptor_space(bytes: usize) -> usize {
-    let pages = bytes >> PAGE_SHIFT;
-    (if pages < DESCRIPTORS_MOST { pages } else { DESCRIPTORS_MOST }) * SLAB_BYTES
-}
-
-/// Where the parts of a field are.
+/// Where the parts of a field are: for each its first address and the number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldPlaces {
-    /// The first address of slabs, and the number of bytes for them.
+    /// Slabs.
     pub data: (usize, usize),
-    /// The first address of the descriptors, and the number of bytes for them.
+    /// Descriptors.
     pub descriptors: (usize, usize),
-    /// The first address of the page map, which has four bytes for each 4 KiB of slabs.
+    /// The first address of the page map.
     pub map: usize,
 }
 
 /// The field.
 #[derive(Debug)]
-pub struct Field<D> {
-    /// The first address of slabs. Every free reads this and the next two.
-    base: usize,
-    /// The page map.
-    map: *const Map,
+pub struct Field<D, M, S> {
+    /// Every free reads this and the next.
+    map: M,
     /// Descriptor 0.
     zero: *const u8,
+    supply: S,
     /// The number of bytes of address space for descriptors.
     descriptor_space: usize,
-    pages: Run,
     page_size: usize,
     state: *const State,
     types: PhantomData<D>,
 }
 
-impl<D: Descriptor> Field<D> {
+impl<D, M: PageMap, S> Field<D, M, S> {
+    /// Returns the number of bytes of address space for the descriptors of a field of `bytes`
+    /// bytes: one for each unit of the page map.
+    pub fn descriptor_space(bytes: usize) -> usize {
+        (bytes / M::UNIT).min(DESCRIPTORS_MOST) * SLAB_BYTES
+    }
+
+    /// Returns the number of bytes of address space for the page map of a field of `bytes` bytes.
+    pub fn map_space(bytes: usize) -> usize {
+        M::space(bytes)
+    }
+}
+
+impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
     const BYTES: usize = size_of::<D>();
 
-    /// The number of zeroed bytes of tables that `new` needs.
-    pub const TABLE_BYTES: usize = size_of::<State>();
+    /// Returns the number of zeroed bytes of tables that `new` needs for a field of `bytes` bytes.
+    pub fn table_bytes(bytes: usize, partitions: usize) -> usize {
+        let map = M::table_bytes(bytes).next_multiple_of(64);
+        size_of::<State>() + map + S::table_bytes(bytes, partitions)
+    }
 
     /// Returns an object that contains no address, for use before the allocator starts.
     pub const fn none() -> Self {
         Field {
-            base: 0,
-            map: (&raw const NO_PAGES).cast(),
+            map: M::NONE,
             zero: core::ptr::null(),
+            supply: S::NONE,
             descriptor_space: 0,
-            pages: Run::none(),
             page_size: 4096,
             state: core::ptr::null(),
             types: PhantomData,
         }
     }
 
+    /// Returns the field of a layout.
+    ///
+    /// # Safety
+    /// 1. As for [`Field::new`].
+    /// 2. The layout's places for slabs are for this object alone.
+    pub unsafe fn at(
+        os: &impl Os,
+        layout: &Layout,
+        partitions: usize,
+        tables: usize,
+    ) -> Result<Self, Error> {
+        let span = layout.windows.span;
+        let places = FieldPlaces {
+            data: (layout.windows.data, span),
+            descriptors: (layout.slabs, Self::descriptor_space(span)),
+            map: layout.page_map,
+        };
+        // SAFETY: (1) duty 1; (2) duty 2.
+        unsafe { Field::new(os, places, partitions, tables) }
+    }
+
     /// Returns a field at these places. Maps the first descriptors and the first part of the page
     /// map.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    /// 1. `tables` is the address of `table_bytes` zero bytes that live for ever, are aligned to
     ///    64, and belong to this object alone.
     /// 2. The places are address space for this object alone, and begin with a page.
-    pub unsafe fn new(os: &impl Memory, places: FieldPlaces, tables: usize) -> Result<Self, Error> {
-        let page_size = os.page_size();
-        let (base, bytes) = places.data;
-        let (zero, descriptor_bytes) = places.descriptors;
-        let state = tables + core::mem::offset_of!(State, pages);
-        // SAFETY: (1) the tables' first part; (2) duty 2.
-        let pages = unsafe { Run::new((base, bytes, PAGE_SHIFT), DATA_STEPS, page_size, state) };
-        let field = Field {
-            base,
-            map: core::ptr::with_exposed_provenance(places.map),
-            zero: core::ptr::with_exposed_provenance(zero),
-            descriptor_space: descriptor_bytes,
-            pages,
-            page_size,
-            state: core::ptr::with_exposed_provenance(tables),
-            types: PhantomData,
+    pub unsafe fn new(
+        os: &impl Os,
+        places: FieldPlaces,
+        partitions: usize,
+        tables: usize,
+    ) -> Result<Self, Error> {
+        let (zero, descriptor_space) = places.descriptors;
+        let map = tables + size_of::<State>();
+        let supply = map + M::table_bytes(places.data.1).next_multiple_of(64);
+        // SAFETY: (1) each has its own part of the tables; (2) duty 2.
+        let field = unsafe {
+            Field {
+                map: M::new(os, places.data, places.map, map)?,
+                zero: core::ptr::with_exposed_provenance(zero),
+                supply: S::new(os, places.data, partitions, supply)?,
+                descriptor_space,
+                page_size: os.page_size(),
+                state: core::ptr::with_exposed_provenance(tables),
+                types: PhantomData,
+            }
         };
-        field.reach_entries(os, 1)?;
         // Descriptor 0 is of no slab.
         match field.take_number(os)? {
             0 => Ok(field),
@@ -171,35 +309,11 @@ impl<D: Descriptor> Field<D> {
         unsafe { &*self.state }
     }
 
-    /// Returns the number of entries of the page map that are mapped.
-    fn limit(&self) -> usize {
-        // SAFETY: `new` maps it, or it is `NO_PAGES`.
-        unsafe { &(*self.map).limit }.load(Acquire)
-    }
-
-    /// Returns the entry of a page.
-    ///
-    /// # Safety
-    /// 1. The page is below the limit.
-    #[inline(always)]
-    unsafe fn entry(&self, page: usize) -> &AtomicU32 {
-        // SAFETY: F3, by duty 1: it is mapped.
-        unsafe { &*self.map.add(1).cast::<AtomicU32>().add(page) }
-    }
-
     /// Returns the descriptor of the slab that contains an address. An address that is in no slab
     /// has none, or one that is not open.
-    ///
-    /// It has 4 loads, a shift and a comparison, and accesses only the page map.
     #[inline(always)]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
-        let page = address.wrapping_sub(self.base) >> PAGE_SHIFT;
-        // SAFETY: `new` maps it, or it is `NO_PAGES`.
-        if page >= unsafe { &(*self.map).limit }.load(Relaxed) {
-            return None;
-        }
-        // SAFETY: (1) compared above.
-        Some(self.named(unsafe { self.entry(page) }.load(Relaxed)))
+        Some(self.named(self.map.get(address)?))
     }
 
     /// Returns a slab that was never used: its descriptor, still zero, and its address. If slabs
@@ -210,24 +324,22 @@ impl<D: Descriptor> Field<D> {
         need: SlabNeed,
         mapped: impl Fn(usize, usize),
     ) -> Result<(&D, usize), Error> {
-        let bytes = up(need.bytes, self.page_size);
-        let align = need.align.max(self.page_size);
+        let unit = self.page_size.max(M::UNIT);
+        let bytes = up(need.bytes, unit);
+        let need = SlabNeed { bytes, align: need.align.max(unit), ..need };
         let number = self.take_number(os)?;
         let was_mapped = |address: usize, len: usize| {
-            self.reach_entries(os, (address - self.base + len) >> PAGE_SHIFT)?;
+            self.map.reach(os, address, len)?;
             mapped(address, len);
             Ok(())
         };
-        let size = (bytes >> PAGE_SHIFT, align >> PAGE_SHIFT);
-        let first = self.pages.take(os, size, &was_mapped).inspect_err(|_| {
+        let address = self.supply.take(os, need, &was_mapped).inspect_err(|_| {
             self.state().spares.put(number, 1);
         })?;
-        for page in first..first + size.0 {
-            // A free has its address from a thread that has got a block here.
-            // SAFETY: (1) `reach_entries` was called for these pages.
-            unsafe { self.entry(page) }.store(entry_of(number), Relaxed);
-        }
-        Ok((self.named(entry_of(number)), self.pages.address(first)))
+        // A free has its address from a thread that has got a block here.
+        // SAFETY: (1) `reach` was called when these pages were mapped.
+        unsafe { self.map.set(address, bytes, entry_of(number)) };
+        Ok((self.named(entry_of(number)), address))
     }
 
     /// Returns the number of a descriptor that no slab has, mapped.
@@ -240,7 +352,7 @@ impl<D: Descriptor> Field<D> {
             let number = state.taken.load(Relaxed);
             let bytes = (number as usize + 1) * Self::BYTES;
             let space = (self.zero.expose_provenance(), self.descriptor_space);
-            self.reach(os, &state.descriptors, space, bytes, DESCRIPTOR_STEP)?;
+            state.descriptors.reach_ahead(os, space, bytes, DESCRIPTOR_STEP, self.page_size)?;
             // publish number: pairs with the walk.
             if state.taken.compare_exchange(number, number + 1, Release, Relaxed).is_ok() {
                 return Ok(number as usize);
@@ -257,7 +369,8 @@ impl<D: Descriptor> Field<D> {
     /// Returns the descriptor that an entry names.
     #[inline(always)]
     fn named(&self, entry: u32) -> &D {
-        // SAFETY: F3, F4: it is mapped, so it is not at zero. Without this, free compares. `Descriptor`
+        // SAFETY: F3, F4: it is mapped, so it is not at zero. Without this, free compares.
+        // `Descriptor`
         // promises that zero bytes are a descriptor (1), and that shared references are enough for
         // all threads (2).
         unsafe {
@@ -266,110 +379,62 @@ impl<D: Descriptor> Field<D> {
         }
     }
 
-    /// Maps the entries of the pages below `end`, and makes them visible.
-    fn reach_entries(&self, os: &impl Memory, end: usize) -> Result<(), Error> {
-        let state = self.state();
-        let space = (self.map.expose_provenance(), map_bytes(self.pages.bytes()));
-        self.reach(os, &state.map, space, size_of::<Map>() + end * ENTRY, MAP_STEP)?;
-        let mapped = (state.map.mapped() - size_of::<Map>()) / ENTRY;
-        // SAFETY: mapped above. A thread that sees the limit finds zeros or numbers.
-        unsafe { &(*self.map).limit }.fetch_max(mapped, Release);
-        Ok(())
-    }
-
-    /// Maps the first `bytes` bytes of a run of metadata, and twice as many if possible: a thread
-    /// that is stopped while it maps more is then in the way of another only after as many slabs
-    /// again.
-    fn reach(
-        &self,
-        os: &impl Memory,
-        run: &Carve,
-        (start, space): (usize, usize),
-        bytes: usize,
-        step: usize,
-    ) -> Result<(), Error> {
-        let space = up(space, self.page_size);
-        if bytes > space {
-            return Err(Error::NoMemory);
-        }
-        if 2 * bytes <= run.mapped() {
-            return Ok(());
-        }
-        let ahead = (2 * bytes).next_multiple_of(step).min(space);
-        let to = |bytes| run.reach(os, start, start + bytes, self.page_size);
-        match to(ahead) {
-            Err(_) if bytes <= run.mapped() => Ok(()),
-            Err(Error::NoMemory) => to(bytes),
-            Err(Error::Occupied) => Err(Error::NoMemory),
-            done => done,
-        }
-    }
-
     /// Maps ahead of need again, as usual. Memory is available again.
     pub fn grow_ahead(&self) {
-        self.pages.grow_ahead();
+        self.supply.grow_ahead();
     }
 
     /// Unmaps what was mapped ahead of need, because memory has run out. The field maps little
     /// ahead until [`grow_ahead`](Self::grow_ahead).
     pub fn retract(&self, os: &impl Memory) {
-        self.pages.retract(os);
+        self.supply.retract(os);
     }
 
     /// Repairs the field in the child of a fork. What a thread of the parent had begun to map stays
     /// unused.
-    pub fn repair(&self, os: &impl Memory, _partitions: usize) {
-        self.pages.repair();
-        self.state().map.repair(os, self.map.expose_provenance());
+    pub fn repair(&self, os: &impl Memory) {
+        self.supply.repair();
+        self.map.repair(os);
         self.state().descriptors.repair(os, self.zero.expose_provenance());
     }
 
-    /// Returns true if a place is after the last slab.
-    pub fn is_end(&self, at: SlabPlace) -> bool {
-        at.place.slab >= self.taken()
+    /// Returns true if there is no slab from a number on.
+    pub fn is_end(&self, number: usize) -> bool {
+        number >= self.taken()
     }
 
-    /// Returns the slab at a place that is not the end, and moves the place on. Returns `None` if
-    /// it is not open.
-    pub fn step(&self, at: &mut SlabPlace) -> Option<&D> {
-        if self.is_end(*at) {
+    /// Returns the slab of a number that is not the end, if it is open.
+    pub fn nth(&self, number: usize) -> Option<&D> {
+        if self.is_end(number) {
             return None;
         }
-        let slab = self.named(entry_of(at.place.slab));
-        at.place.slab += 1;
-        slab.is_open().then_some(slab)
+        Some(self.named(entry_of(number))).filter(|slab| slab.is_open())
     }
 
     /// Calls `each` with every slab that was handed out, in the order of demand.
     pub fn for_each(&self, mut each: impl FnMut(&D)) {
-        self.for_each_from([&mut 0, &mut 0], |slab| {
+        self.for_each_from(&mut 0, |slab| {
             each(slab);
             true
         });
     }
 
-    /// Calls `each` with every slab from a place on, until `each` returns false. Moves the place
-    /// on: the number of a slab, and one that is not used. Returns false if `each` has ended it.
-    pub fn for_each_from(
-        &self,
-        [number, _]: [&mut usize; 2],
-        mut each: impl FnMut(&D) -> bool,
-    ) -> bool {
-        let mut at = SlabPlace::default();
-        at.place.slab = *number;
+    /// Calls `each` with every slab from a number on, until `each` returns false. Moves the number
+    /// on. Returns false if `each` has ended it.
+    pub fn for_each_from(&self, number: &mut usize, mut each: impl FnMut(&D) -> bool) -> bool {
         let mut goes_on = true;
-        while goes_on && !self.is_end(at) {
-            if let Some(slab) = self.step(&mut at) {
+        while goes_on && !self.is_end(*number) {
+            if let Some(slab) = self.nth(*number) {
                 goes_on = each(slab);
             }
+            *number += 1;
         }
-        *number = at.place.slab;
         goes_on
     }
 
     /// Calls `each` with the start and length of the addresses of slabs: of each slab the bytes
     /// from its start that `mapped_bytes` returns. Neighbours that were taken one after the other
-    /// are in one range. The last range is what is mapped ahead.
+    /// are in one range. The last ranges are what is mapped ahead.
     pub fn for_each_range(
         &self,
         mapped_bytes: impl Fn(&D) -> usize,
@@ -389,28 +454,24 @@ impl<D: Descriptor> Field<D> {
         if end > start {
             each(start, end - start);
         }
-        let (address, bytes) = self.pages.ahead();
-        if bytes != 0 {
-            each(address, bytes);
-        }
+        self.supply.for_each_ahead(each);
     }
 
     /// Returns the bytes of descriptors, and of the page map, that may have pages.
     pub fn descriptor_bytes(&self) -> usize {
-        let page = self.page_size;
-        let entries = (self.pages.mapped_bytes() >> PAGE_SHIFT) * ENTRY;
-        up(self.taken() * Self::BYTES, page) + up(entries, page)
+        let map = self.map.bytes_for(self.supply.mapped_bytes());
+        up(self.taken() * Self::BYTES, self.page_size) + up(map, self.page_size)
     }
 
     /// Returns the bytes of slabs that are mapped.
     pub fn mapped_at_most(&self) -> usize {
-        self.pages.mapped_bytes()
+        self.supply.mapped_bytes()
     }
 
     /// Returns the bytes of mapped slabs, and of their mapped metadata.
     pub fn mapped_bytes(&self) -> (usize, usize) {
-        let metadata = self.state().descriptors.mapped() + self.state().map.mapped();
-        (self.pages.mapped_bytes(), metadata)
+        let metadata = self.state().descriptors.mapped() + self.map.mapped_bytes();
+        (self.supply.mapped_bytes(), metadata)
     }
 
     /// Verifies F1 to F4: each page of each slab names the slab's descriptor.
@@ -419,14 +480,11 @@ impl<D: Descriptor> Field<D> {
         self.for_each(|slab| {
             let number = ((&raw const *slab).addr() - self.zero.addr()) / Self::BYTES;
             let (begin, bytes) = slab.extent();
-            let first = (begin - self.base) >> PAGE_SHIFT;
-            let mut pages = first..first + (bytes >> PAGE_SHIFT);
-            sound &= pages.end <= self.limit();
-            // SAFETY: (1) compared.
-            let names = |page| unsafe { self.entry(page) }.load(Relaxed) == entry_of(number);
-            sound = sound && pages.all(names);
+            let mut units = (begin..begin + bytes).step_by(M::UNIT);
+            let names = |address| self.map.get(address) == Some(entry_of(number));
+            sound = sound && self.map.is_mapped(begin, bytes) && units.all(names);
         });
-        sound && self.pages.check()
+        sound && self.supply.check()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::os::fake::{Fake, Fault, Machine, Request};
-use crate::region::Partition;
+use crate::sync::AtomicUsize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
@@ -32,37 +32,65 @@ unsafe impl Descriptor for Any {
 const ALL: usize = 1 << 40;
 const PAGE: usize = 4096;
 
-fn field(fake: &Fake, bytes: usize) -> Field<Any> {
+const PARTITIONS: usize = 64;
+
+fn field<M: PageMap, S: Supply>(fake: &Fake, bytes: usize) -> Field<Any, M, S> {
     let base = fake.address_space().start.next_multiple_of(ALL);
     let tables = base + 8 * ALL;
-    fake.map(tables, Field::<Any>::TABLE_BYTES.next_multiple_of(PAGE)).unwrap();
+    let table_bytes = Field::<Any, M, S>::table_bytes(bytes, PARTITIONS);
+    fake.map(tables, table_bytes.next_multiple_of(PAGE)).unwrap();
     let places = FieldPlaces {
         data: (base, bytes),
-        descriptors: (base + 4 * ALL, descriptor_space(bytes)),
+        descriptors: (base + 4 * ALL, Field::<Any, M, S>::descriptor_space(bytes)),
         map: base + 6 * ALL,
     };
     // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
-    unsafe { Field::new(fake, places, tables) }.unwrap()
+    unsafe { Field::new(fake, places, PARTITIONS, tables) }.unwrap()
 }
 
-fn need(pages: usize, align: usize) -> SlabNeed {
-    SlabNeed { partition: Partition::new(0), small: true, bytes: pages * PAGE, align }
+fn dense(fake: &Fake, bytes: usize) -> DenseField<Any> {
+    field(fake, bytes)
 }
 
-/// Takes a slab and opens it. Returns its first address.
-fn take(field: &Field<Any>, fake: &Fake, pages: usize) -> Result<usize, Error> {
-    let (slab, base) = field.take(fake, need(pages, 1), |_, _| {})?;
+fn plots(fake: &Fake, bytes: usize) -> PlotField<Any> {
+    field(fake, bytes)
+}
+
+fn need(partition: usize, pages: usize, align: usize) -> SlabNeed {
+    SlabNeed { partition: Partition::new(partition), bytes: pages * PAGE, align }
+}
+
+/// Takes a slab of a partition and opens it. Returns its first address.
+fn take_of<M: PageMap, S: Supply>(
+    field: &Field<Any, M, S>,
+    fake: &Fake,
+    partition: usize,
+    pages: usize,
+) -> Result<usize, Error> {
+    let (slab, base) = field.take(fake, need(partition, pages, 1), |_, _| {})?;
     assert!(!slab.is_open(), "a descriptor is used twice");
-    slab.bytes.store(pages * PAGE, Relaxed);
+    slab.bytes.store(up(pages * PAGE, M::UNIT), Relaxed);
     slab.base.store(base, Release);
     Ok(base)
 }
 
+fn take<M: PageMap, S: Supply>(
+    field: &Field<Any, M, S>,
+    fake: &Fake,
+    pages: usize,
+) -> Result<usize, Error> {
+    take_of(field, fake, 0, pages)
+}
+
 /// Takes slabs of different lengths until the system or the field refuses.
-fn fill(field: &Field<Any>, fake: &Fake, slabs: &mut BTreeMap<usize, usize>) {
+fn fill<M: PageMap, S: Supply>(
+    field: &Field<Any, M, S>,
+    fake: &Fake,
+    slabs: &mut BTreeMap<usize, usize>,
+) {
     for pages in [1, 3, 16, 64, 2].iter().cycle() {
         match take(field, fake, *pages) {
-            Ok(base) => assert_eq!(slabs.insert(base, pages * PAGE), None),
+            Ok(base) => assert_eq!(slabs.insert(base, up(pages * PAGE, M::UNIT)), None),
             Err(_) => return,
         }
     }
@@ -70,7 +98,7 @@ fn fill(field: &Field<Any>, fake: &Fake, slabs: &mut BTreeMap<usize, usize>) {
 
 /// No slab shares a page with another, each is found by its addresses and in the walk, and by no
 /// other address.
-fn check(field: &Field<Any>, slabs: &BTreeMap<usize, usize>) {
+fn check<M: PageMap, S: Supply>(field: &Field<Any, M, S>, slabs: &BTreeMap<usize, usize>) {
     assert!(field.check());
     let mut end = 0;
     for (&base, &bytes) in slabs {
@@ -88,41 +116,67 @@ fn check(field: &Field<Any>, slabs: &BTreeMap<usize, usize>) {
     field.for_each(|slab| walked.push(slab.extent()));
     walked.sort_unstable();
     assert_eq!(walked, slabs.iter().map(|(&base, &bytes)| (base, bytes)).collect::<Vec<_>>());
-    for address in [0, 1, PAGE, field.base - 1, end, usize::MAX, 1 << 63] {
+    let first = slabs.first_key_value().map_or(end, |(&base, _)| base);
+    for address in [0, 1, PAGE, first.wrapping_sub(1), end, usize::MAX, 1 << 63] {
         assert!(field.slab_at(address).is_none_or(|slab| !slab.is_open()), "{address:#x}");
     }
 }
 
 #[test]
 fn every_slab_has_its_pages_and_every_page_its_slab() {
-    let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 26), BTreeMap::new());
-    check(&field, &slabs);
-    fill(&field, &fake, &mut slabs);
-    check(&field, &slabs);
-    // All of the field was had, but for less than the longest slab.
-    assert!(slabs.values().sum::<usize>() > (1 << 26) - 64 * PAGE);
-    // A step at a time, and from a place on.
-    let [mut number, mut other] = [0, 0];
-    let mut walked = 0;
-    while !field.for_each_from([&mut number, &mut other], |_| false) {
-        walked += 1;
-    }
-    assert_eq!(walked, slabs.len());
+    let bytes = 1 << 26;
+    let (fake, mut slabs) = (Fake::new(Machine::LARGE), BTreeMap::new());
+    let field = dense(&fake, bytes);
+    fill_and_walk(&field, &fake, &mut slabs);
+    // All of the field was had, but for what is before its first slab, and less than the longest
+    // slab.
+    assert!(slabs.values().sum::<usize>() > bytes - (2 << 20) - 64 * PAGE);
     let mut ranges = Vec::new();
     field.for_each_range(|slab| slab.extent().1, |start, len| ranges.push((start, len)));
     // What is left at the end is too short for the last request.
-    let sum = ranges.iter().map(|range| range.1).sum::<usize>() - field.pages.ahead().1;
+    let mut ahead = 0;
+    field.supply.for_each_ahead(|_, len| ahead += len);
+    let sum = ranges.iter().map(|range| range.1).sum::<usize>() - ahead;
     assert_eq!(sum, slabs.values().sum());
     assert!(ranges.len() < 8, "neighbours are one range");
+}
+
+/// One partition gets all plots of a field that has few, also those that others have begun.
+#[test]
+fn a_partition_gets_all_of_a_field() {
+    let bytes = 1 << 27;
+    let (fake, mut slabs) = (Fake::new(Machine::LARGE), BTreeMap::new());
+    let field = plots(&fake, bytes);
+    for partition in 1..20 {
+        slabs.insert(take_of(&field, &fake, partition, 2).unwrap(), 2 * PAGE);
+    }
+    fill_and_walk(&field, &fake, &mut slabs);
+    // The rest of each plot is too short for the longest slab.
+    assert!(slabs.values().sum::<usize>() > bytes - (bytes >> 22) * 64 * PAGE);
+}
+
+fn fill_and_walk<M: PageMap, S: Supply>(
+    field: &Field<Any, M, S>,
+    fake: &Fake,
+    slabs: &mut BTreeMap<usize, usize>,
+) {
+    check(field, slabs);
+    fill(field, fake, slabs);
+    check(field, slabs);
+    // A step at a time, and from a place on.
+    let (mut number, mut walked) = (0, 0);
+    while !field.for_each_from(&mut number, |_| false) {
+        walked += 1;
+    }
+    assert_eq!(walked, slabs.len());
 }
 
 #[test]
 fn slabs_begin_at_multiples_of_what_they_need() {
     let fake = Fake::new(Machine::LARGE);
-    let field = field(&fake, 1 << 30);
+    let field = dense(&fake, 1 << 30);
     for (number, align) in [1, 64 << 10, 1, 128 << 10, 1 << 20].into_iter().cycle().enumerate() {
-        let (_, base) = field.take(&fake, need(1 + number % 7, align), |_, _| {}).unwrap();
+        let (_, base) = field.take(&fake, need(0, 1 + number % 7, align), |_, _| {}).unwrap();
         assert!(base.is_multiple_of(align));
         if number == 200 {
             break;
@@ -134,12 +188,12 @@ fn slabs_begin_at_multiples_of_what_they_need() {
 #[test]
 fn the_page_map_grows_with_the_field() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 40), BTreeMap::new());
-    let limit = field.limit();
+    let (field, mut slabs) = (dense(&fake, 1 << 40), BTreeMap::new());
+    let limit = field.map.mapped_bytes();
     while slabs.len() < 24 << 10 {
         slabs.insert(take(&field, &fake, 128).unwrap(), 128 * PAGE);
     }
-    assert!(field.limit() > 8 * limit);
+    assert!(field.map.mapped_bytes() > 8 * limit);
     check(&field, &slabs);
 }
 
@@ -147,7 +201,7 @@ fn the_page_map_grows_with_the_field() {
 #[test]
 fn a_refusal_costs_nothing() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 30), BTreeMap::new());
+    let (field, mut slabs) = (dense(&fake, 1 << 30), BTreeMap::new());
     slabs.insert(take(&field, &fake, 1).unwrap(), PAGE);
     for _ in 0..20 {
         fake.set_fault(Some(Fault::from(0).only(Request::Map)));
@@ -170,12 +224,12 @@ fn a_refusal_costs_nothing() {
 #[test]
 fn refusals_of_many_threads_cost_little() {
     let fake = Fake::new(Machine::LARGE);
-    let field: &'static Field<Any> =
-        std::boxed::Box::leak(std::boxed::Box::new(field(&fake, 1 << 34)));
+    let field: &'static DenseField<Any> =
+        std::boxed::Box::leak(std::boxed::Box::new(dense(&fake, 1 << 34)));
     take(field, &fake, 1).unwrap();
     field.retract(&fake);
     fake.set_fault(Some(Fault::from(0).only(Request::Map)));
-    let before = (field.pages.frontier(), field.taken());
+    let before = (field.supply.run.frontier(), field.taken());
     std::thread::scope(|scope| {
         for _ in 0..8 {
             let (fake, shared) = (fake.clone(), Shared(field));
@@ -187,7 +241,7 @@ fn refusals_of_many_threads_cost_little() {
             });
         }
     });
-    let lost = field.pages.frontier() - before.0;
+    let lost = (field.supply.run.frontier() - before.0) / PAGE;
     assert!(lost < 8 * 32 * 256, "{lost} pages of 2 000 000 that were refused");
     assert!(field.taken() <= before.1 + 8, "one for each thread");
     fake.set_fault(None);
@@ -195,14 +249,14 @@ fn refusals_of_many_threads_cost_little() {
     fill_some(field, &fake, &mut slabs);
 }
 
-fn fill_some(field: &Field<Any>, fake: &Fake, slabs: &mut BTreeMap<usize, usize>) {
+fn fill_some(field: &DenseField<Any>, fake: &Fake, slabs: &mut BTreeMap<usize, usize>) {
     for _ in 0..1000 {
         assert_eq!(slabs.insert(take(field, fake, 7).unwrap(), 7 * PAGE), None);
     }
 }
 
 /// A field that threads share.
-struct Shared(&'static Field<Any>);
+struct Shared(&'static DenseField<Any>);
 
 // SAFETY: the pointers in `Field` lead to atomics that live for ever.
 unsafe impl Send for Shared {}
@@ -211,7 +265,7 @@ unsafe impl Send for Shared {}
 #[test]
 fn what_is_ahead_goes_and_comes_back() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 30), BTreeMap::new());
+    let (field, mut slabs) = (dense(&fake, 1 << 30), BTreeMap::new());
     for _ in 0..50 {
         let base = take(&field, &fake, 5).unwrap();
         assert!(slabs.last_key_value().is_none_or(|(&last, _)| base == last + 5 * PAGE));
@@ -229,12 +283,12 @@ fn what_is_ahead_goes_and_comes_back() {
 #[test]
 fn foreign_mappings_are_passed_by() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 40), BTreeMap::new());
+    let (field, mut slabs) = (dense(&fake, 1 << 40), BTreeMap::new());
     for shift in 12..36 {
         slabs.insert(take(&field, &fake, 1).unwrap(), PAGE);
         field.retract(&fake);
         field.grow_ahead();
-        let next = field.pages.address(field.pages.frontier());
+        let next = field.supply.run.frontier();
         assert!(fake.occupy(next..next + (1 << shift)));
         let base = take(&field, &fake, 1).unwrap();
         assert!(base >= next + (1 << shift) && base < next + (3 << shift) + (4 << 20), "{shift}");
@@ -254,10 +308,10 @@ fn foreign_mappings_are_passed_by() {
 #[test]
 fn what_was_passed_by_is_tried_again() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 36), BTreeMap::new());
+    let (field, mut slabs) = (dense(&fake, 1 << 36), BTreeMap::new());
     slabs.insert(take(&field, &fake, 1).unwrap(), PAGE);
     field.retract(&fake);
-    let next = field.pages.address(field.pages.frontier());
+    let next = field.supply.run.frontier();
     fake.set_fault(Some(Fault::from(0).only(Request::Map).foreign()));
     for _ in 0..200 {
         assert!(take(&field, &fake, 16).is_err());
@@ -276,8 +330,8 @@ fn what_was_passed_by_is_tried_again() {
 #[test]
 fn a_stopped_thread_stops_no_other() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 30), BTreeMap::new());
-    field.pages.stop_growing_for_ever();
+    let (field, mut slabs) = (dense(&fake, 1 << 30), BTreeMap::new());
+    field.supply.run.stop_growing_for_ever();
     for _ in 0..300 {
         slabs.insert(take(&field, &fake, 40).unwrap(), 40 * PAGE);
     }
@@ -290,7 +344,7 @@ fn a_stopped_thread_stops_no_other() {
     }
     assert!(take(&field, &fake, 1).is_err());
     assert_eq!(fake.waits(), 0);
-    field.repair(&fake, 1);
+    field.repair(&fake);
     let before = field.mapped_at_most();
     slabs.insert(take(&field, &fake, 40).unwrap(), 40 * PAGE);
     assert!(field.mapped_at_most() > before + 40 * PAGE, "it maps ahead again");
@@ -301,8 +355,8 @@ fn a_stopped_thread_stops_no_other() {
 #[test]
 fn slabs_of_many_threads_are_apart() {
     let fake = Fake::new(Machine::LARGE);
-    let field: &'static Field<Any> =
-        std::boxed::Box::leak(std::boxed::Box::new(field(&fake, 1 << 32)));
+    let field: &'static DenseField<Any> =
+        std::boxed::Box::leak(std::boxed::Box::new(dense(&fake, 1 << 32)));
     let all = Arc::new(Mutex::new(BTreeMap::new()));
     let threads: Vec<_> = (1..9usize)
         .map(|pages| {
@@ -325,7 +379,7 @@ fn slabs_of_many_threads_are_apart() {
 #[test]
 fn locked_pages_are_not_mapped_ahead() {
     let fake = Fake::new(Machine::LARGE);
-    let (field, mut slabs) = (field(&fake, 1 << 34), BTreeMap::new());
+    let (field, mut slabs) = (dense(&fake, 1 << 34), BTreeMap::new());
     while field.mapped_at_most() < 64 << 20 {
         slabs.insert(take(&field, &fake, 64).unwrap(), 64 * PAGE);
     }
@@ -348,3 +402,136 @@ fn locked_pages_are_not_mapped_ahead() {
     assert!(ahead >= 60 << 20, "{ahead}");
     check(&field, &slabs);
 }
+
+/// Slabs of one partition are neighbours, and those of two are far apart at random distances.
+#[test]
+fn partitions_are_far_apart() {
+    let mut varying = 0;
+    let mut first_distance = 0;
+    for seed in 0..40 {
+        let fake = Fake::new(Machine { seed, ..Machine::LARGE });
+        let (field, mut slabs) = (plots(&fake, 1 << 42), BTreeMap::new());
+        let bases = [0, 1].map(|partition| take_of(&field, &fake, partition, 16).unwrap());
+        bases.iter().for_each(|&base| assert_eq!(slabs.insert(base, 16 * PAGE), None));
+        for partition in [0, 1] {
+            let next = take_of(&field, &fake, partition, 16).unwrap();
+            assert_eq!(next, bases[partition] + 16 * PAGE);
+            slabs.insert(next, 16 * PAGE);
+        }
+        let distance = bases[1].wrapping_sub(bases[0]);
+        assert!(distance.wrapping_add(1 << 20) > 2 << 20, "{distance:#x}");
+        first_distance = if seed == 0 { distance } else { first_distance };
+        varying |= distance ^ first_distance;
+        check(&field, &slabs);
+    }
+    // All bits from a page of the map up to the near plots.
+    assert_eq!(varying >> 13 & ((1 << 21) - 1), (1 << 21) - 1, "{varying:#x}");
+}
+
+/// A partition has two near plots and then far ones. All are its own.
+#[test]
+fn partitions_that_grow_get_far_plots() {
+    let fake = Fake::new(Machine::LARGE);
+    let (field, mut slabs) = (plots(&fake, 1 << 42), BTreeMap::new());
+    let mut owners = BTreeMap::new();
+    for round in 0..400 {
+        for partition in [0, 1, 2] {
+            let base = take_of(&field, &fake, partition, 128).unwrap();
+            slabs.insert(base, 128 * PAGE);
+            let owner = owners.entry(base >> 22).or_insert(partition);
+            assert_eq!(*owner, partition, "round {round}: two partitions share 4 MiB");
+        }
+    }
+    check(&field, &slabs);
+    let far = slabs.keys().filter(|&&base| base - slabs.keys().next().unwrap() > 1 << 35).count();
+    assert!(far > 1000 && slabs.len() - far > 10, "{far} of {} are far", slabs.len());
+}
+
+/// The order of plots is a permutation, for any number of them.
+#[test]
+fn each_plot_is_given_once() {
+    let fake = Fake::new(Machine::LARGE);
+    let field = plots(&fake, 1 << 42);
+    for count in [1, 2, 8, 512, 4096] {
+        let mut all: Vec<_> = (0..count).map(|n| field.supply.nth(n, count)).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..count));
+    }
+}
+
+/// In a full address space each request costs a few calls, and few plots are used up. When the
+/// foreign mappings are gone, each partition goes on.
+#[test]
+fn foreign_mappings_use_up_few_plots() {
+    let fake = Fake::new(Machine::LARGE);
+    let (field, mut slabs) = (plots(&fake, 1 << 42), BTreeMap::new());
+    for partition in 0..8 {
+        slabs.insert(take_of(&field, &fake, partition, 16).unwrap(), 16 * PAGE);
+    }
+    field.retract(&fake);
+    fake.set_fault(Some(Fault::from(0).only(Request::Map).with(Error::Occupied)));
+    for round in 0..2000 {
+        let before = fake.calls(Request::Map);
+        assert!(take_of(&field, &fake, round % 8, 16).is_err());
+        let calls = fake.calls(Request::Map) - before;
+        assert!(calls < if round < 100 { 600 } else { 40 }, "round {round}: {calls} calls");
+    }
+    assert!(field.supply.begun() < 100, "{} plots", field.supply.begun());
+    fake.set_fault(None);
+    field.grow_ahead();
+    for round in 0..100 {
+        slabs.insert(take_of(&field, &fake, round % 8, 16).unwrap(), 16 * PAGE);
+    }
+    check(&field, &slabs);
+}
+
+/// Threads that stop for ever while they grow plots stop no other, and use up no plots.
+#[test]
+fn a_stopped_thread_in_each_plot_stops_no_other() {
+    let fake = Fake::new(Machine::LARGE);
+    let (field, mut slabs) = (plots(&fake, 1 << 42), BTreeMap::new());
+    for partition in 0..PARTITIONS {
+        slabs.insert(take_of(&field, &fake, partition, 16).unwrap(), 16 * PAGE);
+    }
+    field.supply.for_each_run(|run| run.stop_growing_for_ever());
+    for round in 0..600 {
+        let base = take_of(&field, &fake, round % PARTITIONS, 16).unwrap();
+        assert_eq!(slabs.insert(base, 16 * PAGE), None);
+    }
+    assert_eq!(fake.waits(), 0);
+    assert!(field.supply.begun() <= 2 * PARTITIONS, "{} plots", field.supply.begun());
+    field.repair(&fake);
+    check(&field, &slabs);
+}
+
+/// Refusals use up nothing, and threads that begin plots at the same time lose none.
+#[test]
+fn plots_of_many_threads_are_apart() {
+    let fake = Fake::new(Machine::LARGE);
+    let field: &'static PlotField<Any> =
+        std::boxed::Box::leak(std::boxed::Box::new(plots(&fake, 1 << 42)));
+    let all = Arc::new(Mutex::new(BTreeMap::new()));
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let (fake, all, shared) = (fake.clone(), all.clone(), SharedPlots(field));
+            std::thread::spawn(move || {
+                let shared = shared;
+                let mine: Vec<_> = (0..2 * PARTITIONS)
+                    .map(|round| take_of(shared.0, &fake, round % PARTITIONS, 16).unwrap())
+                    .collect();
+                let mut all = all.lock().unwrap();
+                mine.iter().for_each(|&base| assert_eq!(all.insert(base, 16 * PAGE), None));
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    check(field, &all.lock().unwrap());
+    let begun = field.supply.begun();
+    assert!((PARTITIONS..PARTITIONS + 16).contains(&begun), "{begun} plots");
+}
+
+/// A field that threads share.
+struct SharedPlots(&'static PlotField<Any>);
+
+// SAFETY: the pointers in `Field` lead to atomics that live for ever.
+unsafe impl Send for SharedPlots {}

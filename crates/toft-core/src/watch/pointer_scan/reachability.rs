@@ -68,7 +68,7 @@ pub(super) struct Marks {
 impl Marks {
     pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Marks> {
         let layout = allocator.layout();
-        let (first, end) = (layout.small_slabs, layout.heaps);
+        let (first, end) = (layout.slabs, layout.heaps);
         let mut marks = Marks { address: 0, first, end };
         marks.address = scratch(marks.bytes()?)?;
         Some(marks)

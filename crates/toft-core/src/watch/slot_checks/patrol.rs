@@ -4,52 +4,30 @@
 //! A slot is handed out only to the call site that had it. If that site allocates no more, a write
 //! after the quarantine would not be found before the heap is verified. So a thread that claims 32
 //! bytes for any call site checks one byte of a free slot. It goes round all slabs that it owns. In
-//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. A stop at a slab, and at a
-//! partition of which the heap has had slabs, takes 8 KiB more. It passes by other partitions.
+//! a heap of F bytes of free slots, a round takes 32 F bytes of claims. A stop at one of its slabs
+//! takes 8 KiB more, and one at a slab of another thread 1 KiB.
 
 use crate::harden::is_zero;
 use crate::os::Os;
-use crate::region::{PlotPlace, SlabPlace};
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
 use crate::thread::{Heap, Seat};
 use crate::watch::slot_checks::SlotChecks;
 
 /// The most slabs at which a check stops, of any owner.
-const SLABS_MOST: usize = 8;
-/// The number of bytes that a stop at a slab, or at the end of a plot, counts for. Where little is
-/// free, checks are rare.
+const SLABS_MOST: usize = 32;
+/// The number of bytes that a stop at a slab of this thread, or of another, counts for. Where
+/// little is free, checks are rare.
 const SLAB_COST: usize = 256;
+const OTHERS_COST: usize = 32;
 
 impl<O: Os> SlotChecks<'_, O> {
-    /// Checks free slots, after malloc has claimed `bytes` bytes of a slab. The caller holds the
+    /// Checks free slots, after malloc has claimed `bytes` bytes. The caller holds the
     /// heap and its seat.
     #[inline]
-    pub(crate) fn patrol(self, heap: &Heap, seat: &Seat, slab: &Slab, bytes: usize) {
-        self.note_slab(heap, slab);
+    pub(crate) fn patrol(self, heap: &Heap, seat: &Seat, bytes: usize) {
         if heap.patrol().earn(bytes) {
             self.check_some(heap, seat);
-        }
-    }
-
-    /// Notes that malloc has claimed slots of a slab, so that checks stop at its partition.
-    #[inline]
-    pub(crate) fn note_slab(self, heap: &Heap, slab: &Slab) {
-        heap.patrol().note(!slab.class().is_small(), slab.partition());
-    }
-
-    /// Moves a place on to the first plot in which the heap may have slabs.
-    ///
-    /// The first plots, in their order, are the partitions'. The others have slabs. If there are
-    /// fewer plots than partitions, none is passed by.
-    fn pass_by_unused(self, heap: &Heap, at: &mut SlabPlace) {
-        let partitions = self.options.partitions;
-        let last = PlotPlace { plot: partitions.saturating_sub(1), slab: 0 };
-        // Both tiers have as many plots.
-        let is_shared = self.slabs.is_end(SlabPlace { medium: true, place: last });
-        let plot = at.place.plot;
-        if at.place.slab == 0 && !is_shared {
-            at.place.plot = heap.patrol().next_had(at.medium, plot, partitions).max(plot);
         }
     }
 
@@ -57,29 +35,32 @@ impl<O: Os> SlotChecks<'_, O> {
     #[inline(never)]
     fn check_some(self, heap: &Heap, _seat: &Seat) {
         let patrol = heap.patrol();
-        let (mut place, mut slot) = patrol.place();
+        let (mut number, mut slot) = patrol.place();
         for _ in 0..SLABS_MOST {
-            self.pass_by_unused(heap, &mut place);
-            let here = place;
-            patrol.spend(SLAB_COST);
-            if self.slabs.is_end(place) {
-                (place, slot) = (SlabPlace::default(), 0);
+            if patrol.credit() == 0 {
+                break;
+            }
+            if self.slabs.is_end(number) {
+                (number, slot) = (0, 0);
+                patrol.spend(OTHERS_COST);
                 continue;
             }
-            let slab = self.slabs.step(&mut place);
-            if let Some(slab) = slab.filter(|slab| heap.owns(slab) && !slab.is_dormant()) {
+            let slab = self.slabs.nth(number).filter(|slab| heap.owns(slab));
+            patrol.spend(if slab.is_some() { SLAB_COST } else { OTHERS_COST });
+            if let Some(slab) = slab.filter(|slab| !slab.is_dormant()) {
                 while let Some(next) = slab.next_left(SlotIndex::new(slot)) {
                     if slab.size() > patrol.credit() {
-                        return patrol.go_to(here, next.number());
+                        return patrol.go_to(number, next.number());
                     }
                     patrol.spend(slab.size());
                     self.check_left(slab, next);
                     slot = next.number() + 1;
                 }
             }
+            number += 1;
             slot = 0;
         }
-        patrol.go_to(place, 0);
+        patrol.go_to(number, slot);
     }
 
     /// Checks a free slot, and reports what was written there.

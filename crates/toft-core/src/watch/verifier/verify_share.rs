@@ -5,7 +5,7 @@
 //! with these blocks. A pass over the heap takes ten seconds, and longer above a gigabyte:
 //!
 //! ```text
-//! | small slabs, in address order | medium slabs | quarantines, large blocks |  then again
+//! | slabs, in the order of demand | quarantines, large blocks |  then again
 //!   '- a share every three seconds -'
 //! ```
 //!
@@ -98,8 +98,7 @@ impl<O: Os> Verifier<'_, O> {
                 }
                 !full && read < most
             };
-            let [small, medium] = [&mut share.small, &mut share.medium];
-            done = self.slabs.for_each_from([small, medium], &mut each);
+            done = self.slabs.for_each_from(&mut share.slabs, &mut each);
             read += self.verify_batch(&turn);
         }
         if done {
