@@ -102,6 +102,8 @@ pub(super) struct Spares([AtomicU64; SPARES]);
 const SPARES: usize = if SECURE { 4 } else { 16 };
 
 impl Spares {
+    #[cold]
+    #[inline(never)]
     pub fn put(&self, first: usize, count: usize) {
         for place in &self.0 {
             let seen = place.load(Relaxed);
@@ -114,6 +116,7 @@ impl Spares {
     }
 
     /// Takes the first range of at least `least` units. Returns its first unit and its length.
+    #[inline(never)]
     pub fn take(&self, least: usize) -> Option<(usize, usize)> {
         loop {
             let ranges = self.0.iter().map(|place| (place, place.load(Acquire)));
@@ -457,6 +460,8 @@ impl Run {
 
     /// Something foreign is among claimed units. Passes by more each time, and remembers some of
     /// it.
+    #[cold]
+    #[inline(never)]
     fn pass_by(
         &self,
         (begin, count): (usize, usize),
