@@ -10,7 +10,7 @@
 //! | `sweeper/` | `Sweeper` | sweeps, purges, `malloc_trim`; what exited threads leave behind |
 //! | `limit/` | `MemoryLimit` | `TOFT_LIMIT`; when the system has no more memory |
 //! | `compact/` | `Compactor` | slabs that share pages; pages apart again before a fork |
-//! | `page_activity/` | `PageActivity` | huge pages for busy slabs; swap for idle ones |
+//! | `page_activity/` | `PageActivity` | swap for idle live data |
 //! | `reclaimer_thread.rs` | `ReclaimerThread` | the thread that does all of this |
 
 pub(crate) mod compact;

@@ -67,10 +67,9 @@ impl<O: Os> ReclaimerThread<'_, O> {
         let word = self.reclaimer.word();
         let own = self.credentials(Credentials::of_thread);
         let mut rest = REST_LEAST;
-        let mut dense_scan_at = self.os.ticks();
         let scanned = self.reclaimer.cold_scan_at();
         if scanned.load(Relaxed) == 0 {
-            scanned.store(dense_scan_at.max(1), Relaxed);
+            scanned.store(self.os.ticks().max(1), Relaxed);
         }
         loop {
             // This thread must not call memory hooks. None starts while they are there, so the
@@ -81,11 +80,6 @@ impl<O: Os> ReclaimerThread<'_, O> {
             self.memory_limit().check_group();
             self.answer();
             self.page_out_if_due();
-            let pending;
-            (dense_scan_at, pending) = self.page_activity().make_huge_if_due(dense_scan_at);
-            if pending {
-                rest = REST_LEAST;
-            }
             let left = self.sweeper().clear_out_exited();
             let which = self.memory_limit().to_sweep();
             // Another thread's sweep may have passed what has become idle since.
@@ -109,7 +103,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
                 self.pause(pause, &mut pace);
             } else {
-                let stays = pending || self.stays(share);
+                let stays = self.stays(share);
                 if !stays && self.leave(true, share) {
                     return;
                 }

@@ -198,7 +198,6 @@ impl Options {
             (has_moments && self.profile.is_none(), "TOFT_PROFILE_AT", "without TOFT_PROFILE"),
             (self.decay != DECAY && self.reclaim == Reclaim::Off, "TOFT_DECAY", why_no_thread),
             (self.cold != 0 && !has_thread, "TOFT_COLD", why_no_thread),
-            (self.huge == Huge::Dense && !has_thread, "TOFT_HUGE=dense", why_no_thread),
         ] {
             if is_idle {
                 each(name, why);

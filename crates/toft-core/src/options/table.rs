@@ -47,8 +47,7 @@ pub(super) const RECLAIM: Words<Reclaim> = &[
     ("calls", Reclaim::Calls),
     ("off", Reclaim::Off),
 ];
-pub(super) const HUGE: Words<Huge> =
-    &[("off", Huge::Off), ("dense", Huge::Dense), ("kernel", Huge::Kernel)];
+pub(super) const HUGE: Words<Huge> = &[("off", Huge::Off), ("kernel", Huge::Kernel)];
 pub(super) const FILL: Words<Fill> =
     &[("off", Fill::Off), ("alloc", Fill::Alloc), ("free", Fill::Free), ("alloc,free", Fill::Both)];
 /// Bits of a list of words.
@@ -136,8 +135,8 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_HUGE",
         default: "off",
-        values: "off, dense or kernel",
-        doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
+        values: "off or kernel",
+        doc: "huge pages in slabs: none, or as the kernel sees fit",
     },
     Entry {
         name: "TOFT_MAPPINGS",

@@ -30,7 +30,7 @@ const EXAMPLES: &[&str] = &[
     "TOFT_DECAY=7",
     "TOFT_LIMIT=80%",
     "TOFT_COLD=60",
-    "TOFT_HUGE=dense",
+    "TOFT_HUGE=kernel",
     "TOFT_MAPPINGS=populate",
     "TOFT_MAPPINGS=lock",
     "TOFT_MAPPINGS=names,lock,populate",
@@ -304,6 +304,7 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_COLD=2592001",
         "TOFT_COLD=1m",
         "TOFT_HUGE=always",
+        "TOFT_HUGE=dense",
         "TOFT_DEEPBIND=clear",
         "TOFT_MAPPINGS=",
         "TOFT_MAPPINGS=1",
@@ -355,23 +356,14 @@ fn options_without_effect_are_named() {
         options.for_each_idle(|name, why| names.push(std::format!("{name} {why}")));
         names
     };
-    let with = |reclaim| {
-        named(&[
-            "TOFT_PROFILE_AT=signal:12",
-            "TOFT_DECAY=7",
-            "TOFT_COLD=60",
-            "TOFT_HUGE=dense",
-            reclaim,
-        ])
-    };
+    let with =
+        |reclaim| named(&["TOFT_PROFILE_AT=signal:12", "TOFT_DECAY=7", "TOFT_COLD=60", reclaim]);
     let (at, decay) = ("TOFT_PROFILE_AT without TOFT_PROFILE", "TOFT_DECAY with TOFT_RECLAIM=off");
     for reclaim in ["TOFT_RECLAIM=auto", "TOFT_RECLAIM=thread"] {
         assert_eq!(with(reclaim), [at]);
     }
-    let calls = ["TOFT_COLD with TOFT_RECLAIM=calls", "TOFT_HUGE=dense with TOFT_RECLAIM=calls"];
-    assert_eq!(with("TOFT_RECLAIM=calls"), [at, calls[0], calls[1]]);
-    let off = ["TOFT_COLD with TOFT_RECLAIM=off", "TOFT_HUGE=dense with TOFT_RECLAIM=off"];
-    assert_eq!(with("TOFT_RECLAIM=off"), [at, decay, off[0], off[1]]);
+    assert_eq!(with("TOFT_RECLAIM=calls"), [at, "TOFT_COLD with TOFT_RECLAIM=calls"]);
+    assert_eq!(with("TOFT_RECLAIM=off"), [at, decay, "TOFT_COLD with TOFT_RECLAIM=off"]);
     for fine in ["TOFT_RECLAIM=off", "TOFT_RECLAIM=calls"] {
         assert!(named(&[fine, "TOFT_PROFILE=f", "TOFT_PROFILE_AT=growth:1m"]).is_empty());
     }

@@ -44,8 +44,6 @@ impl LimitTo {
 pub enum Huge {
     /// Nowhere.
     Off,
-    /// Where it is dense, and has been for some time; and in large blocks of which that is so.
-    Dense,
     /// Wherever the kernel makes them.
     Kernel,
 }

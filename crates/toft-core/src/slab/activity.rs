@@ -14,9 +14,8 @@ const NOT_CURRENT: u32 = 1 << 31;
 #[cfg_attr(loom, derive(Default))]
 #[repr(C)]
 pub struct ScanRecord {
-    /// The number of scans in which the huge page that begins with this slab was dense. The first
-    /// byte, because `reserved.rs` may read it as the state after the last one.
-    pub(crate) dense: AtomicU8,
+    /// Unused. `reserved.rs` may read it as the state of the slot after the last.
+    pub(super) _after_states: AtomicU8,
     /// The `claim_mark` of a claim whose pages were given back, or zero while they may be there. A
     /// hint.
     unused_at: AtomicU16,

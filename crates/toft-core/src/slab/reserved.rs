@@ -162,8 +162,8 @@ impl ReservedSlots<'_> {
         debug_assert!(slot.number() < SLOTS_MAX);
         let bytes: *const crate::sync::AtomicU8 = (&raw const *self.0).cast();
         let after = offset_of!(Slab, states) + slot.number() + 1;
-        // SAFETY: bytes of this descriptor: states, the unused byte before the first, or the byte
-        // after the last, which is `dense`. All are used as single bytes. pairs: armed.
+        // SAFETY: bytes of this descriptor: states, or the unused byte before the first or after
+        // the last. All are used as single bytes. pairs: armed.
         let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
         Beside { before: state(after - 2), after: state(after) }
     }

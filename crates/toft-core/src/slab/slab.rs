@@ -268,9 +268,9 @@ const _: () = {
     assert!(core::mem::offset_of!(Slab, claim) == 64);
     assert!(core::mem::offset_of!(Slab, remote) == 128);
     assert!(core::mem::offset_of!(Slab, states) == 192);
-    // The byte before the states is unused, and the one after them is a single byte.
+    // The byte before the states is unused, and the one after them, too.
     assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
-    assert!(core::mem::offset_of!(Slab, scans.dense) == 192 + SLOTS_MAX);
+    assert!(core::mem::offset_of!(Slab, scans._after_states) == 192 + SLOTS_MAX);
     assert!(core::mem::offset_of!(Slab, slacks) == 512);
 };
 

@@ -8,10 +8,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use toft_core::Allocator;
 use toft_core::keeper::Which;
-use toft_core::options::{Huge, Options};
+use toft_core::options::Options;
 use toft_core::os::HugeHabit;
 use toft_core::os::fake::{Fake, Machine};
-use toft_core::policy::SLACK_MIN;
 use toft_core::reclaim::GRANTS;
 use toft_core::report::Call;
 use toft_core::slab::Slab;
@@ -68,11 +67,11 @@ fn where_memory_is_not_short_slabs_stay_whole() {
 }
 
 /// Other code maps the addresses of tails. No request to the system may include them, or the fake
-/// system panics. Slots of 240 bytes leave so little that their huge page counts as full.
+/// system panics.
 #[test]
 #[cfg_attr(not(feature = "secure-light"), ignore = "a slab of the field has no tail")]
 fn what_others_map_in_place_of_a_tail_is_left_alone() {
-    let options = Options { huge: Huge::Dense, cold: 1, ..AT_ONCE };
+    let options = Options { cold: 1, ..AT_ONCE };
     let (fake, allocator) = allocator(options);
     fake.set_huge_habit(HugeHabit { unasked: true, middle: false });
     let heap = birth(&allocator);
@@ -83,14 +82,13 @@ fn what_others_map_in_place_of_a_tail_is_left_alone() {
     }
     fake.set_limit(fake.mapped_bytes() + (8 << 20));
     let mut occupied = 0;
-    for size in [16, 200, 240 - SLACK_MIN, 1100].repeat(2) {
+    for size in [16, 200, 1100].repeat(2) {
         let blocks = fill(&allocator, heap, size);
         for (start, len) in slabs_without_tail(&allocator) {
             occupied += usize::from(fake.occupy(start..start + len));
         }
         for _ in 0..8 {
             allocator.page_activity().page_out_cold();
-            allocator.page_activity().make_dense_huge();
             fake.pass(1000);
         }
         free_all(&allocator, heap, blocks);

@@ -165,7 +165,7 @@ impl<O: Os> Mapper<'_, O> {
 
     /// Returns true if the system is advised to make no huge pages of slabs on its own. A slab is
     /// rarely full, and pages that were returned must not be put together again.
-    pub(crate) fn keeps_small(self) -> bool {
+    fn keeps_small(self) -> bool {
         self.huge_habit().load(Relaxed) & SMALL != 0
     }
 

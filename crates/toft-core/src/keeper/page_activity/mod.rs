@@ -1,6 +1,5 @@
-//! Huge pages for what is busy; swap for what is idle.
+//! Swap for what is idle.
 
-mod huge_pages;
 mod page_idleness;
 
 use crate::allocator::{Allocator, handle};

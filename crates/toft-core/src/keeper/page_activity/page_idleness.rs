@@ -83,12 +83,12 @@ impl<O: Os> PageActivity<'_, O> {
 
     /// Opens what tells of pages. Each unusual call about it takes a separate permit: a scan may
     /// take long.
-    pub(crate) fn open_pages(self) -> Option<u32> {
+    fn open_pages(self) -> Option<u32> {
         let _permit = self.permit(Calls::COLD)?;
         self.os.open_pages().ok()
     }
 
-    pub(crate) fn close_pages(self, pages: u32) {
+    fn close_pages(self, pages: u32) {
         // Where a filter has come meanwhile, the descriptor stays.
         if let Some(_permit) = self.permit(Calls::COLD) {
             self.os.close_pages(pages);
@@ -139,7 +139,7 @@ impl<O: Os> PageActivity<'_, O> {
     }
 
     /// Finds pages, and returns their number of bytes.
-    pub(crate) fn find_pages(
+    fn find_pages(
         self,
         pages: u32,
         wanted: Pages,
