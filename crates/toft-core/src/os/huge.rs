@@ -4,14 +4,10 @@ use super::syscall::syscall;
 use super::{Error, Linux, process};
 use core::ffi::CStr;
 
-/// The size and alignment of a huge page, in bytes. If the system's huge pages are larger,
-/// `make_huge` fails.
+/// The size and alignment of a huge page, in bytes.
 pub const HUGE: usize = 2 << 20;
 /// The size and alignment of a middle page (multi-size THP), in bytes.
 pub const MIDDLE: usize = 64 << 10;
-
-/// `MADV_COLLAPSE`, Linux 6.1.
-const MADV_COLLAPSE: usize = 25;
 
 /// The system's behaviour with huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,11 +37,6 @@ pub unsafe trait Huge {
     /// Allows the system to make huge pages in a range. Use it only for a moment: it splits the
     /// mapping, and `keep_small` joins it again.
     fn allow_huge(&self, addr: usize, len: usize) -> Result<(), Error>;
-
-    /// Puts a range of whole huge pages into huge pages now. Missing pages are zero, and are
-    /// present afterwards. `kept_small` means that the range has the advice of `keep_small`, which
-    /// it also has afterwards.
-    fn make_huge(&self, addr: usize, len: usize, kept_small: bool) -> Result<(), Error>;
 }
 
 /// The condition on which the system makes huge pages of some size.
@@ -106,17 +97,6 @@ unsafe impl Huge for Linux {
 
     fn allow_huge(&self, addr: usize, len: usize) -> Result<(), Error> {
         advise(addr, len, libc::MADV_HUGEPAGE as usize)
-    }
-
-    fn make_huge(&self, addr: usize, len: usize, kept_small: bool) -> Result<(), Error> {
-        if !kept_small {
-            return advise(addr, len, MADV_COLLAPSE);
-        }
-        // If the range has a hole, the advice fails, and still takes effect on both sides of the
-        // hole.
-        let made = self.allow_huge(addr, len).and_then(|()| advise(addr, len, MADV_COLLAPSE));
-        self.keep_small(addr, len);
-        made
     }
 }
 

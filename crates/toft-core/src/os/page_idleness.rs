@@ -15,8 +15,6 @@ use super::{Error, Linux, process};
 pub enum Pages {
     /// Pages in memory.
     Resident,
-    /// Pages in memory that are not part of a huge page.
-    Small,
     /// Pages in memory that were not written to since the last scan for written ones.
     Still,
     /// Pages in memory that were written to, or never scanned. They count as not written
@@ -108,7 +106,6 @@ const SCAN_WRITE_PROTECT: u64 = 1;
 const SCAN_CHECK_NOTED: u64 = 2;
 const IS_WRITTEN: u64 = 1 << 1;
 const IS_PRESENT: u64 = 1 << 3;
-const IS_HUGE: u64 = 1 << 6;
 
 const FEATURE_WRITE_PROTECT_UNPOPULATED: u64 = 1 << 13;
 const FEATURE_WRITE_PROTECT_ASYNC: u64 = 1 << 15;
@@ -152,7 +149,6 @@ unsafe impl PageIdleness for Linux {
         let mut regions = [Region { start: 0, end: 0, categories: 0 }; REGIONS];
         let (flags, inverted, mask) = match wanted {
             Pages::Resident => (0, 0, IS_PRESENT),
-            Pages::Small => (0, IS_HUGE, IS_HUGE | IS_PRESENT),
             Pages::Still => (0, IS_WRITTEN, IS_WRITTEN | IS_PRESENT),
             Pages::Written => (SCAN_WRITE_PROTECT | SCAN_CHECK_NOTED, 0, IS_WRITTEN | IS_PRESENT),
         };

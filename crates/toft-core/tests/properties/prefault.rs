@@ -63,7 +63,7 @@ fn middle_pages_are_used_for_what_is_prefaulted() {
     }
     // One that is refused is prefaulted page by page.
     let program = Program::with_habit(MIDDLE_HABIT, options(true));
-    program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
+    program.fake.set_fault(Some(Fault::from(0).only(Request::AllowHuge)));
     (0..40 * 64).for_each(|_| _ = program.take(1024, 1));
     assert_eq!((program.prefaulted(), program.fake.allowed_huge().len()), (36, 0));
 }

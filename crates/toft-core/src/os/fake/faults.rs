@@ -51,8 +51,8 @@ pub enum Request {
     HugeHabit,
     /// `Huge::keep_small`
     KeepSmall,
-    /// `Huge::make_huge`
-    MakeHuge,
+    /// `Huge::allow_huge`
+    AllowHuge,
     /// `Pin::discard_unused`
     DiscardUnused,
     /// `MappingOptions::lock`
@@ -87,7 +87,7 @@ impl Request {
         Request::Populate,
         Request::HugeHabit,
         Request::KeepSmall,
-        Request::MakeHuge,
+        Request::AllowHuge,
         Request::DiscardUnused,
         Request::Lock,
         Request::Name,

@@ -1,12 +1,12 @@
-//! The ranges of the fake that have huge pages, and the ranges that must stay small.
+//! The ranges of the fake in which huge pages were allowed, and the ranges that must stay small.
 
 extern crate std;
 
-use super::super::{Error, HUGE, Huge, HugeHabit};
+use super::super::{Error, Huge, HugeHabit};
 use super::faults::Verdict;
 use super::{Fake, Request};
 use core::ops::Range;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::vec::Vec;
 
 #[derive(Debug, Default)]
@@ -14,7 +14,6 @@ pub(super) struct Pages {
     habit: HugeHabit,
     /// The number of bytes that were populated.
     pub(super) populated: usize,
-    huge: BTreeSet<usize>,
     /// The end of each range that must stay small, by its start.
     small: BTreeMap<usize, usize>,
     /// The ranges in which huge pages were allowed, for however short a time.
@@ -22,10 +21,6 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn contains(&self, at: usize) -> bool {
-        self.huge.contains(&(at & !(HUGE - 1)))
-    }
-
     /// Removes the advice of a range, which is mapped again.
     pub(super) fn forget(&mut self, range: &Range<usize>) {
         let touched = |(&start, &end): (&usize, &usize)| start < range.end && end > range.start;
@@ -52,11 +47,6 @@ impl Fake {
     /// Returns the number of bytes that were populated.
     pub fn populated_bytes(&self) -> usize {
         self.state().huge.populated
-    }
-
-    /// Returns the addresses of the huge pages that were made.
-    pub fn huge_pages(&self) -> Vec<usize> {
-        self.state().huge.huge.iter().copied().collect()
     }
 
     /// Returns the ranges in which huge pages were allowed.
@@ -89,19 +79,9 @@ unsafe impl Huge for Fake {
 
     fn allow_huge(&self, addr: usize, len: usize) -> Result<(), Error> {
         assert!(self.is_kept_small(addr), "it was allowed already");
-        let mut state = self.admit(Request::MakeHuge, addr, len)?;
+        let mut state = self.admit(Request::AllowHuge, addr, len)?;
         state.huge.forget(&(addr..addr + len));
         state.huge.allowed.push(addr..addr + len);
-        Ok(())
-    }
-
-    fn make_huge(&self, addr: usize, len: usize, kept_small: bool) -> Result<(), Error> {
-        assert!(addr.is_multiple_of(HUGE) && len.is_multiple_of(HUGE), "not whole huge pages");
-        assert_eq!(self.is_kept_small(addr), kept_small, "advised otherwise");
-        let mut state = self.admit(Request::MakeHuge, addr, len)?;
-        for at in (addr..addr + len).step_by(HUGE) {
-            assert!(state.huge.huge.insert(at), "it is huge already");
-        }
         Ok(())
     }
 }

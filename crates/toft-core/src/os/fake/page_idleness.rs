@@ -104,7 +104,6 @@ impl Fake {
         let still = watched && known.armed.get(&at) == Some(&hash);
         match wanted {
             Pages::Resident => true,
-            Pages::Small => !state.huge.contains(at),
             Pages::Still => still,
             Pages::Written if watched && !still => {
                 known.armed.insert(at, hash);

@@ -135,10 +135,6 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
         7 => {
             advise(&mut all, libc::MADV_HUGEPAGE);
             advise(&mut all, libc::MADV_NOHUGEPAGE);
-            // This fails, because the page is less than a huge page.
-            let args = [tried, page, MADV_COLLAPSE as usize, 0, 0, 0];
-            // SAFETY: (1) the probe's own page.
-            unsafe { syscall(libc::SYS_madvise, args) };
         }
         8 => {
             advise(&mut all, libc::MADV_FREE);
@@ -240,7 +236,6 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
 }
 
 const MADV_POPULATE_WRITE: c_int = 23;
-const MADV_COLLAPSE: c_int = 25;
 
 fn read(address: usize) -> u8 {
     // SAFETY: callers pass the first byte of their buffer, which the kernel may have written.

@@ -49,7 +49,7 @@ rows! {
     /// Makes the pages of a range present before their first use.
     POPULATE = 6, "madvise(MADV_POPULATE_WRITE)";
     /// Gives advice on huge pages.
-    HUGE = 7, "madvise(MADV_NOHUGEPAGE, MADV_HUGEPAGE, MADV_COLLAPSE)";
+    HUGE = 7, "madvise(MADV_NOHUGEPAGE, MADV_HUGEPAGE)";
     /// Gives advice on idle pages.
     ADVICE = 8, "madvise(MADV_FREE, MADV_PAGEOUT, MADV_COLD)";
     /// Finds out which pages are in memory.
