@@ -80,16 +80,11 @@ pub struct Block {
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
     /// Of a free block `KeptBlocks::now` when it was freed last; the holder writes it, others read
-    /// it as a hint. Of a live one its idleness and its age, as the idleness scan remembers them;
-    /// zero at first.
+    /// it as a hint. Of a live one its idleness at the last scan for cold pages; zero at first.
     pub(super) since: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
-
-/// The bits of `since` that count the scans in which a live block was found, up to a maximum.
-const AGE_SHIFT: u32 = 60;
-const AGE_MOST: u64 = 15;
 
 impl Block {
     /// Where the fields lie.
@@ -105,42 +100,16 @@ impl Block {
         live: LIVE,
     };
 
-    /// The page idleness at the last scan, if the block is live; below `1 << AGE_SHIFT`.
+    /// Returns the page idleness at the last scan, if the block is live. Read it before the state:
+    /// then `set_idleness` stores nothing in a block that was made again.
     pub fn idleness(&self) -> u64 {
-        self.since() & ((1 << AGE_SHIFT) - 1)
-    }
-
-    /// Remembers another idleness; in vain if the block was freed or made again since it was
-    /// `seen`.
-    pub fn set_idleness(&self, seen: u64, idleness: u64) {
-        debug_assert!(idleness >> AGE_SHIFT == 0);
-        let now = self.since.load(Relaxed);
-        let age = now >> AGE_SHIFT << AGE_SHIFT;
-        if now ^ age == seen {
-            let _ = self.since.compare_exchange(now, idleness | age, Relaxed, Relaxed);
-        }
-    }
-
-    /// What scans have left, to be had before it is asked whether the block is live.
-    pub fn since(&self) -> u64 {
         self.since.load(Acquire)
     }
 
-    /// The block counts as new, for scans.
-    pub fn is_young_again(&self) {
-        // What a free block has there is no such number.
-        self.since.fetch_and((1 << AGE_SHIFT) - 1, Relaxed);
-    }
-
-    /// Counts a scan of a live block; returns true if there were already `scans` scans since it was
-    /// allocated or its size changed. In vain if the block was freed since it was `seen`.
-    pub fn has_aged(&self, seen: u64, scans: u32) -> bool {
-        let age = seen >> AGE_SHIFT;
-        if age < AGE_MOST {
-            let older = seen + (1 << AGE_SHIFT);
-            let _ = self.since.compare_exchange(seen, older, Relaxed, Relaxed);
-        }
-        age >= u64::from(scans)
+    /// Stores the page idleness, unless the block was freed or made again since `seen` was its
+    /// idleness.
+    pub fn set_idleness(&self, seen: u64, idleness: u64) {
+        let _ = self.since.compare_exchange(seen, idleness, Relaxed, Relaxed);
     }
 
     /// The state now.

@@ -4,7 +4,7 @@ use super::blocks::{Blocks, view};
 use super::figures::Figures;
 use super::kept::PLACES;
 use super::{Block, BlockState, Damage};
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed};
 use core::cell::Cell;
 
 /// The number of bytes beside a block that `damage_from_outside` reads at a time.
@@ -80,7 +80,7 @@ impl Checks<'_> {
         block: &Block,
         peek: &dyn Fn(usize, &mut [u8]) -> bool,
     ) -> Option<Damage> {
-        let seen = (block.bytes(), block.since());
+        let seen = (block.bytes(), block.since.load(Acquire));
         if block.state() != BlockState::Live {
             return None;
         }
@@ -95,7 +95,8 @@ impl Checks<'_> {
             }
             bytes.get(address - piece).copied().filter(|_| at == piece)
         });
-        let same = block.state() == BlockState::Live && (block.bytes(), block.since()) == seen;
+        let same =
+            block.state() == BlockState::Live && (block.bytes(), block.since.load(Acquire)) == seen;
         damage.filter(|_| same)
     }
 
