@@ -47,7 +47,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
     ("keeper", 5, ".sweeper()", &["sweeper"]),
     ("keeper", 6, ".memory_limit()", &["limit"]),
     ("keeper", 6, ".compactor()", &["compact"]),
-    ("keeper", 6, ".page_activity()", &["page_activity"]),
+    ("keeper", 6, ".cold_pages()", &["cold_pages"]),
     ("keeper", 7, ".reclaimer_thread()", &["reclaimer_thread"]),
     ("path", 1, ".call_sites()", &["wrappers"]),
     ("path", 2, ".supply()", &["refill", "shared_heaps", "large"]),

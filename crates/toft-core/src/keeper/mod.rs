@@ -10,15 +10,15 @@
 //! | `sweeper/` | `Sweeper` | sweeps, purges, `malloc_trim`; what exited threads leave behind |
 //! | `limit/` | `MemoryLimit` | `TOFT_LIMIT`; when the system has no more memory |
 //! | `compact/` | `Compactor` | slabs that share pages; pages apart again before a fork |
-//! | `page_activity/` | `PageActivity` | swap for idle live data |
+//! | `cold_pages.rs` | `ColdPages` | swap for idle live data |
 //! | `reclaimer_thread.rs` | `ReclaimerThread` | the thread that does all of this |
 
+mod cold_pages;
 pub(crate) mod compact;
 mod held_heaps;
 pub(crate) mod limit;
 mod maintenance;
 mod mappings;
-mod page_activity;
 mod quarantines;
 pub(crate) mod reclaimer_thread;
 mod sweeper;

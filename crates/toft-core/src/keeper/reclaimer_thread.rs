@@ -227,7 +227,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
         let ticks = u64::from(cold) * 1000 / u64::from(TICK);
         let scanned = self.reclaimer.cold_scan_at();
         if cold != 0 && u64::from(now.wrapping_sub(scanned.load(Relaxed))) >= ticks {
-            self.page_activity().page_out_cold();
+            self.cold_pages().page_out();
             scanned.store(now.max(1), Relaxed);
         }
     }

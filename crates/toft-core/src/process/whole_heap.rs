@@ -35,7 +35,7 @@ pub fn compact() -> usize {
 pub fn page_out_cold() -> usize {
     instance().map_or(0, |allocator| {
         allocator.maintenance().probe_filter();
-        allocator.page_activity().page_out_cold()
+        allocator.cold_pages().page_out()
     })
 }
 

@@ -17,7 +17,7 @@ impl Program {
 
     fn page_out(&self) -> usize {
         let before = self.fake.swapped_bytes();
-        let bytes = self.allocator.page_activity().page_out_cold();
+        let bytes = self.allocator.cold_pages().page_out();
         assert_eq!(self.fake.swapped_bytes(), before + bytes, "what is said is not what went");
         assert_eq!(self.fake.descriptors(), 0, "a descriptor is left open");
         self.allocator.check().unwrap();
@@ -292,10 +292,10 @@ fn one_looks_at_a_time() {
     let (allocator, fake) = (std::sync::Arc::new(program.allocator), program.fake.clone());
     let inner = allocator.clone();
     program.fake.at_barrier(move || {
-        assert_eq!((inner.page_activity().page_out_cold(), fake.pages_opened()), (0, 2));
+        assert_eq!((inner.cold_pages().page_out(), fake.pages_opened()), (0, 2));
         true
     });
-    assert!(allocator.page_activity().page_out_cold() >= 940_000);
+    assert!(allocator.cold_pages().page_out() >= 940_000);
     program.fake.at_barrier(|| true);
     assert_eq!(program.fake.pages_opened(), 2);
     assert_eq!(blocks.len(), 1000);
@@ -318,12 +318,12 @@ fn the_child_of_a_fork_looks_anew() {
             fake.at_barrier(|| true);
             fake.set_process(2);
             child.after_fork_in_child(heap);
-            child.page_activity().page_out_cold();
+            child.cold_pages().page_out();
             assert_eq!((fake.pages_opened(), fake.watches()), (3, 2));
         }
         true
     });
-    allocator.page_activity().page_out_cold();
+    allocator.cold_pages().page_out();
     assert_eq!(program.fake.watches(), 2);
 }
 
@@ -352,7 +352,7 @@ fn a_filter_that_comes_meanwhile_ends_the_scan() {
         }
         true
     });
-    assert_eq!(allocator.page_activity().page_out_cold(), 0);
+    assert_eq!(allocator.cold_pages().page_out(), 0);
     assert_eq!((program.fake.calls(Request::Scan), program.fake.descriptors()), (scans, 1));
     assert_eq!(program.fake.calls(Request::PageOut), 0);
 }

@@ -88,7 +88,7 @@ fn what_others_map_in_place_of_a_tail_is_left_alone() {
             occupied += usize::from(fake.occupy(start..start + len));
         }
         for _ in 0..8 {
-            allocator.page_activity().page_out_cold();
+            allocator.cold_pages().page_out();
             fake.pass(1000);
         }
         free_all(&allocator, heap, blocks);

@@ -9,7 +9,7 @@
 //! Paging out changes no contents, whichever owner the pages have by then. So nothing is held
 //! meanwhile. A slab that is given back or compacted between scan and call costs only the call.
 
-use crate::keeper::page_activity::PageActivity;
+use crate::allocator::{Allocator, handle};
 use crate::keeper::sweeper::Which;
 use crate::large::{Block, BlockState};
 use crate::os::seccomp::Calls;
@@ -18,12 +18,14 @@ use crate::reclaim::{ColdTurn, Idleness};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
+handle!(ColdPages, cold_pages);
+
 /// Ranges of pages that are found and sent out with one pair of calls.
 const RANGES: usize = 32;
 
 /// One scan of everything.
 struct ColdScan<'a, O> {
-    all: PageActivity<'a, O>,
+    all: ColdPages<'a, O>,
     /// What tells of pages.
     pages: u32,
     noted: Noted,
@@ -50,12 +52,12 @@ struct Run {
     noted: bool,
 }
 
-impl<O: Os> PageActivity<'_, O> {
+impl<O: Os> ColdPages<'_, O> {
     /// Sends out live data that nothing has happened to since the last call of this, and notes the
     /// rest for the next one. Returns the number of bytes sent out. That is 0 where there is no
     /// swap, where the kernel does not tell of pages, where there may be a filter of system calls,
     /// or while another thread is at it. Any thread.
-    pub fn page_out_cold(self) -> usize {
+    pub fn page_out(self) -> usize {
         // A child that runs in its parent's memory has other descriptors.
         if self.os.process() != self.reclaimer.process() {
             return 0;
