@@ -178,7 +178,7 @@ impl World {
     /// A sweep, of this slab: `Sweeper::sweep` and `Allocator::give_back`.
     fn sweep(&self, planted: Planted) {
         let slab = &self.slab;
-        if !slab.pinning().hold(PAGE, true) {
+        if !slab.pinning().hold(PAGE) {
             return;
         }
         self.barrier(planted);

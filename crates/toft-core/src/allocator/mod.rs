@@ -361,7 +361,6 @@ impl<O: Os> Allocator<O> {
         self.pool.set_lean(false);
         self.large.kept_blocks().repair(&self.os);
         let torn = self.reclaimer.repair(
-            &self.os,
             (self.os.process(), self.os.ticks()),
             crate::bin::slab_at,
             announce,

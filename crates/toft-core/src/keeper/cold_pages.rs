@@ -64,8 +64,8 @@ impl<O: Os> ColdPages<'_, O> {
         }
         let Some(turn) = self.reclaimer.begin_cold_scan() else { return 0 };
         let Some(pages) = self.open_pages() else { return 0 };
-        // What is free must not go to swap.
-        self.sweeper().sweep(Which::AllIdle);
+        // Free pages should not go to swap. Those of claimed slots may.
+        self.sweeper().sweep(Which::Idle);
         let mut scan = ColdScan {
             all: self,
             pages,

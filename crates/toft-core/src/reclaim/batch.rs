@@ -3,12 +3,10 @@
 //! Invariants:
 //! - R1 one thread at a time sweeps: the one that has set `sweeping`.
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
-//! - R3 pages that are released only if they are not used are in `pinned`, so that the child can
-//!   keep them.
 
 use super::{LifeCycle, SavedShare, Trims};
 use crate::os::thread::thread_block;
-use crate::os::{Pin, Pinned, Threads, wait_for};
+use crate::os::{Threads, wait_for};
 use crate::policy::SWEEP_GROWTH;
 use crate::slab::Slab;
 use crate::sync::StoreChanged;
@@ -57,8 +55,6 @@ struct State {
     /// R2: the number of entries of `slabs`. Written by the thread that sweeps.
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
-    /// R3. Written by the thread that sweeps.
-    pinned: Pinned,
     life: LifeCycle,
     /// How far the heap is verified while there is no thread. The thread takes it and leaves it.
     share: SavedShare,
@@ -87,8 +83,6 @@ struct State {
     /// pages.
     watch: AtomicU32,
     trims: Trims,
-    /// The number of scans of all slabs that sweeps have begun. Written by the thread that sweeps.
-    scans: AtomicU32,
     /// The number of completed sweeps.
     sweeps: AtomicUsize,
     /// The bytes that sweeps have returned to the OS.
@@ -290,7 +284,6 @@ impl Reclaimer {
     /// have been on its way to an inbox.
     pub fn repair(
         &self,
-        os: &impl Pin,
         (process, now): (u32, u32),
         slab_at: impl Fn(usize) -> Option<&'static Slab>,
         announce: impl Fn(&Slab),
@@ -303,7 +296,6 @@ impl Reclaimer {
                 announce(slab);
             }
         }
-        os.keep_pinned(&state.pinned);
         state.count.store_changed(0, Relaxed);
         state.sweeping.store_changed(0, Relaxed);
         state.runs.store_changed(0, Relaxed);
@@ -324,12 +316,6 @@ impl Reclaimer {
 }
 
 impl Turn<'_> {
-    /// Begins a scan of all slabs. Returns its number, which is at least two, and one more than
-    /// that of the scan before.
-    pub fn begin_scan(&self) -> u32 {
-        self.0.scans.fetch_add(1, Relaxed).wrapping_add(2)
-    }
-
     /// Adds a slab to the batch of slabs that may be held from now on. Returns true if the batch is
     /// then full.
     pub fn add(&self, slab: &Slab) -> bool {
@@ -362,11 +348,6 @@ impl Turn<'_> {
         self.0.count.store(0, Release);
     }
 
-    /// Returns the list of pages that are released only if they are not used.
-    pub fn pinned(&self) -> &Pinned {
-        &self.0.pinned
-    }
-
     /// Counts bytes that were returned to the OS.
     pub fn count(&self, bytes: usize) {
         self.0.given.fetch_add(bytes, Relaxed);
@@ -376,7 +357,6 @@ impl Turn<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::os::Linux;
 
     /// A program that shrinks and grows in turn is swept early only when it grows beyond its peak.
     #[test]
@@ -394,7 +374,7 @@ mod tests {
         reclaimer.raise_limit(usize::MAX);
         assert_eq!(reclaimer.limit(), usize::MAX);
         // The child of a fork has had no peak.
-        reclaimer.repair(&Linux::undetected(), (1, 1), |_| None, |_| {});
+        reclaimer.repair((1, 1), |_| None, |_| {});
         assert_eq!(reclaimer.limit(), 0);
     }
 }

@@ -16,9 +16,6 @@ const NOT_CURRENT: u32 = 1 << 31;
 pub struct ScanRecord {
     /// Unused. `reserved.rs` may read it as the state of the slot after the last.
     pub(super) _after_states: AtomicU8,
-    /// The `claim_mark` of a claim whose pages were given back, or zero while they may be there. A
-    /// hint.
-    unused_at: AtomicU16,
     /// The slab's activity at the last scan (`scan_activity`).
     seen: AtomicU32,
     /// The slab's number of frees when its pages were last given back, or zero.
@@ -137,22 +134,5 @@ impl Slab {
     pub(super) fn scan_again(&self) {
         self.search_again();
         self.limit_count().is_not_counted();
-    }
-
-    /// Returns true if pages of claimed slots may be there: slots were claimed since the pages were
-    /// given back.
-    pub fn may_have_unused(&self) -> bool {
-        self.claimed() != 0 && self.scans.unused_at.load(Relaxed) != self.claim_mark()
-    }
-
-    /// Records that the pages of claimed slots were given back if `gone`, or that it must be tried
-    /// again.
-    pub fn note_unused(&self, gone: bool) {
-        if gone { self.set_unused(self.claim_mark()) } else { self.search_again() }
-    }
-
-    /// Records the `claim_mark` of a claim whose pages are given back, or zero.
-    pub(super) fn set_unused(&self, mark: u16) {
-        self.scans.unused_at.store(mark, Relaxed);
     }
 }

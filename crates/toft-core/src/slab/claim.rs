@@ -178,14 +178,6 @@ impl Slab {
         (group, self.claim.load(Acquire))
     }
 
-    /// Returns a number that changes, except for rare accidents, with a new claim. It is not zero
-    /// if any slot is claimed.
-    pub(super) fn claim_mark(&self) -> u16 {
-        let (group, claim) = self.claim_and_group();
-        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
-        (mixed >> 48) as u16 | u16::from(claim != 0)
-    }
-
     /// Returns true if the memory of a slot that was just handed out from the claim is zero.
     /// Returns false in doubt. Medium slabs only, and owner only.
     #[inline(always)]

@@ -44,7 +44,6 @@ mod states;
 mod suspended;
 mod tail;
 #[cfg(not(loom))]
-mod unused;
 mod written;
 
 pub use activity::SlabActivity;

@@ -40,20 +40,16 @@ view! {
 
 impl Pinning<'_> {
     /// Takes slots out of malloc's reach that fill whole pages, of which some byte may not be zero.
-    /// Returns true if slots are held. If pages of slots that are `claimed` are to be given back as
-    /// well (`keeper/sweeper/discard.rs`), true may only mean that the slab has a claim. One thread
-    /// at a time, without the owner's help.
-    pub fn hold(&self, page: usize, claimed: bool) -> bool {
+    /// Claimed slots stay within its reach. Returns true if slots are held. One thread at a time,
+    /// without the owner's help.
+    pub fn hold(&self, page: usize) -> bool {
         self.note_discard(self.freed_so_far());
-        // Zero, because the pages of claimed slots are not given back this time.
-        self.set_unused(if claimed { self.claim_mark() } else { 0 });
         // Most slabs have too few free bytes for a single page. A count shows that, and then a scan
         // that writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote.count() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
-            let claim = if claimed { (0, 0) } else { self.claim_and_group() };
-            self.spare_runs(page, claim, |_, _| any = true);
+            self.spare_runs(page, self.claim_and_group(), |_, _| any = true);
         }
         if !any || self.is_shared() {
             return false;
@@ -72,11 +68,6 @@ impl Pinning<'_> {
                     }
                 }
             });
-        }
-        if claimed && self.claimed() != 0 {
-            any = true;
-            // Zero until the pages of the claimed slots are given back.
-            self.set_unused(0);
         }
         if !any {
             self.leave();
@@ -342,7 +333,7 @@ mod tests {
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
-        assert!(slab.pinning().hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE));
         let all = named(&slab);
         assert_eq!(all, 255 / 2 * PAGE);
         let states = slab.states.address();
@@ -368,7 +359,7 @@ mod tests {
         let (slab, slot) = (slab(), SlotIndex::new(7));
         slab.claim_states.store(slab.states.address(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
-        assert!(slab.pinning().hold(PAGE, true));
+        assert!(slab.pinning().hold(PAGE));
         for held in [true, false] {
             slab.states.of(slot).store(if held { DIRTY.with(HELD) } else { DIRTY }, Relaxed);
             slab.claim_freed(slot, || panic!("the claim is being changed"));
@@ -396,7 +387,7 @@ mod tests {
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.pinning().hold(PAGE, true) && !slab.refill(0, |_| {}));
+        assert!(slab.pinning().hold(PAGE) && !slab.refill(0, |_| {}));
         slab.unlist();
         slab.pinning().settle(true);
         slab.pinning().finish(PAGE, true);
@@ -440,14 +431,14 @@ mod tests {
     #[test]
     fn what_is_held_stays_with_its_owner() {
         let slab = slab();
-        assert!(slab.pinning().hold(PAGE, true) && slab.is_being_held());
-        assert!(!slab.pinning().hold(PAGE, true), "one at a time");
+        assert!(slab.pinning().hold(PAGE) && slab.is_being_held());
+        assert!(!slab.pinning().hold(PAGE), "one at a time");
         assert!(!slab.change_owner(OWNER, 2 * OWNER));
         slab.pinning().settle(false);
         assert_eq!(named(&slab), 0);
         slab.pinning().finish(PAGE, false);
         slab.pinning().leave();
         assert!(slab.change_owner(OWNER, 0));
-        assert!(!slab.pinning().hold(PAGE, true), "it has no owner");
+        assert!(!slab.pinning().hold(PAGE), "it has no owner");
     }
 }

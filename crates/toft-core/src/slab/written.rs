@@ -23,10 +23,7 @@ const UNIT: usize = 16;
 impl SlabPages<'_> {
     /// Returns true if a free slot has a byte other than zero among the bytes `start..stop` from
     /// the slab's start. The bytes are of slots of which some may not be zero. Always false in the
-    /// default build.
-    ///
-    /// The caller has the pages for itself, or only the time at which they are given back depends
-    /// on the result.
+    /// default build. The caller has the pages for itself.
     pub(super) fn is_written(&self, (start, stop): (usize, usize)) -> bool {
         if !CHECK_PAGES {
             return false;

@@ -54,9 +54,6 @@ pub struct Heap {
     /// The thread that makes an orphan of the heap writes it, and so does the reclaimer while it
     /// holds the heap.
     exit: AtomicU32,
-    /// The number of the last scan of all slabs that found the heap's thread at work. Only the
-    /// thread that sweeps reads and writes it.
-    busy_scan: AtomicU32,
     /// The bytes of blocks for which this heap's quarantine has places that count against the
     /// budget of threads that share. Holder only.
     own_places: AtomicUsize,
@@ -127,7 +124,6 @@ impl Heap {
             maintain_next: AtomicU32::new(0),
             thread_block: AtomicUsize::new(0),
             exit: AtomicU32::new(0),
-            busy_scan: AtomicU32::new(0),
             own_places: AtomicUsize::new(0),
             sites: 0,
             hash: HeapHash::new(SiteHash::single()),
@@ -379,17 +375,6 @@ impl Heap {
     /// Returns true if this heap's quarantine has places for a class. Holder only.
     pub(crate) fn has_line(&self, class: usize) -> bool {
         self.quarantine().has_line(class)
-    }
-
-    /// Notes that scan number `scan` has found the heap's thread at work. Sweeping thread only.
-    pub(crate) fn note_busy(&self, scan: u32) {
-        self.busy_scan.store(scan, Relaxed);
-    }
-
-    /// Returns true if the heap's thread was not found at work by scan number `scan`, as far as it
-    /// has got, or by the scan before. Sweeping thread only.
-    pub(crate) fn is_at_rest(&self, scan: u32) -> bool {
-        scan.wrapping_sub(self.busy_scan.load(Relaxed)) > 1
     }
 
     /// Counts `bytes` bytes of blocks for which the heap's quarantine has got places. Holder only.

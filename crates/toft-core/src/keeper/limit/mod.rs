@@ -98,7 +98,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                 if counted.all && !self.may_come_to(bytes, counted.others) {
                     break;
                 }
-                let swept = self.sweeper().sweep(Which::Counted).is_some();
+                let swept = self.sweeper().sweep(Which::Free).is_some();
                 if !swept && may_wait {
                     // What another thread holds just now it is about to give back.
                     self.reclaimer.wait_for_turn(&self.os);
@@ -300,7 +300,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     /// Counts every slab exactly, as far as threads are not in the middle of something.
     pub fn count_exactly(self, heap: &Heap) {
         self.count_at_hand(heap, heap.sit().as_ref());
-        self.sweeper().sweep(Which::Counted);
+        self.sweeper().sweep(Which::Free);
         self.count_others(heap);
     }
 

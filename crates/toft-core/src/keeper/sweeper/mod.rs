@@ -1,6 +1,5 @@
 //! Sweeps and purges: pages of free slots are returned to the OS.
 
-mod discard;
 mod exited_threads;
 mod sweep;
 mod trim;

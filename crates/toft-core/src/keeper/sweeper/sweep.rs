@@ -16,18 +16,13 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 use core::ops::Range;
 
-/// What a sweep gives back.
+/// What a sweep gives back. What running threads have claimed stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What has been idle since the sweep before. What a thread at work has claimed stays.
-    Idle,
     /// What has been idle since the sweep before.
-    AllIdle,
+    Idle,
     /// Whatever is free.
     Free,
-    /// Whatever is free and counts against a limit, which what threads have claimed does whether
-    /// its pages are there or not.
-    Counted,
 }
 
 /// The result of a sweep.
@@ -54,64 +49,53 @@ impl<O: Os> Sweeper<'_, O> {
     /// Sweeps like `sweep`, and ends after the current batch when `goes_on` returns false.
     pub(crate) fn sweep_while(self, which: Which, goes_on: impl Fn() -> bool) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
-        self.held_heaps().empty_outboxes(matches!(which, Which::Idle | Which::AllIdle));
+        self.held_heaps().empty_outboxes(which == Which::Idle);
         let mut swept = Swept::default();
         let page = self.os.page_size();
         // Without barriers only slabs of threads that have ended can be reached.
         let reaches = self.barrier();
-        let scan = (which, turn.begin_scan());
         self.for_each_slab(|slab| {
-            if !goes_on() || !self.wanted(slab, scan, &mut swept) || !reaches {
+            if !goes_on() || !self.wanted(slab, which, &mut swept) || !reaches {
                 return;
             }
             let full = turn.add(slab);
-            if !slab.pinning().hold(page, self.takes_claimed(slab, scan)) {
+            if !slab.pinning().hold(page) {
                 turn.take_back();
             } else if full {
-                self.sweep_pages(&turn, scan, &mut swept);
+                self.sweep_pages(&turn, &mut swept);
             }
         });
-        self.sweep_pages(&turn, scan, &mut swept);
+        self.sweep_pages(&turn, &mut swept);
         match which {
             _ if !goes_on() => {}
-            Which::Idle | Which::AllIdle => {
+            Which::Idle => {
                 let ticks = self.maintenance().decay_ticks();
                 swept.bytes += self.pool.decay_all(&self.os, self.filter());
                 swept.bytes += self.large.kept_blocks().decay_all(&self.os, ticks);
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_blocks().have_more();
             }
-            Which::Free | Which::Counted => swept.bytes += self.drop_kept(),
+            Which::Free => swept.bytes += self.drop_kept(),
         }
         turn.count(swept.bytes);
         Some(swept)
     }
 
-    /// Whether pages of the slab are to be given back by the scan of this number.
-    fn wanted(self, slab: &Slab, (which, number): (Which, u32), swept: &mut Swept) -> bool {
+    /// Returns true if pages of the slab are to be given back. Gives back those of an exited
+    /// thread's slab, and drops its claim.
+    fn wanted(self, slab: &Slab, which: Which, swept: &mut Swept) -> bool {
         let Some(heap) = self.heaps.owner_of(slab) else { return false };
         if slab.is_dormant() {
             return false;
         }
         swept.slabs += 1;
         let activity = slab.scan_activity(|| heap.is_current(slab));
-        if activity == SlabActivity::Busy {
-            heap.note_busy(number);
-        }
         let orphan = self.heaps.heap_state(heap.number) == HeapState::Orphan;
         // A thread that has ended hands nothing out: what it had claimed can go, too.
         let left = orphan && slab.claimed() != 0;
-        let discarded = activity == SlabActivity::Discarded;
-        // What is claimed may not have gone the last time.
-        let wanted = match which {
-            Which::Idle if !heap.is_at_rest(number) => {
-                swept.more |= slab.may_have_unused();
-                activity == SlabActivity::Idle || (left && discarded)
-            }
-            Which::Idle | Which::AllIdle => {
-                activity == SlabActivity::Idle || (discarded && (left || slab.may_have_unused()))
-            }
-            Which::Free => !discarded || slab.may_have_unused(),
-            Which::Counted => !discarded || left,
+        let wanted = match activity {
+            SlabActivity::Busy => which == Which::Free,
+            SlabActivity::Idle => true,
+            SlabActivity::Discarded => left,
         };
         swept.more |= activity == SlabActivity::Busy;
         if wanted && orphan {
@@ -124,18 +108,6 @@ impl<O: Os> Sweeper<'_, O> {
         wanted
     }
 
-    /// Whether pages of what the slab's thread has claimed are to be given back as well.
-    ///
-    /// Not while that thread is at work. These pages are few, each range of them takes five system
-    /// calls, two of which interrupt the thread, and it soon uses many of them again.
-    fn takes_claimed(self, slab: &Slab, (which, number): (Which, u32)) -> bool {
-        match which {
-            Which::Idle => self.heaps.owner_of(slab).is_some_and(|heap| heap.is_at_rest(number)),
-            Which::AllIdle | Which::Free => true,
-            Which::Counted => false,
-        }
-    }
-
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
     pub(crate) fn discard_own(self, slab: &Slab) -> usize {
         self.slot_checks().verify_reserved(slab, Call::Verify);
@@ -146,14 +118,12 @@ impl<O: Os> Sweeper<'_, O> {
     }
 
     /// Discards the pages of what is held in the slabs of the batch, and lets go of it.
-    fn sweep_pages(self, turn: &Turn<'_>, scan: (Which, u32), swept: &mut Swept) {
+    fn sweep_pages(self, turn: &Turn<'_>, swept: &mut Swept) {
         if turn.slabs().next().is_none() {
             return;
         }
         let can = self.barrier();
-        // A bit for each slab of the batch whose claimed slots can be looked at.
-        let mut claims = 0u64;
-        for (number, slab) in turn.slabs().enumerate() {
+        for slab in turn.slabs() {
             let quiet = can && self.heaps.is_quiet(slab);
             slab.pinning().settle(quiet);
             self.slot_checks().verify_held(slab);
@@ -161,10 +131,8 @@ impl<O: Os> Sweeper<'_, O> {
                 self.reports().freed_twice(slab, slot, Call::RemoteFree);
             }
             swept.more |= !quiet;
-            claims |= u64::from(quiet && self.takes_claimed(slab, scan)) << number;
         }
         self.discard_held(turn, swept);
-        self.discard_unused(turn, claims, swept);
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {

@@ -2,48 +2,18 @@
 
 use super::program::{
     ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SITE, SIZES, free_most, mostly_free,
-    slots_beside, some_claimed, some_slabs,
+    some_slabs,
 };
 use crate::common::plain::{birth, filling, with_slab};
 use crate::common::world::code_address;
 use std::sync::{Arc, Mutex};
 use toft_core::keeper::Which;
-use toft_core::os::fake::{Fault, Moment, Request};
+use toft_core::os::fake::{Fault, Request};
 use toft_core::path::Resized;
 use toft_core::report::Call;
 use toft_core::stats::snapshot;
 
-/// The owner hands out what it has claimed, and writes to it, before the pages are looked at or
-/// after.
-#[test]
-fn what_is_handed_out_while_its_pages_go_stays() {
-    for moment in [Moment::Freed, Moment::Looked] {
-        for size in [1024, 2000, 3000, 10_240] {
-            let program = Program::new(OPTIONS);
-            let size = filling(size);
-            let mut live = some_claimed(&program, size);
-            let got = Arc::new(Mutex::new(Vec::new()));
-            let (more, thread) = (got.clone(), program.clone());
-            program.fake.while_unused_go(move |now| {
-                for _ in (0..2).filter(|_| now == moment) {
-                    more.lock().unwrap().push(thread.filled(thread.owner, size));
-                }
-            });
-            let before = program.resident();
-            program.sweep();
-            program.fake.while_unused_go(|_| {});
-            assert!(got.lock().unwrap().len() >= 2, "{size}: {moment:?}: nothing was about to go");
-            live.extend(got.lock().unwrap().iter());
-            assert!(program.resident() < before, "{size}: {moment:?}");
-            program.check(&live, size);
-            let rest = slots_beside(&program, live[0]) - live.len();
-            program.all_come_back(&live, size, rest);
-        }
-    }
-}
-
-/// As the test above, where the owner sits down or gets up between the barriers, and has claimed
-/// something.
+/// The owner allocates at a barrier: it claims slots, and takes and leaves its seat.
 #[test]
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {

@@ -2,7 +2,7 @@
 
 use super::program::{
     ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, mostly_free, slots_beside,
-    slots_of, some_claimed, some_slabs,
+    some_claimed, some_slabs,
 };
 use crate::common::plain::{birth, filling, with_slab};
 use toft_core::keeper::Which;
@@ -56,46 +56,35 @@ fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
     }
 }
 
-/// What a sleeping thread has claimed is free, and it cannot be asked.
+/// A running thread may be about to take what it has claimed, so those pages stay. They go with a
+/// purge by the thread itself, and when the thread has exited.
 #[test]
-fn pages_of_what_a_sleeping_thread_has_claimed_go() {
+fn what_a_thread_has_claimed_stays_while_it_runs() {
     for size in [1024, 2000, 3000, 10_240] {
-        let program = Program::new(OPTIONS);
-        let size = filling(size);
-        let live = some_claimed(&program, size);
-        let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
-        let claimed = claim();
-        let before = program.resident();
-        let swept = program.sweep();
-        let gone = before - program.resident();
-        // All but the pages that live blocks share.
-        let rest = slots_beside(&program, live[0]) - live.len();
-        let all = rest * size;
-        // And, in the secure build, those that guard pages share with slots.
-        let shared = live.len() + 2 + slots_of(size) - slots_beside(&program, live[0]);
-        assert!(gone + shared * 4096 >= all, "{size}: {gone} of {all} bytes");
-        assert_eq!((swept.bytes, claim()), (gone, claimed), "{size}");
-        program.check(&live, size);
-        program.all_come_back(&live, size, rest);
-    }
-}
-
-/// The system refuses: all stays as it was, and is tried again.
-#[test]
-fn what_is_claimed_stays_where_the_system_refuses() {
-    for which in [Which::Free, Which::Idle] {
-        let program = Program::new(OPTIONS);
-        let live = some_claimed(&program, ALMOST);
-        program.fake.set_fault(Some(Fault::from(0).only(Request::DiscardUnused)));
-        program.sweep();
-        let before = program.resident();
-        program.sweep();
-        assert_eq!(program.resident(), before);
-        program.check(&live, ALMOST);
-        program.fake.set_fault(None);
-        program.allocator.sweeper().sweep(which).unwrap();
-        assert!(program.resident() < before, "{which:?}");
-        program.check(&live, ALMOST);
+        for exits in [false, true] {
+            let program = Program::new(OPTIONS);
+            let size = filling(size);
+            let live = some_claimed(&program, size);
+            let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
+            let claimed = claim();
+            program.sweep();
+            let before = program.resident();
+            let swept = program.sweep();
+            assert_eq!((swept.bytes, swept.more, claim()), (0, false, claimed), "{size}");
+            assert_eq!(program.resident(), before, "{size}");
+            if exits {
+                program.allocator.heaps.orphan(program.owner);
+                program.sweep();
+            } else {
+                program.allocator.sweeper().purge(Some(program.owner));
+            }
+            assert!(program.resident() < before && claim() == 0, "{size}: {exits}");
+            program.check(&live, size);
+            if exits {
+                assert!(core::ptr::eq(birth(&program.allocator), program.owner));
+            }
+            program.all_come_back(&live, size, slots_beside(&program, live[0]) - live.len());
+        }
     }
 }
 
@@ -244,9 +233,10 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
 /// What is used between two sweeps keeps its pages; what was idle between two gives them back.
 #[test]
 fn what_is_in_use_keeps_its_pages() {
-    for size in [512, 2048] {
-        let program = Program::new(OPTIONS);
-        let blocks: Vec<usize> = (0..64).map(|_| program.filled(program.owner, size)).collect();
+    // Blocks of several groups of a slab, because what is claimed stays.
+    for (size, count) in [(256, 150), (512, 80)] {
+        let (program, size) = (Program::new(OPTIONS), filling(size));
+        let blocks: Vec<usize> = (0..count).map(|_| program.filled(program.owner, size)).collect();
         for &address in &blocks[1..] {
             program.free(program.owner, address);
         }
@@ -259,49 +249,10 @@ fn what_is_in_use_keeps_its_pages() {
         }
         assert_eq!(program.fake.calls(Request::Discard), calls, "{size}: in use");
         idle();
-        // What the thread has claimed goes one sweep after that.
-        assert!(idle().more, "{size}: the thread was at work when the sweep before began");
         let before = program.resident();
         let swept = idle();
         assert!(program.resident() < before && swept.bytes != 0, "{size}: idle");
         assert!(!idle().more, "{size}: nothing is left to do");
         program.check(&blocks[..1], size);
     }
-}
-
-/// What a thread has claimed stays while the thread allocates elsewhere, and goes once it rests.
-/// A sweep before pages go to swap does not wait for that.
-#[test]
-fn what_a_thread_at_work_has_claimed_stays() {
-    for size in [1024, 3000] {
-        let program = Program::new(OPTIONS);
-        let live = some_claimed(&program, filling(size));
-        let sweep = |which| program.allocator.sweeper().sweep(which).unwrap();
-        let work = || program.free(program.owner, program.filled(program.owner, 64));
-        let pinned = || program.fake.calls(Request::DiscardUnused);
-        for _ in 0..10 {
-            work();
-            assert!(sweep(Which::Idle).more, "{size}: claimed slots are left");
-        }
-        assert_eq!(pinned(), 0, "{size}");
-        // The thread rests from here on.
-        assert!(sweep(Which::Idle).more);
-        let before = program.resident();
-        sweep(Which::Idle);
-        assert!(pinned() != 0 && program.resident() < before, "{size}");
-        program.check(&live, filling(size));
-    }
-    for which in [Which::AllIdle, Which::Free] {
-        let program = Program::new(OPTIONS);
-        some_claimed(&program, ALMOST);
-        sweep_twice(&program, which);
-        assert!(program.fake.calls(Request::DiscardUnused) != 0, "{which:?}");
-    }
-}
-
-fn sweep_twice(program: &Program, which: Which) {
-    (0..2).for_each(|_| {
-        program.free(program.owner, program.filled(program.owner, 64));
-        program.allocator.sweeper().sweep(which).unwrap();
-    });
 }

@@ -201,8 +201,6 @@ pub fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
     blocks.extend((0..rest).map(|_| program.filled(program.owner, size)));
     let last = blocks[blocks.len() - 1];
     for &address in blocks.iter().filter(|&&address| address != last) {
-        // The fake knows a write by what it changes.
-        bytes_of(address, size).fill(!mark(address));
         program.free(program.owner, address);
     }
     // The claim in hand is used up, and the next one is made.
