@@ -17,11 +17,11 @@ mod mapping_options;
 mod memory;
 mod page_idleness;
 mod page_sharing;
-mod pin;
 pub mod probes;
 pub mod process;
 mod random;
 pub mod release;
+mod residency;
 pub mod seccomp;
 mod share;
 mod syscall;
@@ -44,7 +44,7 @@ pub use mapping_options::MappingOptions;
 pub use memory::Memory;
 pub use page_idleness::{PageIdleness, Pages, Scan};
 pub use page_sharing::PageSharing;
-pub use pin::{PIECE_BYTES, Pin, Pinned};
+pub use residency::{PIECE_BYTES, Residency};
 use seccomp::Answers;
 pub use share::{Sharing, threads_and_filter};
 pub use syscall::syscall;
@@ -76,7 +76,7 @@ pub const SECOND: u32 = 40;
 /// An implementation promises:
 /// 1. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os:
-    Memory + Threads + PageSharing + PageIdleness + Huge + Pin + MappingOptions
+    Memory + Threads + PageSharing + PageIdleness + Huge + Residency + MappingOptions
 {
     /// Notes the addresses of the allocator's own tables.
     fn with_tables(self, _tables: Range<usize>) -> Self

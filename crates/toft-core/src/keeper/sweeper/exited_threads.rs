@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::allocator::Allocator;
     use crate::options::Options;
-    use crate::os::Pin;
+    use crate::os::Residency;
     use crate::os::fake::{Fake, Machine};
 
     const SITE: usize = 0x5000;

@@ -53,8 +53,6 @@ pub enum Request {
     KeepSmall,
     /// `Huge::allow_huge`
     AllowHuge,
-    /// `Pin::discard_unused`
-    DiscardUnused,
     /// `MappingOptions::lock`
     Lock,
     /// `MappingOptions::name`
@@ -63,7 +61,7 @@ pub enum Request {
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 27] = [
+    pub const ALL: [Request; 26] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
@@ -88,7 +86,6 @@ impl Request {
         Request::HugeHabit,
         Request::KeepSmall,
         Request::AllowHuge,
-        Request::DiscardUnused,
         Request::Lock,
         Request::Name,
     ];

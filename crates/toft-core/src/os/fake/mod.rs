@@ -17,14 +17,13 @@ mod memory;
 mod os;
 mod page_idleness;
 mod page_sharing;
-mod pin;
+mod residency;
 mod space;
 mod threads;
 
 extern crate std;
 
 pub use faults::{Fault, Request};
-pub use pin::Moment;
 pub use space::{PageState, Space};
 
 use super::seccomp::Answers;
@@ -107,7 +106,6 @@ struct State {
     ticks: u32,
     at_barrier: Option<Meanwhile>,
     at_map: Option<WhileMapping>,
-    while_unused_go: Option<pin::Meanwhile>,
     filtered: Option<bool>,
     /// The result of a probe, and the number of probes.
     probe: Option<Answers>,
@@ -138,7 +136,6 @@ impl Fake {
             ticks: 0,
             at_barrier: None,
             at_map: None,
-            while_unused_go: None,
             filtered: Some(false),
             probe: Some(Answers::ALL),
             probes: 0,
