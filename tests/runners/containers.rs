@@ -28,7 +28,7 @@ const PATIENCE: u64 = 120;
 
 /// A system call for each row of what Toft wants, and whether the thread that gives memory back can
 /// do without.
-const WANTED: [(&str, bool); 15] = [
+const WANTED: [(&str, bool); 13] = [
     ("membarrier", true),
     ("sched_setscheduler", true),
     ("capset", true),
@@ -36,8 +36,6 @@ const WANTED: [(&str, bool); 15] = [
     ("pidfd_open", true),
     ("mincore", true),
     ("sysinfo", true),
-    ("pipe2", true),
-    ("vmsplice", true),
     ("process_vm_readv", true),
     ("userfaultfd", true),
     ("memfd_create", true),

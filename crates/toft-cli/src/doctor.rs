@@ -224,19 +224,10 @@ fn about_calls() -> impl Iterator<Item = Row> {
             (Plain, "a fault for each page; TOFT_MAPPINGS=populate has no effect"),
         ),
         (
-            "MADV_FREE",
-            advise(libc::MADV_FREE),
-            (Good, "unused pages of claimed slots are returned (TOFT_PARTITIONS)"),
-            (Fallback, "claimed slots keep their pages, 13 MiB a thread at most"),
-        ),
-        (
             "MADV_PAGEOUT",
             advise(libc::MADV_PAGEOUT),
-            (
-                Good,
-                "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
-            ),
-            (Fallback, "TOFT_COLD has no effect; claimed slots keep their pages"),
+            (Good, "cold data goes to swap if asked for (TOFT_COLD)"),
+            (Plain, "TOFT_COLD has no effect"),
         ),
         (
             "mapping names",

@@ -10,7 +10,7 @@ type Feature = (Calls, &'static str, &'static str, &'static str);
 const BACKGROUND: &str = "idle memory stays resident until malloc or free is called";
 
 /// What every program has.
-const USUAL: [Feature; 7] = [
+const USUAL: [Feature; 6] = [
     (Calls::RECLAIMER, "reclaimer thread", BACKGROUND, "TOFT_RECLAIM"),
     (
         Calls::BARRIER,
@@ -18,7 +18,6 @@ const USUAL: [Feature; 7] = [
         "their free pages wait for their calls",
         "TOFT_RECLAIM",
     ),
-    (Calls::CLAIMS, "release of claimed pages", "13 MiB a thread at most", "TOFT_PARTITIONS"),
     (Calls::POPULATE, "prefault", "a fault for each page", ""),
     (Calls::HUGE, "huge-page control", "the kernel decides", "TOFT_HUGE"),
     (Calls::BATCH, "batched release", "a system call for each range", "TOFT_RECLAIM"),

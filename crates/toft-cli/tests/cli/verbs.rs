@@ -82,7 +82,6 @@ fn the_doctor_finds_this_machine_fit() {
         "huge pages",
         "MAP_FIXED_NOREPLACE",
         "MADV_GUARD_INSTALL",
-        "MADV_FREE",
         "MADV_DONTNEED",
         "MADV_PAGEOUT",
         "process_madvise",

@@ -137,7 +137,6 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             advise(&mut all, libc::MADV_NOHUGEPAGE);
         }
         8 => {
-            advise(&mut all, libc::MADV_FREE);
             advise(&mut all, libc::MADV_COLD);
             advise(&mut all, libc::MADV_PAGEOUT);
         }
@@ -153,19 +152,9 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             all.ensure(unsafe { (&raw const (*place).totalram).read_volatile() } != 0);
         }
         11 => {
-            let mut ends = [-1i32; 2];
-            let ends = (&raw mut ends).cast::<i32>();
-            let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
-            all.succeeds(libc::SYS_pipe2, [ends.expose_provenance(), flags, 0, 0, 0, 0]);
-            // SAFETY: the kernel may have written it.
-            all.ensure(unsafe { ends.read_volatile() } >= 0);
-            all.fails(libc::SYS_vmsplice, [NOWHERE, 0, 0, 0, 0, 0], libc::EBADF);
-            all.fails(libc::SYS_fcntl, [NOWHERE, libc::F_GETFD as usize, 0, 0, 0, 0], libc::EBADF);
-        }
-        12 => {
             all.fails(libc::SYS_rt_sigprocmask, [99, into, 0, 8, 0, 0], libc::EINVAL);
         }
-        13 => {
+        12 => {
             let path = c"/proc/self/maps".as_ptr().expose_provenance();
             let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
             let at = libc::AT_FDCWD as isize as usize;
@@ -177,7 +166,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
                 all.succeeds(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
             }
         }
-        14 => {
+        13 => {
             let (from, to) = ([tried, 1], [into, 1]);
             let (from, to) =
                 ((&raw const from).expose_provenance(), (&raw const to).expose_provenance());
@@ -193,7 +182,7 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
                 [libc::CLOCK_REALTIME as usize, into, 0, 0, 0, 0],
             );
         }
-        15 => {
+        14 => {
             // The first flag does not exist. The second call makes a descriptor, which is closed
             // with the child.
             all.fails(libc::SYS_userfaultfd, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
@@ -201,28 +190,28 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             all.succeeds(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]);
             all.fails(libc::SYS_ioctl, [NOWHERE, userfaultfd::API, 0, 0, 0, 0], libc::EBADF);
         }
-        16 => {
+        15 => {
             let name = c"toft".as_ptr().expose_provenance();
             all.fails(libc::SYS_memfd_create, [name, 1 << 30, 0, 0, 0, 0], libc::EINVAL);
             let cloexec = libc::MFD_CLOEXEC as usize;
             all.succeeds(libc::SYS_memfd_create, [name, cloexec, 0, 0, 0, 0]);
             all.fails(libc::SYS_ftruncate, [NOWHERE, 0, 0, 0, 0, 0], libc::EBADF);
         }
-        17 => {
+        16 => {
             let (set, kind) = (libc::PR_SET_VMA as usize, libc::PR_SET_VMA_ANON_NAME as usize);
             let name = c"toft probe".as_ptr().expose_provenance();
             all.succeeds(libc::SYS_prctl, [set, kind, tried, page, name, 0]);
         }
         // There is no such flag.
-        18 => all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL),
+        17 => all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL),
         // There is no such flag, and no such key. A real key would also belong to the program.
-        19 => {
+        18 => {
             all.fails(libc::SYS_pkey_alloc, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
             let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
             all.fails(libc::SYS_pkey_mprotect, [tried, page, rights, 99, 0, 0], libc::EINVAL);
         }
-        20 => all.fails(libc::SYS_pread64, [NOWHERE, into, 1, 0, 0, 0], libc::EBADF),
-        21 => {
+        19 => all.fails(libc::SYS_pread64, [NOWHERE, into, 1, 0, 0, 0], libc::EBADF),
+        20 => {
             let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
             let place = usage.as_mut_ptr();
             let itself = libc::RUSAGE_SELF as usize;

@@ -51,33 +51,31 @@ rows! {
     /// Gives advice on huge pages.
     HUGE = 7, "madvise(MADV_NOHUGEPAGE, MADV_HUGEPAGE)";
     /// Gives advice on idle pages.
-    ADVICE = 8, "madvise(MADV_FREE, MADV_PAGEOUT, MADV_COLD)";
+    ADVICE = 8, "madvise(MADV_PAGEOUT, MADV_COLD)";
     /// Finds out which pages are in memory.
     RESIDENT = 9, "mincore";
     /// Finds out whether there is swap.
     SWAP = 10, "sysinfo";
-    /// Holds pages in a pipe.
-    PIPE = 11, "pipe2, vmsplice, fcntl";
     /// Blocks signals.
-    SIGNALS = 12, "rt_sigprocmask";
+    SIGNALS = 11, "rt_sigprocmask";
     /// Opens and reads files.
-    FILES = 13, "openat, read, fstat, close";
+    FILES = 12, "openat, read, fstat, close";
     /// Lets the kernel read memory that another thread may unmap.
-    READ = 14, "process_vm_readv, tgkill, clock_gettime";
+    READ = 13, "process_vm_readv, tgkill, clock_gettime";
     /// Lets the kernel report faults and record writes.
-    FAULTS = 15, "userfaultfd, ioctl";
+    FAULTS = 14, "userfaultfd, ioctl";
     /// Makes a memory file without a name.
-    STORE = 16, "memfd_create, ftruncate";
+    STORE = 15, "memfd_create, ftruncate";
     /// Names mappings.
-    NAMES = 17, "prctl(PR_SET_VMA)";
+    NAMES = 16, "prctl(PR_SET_VMA)";
     /// Keeps pages in memory.
-    LOCK = 18, "mlock2";
+    LOCK = 17, "mlock2";
     /// Uses protection keys.
-    KEYS = 19, "pkey_alloc, pkey_mprotect";
+    KEYS = 18, "pkey_alloc, pkey_mprotect";
     /// Reads the kernel's list of pages.
-    PAGES = 20, "pread64";
+    PAGES = 19, "pread64";
     /// Reads how many page faults there were, and how much processor time was used.
-    USAGE = 21, "getrusage";
+    USAGE = 20, "getrusage";
 }
 
 impl Calls {
@@ -90,9 +88,6 @@ impl Calls {
     /// The calls by which a report reads files, memory and stacks.
     pub const REPORT: Calls = Calls::FILES.and(Calls::READ);
 
-    /// The calls that find claimed pages that are not used, and release them.
-    pub const CLAIMS: Calls =
-        Calls::RESIDENT.and(Calls::SWAP).and(Calls::PIPE).and(Calls::ADVICE).and(Calls::BARRIER);
     /// The calls that make slabs share pages.
     pub const SHARING: Calls = Calls::FAULTS
         .and(Calls::STORE)

@@ -53,7 +53,7 @@ fn install(call: i64, action: Action) {
 }
 
 /// Rows, each with one of its calls.
-const OF_ROWS: [(Calls, i64); 20] = [
+const OF_ROWS: [(Calls, i64); 18] = [
     (Calls::BARRIER, libc::SYS_membarrier),
     (Calls::SETTLE, libc::SYS_capset),
     (Calls::SETTLE, libc::SYS_sched_setscheduler),
@@ -61,8 +61,6 @@ const OF_ROWS: [(Calls, i64); 20] = [
     (Calls::BATCH, libc::SYS_pidfd_open),
     (Calls::RESIDENT, libc::SYS_mincore),
     (Calls::SWAP, libc::SYS_sysinfo),
-    (Calls::PIPE, libc::SYS_pipe2),
-    (Calls::PIPE, libc::SYS_vmsplice),
     (Calls::FILES, libc::SYS_fstat),
     (Calls::READ, libc::SYS_process_vm_readv),
     (Calls::FAULTS, libc::SYS_userfaultfd),
