@@ -4,7 +4,7 @@
 #ifndef TOFT_TESTS_BOUND_H
 #define TOFT_TESTS_BOUND_H
 
-#include "swap.h"
+#include "../common.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -120,23 +120,11 @@ HELPER size_t resident(void)
     return strtoul(line + 5, NULL, 10) * KIB;
 }
 
-/* Everything goes but what threads have claimed, for which a pipe is needed. */
-HELPER void purge_without_descriptors(void)
-{
-    struct rlimit all, none;
-    CHECK(!getrlimit(RLIMIT_NOFILE, &all));
-    none = (struct rlimit){0, all.rlim_max};
-    CHECK(!setrlimit(RLIMIT_NOFILE, &none));
-    purge_all();
-    CHECK(!setrlimit(RLIMIT_NOFILE, &all));
-}
-
 static size_t resident_at_first;
 
 /* Before anything else: the library is there, and nothing is allocated. */
 HELPER void bound_begin(void)
 {
-    lock_swap(LOCK_SH);
     free(launder(malloc(1)));
     /* Whether there is a filter of system calls is found out once, by reading a file. */
     purge_all();

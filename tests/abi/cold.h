@@ -2,7 +2,8 @@
 #ifndef TOFT_TESTS_COLD_H
 #define TOFT_TESTS_COLD_H
 
-#include "swap.h"
+#include "../common.h"
+#include <sys/file.h>
 #include <sys/swap.h>
 #include <sys/sysinfo.h>
 
@@ -45,12 +46,26 @@ static int swap_on_file(const char *folder, size_t mib)
     return 1;
 }
 
+/* Swap belongs to the whole machine: one test would count on the swap of another, which takes it away. So tests that
+ * need swap take turns. Held until this process and all children that it forks after this have exited. */
+static void lock_swap(void)
+{
+    /* With fs.protected_regular, O_CREAT fails for another user's file. */
+    const char *lock = "/tmp/toft-test-swap.lock";
+    int fd = open(lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        fd = open(lock, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    CHECK(fd >= 0);
+    while (flock(fd, LOCK_EX) != 0)
+        CHECK(errno == EINTR);
+}
+
 /* Makes sure of so much swap; ends the test well, and says so, where there is none to be had. A helper
  * process takes it away again, however the test ends. */
 static void need_swap(size_t mib)
 {
     /* The helper inherits the lock, and holds it until the swap is off. */
-    lock_swap(LOCK_EX);
+    lock_swap();
     struct sysinfo info;
     if (sysinfo(&info) == 0 && info.freeswap * info.mem_unit >= mib << 20)
         return;

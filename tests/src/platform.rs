@@ -16,7 +16,7 @@ const BEYOND_EMULATION: &[(&str, &[&str])] = &[
     ),
     (
         "adds its own memory to the figures",
-        &["bound.h", "bound_scatter.h", "claims.h", "limit.h", "cold.h", "minflt", "swap.h"],
+        &["bound.h", "bound_scatter.h", "limit.h", "cold.h", "minflt"],
     ),
     ("has no filters of system calls", &["SECCOMP", "filter.h"]),
     ("does not limit addresses", &["RLIMIT_AS", "RLIMIT_DATA"]),

@@ -15,6 +15,9 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
 #ifndef SECONDS
 #define SECONDS 12
 #endif
@@ -185,7 +188,8 @@ static int purge_around(pid_t sweeper, pid_t stepped, int number, int behind, si
         CHECK(signal == (SIGTRAP | 0x80));
         struct user_regs_struct regs;
         CHECK(ptrace(PTRACE_GETREGS, sweeper, NULL, &regs) == 0);
-        int matters = regs.orig_rax == SYS_madvise || regs.orig_rax == SYS_membarrier;
+        int matters = regs.orig_rax == SYS_madvise || regs.orig_rax == SYS_process_madvise ||
+                      regs.orig_rax == SYS_membarrier;
         if (entry && matters)
             seen++;
         if (matters && seen == number && entry != behind && !done) {
