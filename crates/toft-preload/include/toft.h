@@ -36,10 +36,11 @@ int toft_profile(int fd);
 int toft_metrics(int fd);
 
 /* Returns to the OS all memory of the process that holds no live block: free pages in every
- * thread's slabs, whatever those threads are doing, empty slabs, and free large blocks. Later
- * allocations get memory again, at the cost of page faults. malloc_trim(0) does the same if enough
- * was freed since the last purge (docs/abi.md). Returns the number of bytes of pages returned:
- * resident memory falls by at most that. Never fails. Preserves errno. */
+ * thread's slabs, whatever those threads are doing, empty slabs, and free large blocks. The slots
+ * that other threads allocate next keep their pages (docs/memory.md, term C). Later allocations get
+ * memory again, at the cost of page faults. malloc_trim(0) does the same if enough was freed since
+ * the last purge (docs/abi.md). Returns the number of bytes of pages returned: resident memory
+ * falls by at most that. Never fails. Preserves errno. */
 size_t toft_purge(void);
 
 /* Lets slabs of one call site and size that are at most half full share pages, if their blocks do

@@ -94,8 +94,9 @@ pub fn statistics() -> Statistics {
 }
 
 /// Returns all memory that holds no live block to the operating system. Returns the number of bytes
-/// of pages that were released. Such pages are returned some hundred milliseconds after
-/// their last use anyway, if [`watch_filters`] was called.
+/// of pages that were released. The slots that other threads allocate next keep their pages. All
+/// other free pages are returned some hundred milliseconds after their last use anyway, if
+/// [`watch_filters`] was called.
 ///
 /// ```
 /// # #[global_allocator]
