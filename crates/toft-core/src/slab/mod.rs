@@ -43,7 +43,6 @@ mod slots;
 mod states;
 mod suspended;
 mod tail;
-#[cfg(not(loom))]
 mod written;
 
 pub use activity::SlabActivity;
