@@ -236,7 +236,7 @@ fn build() -> bool {
     let looks_through = allocator().wrappers.are_there();
     GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
     GLOBAL.state.store(READY, Release);
-    allocator().mapper().apply_at_start();
+    allocator().mapper().name_at_start();
     seal();
     true
 }

@@ -88,13 +88,9 @@ impl<O: Os> Mapper<'_, O> {
         }
     }
 
-    /// Applies the mapping options to what was mapped before they were known: some C libraries
-    /// allocate before the first call of the program.
-    pub(crate) fn apply_at_start(self) {
+    /// Names what is mapped at the start.
+    pub(crate) fn name_at_start(self) {
         if self.options.has_mapping_options() {
-            let page = self.os.page_size();
-            let there = |slab: &Slab| slab.pages().present_bytes(page);
-            self.slabs.for_each_range(there, |start, len| self.apply_mapping_options(start, len));
             self.name_slabs();
         }
     }
