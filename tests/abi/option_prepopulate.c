@@ -1,12 +1,13 @@
 // TOFT_MAPPINGS=populate: what is mapped has its pages, so that first touches cost no fault.
-// Without the option they do.
+// Without the option they do. What the C library allocates before main may map the first MiB of
+// slabs, before it is known whether a filter allows more.
 // libc: skip it has no such option
 // env: TOFT_RECLAIM=off
 // run: none
 // run: populate
 #include "page_faults.h"
 
-enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
+enum { N = 2000, SIZE = 1000, LARGE = 8 << 20, EARLY = 1 << 20 };
 static unsigned char *block[N];
 
 int main(int argc, char **argv)
@@ -28,6 +29,6 @@ int main(int argc, char **argv)
         large[at] = 1;
     long faults = page_faults() - before;
     announce_number("faults", (size_t)faults);
-    CHECK(asked ? faults < 50 : faults > (long)(LARGE / page_size()) / 4);
+    CHECK(asked ? faults < 50 + (long)(EARLY / page_size()) : faults > (long)(LARGE / page_size()) / 4);
     return 0;
 }
