@@ -67,7 +67,7 @@ fn forbid() {
 #[inline(never)]
 fn overwrite_frames() {
     black_box([0u8; 64 << 10]);
-    // The same for what registers have.
+    // What registers have goes, too.
     drop(black_box(vec![1u8; 1000]));
 }
 

@@ -260,9 +260,9 @@ impl Run {
     }
 
     /// Takes adjacent addresses: a number of bytes, from a multiple of the second number on, a
-    /// power of two. Both are at least a page. Returns the first address. If something was mapped for it,
-    /// calls `was_mapped` with its start and length, before any thread gets some. `was_mapped` may
-    /// refuse it by an error.
+    /// power of two. Both are at least a page. Returns the first address. If something was mapped
+    /// for it, calls `was_mapped` with its start and length, before any thread gets some.
+    /// `was_mapped` may refuse it by an error.
     pub fn take(
         &self,
         os: &impl Memory,

@@ -16,8 +16,8 @@ const SIZES: [usize; 8] = [16, 1000, 5000, 30_000, 100_000, 200_000, 5 << 20, 1 
 /// Mappings that the requests up to the first refused one try.
 const MOST_OF_FIRST: u64 = if cfg!(feature = "secure-light") { 600 } else { 2000 };
 /// Mappings that a refused request tries after that: the field passes by 48 places before and after
-/// idle memory is returned, unless the request before has found it full. The secure builds try eight
-/// plots, of which each passes by few. The rest is for a block with a separate extent.
+/// idle memory is returned, unless the request before has found it full. The secure builds try
+/// eight plots, of which each passes by few. The rest is for a block with a separate extent.
 const MOST_OF_LATER: u64 = if cfg!(feature = "secure-light") { 80 } else { 200 };
 
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {

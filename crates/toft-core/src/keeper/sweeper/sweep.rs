@@ -1,8 +1,8 @@
 //! Sweeps: give pages of free slots back to the OS, in every thread's slabs, without the threads'
 //! help.
 //!
-//! Slabs are checked in the order of demand. Idle slots are held, a batch of slabs at a time, without
-//! stopping any thread: see `pinning.rs` in [`crate::slab`].
+//! Slabs are checked in the order of demand. Idle slots are held, a batch of slabs at a time,
+//! without stopping any thread: see `pinning.rs` in [`crate::slab`].
 
 use crate::keeper::sweeper::Sweeper;
 use crate::os::Os;
