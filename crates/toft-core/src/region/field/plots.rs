@@ -1,5 +1,5 @@
-//! Where slabs of the secure builds are: each partition has its own plots, at random places far from
-//! those of others.
+//! Where slabs of the secure builds are: each partition has its own plots, at random places, far
+//! from those of others.
 //!
 //! ```text
 //! field | near plots of 4 MiB, each a granule | unused | far plots |
