@@ -1,9 +1,12 @@
 //! Heaps that threads share, for bins that each rarely uses.
 
 use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::shadow::bytes_of;
 use std::collections::{BTreeMap, BTreeSet};
 use toft_core::Allocator;
+use toft_core::keeper::Which;
 use toft_core::options::{Options, Reclaim};
+use toft_core::os::Residency;
 use toft_core::os::fake::Fake;
 use toft_core::report::Call;
 use toft_core::stats::snapshot;
@@ -68,6 +71,31 @@ fn a_bin_earns_its_slab_within_a_second_and_keeps_it() {
     assert!(own(MANY) > MANY / 2);
     fake.pass(1000);
     assert_eq!(own(MANY), MANY, "it has earned a slab");
+}
+
+/// A shared heap has no thread that could be about to use what it has claimed.
+#[test]
+fn what_a_shared_heap_has_claimed_goes_when_it_is_idle() {
+    let (fake, allocator) = allocator(Options { quarantine: 0, ..OPTIONS });
+    let heap = threads(&allocator, 1)[0];
+    let blocks: Vec<usize> = (0..20).map(|_| take(&allocator, heap, 1000)).collect();
+    blocks.iter().for_each(|&block| bytes_of(block, 1000).fill(1));
+    blocks[1..].iter().for_each(|&block| allocator.free(heap, block, Call::Free));
+    // The shared heap draws from what it has collected.
+    let next = take(&allocator, heap, 1000);
+    assert!(!is_own(&allocator, heap, next));
+    let claimed = || with_slab(&allocator, next, |slab, _| slab.claimed());
+    assert_ne!(claimed(), 0);
+    let (base, bytes) =
+        with_slab(&allocator, next, |slab, _| (slab.base(), slab.slots() * slab.size()));
+    let pages = || (base..base + bytes).step_by(4096);
+    let resident = || pages().map(|page| fake.resident_prefix(page, 4096)).sum::<usize>();
+    let before = resident();
+    (0..3).for_each(|_| _ = allocator.sweeper().sweep(Which::Idle).unwrap());
+    assert_eq!(claimed(), 0);
+    assert!(resident() < before, "{before} bytes stay");
+    assert_eq!(allocator.check(), Ok(()));
+    take(&allocator, heap, 1000);
 }
 
 /// Blocks of a shared slab are freed by their threads, by others, and twice; memory stays bounded.

@@ -81,7 +81,8 @@ impl<O: Os> Sweeper<'_, O> {
     }
 
     /// Returns true if pages of the slab are to be given back. Gives back those of an exited
-    /// thread's slab, and drops its claim.
+    /// thread's slab, and those of an idle slab of a shared heap that has a claim. Drops these
+    /// claims.
     fn wanted(self, slab: &Slab, which: Which, swept: &mut Swept) -> bool {
         let Some(heap) = self.heaps.owner_of(slab) else { return false };
         if slab.is_dormant() {
@@ -89,18 +90,21 @@ impl<O: Os> Sweeper<'_, O> {
         }
         swept.slabs += 1;
         let activity = slab.scan_activity(|| heap.is_current(slab));
-        let orphan = self.heaps.heap_state(heap.number) == HeapState::Orphan;
-        // A thread that has ended hands nothing out: what it had claimed can go, too.
-        let left = orphan && slab.claimed() != 0;
+        let state = self.heaps.heap_state(heap.number);
+        let orphan = state == HeapState::Orphan;
+        // No thread is about to hand out what an orphan has claimed, or a shared heap that can be
+        // taken. At a limit the caller may itself hold a shared heap.
+        let shared = state == HeapState::Shared && which == Which::Idle;
+        let left = (orphan || shared) && slab.claimed() != 0;
         let wanted = match activity {
             SlabActivity::Busy => which == Which::Free,
             SlabActivity::Idle => true,
             SlabActivity::Discarded => left,
         };
         swept.more |= activity == SlabActivity::Busy;
-        if wanted && orphan {
-            self.held_heaps().with_threadless(heap.number, |orphan, _seat| {
-                if orphan.owns(slab) {
+        if wanted && (orphan || left) {
+            self.held_heaps().with_threadless(heap.number, |heap, _seat| {
+                if heap.owns(slab) {
                     swept.bytes += self.discard_own(slab);
                 }
             });
