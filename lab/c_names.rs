@@ -26,17 +26,12 @@ c!(calloc(count: usize, size: usize) -> Pointer = zeroed(count, size));
 c!(free(block: Pointer) = freed(block));
 c!(realloc(block: Pointer, size: usize) -> Pointer = resized(block, size));
 c!(reallocarray(block: Pointer, count: usize, size: usize) -> Pointer =
-match count.checked_mul(size) {
-    Some(bytes) => resized(block, bytes),
-    None => no_memory(),
-});
+    count.checked_mul(size).map_or_else(no_memory, |bytes| resized(block, bytes)));
 c!(memalign(align: usize, size: usize) -> Pointer = aligned(align, size));
 c!(aligned_alloc(align: usize, size: usize) -> Pointer = aligned(align, size));
 c!(valloc(size: usize) -> Pointer = aligned(page(), size));
-c!(pvalloc(size: usize) -> Pointer = match size.max(1).checked_next_multiple_of(page()) {
-    Some(bytes) => aligned(page(), bytes),
-    None => no_memory(),
-});
+c!(pvalloc(size: usize) -> Pointer = size.max(1).checked_next_multiple_of(page())
+    .map_or_else(no_memory, |bytes| aligned(page(), bytes)));
 c!(malloc_usable_size(block: Pointer) -> usize = usable(block));
 c!(posix_memalign(out: *mut Pointer, align: usize, size: usize) -> c_int = {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {

@@ -1,22 +1,37 @@
-# Installs the wheel in a new environment without a network, uses it, removes it, and checks that
-# nothing is left. python.sh WHEEL
+# Installs the wheel in an environment of an empty system, without a network, uses it, removes it,
+# and compares the files before and after. python.sh WHEEL
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-export HOME="$PWD/home" TMPDIR="$PWD/tmp"
-mkdir "$HOME" "$TMPDIR"
-/usr/bin/python3 -m venv --without-pip environment
-pip="/usr/bin/python3 -m pip --disable-pip-version-check --python environment/bin/python"
-$pip install --quiet --no-index "$1"
-sh "$here/use.sh" environment/bin/toft
-sh "$here/use.sh" environment/bin/python -m toft
+mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
+test "$mirror" || mirror=$(awk '$1 == "deb" { print $2; exit }' /etc/apt/sources.list)
+cat > inside.sh <<'END'
+set -eu
+export HOME=/srv/trial PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+cd "$HOME"
+files() {
+    find / -xdev -not -path '/proc/*' -not -path '/srv/*' | sort
+}
+bin=/opt/environment/bin
+python3 -m venv /opt/environment
+files > before
+$bin/pip install --quiet --no-index toft-*.whl
+sh use.sh $bin/toft
+sh use.sh $bin/python -m toft
 echo 'import sys, toft
 maps = open("/proc/self/maps").read()
 assert "libtoft" in maps, maps
 print("app.py", toft.__version__, *sys.argv[1:])' > app.py
 for run in "run" "run --" "run --python" "run --stats --env A=b.py"; do
-    environment/bin/python -m toft $run app.py one two | grep '^app.py .* one two$'
+    $bin/python -m toft $run app.py one two | grep '^app.py .* one two$'
 done
-environment/bin/python -m toft run -- environment/bin/python app.py three | grep '^app.py .* three$'
-$pip uninstall --quiet --yes toft
+$bin/python -m toft run -- $bin/python app.py three | grep '^app.py .* three$'
+$bin/pip uninstall --quiet --yes toft
 rm -r "$HOME/.cache/toft"
-test -z "$(find . -name '*toft*')"
+files > after
+diff before after
+END
+mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt --include=python3-venv \
+    --customize-hook='mkdir "$1/srv/trial"' \
+    --customize-hook="cp $1 $PWD/inside.sh $here/use.sh \"\$1/srv/trial\"" \
+    --customize-hook='chroot "$1" sh /srv/trial/inside.sh' \
+    bookworm /dev/null "$mirror"

@@ -72,10 +72,30 @@ HELPER size_t slab_bytes(size_t slot)
     return whole_pages(slots_of_slab(slot) * slot);
 }
 
+/* Slots of the slab that a bin gets after one of `before` slots, or first. */
+HELPER size_t slots_after(size_t before, size_t slot)
+{
+    size_t most = slots_of_slab(slot), bytes = before ? 2 * before * slot : most * slot / 8;
+    size_t slots = (bytes + 4095) / 4096 * 4096 / slot;
+    return slots < 4 ? 4 : slots < most ? slots : most;
+}
+
 /* Slabs that `blocks` blocks need, if one thread has allocated them without a free in between. */
 HELPER size_t slabs_for(size_t blocks, size_t slot)
 {
-    return (blocks + slots_of_slab(slot) - 1) / slots_of_slab(slot);
+    size_t slabs = 0, all = 0;
+    for (size_t slots = 0; all < blocks; all += slots, slabs++)
+        slots = slots_after(slots, slot);
+    return slabs;
+}
+
+/* Bytes of the slots of those slabs. */
+HELPER size_t slab_bytes_for(size_t blocks, size_t slot)
+{
+    size_t all = 0;
+    for (size_t slots = 0; all < blocks; all += slots)
+        slots = slots_after(slots, slot);
+    return all * slot;
 }
 
 /* Pages of adjacent slots of `bytes` bytes together, wherever they begin. */
@@ -100,7 +120,7 @@ HELPER size_t descriptors_of(size_t slabs)
 /* A heap, if all its bins are touched. */
 HELPER size_t heap_of(size_t partitions)
 {
-    return pages_of_run(2048 + partitions * CLASSES * 16);
+    return pages_of_run(3 * KIB + partitions * CLASSES * 16);
 }
 
 /* Empty slabs and free pages of others, where nothing else gives them back: they and what is in use may together be

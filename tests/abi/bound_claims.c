@@ -56,11 +56,14 @@ int main(void)
         thread[i] = spawn(run, (void *)i);
     /* Those of a thread that runs: a slab with live blocks, and one that took what the first had no room for. */
     struct bound b = {.threads = THREADS};
+    size_t slabs = 0;
     for (int class = 0; class < CLASSES; class++) {
-        b.claims += THREADS * claim_of(slot_of_class(class));
-        b.live += THREADS * 2 * pages_of_run(slot_of_class(class));
+        size_t slot = slot_of_class(class);
+        b.claims += THREADS * claim_of(slot);
+        b.live += THREADS * 2 * pages_of_run(slot);
+        slabs += THREADS * 2;
     }
-    b.metadata = descriptors_of(THREADS * CLASSES * 2) + THREADS * heap_of(1);
+    b.metadata = descriptors_of(slabs) + THREADS * heap_of(1);
     struct bound with = b;
     with.live = 0;
     size_t most = 0;

@@ -50,7 +50,7 @@ HELPER void scatter(void)
         b.live += N / EACH * page_size();
         b.claims += claim_of(slot);
         slabs += slabs_for(N, slot);
-        used += slabs_for(N, slot) * slots_of_slab(slot) * slot;
+        used += slab_bytes_for(N, slot);
     }
     used += LARGE * LARGE_SIZE;
     b.live += LARGE * LARGE_SIZE;

@@ -22,7 +22,7 @@ int main(void)
             memset(block[j], 1, slot);
         }
         /* In use: this phase's slabs, and of each earlier one the slab that malloc draws from. */
-        size_t used = slabs_for(n, slot) * slots_of_slab(slot) * slot + current;
+        size_t used = slab_bytes_for(n, slot) + current;
         current += slots_of_slab(slot) * slot;
         slabs += slabs_for(n, slot);
         peak = used > peak ? used : peak;

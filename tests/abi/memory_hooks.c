@@ -15,7 +15,7 @@
 // run: code late
 // run: table late
 // case: memory_hooks_thread
-// build: default,light in the full build the thread goes on verifying the heap
+// build: default,secure in the full build the thread verifies the heap before it sleeps again
 // run: code late ends
 // case: memory_hooks_defined -rdynamic -DDEFINED
 // run: defined
@@ -172,7 +172,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     find_stale();
-    /* It has been woken meanwhile, and leaves the return of memory to the program. */
+    /* It leaves the return of memory to the program. In the full build it may find the hooks only
+     * when it is to verify the next share of the heap. */
     while (ends && has_reclaimer())
         usleep(1000);
     pid_t child = fork();

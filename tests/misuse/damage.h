@@ -18,26 +18,53 @@ struct damage {
 };
 
 /* Words of the root, by their number (crates/toft-core/src/stats/root.rs). */
-enum { SLABS = 7, SLABS_SPAN = 8, SLAB_BYTES = 21, SLAB_SLOTS = 23, SLAB_BASE = 24, SLAB_SIZE = 26, SLAB_REMOTE = 30 };
+enum {
+    SLABS = 9,
+    PAGE_MAP = 10,
+    MORE_SLABS = 11,
+    MORE_SLABS_SPAN = 12,
+    SLAB_BYTES = 26,
+    SLAB_SLOTS = 28,
+    SLAB_BASE = 29,
+    SLAB_SIZE = 31,
+    SLAB_REMOTE = 35
+};
+
+/* A block in a slab of more than 64 slots. The first slab of a bin may have no more. */
+HELPER void *block_in_long_slab(void)
+{
+    void *p = NULL;
+    for (int i = 0; i < 65; i++)
+        CHECK(p = launder(malloc(64)));
+    return p;
+}
+
+/* The descriptor in these bytes whose slab a block is in; NULL if none of those that are there. */
+HELPER char *find_descriptor(const uint64_t *root, uint64_t begin, uint64_t bytes, uint64_t block)
+{
+    char copy[1024];
+    uint64_t step = root[SLAB_BYTES];
+    CHECK(step <= sizeof copy);
+    for (uint64_t at = begin; at + step <= begin + bytes; at += step) {
+        struct iovec from = {(void *)at, step}, to = {copy, step};
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)step)
+            return NULL;
+        uint64_t base = *(uint64_t *)(copy + root[SLAB_BASE]);
+        if (block - base < *(uint64_t *)(copy + root[SLAB_SLOTS]) * *(uint32_t *)(copy + root[SLAB_SIZE]))
+            return (char *)at;
+    }
+    return NULL;
+}
 
 HELPER struct damage find_slab(void *block)
 {
     const struct anchor *anchor = (const struct anchor *)symbol("toft_root");
-    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 5);
+    CHECK(anchor && strcmp(anchor->magic, "toft_root") == 0 && anchor->version == 7);
     const uint64_t *root = anchor->root;
-    char *descriptor = (char *)root[SLABS], *end = descriptor + root[SLABS_SPAN];
-    uint64_t at = (uint64_t)block, bytes = 0;
-    for (; descriptor < end; descriptor += root[SLAB_BYTES]) {
-        char copy[1024];
-        CHECK(root[SLAB_BYTES] <= sizeof copy);
-        struct iovec from = {descriptor, root[SLAB_BYTES]}, to = {copy, root[SLAB_BYTES]};
-        CHECK(process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)root[SLAB_BYTES]);
-        uint64_t base = *(uint64_t *)(copy + root[SLAB_BASE]);
-        bytes = *(uint64_t *)(copy + root[SLAB_SLOTS]) * *(uint32_t *)(copy + root[SLAB_SIZE]);
-        if (at >= base && at - base < bytes)
-            break;
-    }
-    CHECK(descriptor < end);
+    char *descriptor = find_descriptor(root, root[SLABS], root[PAGE_MAP] - root[SLABS], (uint64_t)block);
+    if (!descriptor)
+        descriptor = find_descriptor(root, root[MORE_SLABS], root[MORE_SLABS_SPAN], (uint64_t)block);
+    CHECK(descriptor);
     struct damage d = {descriptor, *(char **)(descriptor + root[SLAB_BASE]), root[SLAB_REMOTE],
                        *(uint64_t *)(descriptor + root[SLAB_SLOTS])};
     CHECK(d.slots > 64 && d.slots <= 256);

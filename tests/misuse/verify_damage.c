@@ -11,7 +11,7 @@ int main(void)
 {
     int (*verify)(void) = (int (*)(void))symbol("toft_verify");
     CHECK(verify);
-    void *p = launder(malloc(64));
+    void *p = block_in_long_slab();
     for (int i = 0; i < 100000; i++)
         free(launder(malloc((size_t)i % 3000)));
     CHECK(verify() == 0);

@@ -9,7 +9,7 @@
 
 int main(void)
 {
-    void *p = launder(malloc(64));
+    void *p = block_in_long_slab();
     for (int i = 0; i < 2000; i++)
         free(launder(malloc((size_t)i % 3000)));
     struct damage d = find_slab(p);

@@ -13,7 +13,7 @@ static pthread_barrier_t barrier;
 
 static void *owner(void *arg)
 {
-    block = launder(malloc(64));
+    block = block_in_long_slab();
     for (int i = 0; i < 10000; i++)
         free(launder(malloc((size_t)i % 3000)));
     pthread_barrier_wait(&barrier);

@@ -1,5 +1,6 @@
 // A free block is written to, at either end or in its middle. It is reported by the free with which
-// the block leaves the quarantine, or by the malloc that would hand it out.
+// the block leaves the quarantine, or by the malloc that would hand it out. With one partition that
+// malloc may be of another call site: the block has left the quarantine before the write.
 // build: full the light one does not clear what is freed
 // run: 16 0
 // run: 16 15
@@ -12,20 +13,29 @@
 // stderr: toft: write after free: {re:malloc|free}({p}): byte {place} of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
 // twin: writes before it frees
 // promise: 12 30
-#include "one_site.h"
+// case: write_after_free -DREUSE=take -DLEAVES=0
+// case: write_after_free_other_site -DREUSE=take_another -DLEAVES=(64<<20)
+// env: TOFT_PARTITIONS=1
+#include "two_sites.h"
+
+static void reuse(size_t times, size_t size)
+{
+    for (size_t i = 0; i < times; i++)
+        free(launder(REUSE(size)));
+}
 
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
     size_t size = strtoul(argv[1], NULL, 10), place = strtoul(argv[2], NULL, 10);
-    unsigned char *p = launder(allocate(size));
+    unsigned char *p = launder(take(size));
     CHECK(p);
     announce_block(p);
     announce_number("place", place);
     CORRECT(if (place < size) p[place] = 1;)
     free(p);
+    reuse(LEAVES / size, size);
     MISUSE(((unsigned char *)launder(p))[place] = 1;)
-    for (int i = 0; i < 100000; i++)
-        free(launder(allocate(size)));
+    reuse(100000 + LEAVES / size, size);
     return END;
 }

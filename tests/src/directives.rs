@@ -20,7 +20,8 @@
 //! // musl: skip WHY            left out in static programs with musl; `aarch64: skip WHY`: under the emulator
 //! // build: secure WHY       for these builds only, with commas between: `default`, `light`, `full`,
 //! //                         or `secure`, which is the last two
-//! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
+//! // needs: TOOL PACKAGE       a program, or the path of a file, that must be installed, and where
+//! //                         Debian has it
 //! // machine: pkeys WHY        left out where processor or kernel have no protection keys
 //! // case: NAME -DSIZE=64      a test of this name, compiled with these flags and -DCASE=NAME; the
 //! //                         directives up to the next case are its own, those above the first all
@@ -105,7 +106,7 @@ pub struct Source {
     pub skips: Vec<(String, String)>,
     /// The only builds that it is for, and in words which, and why.
     pub builds: Option<(Vec<Build>, String)>,
-    /// Programs it needs, with their Debian packages.
+    /// Programs and files it needs, with their Debian packages.
     pub needs: Vec<(String, String)>,
     /// Why it needs protection keys, if it does.
     pub pkeys: Option<String>,

@@ -1,14 +1,16 @@
-//! What a machine may not have: programs, and what its processor lacks.
+//! What a machine may not have: programs, headers, and what its processor lacks.
 
+use std::path::Path;
 pub use toft_bench::preloadable::installed as find;
+
+/// Returns true if a program, or a file by its absolute path, is there.
+fn is_there(tool: &str) -> bool {
+    find(tool).is_some() || Path::new(tool).is_absolute() && Path::new(tool).is_file()
+}
 
 /// The Debian packages of those tools that are missing.
 pub fn missing(needs: &[(String, String)]) -> Vec<&str> {
-    needs
-        .iter()
-        .filter(|(tool, _)| find(tool).is_none())
-        .map(|(_, package)| package.as_str())
-        .collect()
+    needs.iter().filter(|(tool, _)| !is_there(tool)).map(|(_, package)| package.as_str()).collect()
 }
 
 /// Whether a missing program fails its test instead of leaving it out (`TOFT_TEST_REQUIRE=1`).
@@ -33,6 +35,13 @@ pub fn pkeys() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_and_a_file_count_and_nothing_else() {
+        let needs = ["sh", "/etc/passwd", "/no/such/file", "no-such-program", "etc"];
+        let needs = needs.map(|tool| (tool.to_owned(), tool.to_owned()));
+        assert_eq!(missing(&needs), ["/no/such/file", "no-such-program", "etc"]);
+    }
 
     #[test]
     fn only_packages_beyond_ci_are_optional() {

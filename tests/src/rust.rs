@@ -155,6 +155,10 @@ pub fn reports(link: Link) -> Result<(), String> {
     // Call sites behind wrappers that are new under a filter, which was not announced.
     check(&start(&program, "filter", &[]), well, silent, "no call that a filter may forbid")?;
 
+    // The library's thread, which stays for an hour unless it is stopped.
+    let stays = [("TOFT_DECAY", "3600000")];
+    check(&start(&program, "thread", &stays), well, silent, "users and namespaces changed alone")?;
+
     let file = program.with_extension("profile");
     let _ = std::fs::remove_file(&file);
     let path = file.display().to_string();

@@ -5,7 +5,7 @@
 // promise: 25 30
 #include "common.h"
 
-enum { THREADS = 200, KEPT = 50, ROUNDS = 4, SITES = 16, MIB = 1 << 20 };
+enum { THREADS = 200, KEPT = 150, ROUNDS = 4, SITES = 16, MIB = 1 << 20 };
 
 #define SITE(n)                                                                                    \
     __attribute__((noinline)) static void *site##n(size_t size)                                    \
@@ -63,7 +63,7 @@ int main(void)
     for (size_t i = 0; i < THREADS; i++)
         threads[i] = spawn(worker, (void *)(i + 1));
     pthread_barrier_wait(&filled_all);
-    // 5 MiB are live, and each thread's stack takes three or four pages. A slab for each thread,
+    // 15 MiB are live, and each thread's stack takes three or four pages. A slab for each thread,
     // site and class takes 110 MiB, and more in the secure build. How many threads meet in a
     // shared heap, and then need a separate slab, depends on how busy the machine is.
     size_t alive = rss_bytes() - before;

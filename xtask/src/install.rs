@@ -132,7 +132,7 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         there.link(&asked_for, &format!("{libdir}/{name}.so"))?;
     }
     let abouts = [
-        "A memory allocator in which every call site gets its own memory",
+        "A memory allocator that checks every free and shows which call site holds memory",
         "Toft, a memory allocator: the secure build",
         "Toft, a memory allocator: the light secure build",
     ];

@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft_core::options::{Options as Parsed, Removed, TABLE};
+use toft_core::options::{Options as Parsed, TABLE};
 
 use crate::style::{self, Style};
 use crate::verb::{End, print};
@@ -125,7 +125,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
         }
     }
     for (name, nearest) in unknown {
-        let fault = unknown_or_removed(name, *nearest);
+        let fault = Fault::Unknown(name.into(), *nearest);
         text += &format!("{}\n", style.bad(&fault.to_string()));
     }
     text
@@ -141,7 +141,6 @@ fn valid(name: &str, value: &str) -> bool {
 pub enum Fault {
     /// No option has this name; the option that was probably meant.
     Unknown(String, Option<&'static str>),
-    Removed(&'static Removed),
     /// The option cannot have this value: both, and what it can have.
     Value(String, String, &'static str),
 }
@@ -153,10 +152,6 @@ impl fmt::Display for Fault {
                 write!(f, "unknown option {name}; did you mean {meant}?")
             }
             Fault::Unknown(name, None) => write!(f, "unknown option {name}"),
-            Fault::Removed(removed) => {
-                let [verb, instead] = removed.advice();
-                write!(f, "{} was removed; {verb}{instead}", removed.name)
-            }
             Fault::Value(name, value, expected) => write!(f, "{name}={value} is not {expected}"),
         }
     }
@@ -169,17 +164,9 @@ pub fn fault(name: &str, value: &OsStr) -> Option<Fault> {
     }
     let shown = value.to_string_lossy();
     match TABLE.iter().find(|option| option.name == name) {
-        None => Some(unknown_or_removed(name, nearest(name))),
+        None => Some(Fault::Unknown(name.into(), nearest(name))),
         Some(_) if valid(name, &shown) => None,
         Some(option) => Some(Fault::Value(name.into(), shown.into(), option.values)),
-    }
-}
-
-/// The fault of a name that no option has.
-fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
-    match Removed::find(name.as_bytes()) {
-        Some(removed) => Fault::Removed(removed),
-        None => Fault::Unknown(name.into(), nearest),
     }
 }
 

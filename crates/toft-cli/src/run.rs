@@ -179,9 +179,8 @@ fn check_arguments(run: &Run) -> Result<(), String> {
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     for (name, value) in inherited.filter(|(name, _)| run.env.iter().all(|(set, _)| set != name)) {
         match fault(&name, &value) {
-            // It may be meant for something else. The library names the successor of a removed
-            // option.
-            None | Some(Fault::Unknown(..) | Fault::Removed(_)) => {}
+            // It may be meant for something else.
+            None | Some(Fault::Unknown(..)) => {}
             Some(bad) => {
                 return Err(format!("{bad}; not started (toft options lists the options)"));
             }

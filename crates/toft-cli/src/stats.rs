@@ -181,10 +181,6 @@ impl Stats {
                 n => style.bad(&format!("{} later ones share one", style::count(n))),
             };
             let mut parts = vec![count("own_sites", "with their own partition"), merged];
-            if self.number("found_wrappers") != 0 {
-                // What they have handed out until then still counts as theirs.
-                parts.push(count("found_wrappers", "found in wrappers of malloc"));
-            }
             if self.number("grouped_sites") != 0 {
                 parts.push(count("grouped_sites", "share one, as hinted"));
             }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::{Value, json};
+use toft_core::report::program_name;
 use toft_profile::{Frame, Frames, Location, Mapping, paths_of_text, read_file, text_of_path};
 
 use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
@@ -344,24 +345,13 @@ impl Module {
     }
 }
 
-/// Returns the name of a process, if its command has that name, too. A script has the name of its
-/// file, and its command is that of the interpreter.
+/// Returns the name of a process, if its command has that name, too.
 fn name_of_process(pid: i32) -> Option<String> {
     let name = toft_profile::read(pid, "comm").ok()?;
-    let name = name.trim_end_matches('\n');
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let command = command.split(|&byte| byte == 0).next()?;
-    program_name(name, &String::from_utf8_lossy(command))
-}
-
-/// The longest name that the kernel keeps of a process.
-const COMM: usize = 15;
-
-fn program_name(name: &str, command: &str) -> Option<String> {
-    // A program may have put its state in place of its arguments: `redis-server *:6379`.
-    let whole = command.split(' ').next()?.rsplit('/').next()?;
-    (!name.is_empty() && (whole == name || name.len() == COMM && whole.starts_with(name)))
-        .then(|| whole.to_owned())
+    let name = program_name(name.trim_end_matches('\n').as_bytes(), command)?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// The lines of a file. The loader opens the package of debug information that lies beside it, too,
@@ -467,21 +457,6 @@ mod tests {
         nix::unistd::mkfifo(&folder.path().join("program.so.dwp"), nix::sys::stat::Mode::S_IRWXU)
             .unwrap();
         assert_eq!(name(&program, u64::MAX), (Found::Same, 0));
-    }
-
-    #[test]
-    fn a_program_has_the_name_of_process_and_command() {
-        let name = |name, command| program_name(name, command);
-        assert_eq!(name("redis-server", "redis-server *:6379").as_deref(), Some("redis-server"));
-        assert_eq!(name("server", "/usr/bin/server").as_deref(), Some("server"));
-        assert_eq!(name("server", "/usr/bin/server --dir=/a/b").as_deref(), Some("server"));
-        assert_eq!(
-            name("a-rather-long-n", "/x/a-rather-long-name").as_deref(),
-            Some("a-rather-long-name")
-        );
-        assert_eq!(name("a-rather-long", "/x/a-rather-long-name"), None);
-        assert_eq!(name("app.py", "/usr/bin/python3"), None);
-        assert_eq!(name("", ""), None);
     }
 
     #[test]

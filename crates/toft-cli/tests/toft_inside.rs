@@ -70,20 +70,43 @@ fn keeps_names_and_lines() {
 
 #[test]
 fn a_rust_program_with_toft_inside_shows_its_own_functions() {
+    let program = std::env::current_exe().unwrap();
+    let [own, shared] = tables(&program, &["--ignored", "--exact", "keeps_names_and_lines"]);
+    let functions = ["toft_inside::read_names", "toft_inside::read_lines"];
+    assert!(functions.iter().all(|function| own.contains(function)), "{own}");
+    assert!(functions.iter().all(|function| !shared.contains(function)), "{shared}");
+}
+
+/// The optimized program has lines, because the profile `release` of this workspace has
+/// `debug = "line-tables-only"`. The allocator is inlined into it, under names without a namespace.
+#[test]
+fn an_optimized_rust_program_with_toft_inside_shows_its_own_lines() {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--release", "--package", "toft", "--example", "reports"]);
+    tool(&mut cargo);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let [own, shared] = tables(&target.join("release/examples/reports"), &["keep"]);
+    let source = include_str!("../../toft/examples/reports.rs");
+    let place = |code: &str| {
+        let line = source.lines().position(|line| line.contains(code)).unwrap() + 1;
+        format!("{{closure#0}} at reports.rs:{line}")
+    };
+    let [names, lines] = ["format!(\"{number:300}\")", "vec![number as u8; 300]"].map(place);
+    assert!(own.contains(&names) && own.contains(&lines), "{names}{lines}{own}");
+    assert!(!own.contains("global.rs") && !shared.contains(&names), "{own}{shared}");
+}
+
+/// Returns the profiles of a program: by default, and with a choice of partitions, which does not
+/// look through libraries.
+#[track_caller]
+fn tables(program: &Path, words: &[&str]) -> [String; 2] {
     let folder = directory();
     let profile = folder.path().join("profile.toft");
-    let table = |partitions: Option<&str>| {
-        let mut program = Command::new(std::env::current_exe().unwrap());
-        program.args(["--ignored", "--exact", "keeps_names_and_lines"]);
-        program.env("TOFT_PROFILE", &profile).env_remove("TOFT_PARTITIONS");
+    [None, Some("exact")].map(|partitions| {
+        let mut program = Command::new(program);
+        program.args(words).env("TOFT_PROFILE", &profile).env_remove("TOFT_PARTITIONS");
         program.envs(partitions.map(|partitions| ("TOFT_PARTITIONS", partitions)));
         assert!(program.output().unwrap().status.success());
         stdout(&succeeds(&["report", text(&profile)]))
-    };
-    let functions = ["toft_inside::read_names", "toft_inside::read_lines"];
-    let own = table(None);
-    assert!(functions.iter().all(|function| own.contains(function)), "{own}");
-    // A choice of partitions turns it off.
-    let shared = table(Some("exact"));
-    assert!(functions.iter().all(|function| !shared.contains(function)), "{shared}");
+    })
 }

@@ -3,8 +3,8 @@
 //! interface.
 //!
 //! ```text
-//! malloc:  path -> site -> bin -> slab -> region -> os          (large: path -> large -> region ->
-//! os) free:    path -> region (owner) -> bin (mine) | remote (another thread's) | large
+//! malloc: path -> site -> bin -> slab -> region -> os     (large: path -> large -> region -> os)
+//! free:   path -> region (owner) -> bin (mine) | remote (another thread's) | large
 //! ```
 //!
 //! The folders are layers, and a folder uses only those below it, and `options`, `stats`, `sync`

@@ -1,4 +1,5 @@
-/* Toft: a memory allocator in which every call site gets its own plot of memory.
+/* Toft: a memory allocator that checks every free, returns idle memory, and shows which call site
+ * holds it.
  *
  * A program needs nothing from this header to run on Toft. libtoft.so replaces malloc and its
  * family, declared in <stdlib.h> and <malloc.h>, through LD_PRELOAD or by linking with -ltoft. This

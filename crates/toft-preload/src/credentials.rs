@@ -12,17 +12,7 @@
 
 use core::ffi::{CStr, c_int};
 use toft_core::os::{process::set_errno, syscall as call_kernel};
-use toft_core::process::{allow_reclaimer, stop_reclaimer};
-
-/// Does something while Toft has no thread.
-pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
-    let stopped = stop_reclaimer();
-    let result = body();
-    if stopped {
-        allow_reclaimer();
-    }
-    result
-}
+use toft_core::process::without_thread;
 
 /// Returns the next definition of a name, or null.
 fn next(name: &CStr) -> *mut core::ffi::c_void {

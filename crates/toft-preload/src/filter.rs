@@ -5,10 +5,9 @@
 //! which returns twice, or on another stack, finds the stack as it would there. They go to the
 //! kernel and not to a function of the same name further on: nothing here may ask the loader.
 
-use crate::credentials::without_thread;
 use core::ffi::c_int;
 use toft_core::os::{process::set_errno, syscall as call_kernel};
-use toft_core::process::{before_filter, filter_refused, watch_filters};
+use toft_core::process::{before_filter, filter_refused, watch_filters, without_thread};
 
 /// From now on the allocator relies on being notified of each filter. Called here and not from
 /// elsewhere, so that a program that is linked to the archive gets this whole file or none of it:

@@ -237,9 +237,9 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
         Ok(bytes(pages_in(memory, &mappings, (start, end))?.into_iter()))
     };
     (account.tables, account.descriptors, account.heaps) = (
-        resident(root.tables, root.slabs)?,
-        resident(root.slabs, root.heaps)?,
-        resident(root.heaps, root.end)?,
+        resident(root.tables, root.first_heap)?,
+        resident(root.metadata, root.tables)? + resident(root.slabs, root.heaps)?,
+        resident(root.first_heap, root.slabs)? + resident(root.heaps, root.end)?,
     );
     account.pins = pins.into_values().collect();
     account.pins.sort_by_key(|pin| {

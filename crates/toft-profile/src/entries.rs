@@ -11,8 +11,10 @@ const PIECE: u64 = 1 << 20;
 pub(crate) struct Entries {
     /// What the entries are, for messages.
     pub(crate) name: &'static str,
-    /// The address of the first entry.
+    /// The address of the first entry, were it not for those that are apart.
     pub(crate) start: u64,
+    /// The address and the number of bytes of the first entries if they are apart.
+    pub(crate) first: (u64, u64),
     /// The address of the word that has the number of mapped bytes.
     pub(crate) mapped: u64,
     /// Bytes in an entry.
@@ -31,19 +33,26 @@ impl Tables {
     ) -> Result<(), Error> {
         let unread = || memory.unread(table.name);
         let mapped = read_u64(memory, table.mapped).ok_or_else(unread)?;
-        let end = table.start.saturating_add(mapped.min(table.most));
-        if end > self.root.end {
-            return Err(Error::Nonsense(memory.pid(), table.name));
-        }
+        let mapped = mapped.min(table.most);
+        let (first, apart) = (table.first.0, table.first.1.min(mapped));
+        let ranges = [
+            (first, first.saturating_add(apart)),
+            (table.start.saturating_add(apart), table.start.saturating_add(mapped)),
+        ];
         let step = PIECE / table.entry * table.entry;
-        let mut at = table.start;
-        while at < end {
-            let mut bytes = vec![0; step.min(end - at) as usize];
-            if memory.read(at, &mut bytes) != bytes.len() {
-                return Err(unread());
+        for (start, end) in ranges {
+            if end > self.root.end {
+                return Err(Error::Nonsense(memory.pid(), table.name));
             }
-            bytes.chunks_exact(table.entry as usize).try_for_each(&mut each)?;
-            at += step;
+            let mut at = start;
+            while at < end {
+                let mut bytes = vec![0; step.min(end - at) as usize];
+                if memory.read(at, &mut bytes) != bytes.len() {
+                    return Err(unread());
+                }
+                bytes.chunks_exact(table.entry as usize).try_for_each(&mut each)?;
+                at += step;
+            }
         }
         Ok(())
     }

@@ -147,14 +147,28 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     ensure(power(root.page_size, 4096, 1 << 20), "the page size")?;
     let spans = [root.data, root.span, root.large_span, root.end];
     ensure(spans.iter().all(|&value| value < SPACE), "the windows")?;
-    let places = [root.tables, root.slabs, root.page_map, root.large_blocks, root.heaps, root.end];
+    let places = [
+        root.metadata,
+        root.tables,
+        root.first_heap,
+        root.slabs,
+        root.page_map,
+        root.more_slabs,
+        root.heaps,
+        root.end,
+    ];
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
-    ensure(root.slabs_span <= root.page_map - root.slabs, "the descriptors of slabs")?;
+    let more = root.heaps - root.more_slabs;
+    ensure(root.more_slabs_span <= more, "the descriptors of slabs")?;
     ensure((1..1 << 30).contains(&root.slab_most), "the longest slab")?;
     ensure(power(root.unit, root.page_size, 1 << 30), "the units")?;
     ensure(power(root.slab_bytes, 64, root.page_size), "the size of a descriptor of slabs")?;
     ensure(power(root.block_bytes, 16, root.page_size), "the descriptors of large blocks")?;
+    let end = root.large_blocks_end;
+    let is_page = end.is_multiple_of(root.page_size) && end < SPACE;
+    ensure(is_page, "the descriptors of large blocks")?;
     ensure(root.heap_stride >= 8 && root.heap_stride < SPACE, "the heaps")?;
+    ensure(root.heap_first_states < SPACE, "the states of heaps")?;
     // Fields of eight bytes within a record, and places within the tables.
     let fit = |fields: &[u64], size| fields.iter().all(|at| at.saturating_add(8) <= size);
     let in_tables = |places: &[u64]| places.iter().all(|at| (root.tables..root.end).contains(at));
@@ -208,7 +222,11 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     ensure(root.sites == 0 || sites, "the call sites")?;
     let places = [root.tally, root.tally_mapped, root.tally_missed.saturating_add(8)];
     let fields = [root.tally_site, root.tally_blocks, root.tally_allocated];
+    let first = root.tally_first_bytes;
     let tally = in_tables(&places)
+        && (first == 0 || in_tables(&[root.tally_first]))
+        && first <= 1 << 30
+        && first.checked_rem(root.tally_bytes) == Some(0)
         && (8..4096).contains(&root.tally_bytes)
         && fit(&fields, root.tally_bytes)
         && (1..=32).contains(&root.tally_partition_bits);

@@ -175,7 +175,7 @@ fn is_ours(root: &Root, account: &Account, area: &Area) -> bool {
     let data = within(root.data, root.data + root.span + root.large_span);
     let (start, end) = (area.mapping.start, area.mapping.end);
     data && account.uses(start, end)
-        || within(root.tables, root.end)
+        || within(root.metadata, root.end)
         || account.is_outside(start, end)
 }
 

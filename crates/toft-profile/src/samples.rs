@@ -41,6 +41,7 @@ impl Tables {
         let table = Entries {
             name: "the sampled stacks",
             start: root.samples,
+            first: (0, 0),
             mapped: root.samples_mapped,
             entry: root.sample_bytes,
             most: BYTES_MOST,
@@ -63,7 +64,7 @@ impl Tables {
         let root = &self.root;
         let address = frame.checked_sub(root.sample_named).filter(|_| root.sample_named != 0)?;
         let end = address.checked_add(root.named_bytes)?;
-        if address < root.tables || end > root.end {
+        if address < root.metadata || end > root.end {
             return None;
         }
         let mut entry = vec![0; root.named_bytes as usize];

@@ -65,6 +65,7 @@ impl Tables {
         let table = Entries {
             name: "the table of call sites",
             start: root.sites,
+            first: (0, 0),
             mapped: root.sites_mapped,
             entry: root.site_bytes,
             most: ENTRIES_MOST * root.site_bytes,

@@ -247,8 +247,7 @@ impl Tables {
         let root = &self.root;
         let mut doubts = Doubts::default();
         let step = root.slab_bytes;
-        let (first, end) = self.slab_descriptors();
-        for (start, stop) in pieces(memory, mappings, first, end)? {
+        for (start, stop) in self.slab_descriptors(memory, mappings)? {
             let (before, after) =
                 (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
             let got = self.descriptors(memory, start, before);
@@ -281,8 +280,7 @@ impl Tables {
         let step = root.slab_bytes;
         let mut doubts = Doubts::default();
         let mut buffer = vec![0; PIECE as usize];
-        let (first, end) = self.slab_descriptors();
-        for (start, stop) in pieces(memory, mappings, first, end)? {
+        for (start, stop) in self.slab_descriptors(memory, mappings)? {
             let piece = &mut buffer[..(stop - start) as usize];
             let got = self.descriptors(memory, start, piece);
             for (i, bytes) in buffer[..got].chunks_exact(step as usize).enumerate() {
@@ -333,9 +331,17 @@ impl Tables {
         each.filter_map(|(at, bytes)| Slab::of(&self.root, bytes, at)?.ok())
     }
 
-    /// The addresses of the descriptors of slabs.
-    fn slab_descriptors(&self) -> (u64, u64) {
-        (self.root.slabs, self.root.slabs + self.root.slabs_span)
+    /// The addresses of the descriptors of slabs, piece by piece.
+    fn slab_descriptors(
+        &self,
+        memory: &impl Memory,
+        mappings: &[Mapping],
+    ) -> Result<Vec<(u64, u64)>, Error> {
+        let root = &self.root;
+        let mut all = pieces(memory, mappings, root.slabs, root.page_map)?;
+        let end = root.more_slabs + root.more_slabs_span;
+        all.extend(pieces(memory, mappings, root.more_slabs, end)?);
+        Ok(all)
     }
 
     /// All large blocks: first those of the window, in order.
@@ -348,12 +354,19 @@ impl Tables {
         let (base, step) = (root.data + root.span, root.block_bytes);
         let mut doubts = Doubts::default();
         let mut blocks = Vec::new();
-        let end = root.large_blocks.saturating_add(root.large_span / root.unit * step);
-        for (start, stop) in pieces(memory, mappings, root.large_blocks, end)? {
+        // The descriptors of higher units are at lower addresses.
+        let (end, units) = (root.large_blocks_end, root.large_span / root.unit);
+        let begin = end.saturating_sub(units * step).max(root.metadata) & !(root.page_size - 1);
+        let pieces = pieces(memory, mappings, begin, end.min(root.tables))?;
+        for (start, stop) in pieces.into_iter().rev() {
             let mut bytes = vec![0; (stop - start) as usize];
             let got = memory.read(start, &mut bytes);
-            for (i, descriptor) in bytes[..got].chunks_exact(step as usize).enumerate() {
-                let unit = (start - root.large_blocks) / step + i as u64;
+            let descriptors = bytes[..got].chunks_exact(step as usize);
+            for (i, descriptor) in descriptors.enumerate().rev() {
+                let unit = (end - start) / step - 1 - i as u64;
+                if unit >= units {
+                    continue;
+                }
                 let Some(block) = self.block(descriptor, base + unit * root.unit) else {
                     continue;
                 };
@@ -419,9 +432,18 @@ impl Tables {
         let count = u64::from(count).min(HEAPS_MOST);
         let count = count.min((root.end - root.heaps) / root.heap_stride);
         let mut states = vec![0; count as usize];
-        let got = memory.read(root.heap_states, &mut states);
+        let first = count.min(root.heap_first_states) as usize;
+        let mut got = memory.read(root.heap_states, &mut states[..first]);
+        if got == first {
+            let others = root.heap_other_states.saturating_add(first as u64);
+            got += memory.read(others, &mut states[first..]);
+        }
         let heap = |(number, state): (u64, &u8)| {
-            let at = root.heaps + number * root.heap_stride + root.heap_thread_block;
+            let place = match number {
+                0 => root.first_heap,
+                _ => root.heaps + number * root.heap_stride,
+            };
+            let at = place + root.heap_thread_block;
             let thread_block = read_u64(memory, at).unwrap_or(0);
             let state = u64::from(*state);
             HeapOf {
@@ -454,6 +476,9 @@ impl Tables {
 
     /// The number of the heap at an address that a slab names as its owner.
     pub fn heap_number(&self, owner: u64) -> Option<usize> {
+        if owner == self.root.first_heap {
+            return Some(0);
+        }
         let offset = owner.checked_sub(self.root.heaps)?;
         let number = offset / self.root.heap_stride;
         (owner < self.root.end && offset % self.root.heap_stride == 0).then_some(number as usize)

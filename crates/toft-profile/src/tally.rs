@@ -42,6 +42,7 @@ impl Tables {
         let table = Entries {
             name: "the counts of large blocks",
             start: root.tally,
+            first: (root.tally_first, root.tally_first_bytes),
             mapped: root.tally_mapped,
             entry: root.tally_bytes,
             most: BYTES_MOST,

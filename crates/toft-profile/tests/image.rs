@@ -12,8 +12,11 @@ const DATA: u64 = 0x1000_0000;
 const SPAN: u64 = 1 << 20;
 const TABLES: u64 = 0x7000_0000;
 const SLABS: u64 = TABLES + 0x10_0000;
+const FIRST_HEAP: u64 = TABLES + 0x8_0000;
 const PAGE_MAP: u64 = TABLES + 0x20_0000;
-const LARGE_BLOCKS: u64 = TABLES + 0x30_0000;
+const MORE_SLABS: u64 = TABLES + 0x28_0000;
+const METADATA: u64 = TABLES - 0x10_0000;
+const FIRST_COUNTS: u64 = TABLES + 0x4_0000;
 const SITES: u64 = TABLES + 0x38_0000;
 const HEAPS: u64 = TABLES + 0x40_0000;
 const END: u64 = TABLES + 0x50_0000;
@@ -38,11 +41,14 @@ fn root() -> Root {
         data: DATA,
         span: SPAN,
         large_span: SPAN,
+        metadata: METADATA,
         tables: TABLES,
+        first_heap: FIRST_HEAP,
         slabs: SLABS,
-        slabs_span: PAGE_MAP - SLABS,
         page_map: PAGE_MAP,
-        large_blocks: LARGE_BLOCKS,
+        more_slabs: MORE_SLABS,
+        more_slabs_span: SITES - MORE_SLABS,
+        large_blocks_end: TABLES,
         heaps: HEAPS,
         end: END,
         slab_most: 1 << 18,
@@ -50,6 +56,8 @@ fn root() -> Root {
         unit: 1 << 16,
         heap_stride: 2 * PAGE,
         heap_states: TABLES + 128,
+        heap_first_states: 64,
+        heap_other_states: TABLES + 128,
         heap_live: 1,
         heap_shared: 5,
         heap_count: TABLES + 64,
@@ -128,12 +136,16 @@ impl Image {
     fn heaps(&mut self) {
         self.half(TABLES + 64, 2);
         self.write(TABLES + 128, &[1, 2]);
-        self.word(HEAPS + 24, 0x1234);
+        self.word(FIRST_HEAP + 24, 0x1234);
     }
 
     /// A slab of small slots, and where its descriptor is.
     fn slab(&mut self, index: u64, size: u32, states: &[u8], owner: u64) -> u64 {
-        let at = SLABS + index * 512;
+        // The descriptors of two are among the first.
+        let at = match index {
+            0 | 1 => SLABS + index * 512,
+            _ => MORE_SLABS + (index - 2) * 512,
+        };
         self.slab_at(at, index, size, states, owner)
     }
 
@@ -161,7 +173,7 @@ impl Memory for Image {
         }
         let line =
             |start, end| Mapping::of_line(&format!("{start:x}-{end:x} rw-p 0 0:0 0")).unwrap();
-        Ok(vec![line(DATA, DATA + 2 * SPAN), line(OUTSIDE, OUTSIDE + SPAN), line(TABLES, END)])
+        Ok(vec![line(DATA, DATA + 2 * SPAN), line(OUTSIDE, OUTSIDE + SPAN), line(METADATA, END)])
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
@@ -222,8 +234,8 @@ impl Memory for Restless {
 fn changes_during_a_reading_are_counted() {
     let mut image = Image::default();
     // Neighbours, of which the pages are asked for at once.
-    image.slab(0, 1024, &[LIVE; 64], HEAPS);
-    let at = image.slab(1, 1024, &[LIVE; 4], HEAPS);
+    image.slab(0, 1024, &[LIVE; 64], FIRST_HEAP);
+    let at = image.slab(1, 1024, &[LIVE; 4], FIRST_HEAP);
     let quiet = explain(&image);
     assert_eq!((quiet.doubts.read, quiet.doubts.changed, quiet.live_blocks), (2, 0, 68));
     let restless = Restless { image: RefCell::new(image), states: at + 64, freed: Cell::new(0) };
@@ -237,7 +249,8 @@ fn changes_during_a_reading_are_counted() {
 #[test]
 fn what_was_sampled_is_live() {
     let mut image = Image::default();
-    let at = image.slab(0, 1024, &[LIVE, LIVE | SAMPLED, LIVE | SAMPLED, DIRTY | SAMPLED], HEAPS);
+    let at =
+        image.slab(0, 1024, &[LIVE, LIVE | SAMPLED, LIVE | SAMPLED, DIRTY | SAMPLED], FIRST_HEAP);
     image.word(at + 384, 0b100);
     let account = explain(&image);
     assert_eq!((account.live_blocks, account.uncollected_bytes), (2, 1024));
@@ -253,8 +266,8 @@ fn what_was_sampled_is_live() {
 fn what_waits_in_a_batch_is_not_live() {
     let root = Root { slab_batch: 432, batch_slab: 8, batch_marks: 16, ..root() };
     let mut image = Image::default();
-    let at = image.slab(0, 16, &[LIVE; 200], HEAPS);
-    let batch = HEAPS + 2048;
+    let at = image.slab(0, 16, &[LIVE; 200], FIRST_HEAP);
+    let batch = FIRST_HEAP + 2048;
     image.word(at + 384, 0b1);
     image.word(at + 432, batch);
     image.word(batch + 8, at);
@@ -292,7 +305,7 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
         LIVE, DIRTY, DIRTY, DIRTY, LIVE, DIRTY, DIRTY, DIRTY,
     ];
     // With the flag that the address of an owner may carry.
-    let at = image.slab(2, 1024, &states, HEAPS + 1);
+    let at = image.slab(2, 1024, &states, FIRST_HEAP + 1);
     image.word(at + 384, 0b100);
     image.word(at + 416, 1 << 4);
     image.word(at + 424, at + 64);
@@ -332,7 +345,7 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
 #[test]
 fn a_page_without_a_live_slot_is_not_pinned() {
     let mut image = Image::default();
-    let at = image.slab(0, 1024, &[LIVE, DIRTY, DIRTY, DIRTY], HEAPS);
+    let at = image.slab(0, 1024, &[LIVE, DIRTY, DIRTY, DIRTY], FIRST_HEAP);
     image.word(at + 384, 1);
     image.touch(DATA, DATA + PAGE);
     let split = Split { uncollected: 1024, free_dirty: 3072, ..Split::default() };
@@ -344,7 +357,7 @@ fn a_page_without_a_live_slot_is_not_pinned() {
 #[test]
 fn lent_slots_are_counted_separately() {
     let mut image = Image::default();
-    image.slab(0, 1024, &[LIVE, LENT, LENT | DIRTY, DIRTY, LENT, LENT, DIRTY, DIRTY], HEAPS);
+    image.slab(0, 1024, &[LIVE, LENT, LENT | DIRTY, DIRTY, LENT, LENT, DIRTY, DIRTY], FIRST_HEAP);
     image.touch(DATA, DATA + 2 * PAGE);
     let account = explain(&image);
     let split = Split { live: 1024, lent: 4096, free_pinned: 3072, ..Split::default() };
@@ -370,7 +383,7 @@ fn slots_may_be_longer_than_pages_and_end_before_their_slab() {
     assert_eq!(account.threads[1].resident.sum(), 5 * (12 << 10));
     // Slots of 1.5 pages: a page in the middle belongs to two.
     let mut image = Image::default();
-    image.slab(0, 6 << 10, &[LIVE, DIRTY, DIRTY], HEAPS);
+    image.slab(0, 6 << 10, &[LIVE, DIRTY, DIRTY], FIRST_HEAP);
     image.touch(DATA, DATA + 3 * PAGE);
     let account = explain(&image);
     assert_eq!(
@@ -391,7 +404,7 @@ fn an_unowned_empty_slab_is_kept_and_pins_nothing() {
 }
 
 fn block(image: &mut Image, unit: u64, state: u32, usable: u64, mapped: u64, extent: u64) {
-    let at = LARGE_BLOCKS + unit * 64;
+    let at = TABLES - (unit + 1) * 64;
     image.half(at, 2);
     image.half(at + 4, state);
     for (i, word) in [usable, mapped, extent, 0x7777_0000 + unit].into_iter().enumerate() {
@@ -481,6 +494,46 @@ fn call_sites_and_their_partitions_are_read() {
     }
 }
 
+/// The first counts are apart from the others, and there may be no others.
+#[test]
+fn counts_of_large_blocks_are_read_in_both_places() {
+    const OTHERS: u64 = SITES + 0x2_0000;
+    let mut image = Image::default();
+    let root = Root {
+        tally: OTHERS,
+        tally_first: FIRST_COUNTS,
+        tally_first_bytes: 2 * PAGE,
+        tally_bytes: 32,
+        tally_mapped: TABLES + 512,
+        tally_site: 8,
+        tally_blocks: 16,
+        tally_allocated: 24,
+        tally_partition_bits: 16,
+        tally_missed: TABLES + 520,
+        ..root()
+    };
+    let tables = Tables { root };
+    image.touch(TABLES, TABLES + PAGE);
+    image.touch(FIRST_COUNTS, FIRST_COUNTS + 2 * PAGE);
+    let at =
+        [FIRST_COUNTS, FIRST_COUNTS + 2 * PAGE - 32, OTHERS + 2 * PAGE, OTHERS + 3 * PAGE - 32];
+    for (number, at) in (1..).zip(at) {
+        for (word, value) in
+            [0x5555_0000 << 16 | number, 0x5555_0000, number, 8192].iter().enumerate()
+        {
+            image.word(at + 8 * word as u64, *value);
+        }
+    }
+    for (mapped, sites) in [(2, 2), (3, 4)] {
+        image.word(TABLES + 512, mapped * PAGE);
+        let made = tables.tally(&image).unwrap().made;
+        assert_eq!(
+            made.iter().map(|made| made.blocks).collect::<Vec<_>>(),
+            (1..=sites).collect::<Vec<_>>()
+        );
+    }
+}
+
 /// Nothing of an exited process can be read, which says nothing about its tables.
 #[test]
 fn an_exited_process_is_not_one_whose_tables_make_no_sense() {
@@ -497,9 +550,9 @@ fn an_exited_process_is_not_one_whose_tables_make_no_sense() {
 fn slabs_are_where_their_descriptors_say() {
     let mut image = Image::default();
     // Two neighbours, and one whose address is lower.
-    let bad = image.slab_at(SLABS, 9, 1024, &[LIVE], HEAPS);
-    image.slab_at(SLABS + 512, 10, 1024, &[LIVE, LIVE], HEAPS);
-    image.slab_at(SLABS + 2 * PAGE, 3, 1024, &[LIVE, DIRTY, DIRTY], HEAPS);
+    let bad = image.slab_at(SLABS, 9, 1024, &[LIVE], FIRST_HEAP);
+    image.slab_at(SLABS + 512, 10, 1024, &[LIVE, LIVE], FIRST_HEAP);
+    image.slab_at(SLABS + 2 * PAGE, 3, 1024, &[LIVE, DIRTY, DIRTY], FIRST_HEAP);
     for (slab, pages) in [(9, 1), (10, 1), (3, 1)] {
         let base = DATA + (slab << 16);
         image.touch(base, base + pages * PAGE);
@@ -523,8 +576,8 @@ fn what_makes_no_sense_is_counted_and_left_out() {
     for (offset, word) in [(0, 0), (0, DATA + 16), (8, 257), (8, u64::MAX), (24, 0), (24, u64::MAX)]
     {
         let mut image = Image::default();
-        let good = image.slab(0, 1024, &[LIVE], HEAPS);
-        let bad = image.slab(1, 1024, &[LIVE, LIVE], HEAPS);
+        let good = image.slab(0, 1024, &[LIVE], FIRST_HEAP);
+        let bad = image.slab(1, 1024, &[LIVE, LIVE], FIRST_HEAP);
         image.touch(DATA, DATA + (2 << 16));
         image.word(bad + offset, word);
         assert_eq!(good + 512, bad);
@@ -558,7 +611,7 @@ fn random_tables_do_no_harm() {
     let mut senseless = 0;
     for round in 0..200 {
         let mut image = Image::default();
-        for start in [TABLES, SLABS, PAGE_MAP, LARGE_BLOCKS, HEAPS] {
+        for start in [TABLES - PAGE, TABLES, SLABS, PAGE_MAP, HEAPS] {
             let sparse = round % 4 != 0;
             for at in (start..start + PAGE).step_by(8) {
                 let word = random();

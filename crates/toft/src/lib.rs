@@ -159,7 +159,8 @@ pub fn write_metrics(descriptor: c_int) -> bool {
 
 /// Promises that the program calls [`before_filter`] before it installs a filter of system calls
 /// (seccomp), or that it installs none. Only then may Toft make calls that such a filter might
-/// forbid: it starts the thread that returns idle memory, and it can be purged from outside.
+/// forbid: it starts the thread that returns idle memory, and it can be purged from outside. A
+/// program that changes its users or namespaces later does so inside [`without_thread`].
 ///
 /// ```
 /// # #[global_allocator]
@@ -183,4 +184,30 @@ pub fn watch_filters() {
 /// ```
 pub fn before_filter() {
     process::before_filter();
+}
+
+/// Calls `body` while Toft has no thread, and returns its result. For calls that change the users,
+/// groups, capabilities or namespaces of the process: a thread keeps those with which it began, and
+/// `unshare(CLONE_NEWUSER)` fails in a process that has a second thread.
+///
+/// The thread, which [`watch_filters`] allows, is stopped first, within a millisecond or so. When
+/// `body` has returned or panicked, it may start again, with the new users and namespaces. Other
+/// threads of the program go on. Calls of this function may be nested.
+///
+/// This never fails. `body` runs beside the thread in two cases: if the thread has not ended within
+/// 10 s, because a debugger has stopped it, and after [`before_filter`], because the filter may
+/// forbid the waiting. Under a filter the thread ends by itself within a second.
+///
+/// ```
+/// # #[global_allocator]
+/// # static ALLOCATOR: toft::Toft = toft::Toft;
+/// toft::watch_filters();
+/// # // SAFETY: a system call without arguments.
+/// # let user = unsafe { libc::getuid() };
+/// // SAFETY: a number of a user.
+/// let result = toft::without_thread(|| unsafe { libc::setuid(user) });
+/// assert_eq!(result, 0);
+/// ```
+pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
+    process::without_thread(body)
 }

@@ -104,7 +104,7 @@ impl Allocator {
         let Some(block) = shelf.pop() else { return self.fill(thread, class) };
         thread.counts.cache_hits.add_one();
         let (slab, slot) = self.known(block);
-        if slab.leave_cache(slot).is_err() {
+        if slab.change(slot, From::Cache, From::Program).is_err() {
             // Two threads freed it at the same moment, and both caches had it.
             stop(DOUBLE_FREE, block);
         }
@@ -195,7 +195,7 @@ impl Allocator {
         if !self.settings().cache {
             return self.give(thread, slab, slot, From::Program);
         }
-        if slab.enter_cache(slot).is_err() {
+        if slab.change(slot, From::Program, From::Cache).is_err() {
             stop(DOUBLE_FREE, address);
         }
         if !thread.shelf(slab.class).push(address) {

@@ -30,8 +30,7 @@ fn place() -> *mut usize {
         std::arch::asm!(
             "mov {0}, qword ptr fs:[0]",
             "add {0}, qword ptr [rip + toft_ar_current@GOTTPOFF]",
-            out(reg) place,
-            options(pure, nomem, nostack),
+            out(reg) place, options(pure, nomem, nostack),
         );
     }
     // SAFETY: as above. (Untested.)
@@ -42,9 +41,7 @@ fn place() -> *mut usize {
             "adrp {1}, :gottprel:toft_ar_current",
             "ldr {1}, [{1}, :gottprel_lo12:toft_ar_current]",
             "add {0}, {0}, {1}",
-            out(reg) place,
-            out(reg) _,
-            options(pure, nomem, nostack),
+            out(reg) place, out(reg) _, options(pure, nomem, nostack),
         );
     }
     place

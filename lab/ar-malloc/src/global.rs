@@ -5,13 +5,7 @@ use crate::settings::{Locks, Settings};
 use std::alloc::{GlobalAlloc, Layout};
 
 /// A global allocator with the parameters of [`Settings::ARTICLE`], except for those given here.
-///
-/// ```
-/// use toft_ar_malloc::{ArMalloc, Locks};
-///
-/// #[global_allocator]
-/// static GLOBAL: ArMalloc<8, { Locks::Class as u8 }, true> = ArMalloc;
-/// ```
+/// The readme has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArMalloc<const ARENAS: usize = 4, const LOCKS: u8 = 1, const CACHE: bool = false>;
 

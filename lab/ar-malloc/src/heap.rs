@@ -6,8 +6,8 @@
 use crate::class::{CLASSES, Class};
 use crate::lock::Lock;
 use crate::slab::{From, NotInUse, Slab, SlotIndex};
-use crate::sync::{AtomicPtr, Ordering, const_outside_models, each};
-use Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicPtr, Ordering, const_outside_models, each, push};
+use Ordering::{Acquire, Relaxed};
 use std::ptr::null_mut;
 
 /// The slabs of one class that have free slots, and the lock that guards them if there is one for
@@ -94,15 +94,7 @@ impl Heap {
         from: From,
     ) -> Result<(), NotInUse> {
         if slab.give_remote(slot, from)? {
-            let mut head = self.inbox.load(Relaxed);
-            loop {
-                slab.next_remote.store(head, Relaxed);
-                let new = std::ptr::from_ref(slab).cast_mut();
-                match self.inbox.compare_exchange_weak(head, new, Release, Relaxed) {
-                    Ok(_) => break,
-                    Err(now) => head = now,
-                }
-            }
+            push(&self.inbox, slab, &slab.next_remote);
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ mod link {
     pub const FIRST_INDEX: u16 = 8;
 }
 
-/// What a slot was before it is freed.
+/// The holder of a slot in use: a slot is taken to it, and comes from it when it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum From {
@@ -227,23 +227,13 @@ impl Slab {
         }
     }
 
-    /// Notes that a thread's cache has a slot that the program freed.
-    pub fn enter_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
-        self.change(slot, link::LIVE, link::CACHED)
-    }
-
-    /// Notes that the program has a slot of a thread's cache.
-    pub fn leave_cache(&self, slot: SlotIndex) -> Result<(), NotInUse> {
-        self.change(slot, link::CACHED, link::LIVE)
-    }
-
-    /// Changes a link that only the calling thread may change: the one whose block it is.
-    fn change(&self, slot: SlotIndex, from: u16, to: u16) -> Result<(), NotInUse> {
+    /// Notes that a slot moves between the program and a cache. Only the thread whose block it is.
+    pub fn change(&self, slot: SlotIndex, from: From, to: From) -> Result<(), NotInUse> {
         let link = self.link(slot);
-        if link.load(Relaxed) != from {
+        if link.load(Relaxed) != from as u16 {
             return Err(NotInUse);
         }
-        link.store(to, Relaxed);
+        link.store(to as u16, Relaxed);
         Ok(())
     }
 

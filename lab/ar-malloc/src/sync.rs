@@ -5,6 +5,19 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Atomic
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
+/// Puts a node in front of a list to which any thread may push, with Release.
+pub fn push<T>(list: &AtomicPtr<T>, node: &'static T, next: &AtomicPtr<T>) {
+    let mut head = list.load(Ordering::Relaxed);
+    loop {
+        next.store(head, Ordering::Relaxed);
+        let new = std::ptr::from_ref(node).cast_mut();
+        match list.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
 /// Defines a constructor that is `const`, except in a model: loom registers each atomic when it is
 /// made.
 macro_rules! const_outside_models {

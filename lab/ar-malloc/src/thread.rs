@@ -10,8 +10,8 @@ use crate::errno::Errno;
 use crate::heap::Heap;
 use crate::lock::Lock;
 use crate::region::map;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
-use Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, push};
+use Ordering::{Acquire, Relaxed};
 use std::ptr::null_mut;
 
 /// The record of a thread. All zeros is a record of arena 0 with nothing in it.
@@ -100,16 +100,9 @@ impl Threads {
         let place = map(size_of::<Thread>(), libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: fresh memory, page aligned and of the record's size. Zeros are a sound record:
         // each field is numbers and null pointers.
-        let thread: &Thread = unsafe { &*std::ptr::with_exposed_provenance(place) };
-        let new = std::ptr::from_ref(thread).cast_mut();
-        let mut head = self.all.load(Relaxed);
-        loop {
-            thread.next.store(head, Relaxed);
-            match self.all.compare_exchange_weak(head, new, Release, Relaxed) {
-                Ok(_) => return Some(thread),
-                Err(now) => head = now,
-            }
-        }
+        let thread: &'static Thread = unsafe { &*std::ptr::with_exposed_provenance(place) };
+        push(&self.all, thread, &thread.next);
+        Some(thread)
     }
 
     /// The counts of all threads, of those that exited too, and the blocks in their caches.

@@ -89,7 +89,7 @@ impl World {
     /// Takes a block as `Allocator::allocate` does with a lock and a cache.
     fn allocate(&self, shelf: &Shelf) -> Option<usize> {
         if let Some(block) = shelf.pop() {
-            self.slab.leave_cache(at(self.position(block))).unwrap();
+            self.slab.change(at(self.position(block)), From::Cache, From::Program).unwrap();
             return Some(block);
         }
         let _held = self.lock.take();
@@ -99,7 +99,7 @@ impl World {
 
     /// Frees a block as `Allocator::free` does with a lock and a cache.
     fn free(&self, shelf: &Shelf, block: usize) {
-        self.slab.enter_cache(at(self.position(block))).unwrap();
+        self.slab.change(at(self.position(block)), From::Program, From::Cache).unwrap();
         if !shelf.push(block) {
             self.flush(shelf, 1);
             assert!(shelf.push(block));

@@ -1,5 +1,8 @@
-//! Size classes and shelves, alone, and the length of the source.
+//! Size classes and shelves, alone; the length of the source, and what it depends on.
 #![cfg(not(loom))]
+
+#[path = "../../lines.rs"]
+mod lines;
 
 use toft_ar_malloc::cache::{BATCH, BLOCKS, Shelf};
 use toft_ar_malloc::class::{CLASSES, Class, LARGEST, STEP};
@@ -35,8 +38,19 @@ fn the_newest_comes_out_first_and_the_oldest_leave_first() {
 /// With comments and empty lines: the allocator is made to be read.
 #[test]
 fn the_source_has_less_than_two_thousand_lines() {
-    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
-    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
-    let lines: usize = texts.map(|text| text.lines().count()).sum();
-    assert!((1000..2000).contains(&lines), "{lines} lines");
+    let lines = lines::lines(env!("CARGO_MANIFEST_DIR"));
+    assert!((1000..2000).contains(&lines.all) && lines.code < lines.all, "{lines:?}");
+}
+
+/// It shares no code with the allocator that it is compared with. The lock file names every package
+/// that a crate depends on, those of tests and of features too.
+#[test]
+fn it_depends_on_no_other_crate_of_the_tree() {
+    let lock = include_str!("../../../Cargo.lock");
+    let (_, entry) = lock.split_once("name = \"toft-ar-malloc\"\n").unwrap();
+    let (_, packages) = entry.split_once("dependencies = [").unwrap();
+    let (packages, _) = packages.split_once(']').unwrap();
+    let packages: Vec<&str> = packages.split_whitespace().collect();
+    assert!(packages.contains(&"\"libc\","), "{packages:?}");
+    assert!(packages.iter().all(|name| !name.starts_with("\"toft")), "{packages:?}");
 }

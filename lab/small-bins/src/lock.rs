@@ -1,9 +1,7 @@
 //! The one lock of an allocator. A process that has one thread does not take it.
 
-use std::sync::atomic::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;

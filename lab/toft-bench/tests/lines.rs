@@ -44,6 +44,21 @@ fn a_word_of_all_threads_moves_with_each_call_and_one_of_each_thread_never() {
     assert!(line.contains("of 1 lines, by libof_all.so+0x"), "{line}");
 }
 
+/// A draw from a shared heap moves each line that it writes to once, and not for a read before
+/// (decision 0055). It was 6.6 when each moved twice.
+#[test]
+fn a_draw_from_a_shared_heap_moves_few_lines() {
+    let Ok(library) = std::env::var("LIBTOFT_PATH") else {
+        return println!("left out: LIBTOFT_PATH names no library");
+    };
+    let line = "--quick --runs 1 --workload lines-draw --output draws.json --peers";
+    let peers = format!("toft={library}");
+    let words: Vec<&str> = line.split(' ').chain([peers.as_str()]).collect();
+    let table = common::bench_words(&words).page();
+    let moved = samples("draws.json", "toft", "lines_per_call")[0];
+    assert!((2.0..4.0).contains(&moved), "{moved}\n{table}");
+}
+
 #[test]
 fn without_valgrind_lines_fail_and_say_what_to_install() {
     let words = format!("{RUN} --workload lines-own --peers glibc");

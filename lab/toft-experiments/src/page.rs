@@ -3,6 +3,7 @@
 use crate::libraries::root;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 use toft_bench::machine::Machine;
 use toft_bench::marks;
 
@@ -120,6 +121,14 @@ impl Page {
             }
         }
     }
+}
+
+/// Measures, and prints how long that took. What is built before is not in it.
+pub fn timed<T>(measure: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let began = Instant::now();
+    let measured = measure()?;
+    println!("measured for {} s", began.elapsed().as_secs());
+    Ok(measured)
 }
 
 /// Writes a file beside the pages.

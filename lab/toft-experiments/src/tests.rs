@@ -54,17 +54,37 @@ fn only_the_sections_of_a_page_change_and_its_marks_must_be_right() {
     assert!(filled(&more).unwrap_err().contains("2 parts with figures, and not 1"));
 }
 
+/// As it is, and filled again.
 #[test]
-fn a_filled_page_is_short() {
+fn a_page_is_short() {
+    let words = |text: &str| {
+        let is_word = |it: &&str| it.contains(char::is_alphanumeric);
+        text.split_whitespace().filter(is_word).count()
+    };
     for (page, findings) in all() {
-        let filled = page.filled(&page.read().unwrap(), &findings.with_plots()).unwrap();
-        let words = |text: &str| {
-            let is_word = |it: &&str| it.contains(char::is_alphanumeric);
-            text.split_whitespace().filter(is_word).count()
-        };
+        let text = page.read().unwrap();
+        let filled = page.filled(&text, &findings.with_plots()).unwrap();
         let each = findings.sections.iter().map(|section| (section.name, words(&section.text)));
         let each: Vec<_> = each.collect();
-        assert!(words(&filled) <= WORDS, "{}: {} words: {each:?}", page.name, words(&filled));
+        println!("{}: {} words, {} filled", page.name, words(&text), words(&filled));
+        for text in [&text, &filled] {
+            assert!(words(text) <= WORDS, "{}: {} words: {each:?}", page.name, words(text));
+        }
+    }
+}
+
+/// The runs of all rounds, and the seconds that one may take on average. A run of `parallel` takes
+/// 0.13 s if it is not quick. One of `cost` is also counted by callgrind, which takes seconds.
+#[test]
+fn a_quick_run_is_planned_for_less_than_three_minutes() {
+    for (name, runs, seconds) in [
+        ("parallel", 3 * parallel::quick_runs(), 0.25),
+        ("small-bins", 3 * small_bins::quick_runs(), 0.25),
+        ("release", 2 * release::quick_runs(), 0.25),
+        ("cost", 2 * cost::quick_runs(), 10.0),
+    ] {
+        let planned = runs as f64 * seconds;
+        assert!((20.0..180.0).contains(&planned), "{name}: {runs} runs take {planned} s");
     }
 }
 

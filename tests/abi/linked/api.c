@@ -1,13 +1,60 @@
-// Toft's own header, as C and as C++, and its two functions; linked to the shared library or to the
-// archive, the program's malloc is Toft's.
+// Toft's own header, as C and as C++, and its two functions, and jemalloc's interface; linked to
+// the shared library or to the archive, the program's malloc is Toft's.
 #include "toft.h"
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* A program brings jemalloc's header. */
+void *mallocx(size_t size, int flags);
+void *rallocx(void *block, size_t size, int flags);
+size_t xallocx(void *block, size_t size, size_t extra, int flags);
+size_t sallocx(const void *block, int flags);
+void dallocx(void *block, int flags);
+void sdallocx(void *block, size_t size, int flags);
+size_t nallocx(size_t size, int flags);
+int mallctl(const char *name, void *value, size_t *len, void *given, size_t given_len);
+int mallctlnametomib(const char *name, size_t *mib, size_t *len);
+int mallctlbymib(const size_t *mib, size_t mib_len, void *value, size_t *len, void *given, size_t given_len);
+void malloc_stats_print(void (*write)(void *, const char *), void *opaque, const char *options);
+#ifdef __cplusplus
+}
+#endif
+
+static void count(void *letters, const char *text)
+{
+    *(size_t *)letters += strlen(text);
+}
+
+/* The functions are there, and they are Toft's. */
+static void jemalloc(void)
+{
+    enum { ALIGN_4096 = 12, ZERO = 0x40 };
+    char *p = (char *)mallocx(100, ALIGN_4096 | ZERO);
+    CHECK(p && (uintptr_t)p % 4096 == 0 && p[0] == 0 && p[99] == 0);
+    CHECK(sallocx(p, 0) == malloc_usable_size(p) && nallocx(100, 0) >= 100);
+    CHECK((p = (char *)rallocx(p, 5000, 0)) && p[99] == 0);
+    CHECK(xallocx(p, 5000, 0, 0) >= 5000);
+    sdallocx(p, 5000, 0);
+    CHECK((p = (char *)malloc(10)));
+    dallocx(p, 0);
+    const char *version = NULL;
+    size_t quantum = 0, len = sizeof version, mib[2], depth = 2, letters = 0;
+    CHECK(mallctl("version", (void *)&version, &len, NULL, 0) == 0 && strstr(version, "-toft-"));
+    CHECK(mallctlnametomib("arenas.quantum", mib, &depth) == 0 && depth == 2);
+    len = sizeof quantum;
+    CHECK(mallctlbymib(mib, depth, &quantum, &len, NULL, 0) == 0 && quantum == 16);
+    malloc_stats_print(count, &letters, "J");
+    CHECK(letters > 0);
+}
+
 int main(void)
 {
+    jemalloc();
     const char *version = toft_version();
     CHECK(version && version[0] >= '0' && version[0] <= '9');
     CHECK(strchr(version, '.'));

@@ -33,15 +33,10 @@ const BAR: f64 = 90.0;
 const PARTITIONS: (usize, usize) = (200, 50);
 
 /// How a program is started: the columns of the tables.
-const WAYS: [(&str, &str); 3] = [
-    ("without wrappers", "--env TOFT_PARTITIONS=exact"),
-    ("`toft run`", ""),
-    ("with `auto`", "--env TOFT_WRAPPERS=auto,c++,c,rust"),
-];
+const WAYS: [(&str, &str); 2] =
+    [("without wrappers", "--env TOFT_PARTITIONS=exact"), ("`toft run`", "")];
 /// The index of the way that is the default.
 const DEFAULT: usize = 1;
-/// The index of the way that shows the most functions.
-const MOST: usize = 2;
 
 /// Parts of names that stand for malloc whatever the list of libraries has.
 const SPEAKING: [&str; 9] = [
@@ -275,15 +270,14 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     let _ = writeln!(
         text,
         "- {} x {}, Linux {}, glibc {}, revision {}\n\
-         - *without wrappers*: each return address is a call site; *with `auto`*: also\n  \
-         [wrappers that are found](sites.md#found-without-a-name)\n\
+         - *without wrappers*: each return address is a call site\n\
          - *nameless*: the function has no symbol, so only debug information names it; by `toft run`\n\
          - symbols: of *all* functions, of *exported* ones, or *none*, as the distribution ships it\n",
         machine.cpus, machine.cpu, machine.kernel, machine.libc, machine.revision
     );
     let ways = WAYS.map(|(way, _)| way).join(" | ");
     let _ = writeln!(text, "| program | language | symbols | {ways} | nameless |");
-    text.push_str("|---|---|---|---:|---:|---:|---:|\n");
+    text.push_str("|---|---|---|---:|---:|---:|\n");
     let pair = |[live, ever]: [f64; 2]| format!("{live:.1} / {ever:.1}");
     for (name, (program, row)) in rows {
         let shares = row.map(|figures| pair(figures.named)).join(" | ");
@@ -293,13 +287,13 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     }
     let _ = writeln!(text, "\nCall sites, and partitions that they use by `toft run`:\n");
     let _ = writeln!(text, "| program | {ways} | functions | partitions |");
-    text.push_str("|---|---:|---:|---:|---:|---:|\n");
+    text.push_str("|---|---:|---:|---:|---:|\n");
     for (name, (_, row)) in rows {
         let sites = row.map(|figures| figures.sites.to_string()).join(" | ");
-        let (functions, used) = (row[MOST].functions, row[DEFAULT].partitions);
-        let _ = writeln!(text, "| {name} | {sites} | {functions} | {used} |");
+        let Figures { functions, partitions, .. } = &row[DEFAULT];
+        let _ = writeln!(text, "| {name} | {sites} | {functions} | {partitions} |");
     }
-    text.push_str("\n*Functions* are the labels with `auto`, which finds the most.\n\n");
+    text.push_str("\n*Functions* are the labels by `toft run`.\n\n");
     let below = |is_below: &dyn Fn(&Row) -> bool| {
         let rows = rows.iter().filter(|(_, (_, row))| is_below(row));
         let lines = rows.map(|(name, (program, _))| match &program.below {
@@ -318,7 +312,7 @@ fn text(rows: &BTreeMap<String, (&Program, Row)>) -> String {
     let _ = write!(
         text,
         "More than {functions} functions and fewer than {partitions} partitions:\n\n{}",
-        below(&|row| row[MOST].functions > functions && row[DEFAULT].partitions < partitions)
+        below(&|row| row[DEFAULT].functions > functions && row[DEFAULT].partitions < partitions)
     );
     text
 }
@@ -362,8 +356,8 @@ mod tests {
             ..Figures::default()
         };
         let rows = BTreeMap::from([
-            ("high".to_owned(), (&all[0], [figures(95.0, 300, 50); 3])),
-            ("low".to_owned(), (&all[0], [figures(89.9, 300, 49); 3])),
+            ("high".to_owned(), (&all[0], [figures(95.0, 300, 50); WAYS.len()])),
+            ("low".to_owned(), (&all[0], [figures(89.9, 300, 49); WAYS.len()])),
         ]);
         let text = text(&rows);
         assert!(text.contains("or of all:\n\n- low\n\nMore"), "{text}");

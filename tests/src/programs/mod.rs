@@ -138,5 +138,11 @@ mod tests {
                 assert!(listed.contains(&package.as_str()), "{}: {package}", script.name);
             }
         }
+        let sources = ["abi", "misuse", "storms"].into_iter().flat_map(crate::suite::sources);
+        for source in sources.map(|source| source.expect("directives are well formed")) {
+            for (_, package) in &source.needs {
+                assert!(listed.contains(&package.as_str()), "{}: {package}", source.name);
+            }
+        }
     }
 }

@@ -107,10 +107,8 @@ impl Dist {
 
 /// Makes the packages, and the list of their checksums.
 pub fn main(what: &What) -> Result<ExitCode, String> {
-    match figures::check() {
-        Err(why) if what.release => return Err(why),
-        Err(why) => eprintln!("warning: {why}"),
-        Ok(()) => {}
+    if let Some(why) = warning(figures::check(), what.release)? {
+        eprintln!("warning: {why}");
     }
     if !packages::prepare(packages::DIST, true)? {
         return Err("Debian packages are missing".into());
@@ -152,6 +150,14 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What to warn of before packages are made: stale figures, which a release must not have.
+fn warning(figures: Result<(), String>, release: bool) -> Result<Option<String>, String> {
+    match figures {
+        Err(why) if release => Err(why),
+        figures => Ok(figures.err()),
+    }
+}
+
 /// A fact of the last commit, by a format of `git log`.
 fn of_commit(format: &str) -> Result<String, String> {
     let mut git = Command::new("git");
@@ -178,4 +184,19 @@ fn copy_licences(folder: &Path) -> Result<(), String> {
     ["LICENSE-APACHE", "LICENSE-MIT"]
         .iter()
         .try_for_each(|licence| copy(&place::root().join(licence), &folder.join(licence)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_figures_hold_up_a_release_and_no_packages() {
+        let stale = || "stale".to_owned();
+        assert_eq!(warning(Err(stale()), true), Err(stale()));
+        assert_eq!(warning(Err(stale()), false), Ok(Some(stale())));
+        for release in [false, true] {
+            assert_eq!(warning(Ok(()), release), Ok(None));
+        }
+    }
 }

@@ -160,6 +160,10 @@ impl Named {
         for stack in &mut report.stacks {
             for code in &mut stack.frames {
                 let found = symbols.name(&mut code.location);
+                let program = report.program.as_ref();
+                code.location.program = program
+                    .filter(|program| code.location.module.as_ref() == Some(&program.file))
+                    .map(|program| program.name.clone());
                 if found == Found::Another {
                     rebuilt.extend(code.location.module.clone());
                 }
@@ -176,7 +180,10 @@ impl Named {
         let style = Style::of_stdout();
         let mut page = format!("{}\n", style.strong(&self.report.message));
         if let (Some(pid), Some(thread)) = (self.report.pid, self.report.thread) {
-            page += &format!("{}\n", style.faint(&format!("process {pid}, thread {thread}")));
+            let program = self.report.program.as_ref();
+            let name = program.map_or(String::new(), |program| format!(" ({})", program.name));
+            let process = plain(&format!("process {pid}{name}, thread {thread}"));
+            page += &format!("{}\n", style.faint(&process));
         }
         page.push('\n');
         for Stack { what, frames } in &self.report.stacks {
@@ -220,6 +227,7 @@ impl Named {
             "message": self.report.message,
             "pid": self.report.pid,
             "thread": self.report.thread,
+            "program": self.report.program.as_ref().map(|program| &program.name),
             "block": self.report.block,
             "stacks": stacks,
             "rebuilt": self.rebuilt,

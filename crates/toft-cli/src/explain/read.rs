@@ -7,6 +7,8 @@
 //! toft:   then          /path/of/another+0x2a1ca build-id 4567...
 //! toft:   call site     /path/of/file+0x1155 build-id 0123...
 //! toft:   process 7, thread 7; ...
+//!
+//! toft:   process 7 (server of /path/of/file), thread 7; ...
 //! ```
 
 use serde_json::Value;
@@ -26,9 +28,17 @@ pub struct Report {
     pub message: String,
     pub pid: Option<u64>,
     pub thread: Option<u64>,
+    /// The name that the program was started by, and its file, if that has another name.
+    pub program: Option<Program>,
     /// The block, as the library describes it; only in JSON.
     pub block: Option<Value>,
     pub stacks: Vec<Stack>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub name: String,
+    pub file: String,
 }
 
 /// Return addresses of one moment.
@@ -141,7 +151,10 @@ fn first_line(line: &str) -> Option<Report> {
 fn detail(report: &mut Report, text: &str) -> bool {
     if let Some(rest) = text.strip_prefix("process ") {
         report.pid = leading_number(rest);
-        report.thread = rest.split_once("thread ").and_then(|(_, rest)| leading_number(rest));
+        if let Some((process, rest)) = rest.rsplit_once(", thread ") {
+            report.program = program(process);
+            report.thread = leading_number(rest);
+        }
         return true;
     }
     let Some((words, place)) = split_place(text) else { return false };
@@ -179,6 +192,13 @@ fn location(text: &str) -> Option<Location> {
     let offset = u64::from_str_radix(offset.trim(), 16).ok()?;
     let (module, offset) = (Some(path.to_owned()), Some(offset));
     Some(Location { module, offset, build_id, ..Location::default() })
+}
+
+/// `7 (server of /path/of/file)`. A name has no `/`.
+fn program(process: &str) -> Option<Program> {
+    let (_, program) = process.strip_suffix(')')?.split_once(" (")?;
+    let (name, file) = program.split_once(" of /")?;
+    Some(Program { name: name.to_owned(), file: format!("/{file}") })
 }
 
 fn leading_number(text: &str) -> Option<u64> {
@@ -227,6 +247,9 @@ fn of_json(value: &Value) -> Option<Report> {
         message: message.strip_prefix(MARK).unwrap_or(&message).to_owned(),
         pid: value["pid"].as_u64(),
         thread: value["thread"].as_u64(),
+        program: text("program")
+            .zip(text("program_file"))
+            .map(|(name, file)| Program { name, file }),
         block: Some(value["block"].clone()).filter(|block| !block.is_null()),
         stacks,
     })
@@ -307,6 +330,20 @@ toft: invalid free: operator delete(0x?): not a block of this allocator
         assert_eq!(report.stacks.len(), 2);
         assert!(!report.stacks[0].frames[0].certain);
         assert_eq!(report.stacks[1].frames[0].location.offset, Some(1));
+    }
+
+    #[test]
+    fn a_program_has_a_name_and_a_file() {
+        let line = r#"{"toft":"0.1.0","report":"leaks","message":"toft: leaks: x","pid":7,"thread":9,"program":"a of (b","program_file":"/x of /y), thread 3"}"#;
+        let text =
+            "toft: leaks: x\ntoft:   process 7 (a of (b of /x of /y), thread 3), thread 9; ...\n";
+        for input in [line, text] {
+            let [report] = &reports(input)[..] else { panic!("{input}") };
+            assert_eq!((report.pid, report.thread), (Some(7), Some(9)));
+            let program = report.program.as_ref().unwrap();
+            assert_eq!((&*program.name, &*program.file), ("a of (b", "/x of /y), thread 3"));
+        }
+        assert_eq!(reports(TEXT)[0].program, None);
     }
 
     #[test]

@@ -352,11 +352,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let old = directory.path().join("libtoft-mapped-by-this-test.so");
         // Another process writes it, so that no child of this one has it open for writing.
-        let copied =
-            process::Command::new("cp").args(["/bin/sleep", old.to_str().unwrap()]).status();
+        let copied = process::Command::new("cp").args(["/bin/cat", old.to_str().unwrap()]).status();
         assert!(copied.unwrap().success());
         age(&old, 100);
-        let mut child = process::Command::new(&old).arg("1000").spawn().unwrap();
+        let mut cat = process::Command::new(&old);
+        let mut child =
+            cat.stdin(process::Stdio::piped()).stdout(process::Stdio::piped()).spawn().unwrap();
+        // `spawn` returns before the program is mapped; once it has answered, it is.
+        child.stdin.as_mut().unwrap().write_all(b"?").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         unpack_into(directory.path(), &WHAT).unwrap();
         let kept = old.exists();
         child.kill().unwrap();

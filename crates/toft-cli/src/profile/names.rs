@@ -124,7 +124,7 @@ impl Names {
         }
         let library = profile.library_bytes();
         if profile.sampled.is_none() && library > profile.bytes / SHARED_LEAST {
-            let remedy = remedy(process, runtime, self.languages_of(profile));
+            let remedy = remedy(process, runtime, &self.languages_of(profile));
             note(
                 profile,
                 format!(
@@ -136,7 +136,7 @@ impl Names {
             );
         }
         if !nameless.is_empty() {
-            let text = without_symbols(profile, &nameless, process);
+            let text = without_symbols(&nameless);
             note(profile, text);
         }
     }
@@ -209,13 +209,8 @@ fn is_toft(file: &str) -> bool {
     after.is_some_and(|rest| [".so", "-", "_record"].iter().any(|part| rest.starts_with(part)))
 }
 
-/// Returns the note about call sites, by file and offset, that have no name: what names them, and
-/// what helps without names.
-fn without_symbols(
-    profile: &Profile,
-    sites: &BTreeSet<(String, u64)>,
-    process: Option<i32>,
-) -> String {
+/// Returns the note about call sites, by file and offset, that have no name: what names them.
+fn without_symbols(sites: &BTreeSet<(String, u64)>) -> String {
     let (count, are) = match sites.len() {
         1 => (1, "call site is in a function"),
         more => (more, "call sites are in functions"),
@@ -223,25 +218,9 @@ fn without_symbols(
     let files: BTreeSet<&str> = sites.iter().map(|(file, _)| file.as_str()).collect();
     let named: Vec<&str> = files.iter().copied().take(2).collect();
     let more = if files.len() > named.len() { ", ..." } else { "" };
-    let is_one = |location: &Location| {
-        let place = location.module.clone().zip(location.offset);
-        place.is_some_and(|place| sites.contains(&place))
-    };
-    let rows = profile.rows.iter().filter(|row| is_one(&row.location));
-    let much = rows.map(|row| row.bytes).sum::<u64>() > profile.bytes / SHARED_LEAST;
-    let environment = process.map_or(Vec::new(), environment_of);
-    let mut variables = environment.split(|&byte| byte == 0);
-    let finds = |variable: &[u8]| {
-        let list = variable.strip_prefix(b"TOFT_WRAPPERS=");
-        list.is_some_and(|list| list.split(|&byte| byte == b',').any(|name| name == b"auto"))
-    };
-    let advice = match much && !variables.any(finds) {
-        true => "; if one of them stands for malloc, TOFT_WRAPPERS=auto finds its callers",
-        false => "",
-    };
     format!(
         "{count} {are} without a symbol, in {}{more}: debug information (-g, the distribution's \
-         -dbgsym package, or DEBUGINFOD_URLS) names them{advice}.",
+         -dbgsym package, or DEBUGINFOD_URLS) names them.",
         named.join(", ")
     )
 }
@@ -254,19 +233,16 @@ fn environment_of(pid: i32) -> Vec<u8> {
 /// Returns the advice about functions that several callers share: what shows these callers, and
 /// what gives each a call site. It names `toft run`, or variables if the process was started
 /// without it.
-fn remedy(
-    process: Option<i32>,
-    runtime: Option<&Runtime>,
-    mut languages: Vec<&'static str>,
-) -> String {
+fn remedy(process: Option<i32>, runtime: Option<&Runtime>, languages: &[&'static str]) -> String {
     let environment = process.map_or(Vec::new(), environment_of);
     let variables = || environment.split(|&byte| byte == 0);
     let is_looked_through = variables().any(|variable| variable.starts_with(b"TOFT_WRAPPERS="));
-    if languages.is_empty() || is_looked_through {
+    let wrappers = if languages.is_empty() || is_looked_through {
         // The names that are known do not suffice.
-        languages.insert(0, "auto");
-    }
-    let wrappers = format!("TOFT_WRAPPERS={}", languages.join(","));
+        "TOFT_WRAPPERS=NAME,... with the names of these functions".to_owned()
+    } else {
+        format!("TOFT_WRAPPERS={}", languages.join(","))
+    };
     // `toft run` sets both.
     let is_run = variables().any(|variable| variable.starts_with(b"TOFT_SCOPE="));
     if is_run || !variables().any(|variable| variable.starts_with(b"LD_PRELOAD=")) {

@@ -189,6 +189,32 @@ pub fn browse(page: &Path, script: &str) -> String {
     tool(browser.args(["--dump-dom", &profile, &format!("file://{}", copy.display())]))
 }
 
+/// Returns the figures that `look` finds in a page on screens of these widths, in pixels. It is the
+/// body of a function of the page's document, `inside`, and the width.
+fn on_screens(page: &Path, widths: &[u32], look: &str) -> Vec<Vec<f64>> {
+    let script = format!(
+        "if (window === top) {{
+            const look = (inside, width) => {{ {look} }};
+            const page = document.documentElement.outerHTML, frames = [];
+            for (const width of {widths:?}) {{
+                const frame = document.createElement('iframe');
+                frame.style.cssText = `width: ${{width}}px; height: 800px; border: 0`;
+                frame.srcdoc = page;
+                frame.onload = () => {{
+                    frame.figures = look(frame.contentDocument, width).join(' ');
+                    document.title = frames.map((frame) => frame.figures).join(',');
+                }};
+                frames.push(frame);
+                document.body.append(frame);
+            }}
+        }}"
+    );
+    let page = browse(page, &script);
+    let title = page.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+    let numbers = |screen: &str| screen.split(' ').map(|word| word.parse().unwrap()).collect();
+    title.split(',').map(numbers).collect()
+}
+
 /// On a screen of 390 columns of pixels nothing is wider than the screen, and a row is its label
 /// and one line.
 #[test]
@@ -197,23 +223,62 @@ fn on_a_phone_the_label_is_on_the_screen() {
     let target = start(place.path());
     let page = place.path().join("heap.html");
     succeeds(&["heap", &target.pid, "-o", text(&page)]);
-    let script = "if (window === top) {
-        const frame = document.createElement('iframe');
-        frame.style.cssText = 'width: 390px; height: 800px; border: 0';
-        frame.srcdoc = document.documentElement.outerHTML;
-        frame.onload = () => {
-            const inside = frame.contentDocument;
-            const row = inside.querySelector('tbody tr').getBoundingClientRect();
-            const label = inside.querySelector('tbody td.name').getBoundingClientRect();
-            document.title = [label.top - row.top, label.right, row.height, inside.body.scrollWidth].join(' ');
+    let look = "const row = inside.querySelector('tbody tr').getBoundingClientRect();
+        const label = inside.querySelector('tbody td.name').getBoundingClientRect();
+        return [label.top - row.top, label.right, row.height, inside.body.scrollWidth];";
+    let figures = on_screens(&page, &[390], look).concat();
+    let [top, right, height, all] = figures[..] else { panic!("{figures:?}") };
+    assert!(top < 10.0 && right <= 390.0 && height < 80.0 && all <= 390.0, "{figures:?}");
+}
+
+/// On a phone, a tablet and a desktop no bar covers a name or a number, each bar of a row is in its
+/// cell, and each number is in its own.
+#[test]
+fn bars_cover_no_number_and_no_name() {
+    let place = directory();
+    let target = start(place.path());
+    let page = place.path().join("heap.html");
+    succeeds(&["heap", &target.pid, "-o", text(&page)]);
+    // A number ends at its baseline, where an empty box stands.
+    let look = "const within = (one, other) => one.left >= other.left - 0.5 && one.right <= other.right + 0.5
+            && one.top >= other.top - 0.5 && one.bottom <= other.bottom + 0.5;
+        const meet = (one, other) => one.left < other.right && other.left < one.right
+            && one.top < other.bottom && other.top < one.bottom;
+        const number = (cell) => {
+            const range = inside.createRange(), end = inside.createElement('span');
+            end.style.display = 'inline-block';
+            cell.append(end);
+            range.selectNodeContents(cell);
+            const { left, right, top } = range.getBoundingClientRect();
+            const { bottom } = end.getBoundingClientRect();
+            end.remove();
+            return { left, right, top, bottom };
         };
-        document.body.append(frame);
-    }";
-    let page = browse(&page, script);
-    let title = page.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
-    let figures: Vec<f64> = title.split(' ').map(|word| word.parse().unwrap()).collect();
-    let [top, right, height, all] = figures[..] else { panic!("{title}") };
-    assert!(top < 10.0 && right <= 390.0 && height < 80.0 && all <= 390.0, "{title}");
+        const bar_of = (cell) => {
+            const { left, right, top } = cell.getBoundingClientRect(), style = getComputedStyle(cell);
+            const begin = top + cell.clientTop + parseFloat(style.backgroundPositionY);
+            const height = parseFloat(style.backgroundSize.split(' ')[1]);
+            return { left, right, top: begin, bottom: begin + height };
+        };
+        const bars = [...inside.querySelectorAll('.bar')].map((bar) => bar.getBoundingClientRect());
+        let outside = 0, covered = 0;
+        const shown = (selector) => [...inside.querySelectorAll(selector)].filter((cell) => cell.offsetWidth);
+        for (const cell of shown('tbody td.share')) {
+            bars.push(bar_of(cell));
+            outside += !within(bar_of(cell), cell.getBoundingClientRect());
+        }
+        const names = shown('tbody td.name').map((cell) => cell.getBoundingClientRect());
+        const cells = shown('tbody td.n'), numbers = cells.map(number);
+        cells.forEach((cell, at) => outside += !within(numbers[at], cell.getBoundingClientRect()));
+        for (const text of [...names, ...numbers]) covered += bars.some((bar) => meet(bar, text));
+        return [bars.length, names.length, numbers.length, outside, covered];";
+    let screens = on_screens(&page, &[390, 800, 1400], look);
+    assert_eq!(screens.len(), 3);
+    for figures in &screens {
+        let [bars, names, numbers, outside, covered] = figures[..] else { panic!("{screens:?}") };
+        assert!(bars > 3.0 && names > 1.0 && numbers > names, "{screens:?}");
+        assert!(outside == 0.0 && covered == 0.0, "{screens:?}");
+    }
 }
 
 /// The page says what the resident memory is made of, what its limit is, and what its colours mean.

@@ -248,6 +248,43 @@ fn a_pointer_at_any_byte_keeps_its_block() {
     assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
 }
 
+const PLACES: &str = include_str!("programs/leaks-places.c");
+
+/// The functions of `PLACES`. Each allocates one block, for the place of its name.
+const OF_PLACES: [&str; 11] = [
+    "of_local",
+    "of_key",
+    "of_thread_local",
+    "of_thread_key",
+    "of_thread_stack",
+    "of_shared",
+    "of_private",
+    "of_tagged",
+    "of_interior",
+    "of_packed",
+    "of_coroutine",
+];
+
+#[test]
+fn a_pointer_in_any_place_keeps_its_block() {
+    let program = compiled("places", PLACES, &["-fno-builtin", "-pthread"]);
+    let output = ends_with(0, run(&["--leaks"], &[text(&program)]));
+    assert!(stderr(&output).starts_with("toft: no leaks; "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_block_is_lost_when_the_pointer_in_its_place_goes() {
+    let program = compiled("places", PLACES, &["-fno-builtin", "-pthread"]);
+    for place in OF_PLACES {
+        // A number that a call has left somewhere may be the address of the block. That is rare.
+        let once = || last_json(&stderr(&run(&["--leaks", "--json"], &[text(&program), place])));
+        let found = (0..3).map(|_| once()).find(|report| report["blocks"] != 0);
+        let report = found.unwrap_or_else(|| panic!("{place}: nothing is lost"));
+        let [(function, _, blocks)] = &sites(&report)[..] else { panic!("{place}: {report:#}") };
+        assert_eq!((function.as_str(), *blocks), (place, 1), "{report:#}");
+    }
+}
+
 #[test]
 fn causes_are_named_without_the_command_and_explained() {
     let program = compiled("causes", CAUSES, &["-fno-builtin"]);

@@ -80,7 +80,8 @@ fn unaccounted(report: &Value) -> u64 {
 fn start_known() -> Counted {
     let program = compiled("target", PROGRAM, &["-pthread"]);
     // So that most call sites have a partition to themselves.
-    let all = ["run", "--env", "TOFT_PARTITIONS=64", "--"];
+    // No memory is returned to the OS between two readings.
+    let all = ["run", "--env", "TOFT_PARTITIONS=64", "--env", "TOFT_RECLAIM=off", "--"];
     let mut target = start_by(toft().args(all).arg(&program));
     target._program = Some(program);
     target

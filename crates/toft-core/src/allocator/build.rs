@@ -11,15 +11,15 @@ use crate::options::{Options, SiteMode};
 use crate::os::{Error, Os};
 use crate::policy::SECURE;
 use crate::reclaim::{Groups, Limit, Pool, Reclaimer};
-use crate::region::{Layout, Slabs, Windows};
+use crate::region::{Slabs, Windows};
 use crate::sample::Samples;
-use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
+use crate::site::{Hints, SiteHash, Sites, Wrappers};
 use crate::slab::Slab;
-use crate::thread::{Heaps, Quarantine};
+use crate::thread::{HeapSpace, Heaps, Quarantine};
 use crate::zero_size::ZeroSizeBlocks;
 use crate::zone::Zones;
 
-/// The largest number of bytes of the tables. The states of heaps follow, and grow.
+/// The largest number of bytes of the tables.
 const TABLES_MOST: usize = 32 << 20;
 
 /// The addresses of the parts of the tables, which are mapped at once.
@@ -30,7 +30,6 @@ struct Tables {
     zero_size: usize,
     sites: usize,
     wrappers: usize,
-    watch: usize,
     zones: usize,
     tally: usize,
     samples: usize,
@@ -38,14 +37,17 @@ struct Tables {
     slabs: usize,
     pool: usize,
     large: usize,
-    /// The states of heaps, on separate pages.
+    /// The first counts of large blocks, the states of heaps, and the first heap, on separate
+    /// pages.
+    first_counts: usize,
     states: usize,
+    first_heap: usize,
 }
 
 impl Tables {
-    fn of(layout: &Layout, partitions: usize, page: usize) -> Tables {
-        let (span, large_span) = (layout.windows.span, layout.windows.large_span);
-        let mut next = layout.tables + COUNTERS;
+    fn of(windows: &Windows, partitions: usize, page: usize) -> Tables {
+        let (span, large_span) = (windows.span, windows.large_span);
+        let mut next = windows.tables() + COUNTERS;
         let mut place = |bytes: usize| {
             let place = next.next_multiple_of(64);
             next = place + bytes;
@@ -59,7 +61,6 @@ impl Tables {
             zero_size: place(ZeroSizeBlocks::TABLE_BYTES),
             sites: place(Sites::TABLE_BYTES),
             wrappers: place(Wrappers::TABLE_BYTES),
-            watch: place(Watch::TABLE_BYTES),
             zones: place(Zones::TABLE_BYTES),
             tally: place(Tally::TABLE_BYTES),
             samples: place(Samples::TABLE_BYTES),
@@ -67,9 +68,13 @@ impl Tables {
             slabs: place(Slabs::<Slab>::table_bytes(span, partitions)),
             pool: place(Pool::table_bytes(partitions)),
             large: place(Blocks::table_bytes(large_span, partitions)),
+            first_counts: 0,
             states: 0,
+            first_heap: 0,
         };
-        tables.states = (next + page - 1) & !(page - 1);
+        tables.first_counts = (next + page - 1) & !(page - 1);
+        tables.states = tables.first_counts + Tally::FIRST_BYTES;
+        tables.first_heap = tables.states + Heaps::STATES_FIRST;
         tables
     }
 }
@@ -86,10 +91,12 @@ impl<O: Os> Allocator<O> {
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
         let options = Options { partitions, sites, compact, ..options };
         let page = os.page_size();
-        let (os, layout) = Windows::choose(os, |layout| {
-            Tables::of(layout, partitions, page).states + Heaps::STATES_FIRST - layout.tables
+        let heap_bytes = Heaps::bytes_of_heap(partitions, exact, page);
+        let (os, layout) = Windows::choose(os, |windows| {
+            let tables = Tables::of(windows, partitions, page);
+            tables.first_heap + heap_bytes - windows.tables()
         })?;
-        let tables = Tables::of(&layout, partitions, page);
+        let tables = Tables::of(&layout.windows, partitions, page);
         if tables.states - layout.tables > TABLES_MOST {
             return Err(Error::NoMemory);
         }
@@ -112,12 +119,6 @@ impl<O: Os> Allocator<O> {
         } else {
             Wrappers::none()
         };
-        let watch = if exact && options.wrappers.is_some_and(|names| names.finds()) {
-            // SAFETY: (1), (2) as above.
-            unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), tables.watch) }
-        } else {
-            Watch::none()
-        };
         let samples = if options.sample == 0 {
             Samples::none()
         } else {
@@ -129,23 +130,29 @@ impl<O: Os> Allocator<O> {
         let zero_size_span = windows.zero_size_span();
         let blocks_span = large_span - zero_size_span;
         let key = if SECURE { Key::new(&os)? } else { Key::NONE };
-        let heap_window = (layout.heaps, layout.end);
-        let windows_of = [(data, data + windows.data_bytes()), (layout.tables, layout.end)];
-        // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
-        // its own part of the two windows, which no other part uses.
+        let heap_places = HeapSpace {
+            first: tables.first_heap,
+            others: (layout.heaps, layout.end),
+            first_states: tables.states,
+            other_states: layout.more_states,
+        };
+        let windows_of = [(data, data + windows.data_bytes()), (windows.metadata(), layout.end)];
+        // SAFETY: (1), (3) each part gets its own piece of what was mapped above, which is zero;
+        // (2) its own part of the two windows, which no other part uses.
         let (slabs, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Slabs::at(&os, &layout, partitions, tables.slabs)?,
                 Blocks::new(
                     &os,
                     (data + span, blocks_span),
-                    layout.large_blocks,
+                    windows.first_metadata,
                     (partitions, tables.large),
                     windows_of,
                 )?
                 .with_tally(Tally::new(
                     (layout.tallies, layout.tallies + layout.tallies_span),
                     tables.tally,
+                    tables.first_counts,
                 )),
                 ZeroSizeBlocks::new(
                     (data + span + blocks_span, zero_size_span),
@@ -160,8 +167,7 @@ impl<O: Os> Allocator<O> {
                 Limit::new(tables.limit, options.limit.bytes(|| os.memory_there_is())),
                 Heaps::new(
                     &os,
-                    heap_window,
-                    tables.states,
+                    heap_places,
                     (partitions, by_demand),
                     (hash, sites, secret),
                     tables.heaps,
@@ -185,7 +191,6 @@ impl<O: Os> Allocator<O> {
             heaps,
             sites,
             wrappers,
-            watch,
             hints: Hints::none(),
             guarded: Guarded::none(),
             samples,

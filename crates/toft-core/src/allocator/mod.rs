@@ -30,7 +30,7 @@ use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Slabs, Windows};
 use crate::remote::announce;
 use crate::sample::Samples;
-use crate::site::{Hints, Sites, Watch, Wrappers};
+use crate::site::{Hints, Sites, Wrappers};
 use crate::slab::{Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps};
@@ -118,7 +118,6 @@ pub struct Allocator<O> {
     pub sites: Sites,
     /// Functions whose callers are the call sites.
     pub(crate) wrappers: Wrappers,
-    pub(crate) watch: Watch,
     /// What an earlier run showed of call sites.
     pub(crate) hints: Hints,
     /// Sampled blocks between guard pages.
@@ -168,7 +167,6 @@ impl<O> Allocator<O> {
             heaps: Heaps::none(),
             sites: Sites::none(),
             wrappers: Wrappers::none(),
-            watch: Watch::none(),
             hints: Hints::none(),
             guarded: Guarded::none(),
             samples: Samples::none(),
@@ -232,23 +230,20 @@ impl<O: Os> Allocator<O> {
 
     /// Call sites in wrappers, of which the callers count.
     pub fn wrapper_sites(&self) -> usize {
-        self.wrappers.count() + self.watch.count()
-    }
-
-    /// The number of unnamed wrappers among them: their earlier blocks are counted as their own.
-    pub fn found_wrappers(&self) -> usize {
-        self.watch.count()
+        self.wrappers.count()
     }
 
     /// The addresses of all parts.
     pub fn layout(&self) -> Layout {
-        let metadata = self.counters.addr();
-        Layout::new(self.windows(metadata), self.os.page_size())
+        let tables = self.counters.addr();
+        let table_bytes = self.slabs.first_descriptor() - tables;
+        let windows = self.windows(tables - Layout::LARGE_FIRST);
+        Layout::new(windows, table_bytes, self.os.page_size())
     }
 
-    fn windows(&self, metadata: usize) -> Windows {
+    fn windows(&self, first_metadata: usize) -> Windows {
         let (data, span, large_span) = (self.base, self.span, self.large_span);
-        Windows { data, span, large_span, metadata }
+        Windows { data, span, large_span, first_metadata }
     }
 
     /// The number of bytes of the data window.
@@ -292,7 +287,7 @@ impl<O: Os> Allocator<O> {
         let (slabs, slab_metadata) = self.slabs.mapped_bytes();
         let metadata = slab_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.zero_size.mapped_bytes() + self.sites.mapped_bytes();
-        let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
+        let metadata = metadata + self.zones.table_bytes();
         let metadata = metadata + self.large.tally().mapped_bytes();
         let metadata = metadata + self.samples.mapped_bytes();
         (slabs, metadata)
@@ -355,7 +350,6 @@ impl<O: Os> Allocator<O> {
         self.zones.repair(&self.os, thread_block());
         self.written().repair();
         self.wrappers.repair(&self.os);
-        self.watch.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -36,7 +36,7 @@ use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
 use crate::slab::{CLASSES, GROUP_SLOTS, Groups, Slab, SlotIndex, Violation};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, own_line};
 use Ordering::Relaxed;
 
 /// One bin. A [`BinIndex`] counts words, so that the sum of a row and a class is an index without a
@@ -154,6 +154,17 @@ impl Bins {
         drawn.store(seed, Relaxed);
     }
 
+    /// Makes this processor the owner of the cache lines of a bin and of its slab's claim. For a
+    /// bin from which threads of other processors take slots, before a call takes one. Holder only.
+    pub fn own_lines(self, index: BinIndex) {
+        let bin = self.bin(index);
+        own_line(&bin.slab);
+        // The slab of an empty bin is a constant.
+        if self.has_slab(index) {
+            self.slab_of(bin).own_claim_line();
+        }
+    }
+
     /// Hands out the next slot, or returns `None` if no slot is claimed. The fast path of malloc.
     ///
     /// It has 5 loads, 3 stores and 1 multiplication. The address is loaded, so the caller does not
@@ -230,7 +241,8 @@ impl Bins {
     /// `None` if that takes more, for example if slots of other threads should be collected first.
     ///
     /// After the last group of the current slab come the groups of the next slab on the list, so
-    /// that each slab has time to gather free slots. Not in random order.
+    /// that each slab has time to gather free slots. Not in random order. A bin goes on from an
+    /// outgrown slab in `refill.rs`.
     #[inline(always)]
     pub fn take_in_turn(self, index: BinIndex) -> Option<usize> {
         let (bin, slab) = (self.bin(index), self.current(index));
@@ -245,13 +257,27 @@ impl Bins {
             self.go_on(index, slab);
         }
         let current = self.current(index);
-        if current.should_collect() { None } else { current.refill_and_take(Groups::All, next) }
+        if current.should_collect() || current.is_outgrown() {
+            return None;
+        }
+        current.refill_and_take(Groups::All, next)
     }
 
     /// Makes the next slab of the list the current one. The current slab leaves the list if it has
-    /// too few free slots to be listed.
+    /// too few free slots to be listed. Replaced slabs come after all others.
     #[inline(never)]
     fn go_on(self, index: BinIndex, slab: &'static Slab) {
+        if slab_at(slab.next()).is_some_and(Slab::is_replaced) {
+            match self.listed(index).skip(1).find(|slab| !slab.is_replaced()) {
+                Some(other) => {
+                    self.unlist(other);
+                    join(other, slab.next());
+                    join(slab, address_of(other));
+                }
+                None if !slab.is_replaced() => return,
+                None => {}
+            }
+        }
         self.set_current(index, slab.next());
         if !slab.leave_list() {
             let current = self.current(index);

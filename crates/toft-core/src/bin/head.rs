@@ -4,7 +4,7 @@
 use super::bins::BIN_WORDS;
 use super::{BinIndex, Distance};
 use crate::harden::Dice;
-use crate::slab::{NO_SLOTS, SMALL_STEPS, Slab, small_classes};
+use crate::slab::{NO_SLOTS, SMALL_STEPS, Slab, SmallSize, small_classes};
 use crate::sync::AtomicUsize;
 
 /// The head before a heap's bins.
@@ -55,13 +55,10 @@ impl BinsHead {
         &self.distance
     }
 
-    /// Returns the bin in row 0 of a request of at most [`crate::slab::SMALL_MAX`] bytes.
+    /// Returns the bin in row 0 of a small request.
     #[inline(always)]
-    pub fn small_bin(&self, size: usize) -> BinIndex {
-        let step = size.wrapping_add(15) >> 4;
-        debug_assert!(step < SMALL_STEPS);
-        // SAFETY: the caller has compared the size with SMALL_MAX, the last step of the table.
-        BinIndex::at_word(unsafe { *self.small.get_unchecked(step) as usize })
+    pub fn small_bin(&self, size: SmallSize) -> BinIndex {
+        BinIndex::at_word(size.read(&self.small))
     }
 }
 

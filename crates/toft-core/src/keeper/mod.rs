@@ -4,7 +4,7 @@
 //! | room | type | what |
 //! |---|---|---|
 //! | `mappings/` | `Mapper` | mapping options, guard pages, prefault, non-resident slots |
-//! | `maintenance.rs` | `Maintenance` | on slow paths: idle memory goes, or a thread is to do it |
+//! | `maintenance/` | `Maintenance` | on slow paths: idle memory goes, or a thread is to do it |
 //! | `held_heaps/` | `HeldHeaps` | heaps without a thread; what others have freed into a heap |
 //! | `quarantines.rs` | `Quarantines` | freed blocks that wait, in the secure build |
 //! | `sweeper/` | `Sweeper` | sweeps, purges, `malloc_trim`; what exited threads leave behind |

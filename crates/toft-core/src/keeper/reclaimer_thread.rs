@@ -180,8 +180,8 @@ impl<O: Os> ReclaimerThread<'_, O> {
         Some(Usage { faults, work })
     }
 
-    /// Sleeps for some milliseconds, or until another thread wakes this one. Verifies shares of the
-    /// heap meanwhile, if the heap is to be verified.
+    /// Sleeps for some milliseconds, or until another thread wakes this one, or until the program
+    /// has memory hooks. Verifies shares of the heap meanwhile, if the heap is to be verified.
     fn rest(self, milliseconds: u32, share: &mut Share) {
         let word = self.reclaimer.word();
         let part = if self.verifier().verifies_shares() { Share::PERIOD } else { milliseconds };
@@ -189,6 +189,9 @@ impl<O: Os> ReclaimerThread<'_, O> {
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
             left -= part.min(left);
+            if self.os.has_hooks() {
+                break;
+            }
             if word.load(Relaxed) == 0 {
                 self.verify_if_needed(share);
                 if !self.stays(share) {
@@ -254,4 +257,85 @@ pub(crate) unsafe extern "C" fn run<O: Os>(allocator: usize, top: usize) -> ! {
     allocator.reclaimer_thread().live();
     // SAFETY: (1) duty 2.
     unsafe { thread::end_own(top) }
+}
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::Threads;
+    use crate::os::fake::{Fake, Machine};
+    use crate::report::Call;
+    use crate::thread::Heap;
+
+    const SITE: usize = 0x5000;
+
+    fn new() -> (Fake, Allocator<Fake>) {
+        let options = Options { partitions: 1, quarantine: 0, ..Options::DEFAULT };
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+        allocator.filter().watch();
+        (fake, allocator)
+    }
+
+    /// Writes to blocks of 8 MB and frees them.
+    fn free_many(allocator: &Allocator<Fake>, heap: &Heap) {
+        let blocks = [(); 4000].map(|()| allocator.allocate(heap, 2000, SITE).unwrap());
+        for block in blocks {
+            let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(block);
+            // SAFETY: a block of the test.
+            unsafe { byte.write(1) };
+            allocator.free(heap, block, Call::Free);
+        }
+    }
+
+    /// The sum of what the thread asks to sleep, which does not depend on how busy the machine is.
+    #[test]
+    #[cfg_attr(feature = "secure", ignore = "it first verifies what other threads have done")]
+    fn the_thread_ends_soon_after_the_program_is_idle() {
+        let (fake, allocator) = new();
+        fake.let_sleeps_pass();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
+        for _ in 0..3 {
+            free_many(&allocator, heap);
+            let before = (fake.slept(), fake.resident_bytes());
+            assert!(allocator.reclaimer.life().begin(fake.ticks(), |_| true));
+            allocator.reclaimer_thread().work(&mut Share::default());
+            assert_eq!(allocator.reclaimer.life().state(), Life::Ended);
+            let slept = fake.slept() - before.0;
+            // Each pause is four times as long while other tests of the process are at work.
+            assert!((300..4000).contains(&slept), "{slept} milliseconds");
+            assert!(fake.resident_bytes() + (4 << 20) < before.1, "{} bytes", before.1);
+        }
+    }
+
+    #[test]
+    fn the_thread_ends_beside_hooks_although_it_has_work() {
+        let (fake, allocator) = new();
+        let heap = allocator.held_heaps().acquire_heap().unwrap();
+        free_many(&allocator, heap);
+        fake.set_hooks(true);
+        assert!(allocator.reclaimer.life().begin(fake.ticks(), |_| true));
+        allocator.reclaimer_thread().work(&mut Share::default());
+        assert_eq!(allocator.reclaimer.life().state(), Life::Stopped);
+        assert_eq!(fake.slept(), 0);
+    }
+
+    #[test]
+    #[cfg_attr(not(feature = "secure"), ignore = "it verifies nothing while it rests")]
+    fn a_thread_that_rests_finds_hooks_before_it_verifies() {
+        let (fake, allocator) = new();
+        let rest = |share: &mut Share| {
+            let before = fake.slept();
+            allocator.reclaimer_thread().rest(4 * Share::PERIOD, share);
+            fake.slept() - before
+        };
+        let mut share = Share::default();
+        assert_eq!(rest(&mut share), u64::from(4 * Share::PERIOD));
+        assert_ne!((share.passes, share.slabs), (0, 0), "it has verified");
+        fake.set_hooks(true);
+        let mut share = Share::default();
+        assert_eq!(rest(&mut share), u64::from(Share::PERIOD));
+        assert_eq!((share.passes, share.slabs), (0, 0));
+    }
 }

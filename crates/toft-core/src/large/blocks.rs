@@ -106,8 +106,10 @@ impl Blocks {
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
-    /// 2. The span, and descriptors for it from `blocks` on, are address space for this object
-    ///    alone. It and all other address space of the allocator are in `windows`.
+    /// 2. The span, and as much below `blocks` as descriptors for it take, are address space for
+    ///    this object alone. It and all other address space of the allocator are in `windows`.
+    /// 3. `Layout::LARGE_FIRST` zero bytes from `blocks` on live for ever, are aligned to 64, and
+    ///    belong to this object alone.
     pub unsafe fn new(
         os: &impl Os,
         (base, span): (usize, usize),
@@ -119,7 +121,7 @@ impl Blocks {
         let units = stacks + Stacks::table_bytes(partitions);
         let random = os.random()?;
         Ok(Blocks {
-            // SAFETY: (1) a separate piece of the caller's tables; (2) the caller's.
+            // SAFETY: (1) a separate piece of the caller's tables; (2), (3) the caller's.
             units: unsafe { Units::new((base, span), blocks, units, random, windows) },
             // SAFETY: (1) as above.
             stacks: unsafe { Stacks::new(stacks, partitions) },

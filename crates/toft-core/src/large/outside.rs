@@ -6,9 +6,9 @@
 //! ```
 //!
 //! An extent has only the addresses that its first request needs. They stay reserved when the block
-//! is free, so the kernel gives them to no other mapping (law 1). The two parts of the data window
-//! that slabs use, and the addresses of other extents, are refused if the kernel offers them: they
-//! may have an owner whose pages are unmapped at the moment.
+//! is free, so the kernel gives them to no other mapping (law 1). Addresses in the windows are
+//! refused if the kernel offers them, except in units of the tier that were never used. They may
+//! have an owner whose pages are unmapped at the moment.
 //!
 //! The units of these extents have numbers after those of the tier. A search for an address reads
 //! all descriptors, unless the address is below or above all extents.
@@ -70,6 +70,9 @@ pub(super) struct Outside {
 }
 
 impl Outside {
+    /// The most extents.
+    pub(super) const MOST: usize = CHUNKS * CHUNK;
+
     /// Returns the descriptor of a number, if its chunk is mapped.
     pub(super) fn get(&self, number: usize) -> Option<&OutsideBlock> {
         // pairs: publish outside chunk.

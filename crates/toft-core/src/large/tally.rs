@@ -6,7 +6,7 @@
 //! freed blocks of a call site are those that it has allocated and that are not live.
 
 use crate::os::Memory;
-use crate::region::{Carve, Keyed, Levels, Partition, Site};
+use crate::region::{Carve, Keyed, Levels, Partition, STEP, Site};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use core::mem::offset_of;
@@ -63,6 +63,8 @@ pub struct Made {
 #[allow(missing_docs)]
 pub struct TallyPlaces {
     pub entries: usize,
+    pub first: usize,
+    pub first_bytes: usize,
     pub mapped: usize,
     pub entry_bytes: usize,
     pub site: usize,
@@ -89,21 +91,27 @@ unsafe impl Send for Tally {}
 impl Tally {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
+    /// Bytes of the first entries, for two thousand call sites.
+    pub const FIRST_BYTES: usize = STEP;
 
     /// Returns a tally that counts nothing.
     pub const fn none() -> Tally {
         Tally { entries: Levels::none(), state: core::ptr::null() }
     }
 
-    /// Returns a tally whose table grows in the address space `window`.
+    /// Returns a tally whose first entries are at `first`. Its table grows in the address space
+    /// `window`.
     ///
     /// # Safety
     /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
     ///    object alone.
     /// 2. `window` is address space for this object alone, and begins with a page.
-    pub unsafe fn new(window: (usize, usize), table: usize) -> Tally {
-        // SAFETY: (1), (2) the caller's; a `State` begins with its `Carve`.
-        let entries = unsafe { Levels::new(window, table + offset_of!(State, carve)) };
+    /// 3. `first` is the address of `FIRST_BYTES` zero bytes that live for ever, are aligned to a
+    ///    cache line, and belong to this object alone.
+    pub unsafe fn new(window: (usize, usize), table: usize, first: usize) -> Tally {
+        let carve = table + offset_of!(State, carve);
+        // SAFETY: (1) to (3) the caller's; a `State` begins with its `Carve`.
+        let entries = unsafe { Levels::new(window, carve).with_first((first, Self::FIRST_BYTES)) };
         Tally { entries, state: core::ptr::with_exposed_provenance(table) }
     }
 
@@ -163,8 +171,11 @@ impl Tally {
     /// Returns where a reader outside the process finds the table.
     pub fn places(&self) -> TallyPlaces {
         let (entries, mapped) = self.entries.places();
+        let (first, first_bytes) = self.entries.first();
         TallyPlaces {
             entries,
+            first,
+            first_bytes,
             mapped,
             entry_bytes: size_of::<Entry>(),
             site: offset_of!(Entry, site),
@@ -194,10 +205,10 @@ mod tests {
     fn tally(bytes: usize) -> (Fake, Tally) {
         let fake = Fake::new(Machine::LARGE);
         let table = fake.address_space().start.next_multiple_of(1 << 40);
-        fake.map(table, 4096).unwrap();
+        fake.map(table, 4096 + Tally::FIRST_BYTES).unwrap();
         let start = table + (1 << 30);
-        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
-        let tally = unsafe { Tally::new((start, start + bytes), table) };
+        // SAFETY: (1), (3) mapped above; (2) the fake's address space is not used otherwise.
+        let tally = unsafe { Tally::new((start, start + bytes), table, table + 4096) };
         (fake, tally)
     }
 

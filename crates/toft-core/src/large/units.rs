@@ -4,6 +4,7 @@ use super::outside::{Outside, OutsideBlock, OutsideFields};
 use super::{Block, BlockState};
 use crate::os::{Error, Memory};
 use crate::policy::SECURE;
+use crate::region::Layout;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU64, AtomicUsize, spin_until};
 use core::ops::Range;
@@ -17,13 +18,15 @@ pub const UNIT: usize = 1 << UNIT_SHIFT;
 const CHUNK_SHIFT: u32 = 10;
 /// Bytes of descriptors that are mapped together.
 const DESCRIPTORS: usize = size_of::<Block>() << CHUNK_SHIFT;
+const _: () = assert!(DESCRIPTORS == Layout::LARGE_FIRST);
+const _: () = assert!(UNIT >> Layout::LARGE_SHIFT == size_of::<Block>());
 
 /// What is in use. In the metadata tables, and zero at first. Any thread adds.
 #[derive(Debug)]
 struct Frontier {
     /// Units handed out from the first one on.
     next: AtomicUsize,
-    /// Bytes mapped for descriptors.
+    /// Bytes mapped for descriptors, without those that were there at the start.
     descriptors: AtomicUsize,
 }
 
@@ -35,11 +38,12 @@ pub struct Units {
     count: usize,
     /// The first unit in use, at a random place.
     first: usize,
-    /// Where the descriptor of unit 0 would be.
-    descriptors: usize,
+    /// Where the descriptor of unit 0 would end. Those of higher units are at lower addresses.
+    descriptors_end: usize,
     frontier: *const Frontier,
     /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
     /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
+    /// The chunk of the first unit is mapped at the start. It has its bits from its first block on.
     chunks: *const [AtomicU64; 2],
     /// Extents outside the window.
     outside: *const Outside,
@@ -60,7 +64,7 @@ impl Units {
             base: 0,
             count: 0,
             first: 0,
-            descriptors: 0,
+            descriptors_end: 0,
             frontier: core::ptr::null(),
             chunks: core::ptr::null(),
             outside: core::ptr::null(),
@@ -68,28 +72,33 @@ impl Units {
         }
     }
 
-    /// The units of a tier of `span` bytes from `base`, with descriptors from `descriptors` on.
-    /// `windows` are the ranges that the allocator uses.
+    /// The units of a tier of `span` bytes from `base`. The first descriptors are from
+    /// `first_descriptors` on, and the others below. `windows` are the ranges that the allocator
+    /// uses.
     ///
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span)` zero bytes that live for ever, are aligned
     ///    to 8, and belong to this object alone.
-    /// 2. The span, and descriptors for it, are address space for this object alone.
+    /// 2. The span, and as much below `first_descriptors` as descriptors for it take, are address
+    ///    space for this object alone.
+    /// 3. `Layout::LARGE_FIRST` zero bytes from `first_descriptors` on live for ever, are aligned
+    ///    to 64, and belong to this object alone.
     pub(super) unsafe fn new(
         (base, span): (usize, usize),
-        descriptors: usize,
+        first_descriptors: usize,
         tables: usize,
         random: u64,
         windows: [(usize, usize); 2],
     ) -> Units {
         let count = units_in(span);
         let outside = tables + size_of::<Frontier>();
+        // The first block lies anywhere in the first quarter.
+        let first = ((u128::from(random) * (count as u128 / 4)) >> 64) as usize;
         Units {
             base,
             count,
-            // The first block lies anywhere in the first quarter.
-            first: ((u128::from(random) * (count as u128 / 4)) >> 64) as usize,
-            descriptors,
+            first,
+            descriptors_end: first_descriptors + next_chunk(first) * size_of::<Block>(),
             frontier: core::ptr::with_exposed_provenance(tables),
             chunks: core::ptr::with_exposed_provenance(outside + size_of::<Outside>()),
             outside: core::ptr::with_exposed_provenance(outside),
@@ -200,12 +209,17 @@ impl Units {
         self.outside()?.get(unit.checked_sub(self.count)?)
     }
 
+    /// The address of the descriptor of a unit of the tier, mapped or not.
+    fn descriptor_of(&self, unit: usize) -> usize {
+        self.descriptors_end.wrapping_sub((unit + 1) * size_of::<Block>())
+    }
+
     /// The descriptor of a unit. `map_descriptor` has mapped it, or `is_mapped` confirms it.
     pub(super) fn block(&self, unit: usize) -> &Block {
         if let Some(found) = self.outside_of(unit) {
             return &found.block;
         }
-        let address = self.descriptors + unit * size_of::<Block>();
+        let address = self.descriptor_of(unit);
         // SAFETY: the caller's unit has a descriptor; zero bytes are a `Block`, and all its fields
         // are atomics.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
@@ -214,15 +228,27 @@ impl Units {
     /// The unit where a block's extent begins.
     pub(super) fn of(&self, block: &Block) -> usize {
         let address = (&raw const *block).addr();
-        let unit = address.wrapping_sub(self.descriptors) / size_of::<Block>();
+        let below = self.descriptors_end.wrapping_sub(address) / size_of::<Block>();
+        let unit = below.wrapping_sub(1);
         let outside = || Some(self.count + self.outside()?.number_of(address)?);
         if unit < self.count { unit } else { outside().unwrap_or(unit) }
     }
 
     /// Returns an address that stands for a block in tables by descriptor: that of its descriptor,
-    /// or, for a block outside the window, one behind all descriptors of the tier.
+    /// or, for a block outside the window, one below all descriptors of the tier.
     pub fn mark_address(&self, block: &Block) -> usize {
-        self.descriptors + self.of(block) * size_of::<Block>()
+        self.descriptor_of(self.of(block))
+    }
+
+    /// Returns the lowest address that can stand for a block.
+    pub fn lowest_mark(&self) -> usize {
+        self.descriptor_of(self.count + Outside::MOST)
+    }
+
+    /// Returns where the descriptor of the first unit of the tier would end. Those of the others
+    /// are below it, in the order of falling addresses.
+    pub fn descriptors_end(&self) -> usize {
+        self.descriptors_end
     }
 
     /// The block that begins at an address.
@@ -309,7 +335,7 @@ impl Units {
     }
 
     fn chunk_start(&self, unit: usize) -> usize {
-        self.descriptors + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>()
+        self.descriptors_end - next_chunk(unit) * size_of::<Block>()
     }
 
     /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
@@ -325,9 +351,14 @@ impl Units {
             // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it
             // cannot.
             if claimed.fetch_or(bit, AcqRel) & bit == 0 {
-                let done = os.map(self.chunk_start(unit), DESCRIPTORS);
+                let was_there = next_chunk(unit) == next_chunk(self.first);
+                let done = match was_there {
+                    true => Ok(()),
+                    false => os.map(self.chunk_start(unit), DESCRIPTORS),
+                };
                 if done.is_ok() {
-                    self.frontier().descriptors.fetch_add(DESCRIPTORS, Relaxed);
+                    let more = if was_there { 0 } else { DESCRIPTORS };
+                    self.frontier().descriptors.fetch_add(more, Relaxed);
                     // publish chunk: pairs with `is_mapped`.
                     mapped.fetch_or(bit, AcqRel);
                 } else {

@@ -7,14 +7,12 @@
 //! | `in_force.rs` | the values that are used |
 //! | `parse.rs` | reading a variable |
 //! | `nearest.rs` | the option that a misspelt name was meant for |
-//! | `removed.rs` | the names that were removed |
 //! | `library_functions.rs` | the functions that `rust`, `c++` and `c` stand for |
 
 mod in_force;
 mod library_functions;
 mod nearest;
 mod parse;
-mod removed;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -28,7 +26,6 @@ pub use parse::{
     parse_moments, parse_names, parse_number, parse_partitions, parse_report, parse_share,
     parse_size, parse_word,
 };
-pub use removed::{REMOVED, Removed};
 pub use table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, PARTITIONS_EXACT, PARTITIONS_MAX,
     PARTITIONS_USUAL, SIGNAL_MAX, TABLE, VERIFY_MAX,

@@ -2,9 +2,7 @@
 
 use super::library_functions::{of_c, of_cxx, of_libc, of_rust};
 use super::table::REPORT;
-use super::{
-    Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Removed, Report, SIGNAL_MAX, SiteMode, TABLE,
-};
+use super::{Entry, GUARDED_MAX, LimitTo, PARTITIONS_MAX, Report, SIGNAL_MAX, SiteMode, TABLE};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -21,8 +19,6 @@ pub struct Parsed<'a> {
 pub enum Problem {
     /// No option has this name.
     Unknown,
-    /// The option was removed.
-    Removed(&'static Removed),
     /// The value is not one that this option can have.
     BadValue(&'static Entry),
     /// The secure build is not made weaker.
@@ -41,7 +37,7 @@ pub(super) fn find(variable: &[u8]) -> Result<Option<Parsed<'_>>, Problem> {
     let value = variable.get(equals + 1..).unwrap_or(&[]);
     match TABLE.iter().find(|entry| entry.name.as_bytes() == name) {
         Some(entry) => Ok(Some(Parsed { entry, value })),
-        None => Err(Removed::find(name).map_or(Problem::Unknown, Problem::Removed)),
+        None => Err(Problem::Unknown),
     }
 }
 
@@ -168,8 +164,7 @@ impl FileName {
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
 /// for anything, `rust`, `c++` and `c` for the functions of a language that allocate for their
-/// caller (`library_functions.rs`). `auto` is none of a function: it says that more are to be
-/// found.
+/// caller (`library_functions.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,
@@ -178,16 +173,6 @@ pub struct Names {
 impl Names {
     fn patterns(&self) -> impl Iterator<Item = &[u8]> {
         self.list.as_c_str().to_bytes().split(|&byte| byte == b',')
-    }
-
-    /// Whether functions are to be found that are not named.
-    pub fn finds(&self) -> bool {
-        self.patterns().any(|pattern| pattern == b"auto")
-    }
-
-    /// Whether any is named.
-    pub fn name_any(&self) -> bool {
-        self.patterns().any(|pattern| pattern != b"auto")
     }
 
     /// Whether a language is named: its programs call the C library, all of whose functions
@@ -202,7 +187,6 @@ impl Names {
             b"rust" => of_rust(name),
             b"c++" => of_cxx(name),
             b"c" => of_c(name) || of_libc(name),
-            b"auto" => false,
             pattern => fits(pattern, name),
         })
     }
@@ -272,16 +256,6 @@ mod tests {
         assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
         assert!(fit("c", "xmalloc") && fit("c++,c", "strdup") && fit("c++,c", "_Znwm"));
         assert!(!fit("c", "c") && !fit("c", "malloc") && !fit("c++", "xmalloc"));
-        assert!(!fit("auto", "auto") && fit("auto,auto*", "auto"));
-        let of = |list: &str| {
-            let names = parse_names(list.as_bytes()).unwrap();
-            (names.finds(), names.name_any())
-        };
-        assert_eq!(
-            (of("auto"), of("x"), of("x,auto")),
-            ((true, false), (false, true), (true, true))
-        );
-        assert_eq!(of("auto*"), (false, true));
         for bad in ["", ",", "a,", "*", "a,**,b"] {
             assert!(parse_names(bad.as_bytes()).is_none(), "{bad}");
         }

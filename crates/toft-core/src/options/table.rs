@@ -94,7 +94,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_WRAPPERS",
         default: "none",
         values: "names of functions with commas between them, of at most 255 bytes",
-        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` and `c++` for the functions of the language's libraries, `c` for known names of C, each of the three also for all of GNU's C library; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. A program that has toft::Toft built in has rust by default, if it is not the secure build. Each call site gets its own plot then, unless TOFT_PARTITIONS is set (docs/sites.md)",
+        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` and `c++` for the functions of the language's libraries, `c` for known names of C, each of the three also for all of GNU's C library. A program that has toft::Toft built in has rust by default, if it is not the secure build. Each call site gets its own partition then, unless TOFT_PARTITIONS is set (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",

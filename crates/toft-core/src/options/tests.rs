@@ -1,6 +1,6 @@
 //! Each option has an example that changes something, and values that are refused.
 
-use super::{LimitTo, Options, Problem, REMOVED, Report, SiteMode, TABLE};
+use super::{LimitTo, Options, Problem, Report, SiteMode, TABLE};
 use crate::policy::{SECURE, WIPE};
 
 #[test]
@@ -25,7 +25,7 @@ const EXAMPLES: &[&str] = &[
     "TOFT_PARTITIONS=exact",
     "TOFT_PARTITIONS=exact:5",
     "TOFT_WRAPPERS=xmalloc",
-    "TOFT_WRAPPERS=auto",
+    "TOFT_WRAPPERS=c",
     "TOFT_RECLAIM=calls",
     "TOFT_DECAY=7",
     "TOFT_LIMIT=80%",
@@ -102,22 +102,6 @@ fn every_option_has_an_example() {
 }
 
 #[test]
-fn removed_names_are_in_no_table_and_change_nothing() {
-    for (i, removed) in REMOVED.iter().enumerate() {
-        assert!(TABLE.iter().all(|entry| entry.name != removed.name), "{}", removed.name);
-        assert!(REMOVED[..i].iter().all(|other| other.name != removed.name), "{}", removed.name);
-        let mut options = Options::DEFAULT;
-        let taken = options.take(format!("{}=1", removed.name).as_bytes());
-        assert!(matches!(taken, Err(Problem::Removed(_))), "{}", removed.name);
-        assert_eq!(options, Options::DEFAULT, "{}", removed.name);
-        // A variable that is named for use is in the table.
-        let used = removed.instead.split(['=', ',']).next().unwrap();
-        let known = TABLE.iter().any(|entry| entry.name == used);
-        assert!(removed.instead.is_empty() || known, "{}", removed.name);
-    }
-}
-
-#[test]
 fn sites_are_exact_where_that_is_asked_for_or_usual() {
     let of = |texts: &[&str]| {
         let mut options = Options::DEFAULT;
@@ -131,7 +115,6 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
     assert_eq!(of(&["TOFT_PARTITIONS=exact"]), (true, 2048));
     assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_PARTITIONS=exact"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
-    assert_eq!(of(&["TOFT_WRAPPERS=auto"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=64"]), (false, 64));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=exact:64"]), (true, 64));
 }

@@ -1,7 +1,6 @@
 //! Allocation of large blocks: each has a separate extent.
 
 use super::refill::NoSlot;
-use super::wrappers::LARGE;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::path::Supply;
@@ -28,7 +27,6 @@ impl<O: Os> Supply<'_, O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
-        self.call_sites().watch_sizes(heap, LARGE, site);
         let partition = self.call_sites().row(heap, site).partition();
         let grant = Grant::new(&self, heap);
         let admit = |bytes| grant.admit(bytes);

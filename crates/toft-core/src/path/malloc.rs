@@ -21,9 +21,7 @@ use crate::path::guarded::SamplingScope;
 use crate::policy::{SECURE, SLACK_MIN, WIPE};
 use crate::region::{Partition, Site};
 use crate::site::{NEW_WORDS, Place};
-use crate::slab::{
-    MEDIUM_MAX, NO_SLOTS, SLACK_MOST, SMALL_MAX, SizeClass, class_of_medium, class_of_small,
-};
+use crate::slab::{MEDIUM_MAX, MediumSize, NO_SLOTS, SLACK_MOST, SMALL_MAX, SizeClass, SmallSize};
 use crate::thread::Heap;
 use crate::zero_size::ALIGN;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -48,10 +46,10 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
             None => malloc_secure(caller, size, site),
         };
     }
-    if size > heap.hashed_most() {
+    let Some(small) = heap.hashed_size(size) else {
         return malloc_by_row(caller, size, site);
-    }
-    let index = heap.small_bin(size, site);
+    };
+    let index = heap.small_bin(small, site);
     match heap.pop(index) {
         Some(address) => with_exposed_provenance_mut(address),
         None => malloc_refill(caller, index, site, heap),
@@ -80,13 +78,13 @@ fn malloc_secure<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
 /// stack frame.
 #[inline(never)]
 fn malloc_by_row<C: Caller>(caller: C, size: usize, site: Site) -> Pointer {
-    if size > MEDIUM_MAX {
-        return malloc_large(caller, size, site);
-    }
     let heap = caller.heap();
-    let class = match size {
-        0..=SMALL_MAX => heap.small_class(size),
-        _ => BinIndex::row(Partition::new(0)).of_class(class_of_medium(size)),
+    let class = if let Some(medium) = MediumSize::of(size) {
+        BinIndex::row(Partition::new(0)).of_class(medium.class())
+    } else if let Some(small) = SmallSize::of(size) {
+        heap.small_class(small)
+    } else {
+        return malloc_large(caller, size, site);
     };
     let Some(row) = heap.remembered_row(site) else {
         return caller.through(class, site);
@@ -282,8 +280,8 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: Site) -> Po
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = caller.heap();
     if !SECURE
-        && bytes <= SMALL_MAX
-        && let Some(address) = heap.pop(heap.small_bin(bytes, site))
+        && let Some(small) = SmallSize::of(bytes)
+        && let Some(address) = heap.pop(heap.small_bin(small, site))
     {
         clear(address, bytes);
         return with_exposed_provenance_mut(address);
@@ -304,10 +302,9 @@ pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: Site) -> P
     if !SECURE && (1..=MEDIUM_MAX).contains(&size) && align <= MEDIUM_MAX {
         let heap = caller.heap();
         let bytes = (size + align - 1) & !(align - 1);
-        let index = match bytes {
-            0..=SMALL_MAX => Some(heap.small_bin(bytes, site)),
-            _ if bytes <= MEDIUM_MAX => Some(heap.bin(class_of_medium(bytes), site)),
-            _ => None,
+        let index = match SmallSize::of(bytes) {
+            Some(small) => Some(heap.small_bin(small, site)),
+            None => MediumSize::of(bytes).map(|medium| heap.bin(medium.class(), site)),
         };
         if let Some(index) = index {
             if let Some(address) = heap.pop(index) {
@@ -354,10 +351,8 @@ impl<O: Os> Requests<'_, O> {
         let bytes = bytes_with_slack(size);
         let class = if align > 16 {
             aligned_class(size, align).map(SizeClass::index)
-        } else if bytes <= SMALL_MAX {
-            Some(class_of_small(bytes))
         } else {
-            (bytes <= MEDIUM_MAX).then(|| class_of_medium(bytes))
+            SizeClass::of(bytes).map(SizeClass::index)
         };
         let Some(class) = class else {
             let (address, dirty) = self.supply().allocate_large(heap, size, align, site)?;

@@ -121,8 +121,11 @@ impl<O: Os> Requests<'_, O> {
             Resized::At(address)
         };
         let is_kept = match found {
-            // The slot's descriptor keeps the number of bytes after the block.
-            Found::Slot(slab, _) if SECURE => slab.size().saturating_sub(size) < SLACK_MOST,
+            // The slot's descriptor keeps the number of bytes after the block. The largest number
+            // stands for any larger one, too (slack_for); the block stays as it is then.
+            Found::Slot(slab, _) if SECURE => {
+                size == usable || slab.size().saturating_sub(size) < SLACK_MOST
+            }
             _ => true,
         };
         if size <= most && is_kept && (is_worth_keeping(size, most) || size == usable) {

@@ -21,6 +21,19 @@ pub(crate) enum NoSlot {
     NoSlab,
 }
 
+/// What a bin has filled when it needs another slab.
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    /// The number of slabs of the greatest length in a row, its current slab included.
+    slabs: u8,
+    /// The number of slots of its current slab, or zero. Of the shared bin's current slab if the
+    /// new slab is for a shared heap.
+    slots: usize,
+    /// True if the new slab has the greatest length whatever the bin has filled: the heap is not
+    /// the first. Threads free each other's blocks, and each slab costs them cache lines that move.
+    begins_long: bool,
+}
+
 impl<'a, O: Os> Supply<'a, O> {
     /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
     /// order of cost. Borrows a heap if this heap's seat is not available.
@@ -32,7 +45,6 @@ impl<'a, O: Os> Supply<'a, O> {
         class: usize,
         site: Site,
     ) -> Result<usize, NoSlot> {
-        self.call_sites().watch_sizes(heap, class, site);
         let index = self.call_sites().row(heap, site).of_class(class);
         if let Some(seat) = heap.sit() {
             let shares = self.should_use_shared_heap(heap, index);
@@ -83,16 +95,31 @@ impl<'a, O: Os> Supply<'a, O> {
             self.maintenance().maintain(heap, seat);
         }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
-        let slabs_filled = heap.bins().current(index).row_behind();
+        let current = heap.bins().current(index);
+        let mut filled = Filled {
+            slabs: current.row_behind(),
+            slots: current.slots(),
+            begins_long: !shares && heap.number != 0,
+        };
+        if current.is_outgrown() {
+            // Once, whether there is a longer slab or not: each claim comes here until then.
+            current.note_replaced();
+            if !shares && self.memory_is_plenty() {
+                self.list_longest_slab(heap, (index, site));
+            }
+        }
         if let Some(address) = self.listed_or_freed(heap, seat, index) {
             return Ok(address);
         }
         // 2. a slot of a shared heap, for a bin that this thread rarely uses
-        if shares && let Some(address) = self.shared_slot(heap, index) {
-            return Ok(address);
+        if shares {
+            match self.shared_slot(heap, index) {
+                Ok(address) => return Ok(address),
+                Err(slots) => filled.slots = slots,
+            }
         }
         let address = self
-            .slot_of_another_slab(heap, seat, index, site, slabs_filled)
+            .slot_of_another_slab(heap, seat, (index, site), filled)
             .or_else(|why| self.slot_of_earlier_row(heap, seat, index, site, true).ok_or(why))?;
         if shares {
             self.maintenance().maintain(heap, seat);
@@ -152,9 +179,8 @@ impl<'a, O: Os> Supply<'a, O> {
         self,
         heap: &Heap,
         seat: &Seat,
-        index: BinIndex,
-        site: Site,
-        slabs_filled: u8,
+        (index, site): (BinIndex, Site),
+        filled: Filled,
     ) -> Result<usize, NoSlot> {
         let bins = heap.bins();
         let pop = || bins.pop(index).ok_or(NoSlot::NoSlab);
@@ -208,10 +234,12 @@ impl<'a, O: Os> Supply<'a, O> {
             }
         }
         // 6. a new slab, in address space that was never used
-        if slabs_filled != 0 {
-            self.heaps.note_filled(bytes);
-        }
-        let slab = match self.new_slab(heap, index, site) {
+        self.heaps.note_filled(filled.slots * index.class().size());
+        let slots = match filled.begins_long {
+            true => index.class().slots(),
+            false => index.class().slots_after(filled.slots),
+        };
+        let slab = match self.new_slab(heap, (index, site), slots) {
             Ok(slab) => slab,
             // The system was not asked.
             Err(Error::Busy) => return Err(NoSlot::NoSlab),
@@ -228,13 +256,45 @@ impl<'a, O: Os> Supply<'a, O> {
                 if self.fills_a_page(index) {
                     return Err(NoSlot::NoSlab);
                 }
-                self.new_slab(heap, index, site).map_err(|_| NoSlot::NoSlab)?
+                self.new_slab(heap, (index, site), slots).map_err(|_| NoSlot::NoSlab)?
             }
         };
-        self.mapper().prefault(slab, slabs_filled);
+        self.mapper().prefault(slab, filled.slabs);
         bins.list(index, slab);
         bins.advance(index, wake);
         pop()
+    }
+
+    /// Puts a slab of the greatest length on a bin's list, if none is there. Short ones that are
+    /// found in its place are used last.
+    #[cold]
+    fn list_longest_slab(self, heap: &Heap, (index, site): (BinIndex, Site)) {
+        let (partition, class) = (index.partition(), index.class());
+        let is_longest = |slab: &Slab| slab.slots() == class.slots();
+        if heap.bins().listed(index).any(is_longest) {
+            return;
+        }
+        let Ok(_promise) = self.memory_limit().promise(slot_bytes(class.index())) else { return };
+        let take = || {
+            let kept = self.pool.take(partition, class.index());
+            kept.or_else(|| self.pool.take_clean(&self.os, partition, class.index()))
+        };
+        // Each of them, so that those of the greatest length are never more than bins have needed.
+        while let Some(slab) = take() {
+            self.adopt(heap, index, Some(slab));
+            if is_longest(slab) {
+                return;
+            }
+            slab.note_replaced();
+        }
+        if let Ok(slab) = self.new_slab(heap, (index, site), class.slots()) {
+            heap.bins().list(index, slab);
+        }
+    }
+
+    /// Returns true if a bin may get a slab that it could do without.
+    fn memory_is_plenty(self) -> bool {
+        !self.limit.is_set() && !self.pressure().is_on()
     }
 
     /// Returns true if a slot fills most of a page. While memory is short such a request gets
@@ -244,13 +304,19 @@ impl<'a, O: Os> Supply<'a, O> {
         !SECURE && 2 * index.class().size() > self.os.page_size()
     }
 
-    /// Opens a slab for a bin in address space that was never used.
-    fn new_slab(self, heap: &Heap, index: BinIndex, site: Site) -> Result<&'a Slab, Error> {
+    /// Opens a slab of this many slots for a bin, in address space that was never used.
+    fn new_slab(
+        self,
+        heap: &Heap,
+        (index, site): (BinIndex, Site),
+        slots: usize,
+    ) -> Result<&'a Slab, Error> {
         let (partition, class) = (index.partition(), index.class());
-        let need = SlabNeed { partition, bytes: class.span(), align: class.alignment() };
+        let bytes = if SECURE { class.span() } else { slots * class.size() };
+        let need = SlabNeed { partition, bytes, align: class.alignment() };
         let mapped = |address, len| self.mapper().slabs_were_mapped(address, len);
         let (slab, base) = self.allocator.slabs.take(&self.os, need, mapped)?;
-        let slots = slab.open(base, class, partition, site);
+        slab.open_slots(base, class, slots, partition, site);
         self.mapper().choose_guard_pages(slab, slots);
         slab.publish(heap.address(), slots);
         self.mapper().set_up_guard_pages(slab);

@@ -18,13 +18,16 @@ impl<O: Os> Supply<'_, O> {
             && heap.should_use_shared_heap(index, || self.os.ticks())
     }
 
-    /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
-    /// shared heaps are in use.
+    /// Takes a slot for bin `index` from a shared heap. If it has none, or the shared heaps are in
+    /// use, returns the number of slots of the slab that the shared heap has filled, or zero. The
+    /// slab that comes next is for the shared heap.
     #[inline(never)]
-    pub(super) fn shared_slot(self, heap: &Heap, index: BinIndex) -> Option<usize> {
-        let guard =
-            self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))?;
+    pub(super) fn shared_slot(self, heap: &Heap, index: BinIndex) -> Result<usize, usize> {
+        let place = index.partition().number();
+        let guard = self.heaps.acquire_shared(&self.os, place, Some(heap.number)).ok_or(0_usize)?;
         let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
+        let mut filled = 0;
+        shared.bins().own_lines(index);
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
             // for a single slot, and none is started.
@@ -34,13 +37,14 @@ impl<O: Os> Supply<'_, O> {
             // All blocks of the slab are freed by other threads. Only this slab is collected here,
             // because other threads need the heap.
             let slab = shared.bins().current(index);
-            if slab.slots() != 0 {
+            filled = slab.slots();
+            if filled != 0 {
                 slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
             }
             self.listed_or_freed(shared, &seat, index)
         });
         self.slot_checks().arm_reserved(shared.bins().current(index));
-        address
+        address.ok_or(filled)
     }
 
     /// Gives the current slab of bin `index`, from which one slot was taken, to a shared heap. It

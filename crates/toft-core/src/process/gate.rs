@@ -112,3 +112,20 @@ pub use closed::{
     site_behind, stop_reclaimer, trim, usable_size, usable_size_for, verifies_at_exit, verify,
     watch_filters,
 };
+
+/// Does something while Toft has no thread.
+pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
+    let _stopped = Stopped(stop_reclaimer());
+    body()
+}
+
+/// Lets the reclaimer's thread start again when it is dropped, also if the body has panicked.
+struct Stopped(bool);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if self.0 {
+            allow_reclaimer();
+        }
+    }
+}

@@ -301,10 +301,6 @@ fn complain(variable: &[u8], problem: Problem) {
                 line.text("; did you mean ").text(meant.name).text("?");
             }
         }
-        Problem::Removed(removed) => {
-            let [verb, instead] = removed.advice();
-            line.text("toft: ").text(removed.name).text(" was removed; ").text(verb).text(instead);
-        }
         // Only the secure build's.
         Problem::Weaker(_) | Problem::Needless(_) if !SECURE => {}
         Problem::Needless(_) => {

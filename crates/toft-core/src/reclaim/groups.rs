@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - G1 a unit of a slab names a group exactly if the group names the slab.
-//! - G2 all members of a group are the same unit of slabs of one partition and class.
+//! - G2 all members of a group are the same unit of slabs of one partition, class and length.
 //! - G3 exactly one member has the use of each slot's memory in the unit; for a slot in two units,
 //!   at most one.
 //! - G4 only a thread that has [`Entry`] changes groups or lent slots.
@@ -365,8 +365,10 @@ impl Groups {
                     unit < UNITS && slab.units().share(unit) == number,
                     "G1: not named by the slab",
                 )?;
-                let same = slab.partition() == first.partition() && slab.class() == first.class();
-                ensure(same, "G2: of another partition or class")?;
+                let same = slab.partition() == first.partition()
+                    && slab.class() == first.class()
+                    && slab.slots() == first.slots();
+                ensure(same, "G2: of another partition, class or length")?;
                 for (slot, used) in used.iter_mut().enumerate().take(end).skip(begin) {
                     *used += u8::from(!slab.units().is_lent(SlotIndex::new(slot)));
                 }

@@ -59,6 +59,7 @@ impl Pool {
         if SECURE || !whole || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
+        // By the class's longest slab: a bin has at most a few that are shorter.
         let fits = |class| (MOVED_BYTES_MIN..=to.span()).contains(&SizeClass::new(class).span());
         let Some(from) = self.take_kept(fits) else { return 0 };
         let touched = from.touched_bytes();

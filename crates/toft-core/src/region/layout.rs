@@ -1,15 +1,31 @@
 //! The places of the windows, which are chosen once, at random.
+//!
+//! ```text
+//! ... large blocks | tables | first heap | slabs | page map ...         | more slabs ... | heaps ...
+//!               |<----------- mapped at the start ----------->|
+//! ```
+//!
+//! A small process needs little of each part of the metadata. So the beginnings of those that each
+//! process needs are side by side, in one mapping. They share page tables, which each fork copies.
+//! The descriptors of large blocks are in the order of falling addresses, and end there.
 
 use super::Slabs;
+use super::run::up;
 use crate::os::{Error, Os};
 use crate::policy::ZERO_SIZE_SPAN;
 
+/// The bytes of descriptors of slabs that are mapped at the start: a thousand of them.
+const SLABS_FIRST: usize = 512 << 10;
+/// The bytes of descriptors of large blocks that are mapped at the start.
+const LARGE_FIRST: usize = 64 << 10;
+/// log2 of the bytes of the large tier for each byte of descriptors.
+const LARGE_SHIFT: u32 = 10;
+/// The largest address space of the states of heaps, in bytes.
+const STATES_SPAN: usize = 1 << 24;
 /// The largest address space of heaps, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
 /// The largest table of malloc's wrappers, in bytes.
 const WRAPPERS_SPAN: usize = 1 << 28;
-/// The largest table of notes on call sites, in bytes.
-const NOTES_SPAN: usize = 1 << 32;
 /// The largest table of counts by call site, in bytes.
 const TALLIES_SPAN: usize = 1 << 30;
 /// The largest table of sampled stacks and blocks, in bytes.
@@ -18,6 +34,9 @@ const SAMPLES_SPAN: usize = 1 << 35;
 const SITES_SPAN: usize = 1 << 33;
 /// The data window begins at a multiple of a huge page, so that large blocks can have some.
 const DATA_ALIGN: usize = 2 << 20;
+/// The metadata window begins in the first part of a page table of the lowest level, so that the
+/// first page of each part is in the same one: these bits of its address are zero.
+const METADATA_ZEROS: usize = 0x1C_0000;
 /// The smallest useful span of the field. With less, the address space is too small for Toft.
 const SPAN_MIN: usize = 1 << 26;
 
@@ -30,8 +49,8 @@ pub struct Windows {
     pub span: usize,
     /// The number of bytes of the large tier, which follows the field.
     pub large_span: usize,
-    /// The first address of the metadata window.
-    pub metadata: usize,
+    /// The first address of the metadata that is mapped at the start.
+    pub first_metadata: usize,
 }
 
 /// The start of each part of the metadata window.
@@ -39,16 +58,16 @@ pub struct Windows {
 pub struct Layout {
     /// The windows.
     pub windows: Windows,
-    /// Tables of plots, partitions and stacks.
+    /// Tables of all parts, and the first heap.
     pub tables: usize,
-    /// Descriptors of slabs, in the order of demand.
+    /// The first descriptors of slabs, [`Layout::SLABS_FIRST`] bytes, in the order of demand.
     pub slabs: usize,
-    /// The number of bytes of address space for descriptors of slabs.
-    pub slabs_span: usize,
     /// The page map.
     pub page_map: usize,
-    /// Descriptors of large blocks, by unit.
-    pub large_blocks: usize,
+    /// The other descriptors of slabs.
+    pub more_slabs: usize,
+    /// The number of bytes of address space for them.
+    pub more_slabs_span: usize,
     /// The bits of zero-size blocks.
     pub zero_size: usize,
     /// Call sites, in exact mode.
@@ -59,10 +78,6 @@ pub struct Layout {
     pub wrappers: usize,
     /// The number of bytes of address space for wrappers.
     pub wrappers_span: usize,
-    /// Notes on call sites, which serve to find wrappers.
-    pub notes: usize,
-    /// The number of bytes of address space for notes.
-    pub notes_span: usize,
     /// Counts of large blocks by call site.
     pub tallies: usize,
     /// The number of bytes of address space for counts.
@@ -71,7 +86,9 @@ pub struct Layout {
     pub samples: usize,
     /// The number of bytes of address space for samples.
     pub samples_span: usize,
-    /// Heaps, by number.
+    /// The states of heaps that are not among the tables.
+    pub more_states: usize,
+    /// Heaps, by number. The place of the first is not used.
     pub heaps: usize,
     /// The end of the metadata window.
     pub end: usize,
@@ -83,21 +100,32 @@ impl Windows {
         self.span + self.large_span
     }
 
+    /// Returns the first address of the metadata window.
+    pub fn metadata(&self) -> usize {
+        self.first_metadata - (self.large_span >> LARGE_SHIFT)
+    }
+
+    /// Returns the first address of the tables.
+    pub fn tables(&self) -> usize {
+        self.first_metadata + LARGE_FIRST
+    }
+
     /// Returns the number of bytes at the end of the large tier for zero-size blocks, at 16 bytes
     /// each.
     pub fn zero_size_span(&self) -> usize {
         (self.large_span / 256).min(ZERO_SIZE_SPAN)
     }
 
-    /// Chooses windows at random places, and maps the tables, which are the first bytes of the
-    /// metadata. `bytes` returns their number. Returns the system, which knows its tables now.
+    /// Chooses windows at random places, and maps the first bytes of the metadata, up to the first
+    /// part of the page map. `table_bytes` returns the number of bytes of the tables and the first
+    /// heap. Returns the system, which knows its tables now.
     ///
     /// Halves the sizes of the windows until the system can map the tables. All other addresses are
     /// then usable, too: the tables are in the upper half of the chosen space, systems support
     /// powers of two, and nothing is above the end of that space.
     pub fn choose<O: Os>(
         mut os: O,
-        bytes: impl Fn(&Layout) -> usize,
+        table_bytes: impl Fn(&Windows) -> usize,
     ) -> Result<(O, Layout), Error> {
         let page = os.page_size();
         let all = os.address_space();
@@ -109,15 +137,16 @@ impl Windows {
             let data = span + large_span;
             let low = all.start + space / 128 + random_below(&os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(&os, space / 64 * 10)?;
-            let (data, metadata) = (low & !(DATA_ALIGN - 1), high & !(page - 1));
-            let windows = Windows { data, span, large_span, metadata };
-            let layout = Layout::new(windows, page);
-            os = os.with_tables(layout.tables..layout.end);
-            match os.map(layout.tables, bytes(&layout)) {
+            let data = low & !(DATA_ALIGN - 1);
+            let first_metadata = high & !(METADATA_ZEROS | (page - 1));
+            let windows = Windows { data, span, large_span, first_metadata };
+            let layout = Layout::new(windows, table_bytes(&windows), page);
+            os = os.with_tables(windows.metadata()..layout.end);
+            match os.map(first_metadata, layout.first_bytes(page)) {
                 Ok(()) => return Ok((os, layout)),
                 // The addresses are usable, and the system has too little memory for the tables.
                 // Smaller windows would need as much.
-                Err(Error::NoMemory) if can_map(&os, layout.tables, page) => break,
+                Err(Error::NoMemory) if can_map(&os, first_metadata, page) => break,
                 Err(_) => space /= 2,
             }
         }
@@ -126,53 +155,63 @@ impl Windows {
 }
 
 impl Layout {
-    /// Returns the layout of the metadata. A gap that is never mapped follows each part.
-    pub fn new(windows: Windows, page: usize) -> Layout {
+    /// The number of bytes of the first descriptors of slabs, which is whole pages on every kernel.
+    pub const SLABS_FIRST: usize = SLABS_FIRST;
+    /// The number of bytes of the first descriptors of large blocks.
+    pub const LARGE_FIRST: usize = LARGE_FIRST;
+    /// log2 of the bytes of the large tier for each byte of descriptors.
+    pub const LARGE_SHIFT: u32 = LARGE_SHIFT;
+
+    /// Returns the layout of the metadata, with `table_bytes` bytes of tables and the first heap. A
+    /// gap that is never mapped follows each part from the page map on.
+    pub fn new(windows: Windows, table_bytes: usize, page: usize) -> Layout {
         let gap = 64 * page;
         let span = windows.span;
-        let tables = windows.metadata;
-        let slabs = tables + (1 << 26) + gap;
-        let slabs_span = Slabs::<()>::descriptor_space(span);
-        let page_map = slabs + slabs_span + gap;
-        let map_bytes = (Slabs::<()>::map_space(span) + page - 1) & !(page - 1);
-        let large_blocks = page_map + map_bytes + gap;
-        let zero_size = large_blocks + (windows.large_span >> 16) * 64 + gap;
+        let tables = windows.tables();
+        let slabs = tables + up(table_bytes, page);
+        let page_map = slabs + SLABS_FIRST;
+        let more_slabs = page_map + up(Slabs::<()>::map_space(span), page) + gap;
+        let more_slabs_span = Slabs::<()>::descriptor_space(span, more_slabs - slabs);
+        let zero_size = more_slabs + more_slabs_span + gap;
         let sites = match windows.zero_size_span() / (16 * 8) {
             0 => zero_size,
-            bytes => zero_size + ((bytes + page - 1) & !(page - 1)) + gap,
+            bytes => zero_size + up(bytes, page) + gap,
         };
         let sites_span = SITES_SPAN.min(span / 64) & !(page - 1);
         let wrappers = sites + sites_span + gap;
         let wrappers_span = WRAPPERS_SPAN.min(span / 256) & !(page - 1);
-        let notes = wrappers + wrappers_span + gap;
-        let notes_span = NOTES_SPAN.min(span / 128) & !(page - 1);
-        let tallies = notes + notes_span + gap;
+        let tallies = wrappers + wrappers_span + gap;
         let tallies_span = TALLIES_SPAN.min(span / 256) & !(page - 1);
         let samples = tallies + tallies_span + gap;
         let samples_span = SAMPLES_SPAN.min(span / 64) & !(page - 1);
-        let heaps = samples + samples_span + gap;
+        let more_states = samples + samples_span + gap;
+        let heaps = more_states + STATES_SPAN + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout {
             windows,
             tables,
             slabs,
-            slabs_span,
             page_map,
-            large_blocks,
+            more_slabs,
+            more_slabs_span,
             zero_size,
             sites,
             sites_span,
             wrappers,
             wrappers_span,
-            notes,
-            notes_span,
             tallies,
             tallies_span,
             samples,
             samples_span,
+            more_states,
             heaps,
             end,
         }
+    }
+
+    /// Returns the number of bytes that are mapped at the start.
+    pub fn first_bytes(&self, page: usize) -> usize {
+        self.page_map + up(Slabs::<()>::MAP_FIRST, page) - self.windows.first_metadata
     }
 }
 
@@ -194,10 +233,12 @@ mod tests {
     use crate::os::Memory;
     use crate::os::fake::{Fake, Machine, Request};
 
-    const BYTES: usize = 1 << 20;
+    /// The bytes of the tables, and of all that is mapped at the start.
+    const TABLES: usize = 1 << 20;
+    const BYTES: usize = LARGE_FIRST + TABLES + SLABS_FIRST + Slabs::<()>::MAP_FIRST;
 
     fn choose(fake: &Fake) -> Result<Layout, Error> {
-        Windows::choose(fake.clone(), |_| BYTES).map(|(_, layout)| layout)
+        Windows::choose(fake.clone(), |_| TABLES).map(|(_, layout)| layout)
     }
 
     /// Nothing is mapped on trial.
@@ -208,7 +249,8 @@ mod tests {
         assert_eq!(layout.windows.large_span, fake.address_space().len() / 4);
         assert_eq!((fake.calls(Request::Map), fake.calls(Request::Unmap)), (1, 0));
         assert_eq!(fake.mapped_bytes(), BYTES);
-        assert!(fake.map(layout.tables, BYTES).is_err(), "the tables are elsewhere");
+        let first = layout.windows.first_metadata;
+        assert!(fake.map(first, BYTES).is_err(), "the tables are elsewhere");
     }
 
     /// A processor or kernel with fewer bits of address space refuses what is above.
@@ -223,8 +265,8 @@ mod tests {
             let windows = layout.windows;
             assert_eq!(windows.large_span, all.len() >> bits >> 2, "{bits}");
             let data_end = windows.data + windows.data_bytes();
-            assert!(windows.data >= all.start && data_end <= layout.tables, "{bits}");
-            assert!(layout.tables < layout.end && layout.end <= end, "{bits}");
+            assert!(windows.data >= all.start && data_end <= windows.metadata(), "{bits}");
+            assert!(windows.metadata() < layout.tables && layout.end <= end, "{bits}");
             assert_eq!(fake.calls(Request::Unmap), 0, "{bits}");
         }
     }

@@ -10,6 +10,9 @@
 //! compete for the same place. A key that is present is found by a few loads, without a lock. Only
 //! the address space limits the capacity.
 //!
+//! The first entries may be in memory that was mapped together with something else. The others are
+//! where they would be without that.
+//!
 //! A table may also let its keys leave. Such a table uses `add`, `find` and `leave`, and never
 //! `find_or_add`. No two threads may then add the same key at the same time, and every place of a
 //! key is searched.
@@ -44,6 +47,8 @@ pub unsafe trait Keyed {
 #[derive(Debug)]
 pub struct Levels<E> {
     base: usize,
+    /// The address and the number of bytes of the first entries, if these are not at `base`.
+    first: (usize, usize),
     levels: u32,
     carve: *const Carve,
     entries: PhantomData<E>,
@@ -57,7 +62,7 @@ unsafe impl<E: Keyed> Send for Levels<E> {}
 impl<E: Keyed> Levels<E> {
     /// Returns an object without a table.
     pub const fn none() -> Levels<E> {
-        Levels { base: 0, levels: 0, carve: core::ptr::null(), entries: PhantomData }
+        Levels { base: 0, first: (0, 0), levels: 0, carve: core::ptr::null(), entries: PhantomData }
     }
 
     /// Returns a table in the address space from `start` to `end`.
@@ -71,10 +76,25 @@ impl<E: Keyed> Levels<E> {
         let fits = |levels: &u32| (FIRST << levels) - FIRST <= room;
         Levels {
             base: start,
+            first: (0, 0),
             levels: (1..=LEVELS_MAX).take_while(fits).count() as u32,
             carve: core::ptr::with_exposed_provenance(carve),
             entries: PhantomData,
         }
+    }
+
+    /// Returns the table with its first entries at another address, with their number of bytes.
+    ///
+    /// # Safety
+    /// 1. That memory is zero, lives for ever, is aligned to an entry, and belongs to this object
+    ///    alone. Its bytes are whole entries and whole pages.
+    /// 2. No other thread uses the table yet.
+    pub unsafe fn with_first(self, first: (usize, usize)) -> Levels<E> {
+        debug_assert!(first.1.is_multiple_of(size_of::<E>()), "whole entries");
+        if let Some(carve) = self.carve() {
+            carve.begin_with(first.1);
+        }
+        Levels { first, ..self }
     }
 
     fn carve(&self) -> Option<&Carve> {
@@ -83,9 +103,11 @@ impl<E: Keyed> Levels<E> {
     }
 
     fn entry(&self, number: usize) -> &E {
-        let address = self.base + number * size_of::<E>();
-        // SAFETY: `new` duty 2. Callers pass numbers of entries that are mapped. Zero bytes are an
-        // `E` (`Keyed` 1).
+        let offset = number * size_of::<E>();
+        let base = if offset < self.first.1 { self.first.0 } else { self.base };
+        let address = base + offset;
+        // SAFETY: `new` duty 2, or `with_first` duty 1. Callers pass numbers of entries that are
+        // mapped. Zero bytes are an `E` (`Keyed` 1).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
@@ -180,7 +202,8 @@ impl<E: Keyed> Levels<E> {
         }
     }
 
-    /// Returns the entry at an address, or `None` if no entry is there.
+    /// Returns the entry at an address, or `None` if no entry is there. For a table whose first
+    /// entries are not apart.
     pub fn at(&self, address: usize) -> Option<&E> {
         let offset = address.checked_sub(self.base)?;
         let mapped = self.carve()?.mapped() / size_of::<E>() * size_of::<E>();
@@ -194,9 +217,15 @@ impl<E: Keyed> Levels<E> {
         self.carve().map_or((0, 0), |carve| (self.base, carve.mapped_at()))
     }
 
-    /// Returns the number of bytes of metadata mapped for the table.
+    /// Returns the address of the first entries and their number of bytes, if they are apart.
+    pub fn first(&self) -> (usize, usize) {
+        self.first
+    }
+
+    /// Returns the number of bytes of metadata mapped for the table, without its first entries if
+    /// these are apart.
     pub fn mapped_bytes(&self) -> usize {
-        self.carve().map_or(0, Carve::mapped)
+        self.carve().map_or(0, Carve::mapped) - self.first.1
     }
 
     /// Finishes, in the child of a fork, the mapping that a thread of the parent had begun.

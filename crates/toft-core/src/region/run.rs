@@ -61,6 +61,9 @@ pub(super) struct Mood {
     is_locked: AtomicU32,
     /// The number of mapped bytes of all runs.
     mapped: AtomicUsize,
+    /// The number of mapped bytes at which the next step is tested for locked pages. Any thread
+    /// that has tested a step writes it.
+    test_at: AtomicUsize,
 }
 
 impl Mood {
@@ -77,6 +80,19 @@ impl Mood {
     /// Returns the number of mapped bytes of all runs.
     pub fn mapped_bytes(&self) -> usize {
         self.mapped.load(Relaxed)
+    }
+
+    /// Returns true if a step of `bytes` bytes that was just mapped is tested for locked pages.
+    fn is_test_due(&self, bytes: usize) -> bool {
+        bytes >= TEST_LEAST || self.mapped_bytes() >= self.test_at.load(Relaxed).max(TEST_LEAST)
+    }
+
+    /// Notes the result of a test.
+    fn note_test(&self, is_locked: bool) {
+        let mapped = self.mapped_bytes();
+        let growth = if is_locked { mapped / LOCKED_DIVISOR } else { mapped };
+        self.test_at.store(mapped.saturating_add(growth), Relaxed);
+        self.is_locked.store(u32::from(is_locked), Relaxed);
     }
 }
 
@@ -159,11 +175,13 @@ pub(super) struct Run {
     mood: *const Mood,
 }
 
-/// If the system locks pages, a step is at most the mapped units divided by this number.
+/// If the system locks pages, a step is what is needed, or the mapped units divided by this number
+/// if that is more.
 const LOCKED_DIVISOR: usize = 8;
 
-/// A step of this number of bytes or more is tested for pages that the system has locked. Every
-/// test costs a system call.
+/// A step of this number of bytes or more is tested for pages that the system has locked. So is a
+/// shorter one if the field has this number of bytes, and has doubled since the last test. Once
+/// pages are locked, an eighth more is enough. Every test costs a system call.
 const TEST_LEAST: usize = 2 << 20;
 
 /// log2 of the bytes in a unit: the smallest page of any system.
@@ -308,20 +326,18 @@ impl Run {
         let (state, mood) = (self.state(), self.mood());
         let mapped = state.mapped.load(Relaxed) + self.before;
         let was_locked = mood.is_locked();
-        let step = match (mood.is_modest.load(Relaxed) != 0, was_locked) {
-            (true, _) => self.least,
-            (false, true) => (mapped / LOCKED_DIVISOR).min(self.most).max(self.least),
-            (false, false) => mapped.min(self.most).max(self.least),
-        };
-        let (begin, mut count) = self.map(os, (least, step.max(least)), was_mapped)?;
-        if was_locked || count << SHIFT >= TEST_LEAST {
+        let most = if mood.is_modest.load(Relaxed) != 0 { self.least } else { self.most };
+        let ahead = if was_locked { mapped / LOCKED_DIVISOR } else { mapped.max(self.least) };
+        let step = ahead.min(most).max(least);
+        let (begin, mut count) = self.map(os, (least, step), was_mapped)?;
+        if mood.is_test_due(count << SHIFT) {
             // SAFETY: (1) the last page of what was mapped above, which no thread has got yet.
             let is_locked =
                 unsafe { os.discard(self.address(begin + count) - self.page_size, self.page_size) }
                     .is_err();
-            mood.is_locked.store(u32::from(is_locked), Relaxed);
+            mood.note_test(is_locked);
             if is_locked && !was_locked {
-                let stays = (mapped / LOCKED_DIVISOR).max(self.least).max(least);
+                let stays = (mapped / LOCKED_DIVISOR).max(least);
                 count = self.unmap_end(os, begin, count, stays);
             }
         }

@@ -13,6 +13,7 @@
 //! | `symbols.rs` | a file's functions and variables by their names |
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
 //! | `frames.rs` | places and stacks, as lines of text and as JSON |
+//! | `program.rs` | the process, and the name that its program was started by |
 //!
 //! All of this code may run in a signal handler, in the middle of a malloc, and on a damaged heap.
 //! So it does not allocate, take a lock or call the loader. It reads what it needs to know about
@@ -27,6 +28,7 @@ mod file;
 mod frames;
 mod line;
 mod module;
+mod program;
 mod stack;
 mod symbols;
 mod unwind;
@@ -42,6 +44,7 @@ pub use frames::{
 pub use line::Line;
 pub(crate) use line::{Subject, head};
 pub use module::{Desk, Module, for_each_code, module_of};
+pub use program::{name_of_process, process_json, process_line, program_name};
 pub use stack::{FRAMES, Stack};
 pub use symbols::{for_each_function, for_each_symbol};
 pub use unwind::{Base, Description, Frame, Pointer, Source, describe, frame_of, table_of};

@@ -14,7 +14,6 @@ mod cache;
 mod hash;
 mod hints;
 mod table;
-mod watch;
 mod wrappers;
 
 pub use crate::region::Site;
@@ -22,7 +21,6 @@ pub use cache::Cache;
 pub use hash::{HeapHash, SiteHash};
 pub use hints::{Hints, Rule};
 pub use table::{Sites, SitesPlaces};
-pub use watch::{CODE_MOST, Code, Note, Watch, Way};
 pub use wrappers::{
     BY_FRAME, LEVELS_MAX, NEW_WORDS, Place, REACH, STEP_FIRST, Wrappers, code_of_frame,
 };

@@ -16,8 +16,8 @@
 //! the groups of sites that [hints](super::Hints) name: `table/numbers.rs`.
 //!
 //! Numbers above those of partitions are codes. A code tells how to get from a site in a
-//! [wrapper](super::Wrappers) to its caller's site. If a site is found out late to be in a wrapper,
-//! its number is exchanged for a code, once. Its partition is never given out again.
+//! [wrapper](super::Wrappers) to its caller's site. If the wrapper's library has been unloaded,
+//! the code is exchanged for a number that no site has had.
 //!
 //! Invariants:
 //! - T1 a site is in the table at most once.
@@ -257,7 +257,7 @@ impl Sites {
             let first = first_place(key) >> (64 - count.trailing_zeros());
             for step in 0..WINDOW {
                 let number = before + ((first as usize + step) & (count - 1));
-                // find site: pairs with the exchanges of `find_or_add` and `turn`.
+                // find site: pairs with the exchanges of `find_or_add` and `turn_back`.
                 match self.entry(number).word.load(Acquire) {
                     0 => return None,
                     word if word & !NUMBER_MAX == key => {
@@ -271,31 +271,17 @@ impl Sites {
         None
     }
 
-    /// Gives a site a code, because it turned out to be in a wrapper. Its earlier partition stays
-    /// as it is, and no other site gets it. Returns true if this call made the change.
-    pub fn turn_into_code(&self, (number, entry): (usize, usize), site: Site, code: usize) -> bool {
-        debug_assert!(number < STEP_FIRST && code >= STEP_FIRST);
-        let turned = self.turn(entry, site, number as u64, code as u64);
-        if turned && self.kind(number) != Kind::Own {
-            self.take_back(number as u64);
-        }
-        turned
-    }
-
-    /// Reverses `turn_into_code`, with a new partition. Returns true if this call made the change.
+    /// Gives a site of a wrapper a new partition in place of its code. Returns true if this call
+    /// made the change.
     pub fn turn_back(&self, (code, entry): (usize, usize), site: Site) -> bool {
         debug_assert!(code >= STEP_FIRST);
         let number = self.give(site);
-        let turned = self.turn(entry, site, code as u64, number);
-        if !turned {
+        let (word, key) = (&self.entry(entry).word, key_of(site));
+        let turned = word.compare_exchange(key | code as u64, key | number, AcqRel, Relaxed);
+        if turned.is_err() {
             self.take_back(number);
         }
-        turned
-    }
-
-    fn turn(&self, entry: usize, site: Site, from: u64, to: u64) -> bool {
-        let (word, key) = (&self.entry(entry).word, key_of(site));
-        word.compare_exchange(key | from, key | to, AcqRel, Relaxed).is_ok()
+        turned.is_ok()
     }
 
     /// Passes each known site and its number to `each`.

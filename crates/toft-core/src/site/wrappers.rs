@@ -1,10 +1,10 @@
 //! Functions that only pass on what malloc returns: `xmalloc`, `g_malloc`, `__rust_alloc`.
 //!
-//! The user names them (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is
-//! first seen, the symbols of its file are read, once for each file. The functions that match are
-//! recorded here. A site in such a function does not tell which code wanted the memory. The
-//! function's caller does. The file's unwind tables state the distance from the stack pointer to
-//! that caller's return address. From then on, one load finds it.
+//! The user names them (`TOFT_WRAPPERS`). When a call site is first seen, the symbols of its file
+//! are read, once for each file. The functions that match are recorded here. A site in such a
+//! function does not tell which code wanted the memory. The function's caller does. The file's
+//! unwind tables state the distance from the stack pointer to that caller's return address. From
+//! then on, one load finds it.
 //!
 //! ```text
 //! record   (start, end, 0)            a function that is looked through

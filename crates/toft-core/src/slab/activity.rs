@@ -48,6 +48,7 @@ impl Slab {
     ///
     /// Frees do not count if malloc does not draw from the slab, because its free slots stay free.
     pub fn scan_activity(&self, is_current: impl FnOnce() -> bool) -> SlabActivity {
+        self.forget_credits();
         let has_claim = self.claimed() != 0;
         let freed = self.freed_so_far();
         let now = if has_claim { self.activity() & !NOT_CURRENT } else { freed | NOT_CURRENT };

@@ -230,8 +230,8 @@ impl Batch {
     #[inline]
     fn marks_of(&self, group: usize) -> &AtomicU64 {
         debug_assert!(group < GROUPS);
-        // SAFETY: callers' groups come from a loop over GROUPS, or from a slot of a slab.
-        unsafe { self.marks.get_unchecked(group) }
+        // As in `RemoteBits::word`.
+        &self.marks[group % GROUPS]
     }
 
     /// Returns the marks of a group of `slab`. Zero while they are being published if `settled`.

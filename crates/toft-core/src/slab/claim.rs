@@ -82,6 +82,12 @@ impl Slab {
         self.claim.load(Relaxed)
     }
 
+    /// Makes this processor the owner of the cache line of the claim. Owner only, of a slab from
+    /// which threads of other processors have taken slots.
+    pub fn own_claim_line(&self) {
+        crate::sync::own_line(&self.claim_states);
+    }
+
     /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero. Returns the
     /// distance in bytes to the next claimed slot, if there is one. Owner only.
     ///
@@ -203,12 +209,14 @@ impl Slab {
     #[inline(always)]
     pub fn put(&self, slot: SlotIndex) -> Put {
         let state = self.states.of(slot);
-        // SAFETY: (1) only the owner writes states, and the caller is the owner.
+        // SAFETY: (1) other threads change the state of a slot that is free, or that another thread
+        // frees. The slot is neither, unless the program frees it twice. It is not live then, or
+        // the free is the first to be seen.
         if unsafe { state.settled() } != LEFT {
             return Put::NotLive;
         }
         state.store(DIRTY, Relaxed);
-        // SAFETY: (1) only the owner touches the credit, and the caller is the owner.
+        // SAFETY: (1) only the owner writes the credit, and the caller is the owner.
         let credit = unsafe { crate::sync::decrement(&self.credit) };
         if credit == 0 { Put::Spent } else { Put::Done }
     }
@@ -230,8 +238,8 @@ impl Slab {
         };
         // pairs: armed.
         let beside = state(states + 1).load(Acquire) | state(states - 1).load(Acquire);
-        // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the
-        // owner.
+        // SAFETY: (1) only the owner writes the credit and the state of a slot in its quarantine,
+        // and the caller is the owner.
         unsafe {
             if beside & ARMED_BIT != 0
                 || state(states).settled() != QUARANTINED.bits()

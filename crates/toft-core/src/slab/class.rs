@@ -16,6 +16,10 @@
 //! slot with 8 classes per doubling, 20 % with 4, and a third with 2. The third is only address
 //! space, because untouched pages take no memory.
 //!
+//! A slab has slots of one class. In the default build the first slab of a bin has an eighth of the
+//! bytes of the class's longest slab, and each next one is twice as long. Most bins need few slots,
+//! and addresses that are mapped for others cost page tables.
+//!
 //! In the default build `malloc_usable_size` returns the size of the slot. With 4 classes per
 //! doubling it is at most 1.25 times the request (decision 0078).
 //!
@@ -89,15 +93,19 @@ const SIZES: [u32; CLASSES] = {
 pub(super) const SLOT_BITS: u32 = 17;
 
 /// The bytes of a page that every system has, or a part of one.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// The bytes of slots that a small slab has at most, and a medium slab usually. In the secure
 /// builds those of each slab, with its guard pages.
 const SMALL_SPAN: usize = 64 << 10;
 const MEDIUM_SPAN: usize = if SECURE { 512 << 10 } else { 256 << 10 };
-/// The least and the most slots of a medium slab, in the default build. A claim has 64 at most.
+/// The least and the most slots of a medium slab, in the default build. With fewer, each call of a
+/// program that replaces one block would need another claim. A claim has 64 at most.
 const MEDIUM_SLOTS: (usize, usize) = (4, 64);
 
-/// The number of slots of a slab of each class.
+/// The first slab of a bin has this part of the bytes of the longest.
+const FIRST_DIVISOR: usize = 8;
+
+/// The most slots of a slab of each class.
 const SLOTS: [u16; CLASSES] = {
     let mut slots = [0; CLASSES];
     let mut i = 0;
@@ -122,7 +130,7 @@ const SLOTS: [u16; CLASSES] = {
     slots
 };
 
-/// The number of bytes of address space of a slab of each class.
+/// The most bytes of address space of a slab of each class.
 const SPANS: [u32; CLASSES] = {
     let mut spans = [0; CLASSES];
     let mut i = 0;
@@ -217,27 +225,59 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
     table
 };
 
-/// Returns the class of a request, or `None` if it is not small.
-#[inline(always)]
-pub(super) fn small_class(size: usize) -> Option<usize> {
-    SMALL_TABLE.get(size.saturating_add(15) >> 4).map(|&class| class as usize)
+/// A number of bytes that is at most [`SMALL_MAX`]. Only a comparison makes one, so the tables of
+/// classes are read without another.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallSize(usize);
+
+/// A number of bytes that is more than [`SMALL_MAX`], and at most [`MEDIUM_MAX`].
+#[derive(Clone, Copy, Debug)]
+pub struct MediumSize(usize);
+
+impl SmallSize {
+    /// Returns the size, if it is small.
+    #[inline(always)]
+    pub const fn of(size: usize) -> Option<SmallSize> {
+        if size <= SMALL_MAX { Some(SmallSize(size)) } else { None }
+    }
+
+    /// Returns a size that the caller has compared.
+    ///
+    /// # Safety
+    /// 1. `size` is at most [`SMALL_MAX`].
+    #[inline(always)]
+    pub const unsafe fn compared(size: usize) -> SmallSize {
+        debug_assert!(size <= SMALL_MAX);
+        SmallSize(size)
+    }
+
+    /// Returns the place of the size's class in a table of `SMALL_STEPS`.
+    #[inline(always)]
+    pub fn read(self, table: &[u8; SMALL_STEPS]) -> usize {
+        // SAFETY: the size is at most SMALL_MAX, whose step is the last of the table.
+        unsafe { *table.get_unchecked(self.0.wrapping_add(15) >> 4) as usize }
+    }
+
+    /// Returns the size's class. Zero bytes get the smallest slot.
+    #[inline(always)]
+    pub fn class(self) -> usize {
+        self.read(&SMALL_TABLE)
+    }
 }
 
-/// Returns the class of a request of at most [`SMALL_MAX`] bytes. Zero bytes get the smallest slot.
-#[inline(always)]
-pub fn class_of_small(size: usize) -> usize {
-    debug_assert!(size <= SMALL_MAX);
-    // SAFETY: size <= SMALL_MAX, checked by the caller's branch and above in debug builds, so the
-    // index is at most SMALL_MAX / SMALL_GRANULE, the last of the table.
-    unsafe { *SMALL_TABLE.get_unchecked(size.wrapping_add(15) >> 4) as usize }
-}
+impl MediumSize {
+    /// Returns the size, if it is medium.
+    #[inline(always)]
+    pub const fn of(size: usize) -> Option<MediumSize> {
+        if size > SMALL_MAX && size <= MEDIUM_MAX { Some(MediumSize(size)) } else { None }
+    }
 
-/// Returns the class of a request of more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
-#[inline(always)]
-pub fn class_of_medium(size: usize) -> usize {
-    debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
-    // SAFETY: 0 < size <= MEDIUM_MAX, so the index is below the table's length.
-    unsafe { *MEDIUM_TABLE.get_unchecked((size - 1) / MEDIUM_GRANULE) as usize }
+    /// Returns the size's class.
+    #[inline(always)]
+    pub fn class(self) -> usize {
+        // SAFETY: the size is above zero and at most MEDIUM_MAX, whose step is the table's last.
+        unsafe { *MEDIUM_TABLE.get_unchecked((self.0 - 1) / MEDIUM_GRANULE) as usize }
+    }
 }
 
 /// A size class.
@@ -255,11 +295,11 @@ impl SizeClass {
     /// Returns the smallest class that holds `size` bytes, or `None` if the request is large.
     #[inline]
     pub fn of(size: usize) -> Option<SizeClass> {
-        match size {
-            0..=SMALL_MAX => Some(SizeClass(class_of_small(size) as u8)),
-            _ if size <= MEDIUM_MAX => Some(SizeClass(class_of_medium(size) as u8)),
-            _ => None,
-        }
+        let class = match SmallSize::of(size) {
+            Some(small) => small.class(),
+            None => MediumSize::of(size)?.class(),
+        };
+        Some(SizeClass(class as u8))
     }
 
     /// Returns the smallest class that holds `size` bytes in slots aligned to `align`, a power of
@@ -301,19 +341,33 @@ impl SizeClass {
         SIZE_TABLE.get(self.0 as usize).map_or(1, |&size| size as usize)
     }
 
-    /// Returns the number of slots of a slab.
+    /// Returns the most slots of a slab.
     #[inline]
     pub fn slots(self) -> usize {
         SLOT_TABLE.get(self.0 as usize).map_or(1, |&slots| slots as usize)
     }
 
-    /// Returns the number of bytes of address space of a slab, in pages of 4 KiB.
+    /// Returns the number of slots of a slab that a bin gets after one of `before` slots, which is
+    /// zero for the first.
+    pub fn slots_after(self, before: usize) -> usize {
+        if SECURE {
+            return self.slots();
+        }
+        let bytes = match before {
+            0 => self.slab_bytes() / FIRST_DIVISOR,
+            _ => 2 * before * self.size(),
+        };
+        let fit = bytes.next_multiple_of(PAGE) / self.size().max(1);
+        fit.clamp(MEDIUM_SLOTS.0, self.slots())
+    }
+
+    /// Returns the number of bytes of address space of the longest slab, in pages of 4 KiB.
     #[inline]
     pub fn span(self) -> usize {
         SPAN_TABLE.get(self.0 as usize).map_or(PAGE, |&span| span as usize)
     }
 
-    /// Returns the number of bytes of a slab's slots.
+    /// Returns the most bytes of a slab's slots.
     pub fn slab_bytes(self) -> usize {
         self.slots() * self.size()
     }
@@ -431,6 +485,29 @@ mod tests {
                 );
                 assert!(SizeClass::of(size).unwrap().size().is_multiple_of(align));
             }
+        }
+    }
+
+    /// The first slab of a bin has an eighth of the bytes of the longest, in whole pages, or four
+    /// slots. In the secure builds slabs have one length.
+    #[test]
+    fn slabs_of_a_bin_begin_short_and_double() {
+        for class in SizeClass::all() {
+            let most = class.slots();
+            if SECURE {
+                assert_eq!([0, 1, most].map(|before| class.slots_after(before)), [most; 3]);
+                continue;
+            }
+            let first = class.slots_after(0);
+            let first_most = (class.slab_bytes() / 8).next_multiple_of(PAGE) / class.size();
+            assert!((4..=first_most.max(4)).contains(&first), "{class:?} {first}");
+            let mut slots = first;
+            for _ in 0..4 {
+                let next = class.slots_after(slots);
+                assert!((2 * slots).min(most) <= next && next <= most, "{class:?} {slots} {next}");
+                slots = next;
+            }
+            assert_eq!((slots, class.slots_after(slots)), (most, most), "{class:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The credit of a slab: a counter of frees that reaches zero when the slab must be listed again,
 //! or may be empty. It costs free one instruction, which decrements it in place.
 
-use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
+use super::slab::{AWAKE, DORMANT, GROUP_SLOTS, GROUPS, OUTGROWN, REPLACED, SLOTS_MAX, Slab};
 use super::slots::SlotIndex;
 use super::states::{
     ARMED, DIRTY, DIRTY_FRESH, LEFT, REMOTE_CLEAN, RESERVED, ZERO_CLEAN, ZERO_FRESH,
@@ -117,6 +117,7 @@ impl Slab {
     /// soon as it occurs, at the price of more calls. Owner only.
     pub fn credit_spent(&self, exact: bool) -> Spent {
         let held = self.held();
+        self.count_credit();
         if !self.is_listed() && held != 0 {
             return Spent::List(held);
         }
@@ -196,10 +197,50 @@ impl Slab {
         self.scan_again();
     }
 
-    /// Returns the number of slabs that a bin has filled in a row after it has filled this one, its
-    /// current slab. At most 255. Returns zero for the sentinel slab.
+    /// Returns the number of slabs of the greatest length that a bin has filled in a row after it
+    /// has filled this one, its current slab. At most 255. Returns zero for a shorter slab and for
+    /// the sentinel slab.
     pub fn row_behind(&self) -> u8 {
-        if self.slots() == 0 { 0 } else { self.row.load(Relaxed).saturating_add(1) }
+        let is_short = self.slots() < self.class().slots();
+        if is_short { 0 } else { self.row.load(Relaxed).saturating_add(1) }
+    }
+
+    /// Returns true if the slab's bin should go on to a longer one, although this one may have free
+    /// slots. Owner only.
+    #[inline(always)]
+    pub fn is_outgrown(&self) -> bool {
+        !SECURE && self.outgrown.load(Relaxed) == OUTGROWN
+    }
+
+    /// Returns true if the slab's bin has gone on to a longer one. This one is used only when that
+    /// has no free slot, so that it becomes empty.
+    #[inline(always)]
+    pub fn is_replaced(&self) -> bool {
+        !SECURE && self.outgrown.load(Relaxed) == REPLACED
+    }
+
+    /// Notes that the bin has got another slab. An outgrown one gets it once.
+    pub fn note_replaced(&self) {
+        self.outgrown.store(REPLACED, Relaxed);
+    }
+
+    /// Counts a spent credit. That of a listed slab is twice as many frees as it has slots, that of
+    /// a slab that was full a quarter as many. A short slab with many is too short for its bin: its
+    /// claims are small, and there were many.
+    fn count_credit(&self) {
+        let credits = self.outgrown.load(Relaxed);
+        if credits < OUTGROWN && self.slots() < self.class().slots() {
+            self.outgrown.store(credits + 1, Relaxed);
+        }
+    }
+
+    /// Counts credits from zero again: only a bin that is busy outgrows a slab. Any thread.
+    pub(super) fn forget_credits(&self) {
+        let credits = self.outgrown.load(Relaxed);
+        if (1..OUTGROWN).contains(&credits) {
+            // If it fails, the owner has counted one more meanwhile.
+            let _ = self.outgrown.compare_exchange(credits, 0, Relaxed, Relaxed);
+        }
     }
 
     /// Records that pages under the first `bytes` bytes of a never-used slab were prefaulted. Those

@@ -50,8 +50,8 @@ pub use batch::{Batch, Offered};
 pub use check::Violation;
 pub use claim::{Groups, Put, lowest_bit};
 pub use class::{
-    CLASSES, MEDIUM_MAX, NO_SLOTS, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SPAN_MAX, SizeClass,
-    class_of_medium, class_of_small, small_classes,
+    CLASSES, MEDIUM_MAX, MediumSize, NO_SLOTS, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, SPAN_MAX,
+    SizeClass, SmallSize, small_classes,
 };
 pub use credit::Spent;
 #[cfg(not(loom))]

@@ -133,8 +133,11 @@ impl Units<'_> {
         if !lent.has(LENT) {
             return;
         }
+        // A slot from `fresh` on was perhaps handed out before all of the slab was zero again (I4).
+        let fresh = slot.number() >= self.fresh.load(Relaxed) as usize;
         let free = match lent.without(LENT) {
             ZERO_FRESH | DIRTY_FRESH => DIRTY_FRESH,
+            _ if fresh => DIRTY_FRESH,
             _ => DIRTY,
         };
         state.store(if held { free.with(HELD) } else { free }, Release);

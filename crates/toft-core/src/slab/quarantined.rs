@@ -25,8 +25,8 @@ impl States {
     #[inline(always)]
     pub fn take_own(&self, slot: SlotIndex) -> bool {
         let state = self.of(slot);
-        // SAFETY: (1) only the owner writes the state of a slot that the program has, and the
-        // caller is the owner.
+        // SAFETY: (1) only the owner writes the state of a slot that the program has, unless
+        // another thread frees it at the same moment: see above.
         let live = unsafe { state.settled() } == LIVE;
         if live {
             state.store(QUARANTINED, Relaxed);

@@ -34,7 +34,8 @@
 //! no flush.
 //!
 //! Invariants, verified by [`Slab::check`], except I10, which `check_from_outside` verifies:
-//! - I1 `slots` is what the class says, and no slot at or above it is in use.
+//! - I1 `slots` is what the class says, or fewer in the default build. No slot at or above it is in
+//!   use.
 //! - I2 a claimed slot is neither live nor remote, except the slot that malloc is handing out.
 //! - I3 a remote slot is live.
 //! - I4 no slot at or above `fresh` was handed out since the slab's memory was last zero.
@@ -49,10 +50,10 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 the reserved slots are those that were chosen when the slab was opened.
 
-use super::SizeClass;
 use super::activity::ScanRecord;
 use super::batch::BatchAddress;
 use super::canary_seeds::CanarySeeds;
+use super::class::{PAGE, SizeClass, SmallSize};
 use super::remote::RemoteBits;
 use super::requested_sizes::Slacks;
 use super::slots::SlotIndex;
@@ -79,6 +80,11 @@ pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 /// A value of `awake`: the slab is suspended, and malloc must ask before it claims slots.
 pub(super) const SUSPENDED: u8 = 2;
+/// A value of `outgrown`: after this number of credits the bin should get a slab of the greatest
+/// length.
+pub(super) const OUTGROWN: u8 = 32;
+/// A value of `outgrown`: the bin has done so.
+pub(super) const REPLACED: u8 = OUTGROWN + 1;
 /// The length of the arrays that only the secure build has: 1 there, and 0 in the default build.
 pub(super) const SECURE_LEN: usize = if SECURE { 1 } else { 0 };
 /// The number of bytes in a descriptor.
@@ -234,6 +240,10 @@ pub struct Slab {
     /// The number of slabs that the bin had filled in a row when it took this one. Written by the
     /// owner, on a slow path.
     pub(crate) row: AtomicU8,
+    /// In a short slab, the number of credits that the owner has spent since the last scan, up to
+    /// OUTGROWN, or REPLACED. Written by the owner, on slow paths, and by the next owner before it
+    /// owns the slab. A thread that scans sets a number to zero, by compare and exchange.
+    pub(super) outgrown: AtomicU8,
     _line_2: Rest,
 
     /// The states of the slots. The owner writes them. Other threads read those of the slots that
@@ -257,7 +267,7 @@ pub struct Slab {
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU8; 7];
+type Rest = [AtomicU8; 6];
 #[cfg(loom)]
 type Rest = ();
 
@@ -304,14 +314,16 @@ impl Slab {
         (line <= offset && offset < line + 64) || (states <= offset && offset < states + SLOTS_MAX)
     }
 
-    /// Turns a fresh descriptor into a slab of `class` at `base`. Returns the number of slots.
+    /// Turns a fresh descriptor into the longest slab of `class` at `base`. Returns the number of
+    /// slots.
+    #[cfg(all(test, not(loom)))]
     pub fn open(&self, base: usize, class: SizeClass, partition: Partition, site: Site) -> usize {
         self.open_slots(base, class, class.slots(), partition, site);
         class.slots()
     }
 
-    /// Does the same, with the first `slots` slots of the class. A model has few.
-    #[cfg_attr(not(loom), inline(always))]
+    /// Turns a fresh descriptor into a slab of `slots` slots of `class` at `base`.
+    #[inline]
     pub fn open_slots(
         &self,
         base: usize,
@@ -385,7 +397,7 @@ impl Slab {
     /// Returns true if the slab's class is that of a small request of `bytes` bytes.
     #[inline(always)]
     pub fn is_of_small(&self, bytes: usize) -> bool {
-        super::class::small_class(bytes) == Some(self.class_number())
+        SmallSize::of(bytes).map(SmallSize::class) == Some(self.class_number())
     }
 
     /// The offset of the first call site in a descriptor.
@@ -428,9 +440,13 @@ impl Slab {
         self.previous.load(Relaxed)
     }
 
-    /// Returns the number of bytes of address space that the slab has, in pages of 4 KiB.
+    /// Returns the number of bytes of address space that the slab has, in pages of 4 KiB. In the
+    /// default build, zero before the slab is published.
     pub fn span(&self) -> usize {
-        self.class().span()
+        if SECURE {
+            return self.class().span();
+        }
+        (self.slots() * self.size()).next_multiple_of(PAGE)
     }
 
     /// Returns the owner word of a slab that the heap at an address owns, or none if that is zero,
@@ -454,6 +470,7 @@ impl Slab {
     /// If a late freeing thread has set PENDING meanwhile, it announced nothing, and the flag is
     /// cleared here.
     pub fn adopt(&self, owner: usize) {
+        self.outgrown.store(0, Relaxed);
         self.owner.store(self.owner_word(owner), Release);
     }
 

@@ -1,5 +1,5 @@
-//! The pages of a slab after its last slot. No slot is there, so malloc never hands these addresses
-//! out.
+//! The pages of a slab after its last slot, in the secure builds. No slot is there, so malloc never
+//! hands these addresses out. A slab of the default build ends with its last slot.
 //!
 //! A slab has at most [`SLOTS_MAX`](super::SLOTS_MAX) slots. Small slots fill only a part of it: 4
 //! KiB of 64 KiB at 16 bytes. When the system refuses memory, the slab's holder unmaps the rest,
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Other code may then map the addresses of the tail. No request to the system may include them:
-//! each ends at [`SlabPages::mapped_bytes`]. In the secure build a page of the tail stays, as the
-//! guard page at the slab's end.
+//! each ends at [`SlabPages::mapped_bytes`]. A page of the tail stays, as the guard page at the
+//! slab's end.
 
 use super::pages::SlabPages;
 use super::slab::{HOLDING, SHARED};

@@ -96,7 +96,6 @@ pub fn write_json<O: Os>(
     w.field("merged_sites", merged as u64);
     w.field("grouped_sites", allocator.sites.grouped() as u64);
     w.field("wrapper_sites", allocator.wrapper_sites() as u64);
-    w.field("found_wrappers", allocator.found_wrappers() as u64);
     w.field("threads", s.threads as u64);
     w.field("heaps", s.heaps as u64);
     w.field("allocations", s.allocations);

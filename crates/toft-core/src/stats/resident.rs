@@ -107,7 +107,7 @@ fn place_of(layout: &Layout, mapping: &Mapping) -> Place {
         let large = windows.span..windows.span + windows.large_span;
         return if large.contains(&offset) { Place::Large } else { Place::Slabs };
     }
-    if (layout.tables..layout.end).contains(&mapping.start) {
+    if (windows.metadata()..layout.end).contains(&mapping.start) {
         return Place::Metadata;
     }
     match mapping.name {
@@ -136,9 +136,9 @@ mod tests {
             data: 0x1000_0000,
             span: 0x10_0000,
             large_span: 0x20_0000,
-            metadata: 0x7000_0000,
+            first_metadata: 0x7000_0000,
         };
-        Layout::new(windows, 4096)
+        Layout::new(windows, 1 << 16, 4096)
     }
 
     #[test]

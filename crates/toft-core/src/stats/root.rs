@@ -27,7 +27,7 @@ use core::mem::offset_of;
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
 /// The version of the root's format. It changes when a word changes its meaning, is removed, or is
 /// inserted. Words that are added at the end change only `words`.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 7;
 
 /// The object that a reader searches for.
 #[repr(C, align(64))]
@@ -124,18 +124,25 @@ root! {
     span: layout.windows.span,
     /// The number of bytes of its large tier.
     large_span: layout.windows.large_span,
-    /// The first address of the metadata window, which begins with the tables.
+    /// The first address of the metadata window.
+    metadata: layout.windows.metadata(),
+    /// The first address of the tables. Descriptors of large blocks end there.
     tables: layout.tables,
-    /// The first address of the slabs' descriptors, in the order of demand. Each says where its
-    /// slab is.
+    /// The address of the first heap, which is after the tables.
+    first_heap: heaps.first,
+    /// The first address of the slabs' first descriptors, in the order of demand. They end at the
+    /// page map. Each says where its slab is.
     slabs: layout.slabs,
-    /// The number of bytes of address space for them.
-    slabs_span: layout.slabs_span,
     /// The first address of the page map.
     page_map: layout.page_map,
-    /// The first address of the large blocks' descriptors, one for each unit.
-    large_blocks: layout.large_blocks,
-    /// The first address of the heaps.
+    /// The first address of the slabs' other descriptors.
+    more_slabs: layout.more_slabs,
+    /// The number of bytes of address space for them.
+    more_slabs_span: layout.more_slabs_span,
+    /// The end of the descriptor of the large tier's first unit. Those of the others are below it,
+    /// one for each unit, in the order of falling addresses.
+    large_blocks_end: allocator.large().units().descriptors_end(),
+    /// The first address of the heaps by number. The place of the first is not used.
     heaps: layout.heaps,
     /// The end of the metadata window.
     end: layout.end,
@@ -147,8 +154,13 @@ root! {
     unit: crate::large::UNIT,
     /// The number of bytes from one heap to the next.
     heap_stride: heaps.stride,
-    /// The address of the heaps' states, one byte each.
+    /// The address of the first heaps' states, one byte each.
     heap_states: heaps.states,
+    /// The number of those heaps.
+    heap_first_states: heaps.first_states,
+    /// The address at which the states of all heaps would begin if those of the first were not
+    /// apart from the others.
+    heap_other_states: heaps.other_states,
     /// The state of a heap that a thread uses.
     heap_live: HeapState::Live,
     /// The address of the number of heaps, 32 bits.
@@ -253,6 +265,10 @@ root! {
     /// The address of the counts of large blocks by call site. An entry whose first 64 bits are
     /// zero is not in use.
     tally: tally.entries,
+    /// The first address of the first entries of `tally`, which are apart from the others.
+    tally_first: tally.first,
+    /// The number of bytes of those entries. The others begin as many bytes after `tally`.
+    tally_first_bytes: tally.first_bytes,
     /// The number of bytes in an entry of `tally`.
     tally_bytes: tally.entry_bytes,
     /// The address of the number of mapped bytes of `tally`, 64 bits.

@@ -15,12 +15,18 @@ pub struct Use<'a>(&'a User);
 
 impl Drop for Use<'_> {
     fn drop(&mut self) {
-        // leave: pairs with `take_from`. The next user sees all that this one did.
+        // leave: pairs with `take` and `take_from`. The next user sees all that this one did.
         self.0.0.store(0, Release);
     }
 }
 
 impl User {
+    /// Returns a word without a user.
+    #[cfg(not(loom))]
+    pub const fn new() -> User {
+        User(AtomicU32::new(0))
+    }
+
     /// Returns a word without a user.
     #[cfg(loom)]
     pub fn new() -> User {
@@ -28,8 +34,12 @@ impl User {
     }
 
     /// Makes `me` the user. Returns `None` if there is a user already.
+    ///
+    /// It does not read the word first. The word was last written on another processor as a rule,
+    /// and the cache line would move twice: for the read, and for the exchange.
     pub fn take(&self, me: u32) -> Option<Use<'_>> {
-        self.take_from(0, me)
+        // pairs: leave.
+        self.0.compare_exchange(0, me, Acquire, Relaxed).ok().map(|_| Use(self))
     }
 
     /// Makes `me` the user in place of `user`, whose thread has exited. Returns `None` if `user` is
@@ -53,7 +63,6 @@ impl User {
     }
 }
 
-#[cfg(loom)]
 impl Default for User {
     fn default() -> User {
         User::new()

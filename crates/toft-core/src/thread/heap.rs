@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! line 0  inbox      written by other threads
-//! line 1  site hash  read by every malloc; busy, number
+//! line 1  site hash  read by every malloc; busy, number, user
 //! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
@@ -14,8 +14,8 @@ use crate::policy::SECURE;
 use crate::region::Site;
 use crate::remote::{Inbox, Outbox};
 use crate::site::{Cache, HeapHash, SiteHash};
-use crate::slab::{SMALL_MAX, Slab, SlotIndex};
-use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
+use crate::slab::{SMALL_MAX, Slab, SlotIndex, SmallSize};
+use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat, User};
 use Ordering::Relaxed;
 
 /// The heap of a thread. Only its holder uses it, except for the inbox and the fields that name
@@ -47,6 +47,10 @@ pub struct Heap {
     pub(crate) maintained_at: AtomicU32,
     /// The bin at which that scan continues, or zero if it is complete. Holder only.
     pub(crate) maintain_next: AtomicU32,
+    /// Of a shared heap: the number plus one of the heap whose thread uses this one, or the number
+    /// of a thread without a heap (`shared.rs`). In the line of `busy`, because each use writes to
+    /// both.
+    pub(super) user: User,
     /// The address of the control block of the thread that had the heap last, for readers outside
     /// the process. Written at birth and adoption.
     thread_block: AtomicUsize,
@@ -87,6 +91,10 @@ const _: () = {
     assert!(!Slab::has_hot_store(hash) && !Slab::has_hot_store(hash + size_of::<HeapHash>() - 1));
     assert!(!Slab::has_hot_store(most));
 };
+// Each use of a shared heap writes to both.
+#[cfg(not(loom))]
+const _: () =
+    assert!(core::mem::offset_of!(Heap, user) / 64 == core::mem::offset_of!(Heap, busy) / 64);
 // The bins follow their head, which is the last part of a heap.
 const _: () =
     assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
@@ -122,6 +130,7 @@ impl Heap {
             doubtful: AtomicU32::new(0),
             maintained_at: AtomicU32::new(0),
             maintain_next: AtomicU32::new(0),
+            user: User::new(),
             thread_block: AtomicUsize::new(0),
             exit: AtomicU32::new(0),
             own_places: AtomicUsize::new(0),
@@ -431,36 +440,36 @@ impl Heap {
         self.busy.inherit()
     }
 
-    /// Returns the most bytes of a request for which malloc calls `small_bin`: at most
-    /// [`SMALL_MAX`]. Holder only.
+    /// Returns the size of a small request whose row malloc finds by the hash. Holder only.
     #[inline(always)]
-    pub fn hashed_most(&self) -> usize {
-        self.hashed_most
+    pub fn hashed_size(&self, size: usize) -> Option<SmallSize> {
+        // SAFETY: (1) `hashed_most` is SMALL_MAX or zero.
+        (size <= self.hashed_most).then(|| unsafe { SmallSize::compared(size) })
     }
 
     /// Returns the index of the bin in row 0 of a small request. Holder only.
     #[inline(always)]
-    pub fn small_class(&self, size: usize) -> BinIndex {
+    pub fn small_class(&self, size: SmallSize) -> BinIndex {
         self.bins.small_bin(size)
     }
 
     /// Returns the index of the bin of a small request. Holder only.
     #[inline(always)]
-    pub fn small_bin(&self, size: usize, site: Site) -> BinIndex {
+    pub fn small_bin(&self, size: SmallSize, site: Site) -> BinIndex {
         self.hash.row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, in exact mode in the row that the site is
     /// known to draw from. Holder only.
     #[inline(always)]
-    pub fn known_small_bin(&self, size: usize, site: Site) -> BinIndex {
+    pub fn known_small_bin(&self, size: SmallSize, site: Site) -> BinIndex {
         self.known_row(site).of_class_of(self.bins.small_bin(size))
     }
 
     /// Returns the index of the bin of a small request, or `None` if the thread does not remember
     /// the site. Holder only. The fast path of the secure build's malloc.
     #[inline(always)]
-    pub fn remembered_small_bin(&self, size: usize, site: Site) -> Option<BinIndex> {
+    pub fn remembered_small_bin(&self, size: SmallSize, site: Site) -> Option<BinIndex> {
         Some(self.remembered_row(site)?.of_class_of(self.bins.small_bin(size)))
     }
 

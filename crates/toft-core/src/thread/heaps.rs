@@ -74,14 +74,33 @@ struct State {
     shared: Places,
 }
 
-/// The addresses by which readers outside the process find heaps, in addition to that of the first
-/// heap.
+/// Address space for heaps.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapSpace {
+    /// The address of the first heap.
+    pub first: usize,
+    /// The first address of heaps by number, and the end. The place of the first is not used.
+    pub others: (usize, usize),
+    /// The address of the states of the first heaps, [`Heaps::STATES_FIRST`] bytes.
+    pub first_states: usize,
+    /// The address of the states of the others.
+    pub other_states: usize,
+}
+
+/// The addresses by which readers outside the process find heaps.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapPlaces {
+    /// The address of the first heap.
+    pub first: usize,
     /// The number of bytes from one heap to the next.
     pub stride: usize,
-    /// The address of the first heap's state, a byte with a value of [`HeapState`].
+    /// The address of the first heap's state, a byte with a value of [`HeapState`]. Those of the
+    /// heaps below a number follow.
     pub states: usize,
+    /// That number.
+    pub first_states: usize,
+    /// The address at which the states of all heaps would begin if none were apart from the others.
+    pub other_states: usize,
     /// The address of the 32-bit number of heaps.
     pub count: usize,
 }
@@ -107,9 +126,13 @@ const SEARCH: u32 = 4;
 /// All heaps.
 #[derive(Debug)]
 pub struct Heaps {
+    first: usize,
     base: usize,
     stride: usize,
     limit: u32,
+    /// The states of the first heaps, and the address at which those of all heaps would begin if
+    /// the others were not apart from them.
+    first_states: usize,
     states: usize,
     /// The number of partitions that there can be.
     partitions: usize,
@@ -129,12 +152,21 @@ impl Heaps {
     /// processes never need more.
     pub const STATES_FIRST: usize = STEP;
 
+    /// Returns the number of bytes of each heap, which is whole pages.
+    pub fn bytes_of_heap(partitions: usize, exact: bool, page: usize) -> usize {
+        let bytes = cache_offset(partitions) + if exact { Cache::BYTES } else { 0 };
+        // A page is a power of two, so this needs no division, which could be by zero.
+        (bytes + page - 1) & !(page - 1)
+    }
+
     /// Returns a value without heaps, for the time before the start.
     pub const fn none() -> Heaps {
         Heaps {
+            first: 0,
             base: 0,
             stride: 0,
             limit: 0,
+            first_states: 0,
             states: 0,
             partitions: 1,
             by_demand: false,
@@ -145,31 +177,30 @@ impl Heaps {
         }
     }
 
-    /// Returns the heaps from `base` to `end`, whose states are one byte each from `states` on.
-    /// With `by_demand`, few of the partitions are in use at first.
+    /// Returns the heaps of this address space. Each has a state of one byte. With `by_demand`, few
+    /// of the partitions are in use at first.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
     ///    64, and belong to this object alone.
-    /// 2. `base..end`, and a byte from `states` on for each heap, are address space for this object
-    ///    alone. The first `STATES_FIRST` bytes of states are mapped, and zero.
+    /// 2. The space is for this object alone, with a byte of states for each heap. The first heap,
+    ///    which has `bytes_of_heap`, and the first states are mapped, and zero.
     pub unsafe fn new(
         os: &impl Os,
-        (base, end): (usize, usize),
-        states: usize,
+        space: HeapSpace,
         (partitions, by_demand): (usize, bool),
         (hash, sites, secret): (SiteHash, Sites, Secret),
         tables: usize,
     ) -> Heaps {
-        let page_size = os.page_size();
-        let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
-        // A page is a power of two, so this needs no division, which could be by zero.
-        let stride = (bytes + page_size - 1) & !(page_size - 1);
+        let stride = Self::bytes_of_heap(partitions, sites.is_exact(), os.page_size());
+        let (base, end) = space.others;
         let heaps = Heaps {
+            first: space.first,
             base,
             stride,
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
-            states,
+            first_states: space.first_states,
+            states: space.other_states - Self::STATES_FIRST,
             partitions,
             by_demand: by_demand && partitions > PARTITIONS_FIRST && !sites.is_exact(),
             // The secure build uses the cache first, and finds the quarantine by the hash's
@@ -193,15 +224,24 @@ impl Heaps {
     }
 
     fn state_of(&self, number: u32) -> &AtomicU8 {
+        let is_first = (number as usize) < Self::STATES_FIRST;
+        let states = if is_first { self.first_states } else { self.states };
         // SAFETY: `new` duty 2, and `birth` maps the byte before it counts the heap.
-        unsafe { &*core::ptr::with_exposed_provenance(self.states + number as usize) }
+        unsafe { &*core::ptr::with_exposed_provenance(states + number as usize) }
+    }
+
+    /// Returns the address of the heap of a number.
+    fn place(&self, number: u32) -> usize {
+        match number {
+            0 => self.first,
+            _ => self.base + number as usize * self.stride,
+        }
     }
 
     /// Returns the heap of a number below `count`.
     pub fn heap(&self, number: u32) -> &'static Heap {
-        let address = self.base + number as usize * self.stride;
         // SAFETY: `new` duty 2, and `birth` writes the heap before it counts it.
-        unsafe { &*core::ptr::with_exposed_provenance(address) }
+        unsafe { &*core::ptr::with_exposed_provenance(self.place(number)) }
     }
 
     /// Returns the number of heap numbers given out so far.
@@ -226,8 +266,13 @@ impl Heaps {
 
     /// Returns the heap at an address from a slab's owner word.
     pub(crate) fn heap_at(&self, address: usize) -> Option<&'static Heap> {
-        let number = address.checked_sub(self.base)? / self.stride.max(1);
-        let number = u32::try_from(number).ok().filter(|&number| number < self.count())?;
+        let number = match address {
+            first if first == self.first => 0,
+            other => {
+                let number = other.checked_sub(self.base)? / self.stride.max(1);
+                u32::try_from(number).ok().filter(|&number| 0 < number && number < self.count())?
+            }
+        };
         self.is_there(number).then(|| self.heap(number))
     }
 
@@ -334,8 +379,11 @@ impl Heaps {
     /// Creates a heap.
     pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         let number = self.take_number(os)?;
-        let address = self.base + number as usize * self.stride;
-        if let Err(error) = os.map(address, self.stride) {
+        let address = self.place(number);
+        // The first is mapped, and no number is taken twice before its heap exists.
+        if number != 0
+            && let Err(error) = os.map(address, self.stride)
+        {
             self.give_number(number);
             return Err(error);
         }
@@ -579,10 +627,23 @@ impl Heaps {
         }
     }
 
+    /// Acts as if `count` numbers were given out, whose heaps do not exist.
+    #[cfg(test)]
+    pub(super) fn skip(&self, count: u32) {
+        self.state().count.store(count, Release);
+    }
+
     /// Returns the addresses by which readers outside the process find heaps.
     pub fn places(&self) -> HeapPlaces {
         let count = (&raw const self.state().count).addr();
-        HeapPlaces { stride: self.stride, states: self.states, count }
+        HeapPlaces {
+            first: self.first,
+            stride: self.stride,
+            states: self.first_states,
+            first_states: Self::STATES_FIRST,
+            other_states: self.states,
+            count,
+        }
     }
 
     /// Counts only a part of the bytes of a new shared heap. It serves 8 of each 32 partitions, so
@@ -595,5 +656,47 @@ impl Heaps {
     /// part that can be in use.
     pub fn mapped_bytes(&self) -> usize {
         self.state().mapped.load(Relaxed) + self.state().states.mapped()
+    }
+}
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::allocator::Allocator;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+    use std::collections::BTreeSet;
+    extern crate std;
+
+    /// The first heap, and the states of the first ones, are apart from the others.
+    #[test]
+    fn each_heap_has_its_place_and_its_state() {
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();
+        let heaps = &allocator.heaps;
+        let mut addresses = BTreeSet::new();
+        let mut births = |number: u32| {
+            let heap = heaps.birth(&fake).unwrap();
+            assert_eq!((heap.number, heaps.heap_state(number)), (number, HeapState::Live));
+            assert!(addresses.insert(heap.address()));
+            assert!(core::ptr::eq(heaps.heap_at(heap.address()).unwrap(), heap));
+            // No other heap has this state.
+            heaps.orphan(heap);
+            assert_eq!(heaps.heap_state(number), HeapState::Orphan);
+        };
+        (0..3).for_each(&mut births);
+        let first = Heaps::STATES_FIRST as u32;
+        // Heaps of the secure builds are so large that there is no address space for more.
+        if heaps.limit > first + 3 {
+            heaps.skip(first - 2);
+            (first - 2..first + 3).for_each(&mut births);
+        }
+        let orphans = (0..heaps.count()).filter(|&it| heaps.heap_state(it) == HeapState::Orphan);
+        assert_eq!(orphans.count(), addresses.len());
+        let places = heaps.places();
+        assert_eq!(heaps.heap_at(places.first).unwrap().number, 0);
+        // The place that the first heap would have among the others.
+        assert!(heaps.heap_at(heaps.base).is_none());
+        assert!(places.other_states + Heaps::STATES_FIRST == allocator.layout().more_states);
     }
 }

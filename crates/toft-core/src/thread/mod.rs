@@ -2,7 +2,9 @@
 //!
 //! A heap outlives its thread. When a thread exits, its heap stays as it is and becomes an
 //! *orphan*. The next new thread adopts the whole heap. Until then, a thread that would need a new
-//! slab takes over a slab with free slots from the orphan. Nothing is flushed, moved or lost.
+//! slab takes over a slab with free slots from the orphan. The exit publishes what the thread has
+//! freed in slabs of others, and moves nothing else. A sweep later the reclaimer clears the orphan
+//! out.
 
 mod demand;
 mod fork;
@@ -21,7 +23,7 @@ pub use crate::sync::Seat;
 pub(crate) use demand::Demand;
 pub use fork::repair_after_fork;
 pub use heap::Heap;
-pub use heaps::{HeapPlaces, HeapState, Heaps};
+pub use heaps::{HeapPlaces, HeapSpace, HeapState, Heaps};
 pub use partition_count::PARTITIONS_FIRST;
 pub(crate) use patrol::Patrol;
 pub(crate) use quarantine::{Leaving, Quarantine, entry_slot};

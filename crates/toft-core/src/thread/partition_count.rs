@@ -42,7 +42,8 @@ impl PartitionCount {
         (2 * self.now(all)).min(all)
     }
 
-    /// Notes that a bin has filled a slab of this number of bytes and gets a new one.
+    /// Notes that a bin has filled a slab of this number of bytes and gets a new one. The number is
+    /// zero if it had no slab.
     pub fn note_filled(&self, bytes: usize, all: usize) {
         let filled = self.filled.fetch_add(bytes, Relaxed).saturating_add(bytes);
         let doublings = self.doublings.load(Relaxed);

@@ -2,8 +2,7 @@
 //! that it rarely uses.
 //!
 //! ```text
-//! places[32] --> number of a heap in state Shared
-//!                user: 0, or the present user of the heap
+//! places[32] --> number of a heap in state Shared --> user: 0, or the present user of the heap
 //! ```
 //!
 //! A slot comes from the place of its partition. In the secure build, a freed block waits at the
@@ -20,8 +19,8 @@
 use super::Heap;
 use super::heaps::{HeapState, Heaps};
 use crate::os::Os;
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::{AtomicU32, Use, User};
+use crate::sync::Ordering::{AcqRel, Acquire};
+use crate::sync::{AtomicU32, Use};
 
 /// The number of places. Threads that draw for different partitions rarely meet.
 const PLACES: usize = 32;
@@ -35,24 +34,22 @@ pub const SHARE_FROM: u32 = 3;
 /// The user number of a thread without a heap, such as the reclaimer's.
 const KEEPER: u32 = u32::MAX;
 
-/// The place of one shared heap.
-#[repr(C, align(64))]
+/// The place of one shared heap: the heap's number plus one, or zero if there is no heap. Written
+/// once, by any thread.
+#[repr(transparent)]
 #[derive(Debug)]
-struct Place {
-    /// The heap's number plus one, or zero if there is no heap. Written once, by any thread.
-    number: AtomicU32,
-    /// The number plus one of the heap whose thread uses the shared heap, [`KEEPER`], or zero.
-    user: User,
-}
+struct Place(AtomicU32);
 
-/// All places. In the metadata tables, zero at first.
+/// All places. In the metadata tables, zero at first. They do not change in a process that has been
+/// at work for some time, so each processor has a copy of their cache lines.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Places([Place; PLACES]);
 
 /// The right to use a shared heap. It ends when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct SharedHeapGuard<'a> {
-    _used: Use<'a>,
+pub(crate) struct SharedHeapGuard {
+    _used: Use<'static>,
     /// The shared heap.
     pub(crate) heap: &'static Heap,
 }
@@ -66,15 +63,14 @@ impl Heaps {
         os: &impl Os,
         place: usize,
         user: Option<u32>,
-    ) -> Option<SharedHeapGuard<'_>> {
+    ) -> Option<SharedHeapGuard> {
         let me = user.map_or(KEEPER, |number| number + 1);
         let places = if self.is_locked() { PLACES_LOCKED } else { PLACES };
         for place in place..place + TRIES.min(places) {
             let place = self.shared().0.get(place % places)?;
             // Without memory for this heap there is none for the next.
             let heap = self.heap_of(os, place)?;
-            let used = place.user.take(me).or_else(|| self.take_from_exited(place, me));
-            if let Some(used) = used {
+            if let Some(used) = self.take_shared(heap, me) {
                 return Some(SharedHeapGuard { _used: used, heap });
             }
         }
@@ -82,29 +78,35 @@ impl Heaps {
     }
 
     /// Takes shared heap `number` for a thread without a heap, unless a thread uses it.
-    pub(crate) fn acquire_shared_number(&self, number: u32) -> Option<SharedHeapGuard<'_>> {
-        let place = self.place_of(number)?;
-        let used = place.user.take(KEEPER).or_else(|| self.take_from_exited(place, KEEPER))?;
-        Some(SharedHeapGuard { _used: used, heap: self.heap(number) })
+    pub(crate) fn acquire_shared_number(&self, number: u32) -> Option<SharedHeapGuard> {
+        let heap = self.has_place(number).then(|| self.heap(number))?;
+        let used = self.take_shared(heap, KEEPER)?;
+        Some(SharedHeapGuard { _used: used, heap })
+    }
+
+    fn take_shared(&self, heap: &'static Heap, me: u32) -> Option<Use<'static>> {
+        heap.user.take(me).or_else(|| self.take_from_exited(heap, me))
+    }
+
+    /// Returns all shared heaps.
+    fn shared_heaps(&self) -> impl Iterator<Item = &'static Heap> {
+        let number = |place: &Place| place.0.load(Acquire).checked_sub(1);
+        self.shared().0.iter().filter_map(number).map(|number| self.heap(number))
     }
 
     /// Returns the number of shared heaps.
     pub fn shared_count(&self) -> u32 {
-        self.shared().0.iter().filter(|place| place.number.load(Relaxed) != 0).count() as u32
+        self.shared_heaps().count() as u32
     }
 
     /// Returns true if a heap in state SHARED has a place.
     pub(super) fn has_place(&self, number: u32) -> bool {
-        self.place_of(number).is_some()
-    }
-
-    fn place_of(&self, number: u32) -> Option<&Place> {
-        self.shared().0.iter().find(|place| place.number.load(Acquire) == number + 1)
+        self.shared_heaps().any(|heap| heap.number == number)
     }
 
     /// Returns the heap of a place. Creates it if there is none.
     fn heap_of(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
-        match place.number.load(Acquire) {
+        match place.0.load(Acquire) {
             0 => self.create_shared(os, place),
             number => Some(self.heap(number - 1)),
         }
@@ -115,7 +117,7 @@ impl Heaps {
     fn create_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
         let heap = self.birth(os).ok()?;
         self.set_shared(heap);
-        match place.number.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
+        match place.0.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
             Ok(_) => {
                 self.count_part_of_shared();
                 Some(heap)
@@ -131,15 +133,15 @@ impl Heaps {
     /// Takes a shared heap whose user's thread has exited. Returns `None` if that thread runs.
     #[cold]
     #[inline(never)]
-    fn take_from_exited<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
-        let user = place.user.now();
+    fn take_from_exited(&self, heap: &'static Heap, me: u32) -> Option<Use<'static>> {
+        let user = heap.user.now();
         if user == 0 || user == KEEPER || self.heap_state(user - 1) != HeapState::Orphan {
             return None;
         }
         // This thread holds the heap that the user's thread has left. Meanwhile no other thread can
         // adopt that heap and use the shared heap under the same number.
         let mut used = None;
-        self.with_orphan(user - 1, |_| used = place.user.take_from(user, me));
+        self.with_orphan(user - 1, |_| used = heap.user.take_from(user, me));
         used
     }
 
@@ -147,8 +149,8 @@ impl Heaps {
     /// adopted that heap, and so sees everything that the thread did.
     #[cold]
     pub(super) fn leave_shared_of_exited(&self, number: u32) {
-        for place in &self.shared().0 {
-            drop(place.user.take_from(number + 1, number + 1));
+        for heap in self.shared_heaps() {
+            drop(heap.user.take_from(number + 1, number + 1));
         }
     }
 
@@ -156,18 +158,17 @@ impl Heaps {
     /// thread's heap if a signal handler has forked while that thread was in the middle of a
     /// change. Its use continues.
     pub(super) fn leave_all_shared(&self, mine: Option<u32>) {
-        for place in &self.shared().0 {
-            let user = place.user.now();
+        for heap in self.shared_heaps() {
+            let user = heap.user.now();
             if user != 0 && Some(user - 1) != mine {
-                place.user.clear();
+                heap.user.clear();
             }
         }
     }
 
     /// Returns true if a shared heap is in use.
     pub(super) fn is_drawn(&self, heap: &Heap) -> bool {
-        self.is_shared(heap)
-            && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
+        self.is_shared(heap) && heap.user.now() != 0
     }
 }
 
@@ -221,8 +222,8 @@ mod tests {
         assert_ne!(other, first);
         assert!(allocator.heaps.acquire_shared_number(first).is_none(), "two users");
         // All heaps that a call tries are in use, so the thread's own heap serves the request.
-        let places = allocator.heaps.shared().0.iter();
-        let all: Vec<_> = places.filter_map(|place| place.user.take(KEEPER)).collect();
+        let acquire = |place| allocator.heaps.acquire_shared(allocator.os(), place, None);
+        let all: Vec<_> = (0..PLACES).filter_map(acquire).collect();
         assert_eq!(owner(&allocator, take(&allocator, heap)), None);
         drop((used, all));
         assert!(owner(&allocator, take(&allocator, heap)).is_none(), "its own slab has room");
@@ -232,15 +233,15 @@ mod tests {
     fn a_thread_that_ends_in_a_shared_heap_is_followed_by_another() {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
-        let place = allocator.heaps.place_of(first).unwrap();
+        let shared = allocator.heaps.heap(first);
         // `pthread_exit` in a handler: the thread leaves neither the heap nor its seat.
         let dead = allocator.held_heaps().acquire_heap().unwrap();
-        core::mem::forget(place.user.take(dead.number + 1));
+        core::mem::forget(shared.user.take(dead.number + 1));
         core::mem::forget(allocator.heaps.heap(first).sit());
         assert_ne!(owner(&allocator, take(&allocator, heap)), Some(first), "its thread runs");
         allocator.heaps.orphan(dead);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
-        assert_eq!(place.user.now(), 0);
+        assert_eq!(shared.user.now(), 0);
         assert!(!allocator.heaps.heap(first).is_torn(), "it was not repaired");
     }
 
@@ -248,13 +249,13 @@ mod tests {
     fn a_thread_that_adopts_the_heap_of_such_a_thread_does_not_use_it() {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
-        let place = allocator.heaps.place_of(first).unwrap();
+        let shared = allocator.heaps.heap(first);
         let dead = allocator.held_heaps().acquire_heap().unwrap();
-        core::mem::forget(place.user.take(dead.number + 1));
+        core::mem::forget(shared.user.take(dead.number + 1));
         core::mem::forget((dead.sit(), allocator.heaps.heap(first).sit()));
         allocator.heaps.orphan(dead);
         assert!(core::ptr::eq(allocator.held_heaps().acquire_heap().unwrap(), dead));
-        assert_eq!(place.user.now(), 0);
+        assert_eq!(shared.user.now(), 0);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
         assert!(!allocator.heaps.heap(first).is_torn(), "it was not repaired");
     }
@@ -264,14 +265,14 @@ mod tests {
         for in_handler in [false, true] {
             let (allocator, heap) = world();
             let first = owner(&allocator, take(&allocator, heap)).unwrap();
-            let place = allocator.heaps.place_of(first).unwrap();
+            let shared = allocator.heaps.heap(first);
             let other = allocator.held_heaps().acquire_heap().unwrap();
             let user = if in_handler { heap } else { other };
-            let used = place.user.take(user.number + 1);
+            let used = shared.user.take(user.number + 1);
             let its_seat = allocator.heaps.heap(first).sit();
             let seat = in_handler.then(|| heap.sit());
             allocator.after_fork_in_child(heap);
-            assert_eq!(place.user.now() != 0, in_handler);
+            assert_eq!(shared.user.now() != 0, in_handler);
             assert_eq!(allocator.heaps.heap(first).is_torn(), in_handler);
             drop((seat, its_seat, used));
             assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));

@@ -60,12 +60,13 @@ fn cold_data_goes_and_hot_data_stays() {
 #[test]
 fn slabs_that_are_drawn_from_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
-    // Fewer than a slab has, with or without guard pages.
-    let blocks = program.take_many(40, 1000, 1);
-    for _ in 0..6 {
-        // No thread writes to the rest of the slab's pages.
+    // The last slab has 36 of them or more, and room for others.
+    let blocks = program.take_many(100, 1000, 1);
+    for round in 0..6 {
+        // No thread writes to the rest of the last slab's pages.
         program.free(program.take_filled(1000, 1, 3));
-        assert_eq!(program.page_out(), 0);
+        let gone = program.page_out();
+        assert!(gone == 0 || round < 2, "{round}: {gone}");
     }
     assert!(program.page_out() > 25 * 1000);
     program.assert_filled(&blocks, 1000);

@@ -153,7 +153,10 @@ fn what_was_about_to_be_collected_is_collected_by_the_next() {
 /// Where each call site has a partition, malloc does not look into a row by the hash first.
 #[test]
 fn every_request_of_an_exact_heap_goes_by_row() {
-    let most = |sites| one_heap(Options { sites, ..Options::DEFAULT }).2.hashed_most();
-    assert_eq!(most(SiteMode::Exact), 0);
-    assert_eq!(most(SiteMode::Hash), SMALL_MAX);
+    let by_hash = |sites| {
+        let (_fake, _allocator, heap) = one_heap(Options { sites, ..Options::DEFAULT });
+        [1, SMALL_MAX, SMALL_MAX + 1].map(|size| heap.hashed_size(size).is_some())
+    };
+    assert_eq!(by_hash(SiteMode::Exact), [false; 3]);
+    assert_eq!(by_hash(SiteMode::Hash), [true, true, false]);
 }

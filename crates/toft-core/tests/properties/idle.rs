@@ -1,7 +1,7 @@
 //! Memory that has been idle is returned to the OS: pages of free slots beside live ones, and slabs
 //! in the pool; with no call taking long, and nothing that is in use.
 
-use crate::common::plain::with_slab;
+use crate::common::plain::{fill_short_slabs, with_slab};
 use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
@@ -83,6 +83,7 @@ fn pages_of_free_slots_go_back_beside_live_ones() {
 #[test]
 fn pages_in_use_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
+    fill_short_slabs(1000, || program.take_filled(1000, SITE, 1));
     // Fewer than a slab has, with or without guard pages.
     let blocks: Vec<usize> = (0..40).map(|_| program.take_filled(1000, SITE, 1)).collect();
     for &address in &blocks[1..] {

@@ -26,7 +26,7 @@ mod sweep;
 mod tails;
 mod zones;
 
-// The secure build has no shared pages, and guard pages between its slabs.
+// The secure build has no shared pages, and guard pages between its slabs, which have one length.
 #[cfg(not(feature = "secure-light"))]
 mod compact;
 #[cfg(not(feature = "secure-light"))]
@@ -41,6 +41,8 @@ mod huge;
 mod outbox;
 #[cfg(not(feature = "secure-light"))]
 mod prefault;
+#[cfg(not(feature = "secure-light"))]
+mod short_slabs;
 #[cfg(not(feature = "secure-light"))]
 mod threads;
 

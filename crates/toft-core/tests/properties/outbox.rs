@@ -1,6 +1,6 @@
 //! Frees of other threads' slots are gathered and published together (`remote/outbox.rs`).
 
-use crate::common::plain::{AT_ONCE, birth, two_heaps, with_slab};
+use crate::common::plain::{AT_ONCE, birth, fill_short_slabs, two_heaps, with_slab};
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -65,6 +65,7 @@ fn collected(allocator: &Allocator<Fake>, owner: &Heap, blocks: &[usize], size: 
 fn frees_are_published_together() {
     for (size, together) in [(SIZE, 64), (1000, 8), (2000, 4)] {
         let (_, allocator, owner, other) = two_heaps(AT_ONCE);
+        fill_short_slabs(size, || take(&allocator, owner, size));
         let blocks = in_one_slab(&allocator, owner, SINGLE + together, size);
         for (number, &block) in blocks.iter().enumerate() {
             free(&allocator, other, block);

@@ -1,7 +1,9 @@
 //! What becomes of empty slabs: they serve other threads, their pages move or are returned, and no
 //! more of them is kept than the program has ever used.
 
-use crate::common::plain::{AT_ONCE, birth, filling, one_heap, two_heaps, with_slab};
+use crate::common::plain::{
+    AT_ONCE, birth, fill_short_slabs, filling, one_heap, two_heaps, with_slab,
+};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::{BTreeMap, BTreeSet};
@@ -251,6 +253,7 @@ fn where_pages_cannot_be_moved_they_go_back() {
 fn a_late_announcement_of_a_pooled_slab_is_nothing() {
     let (_fake, allocator, mine, other) = two_heaps(OPTIONS);
     let size = filling(64);
+    fill_short_slabs(size, || allocator.allocate(mine, size, code_address(3)).unwrap());
     let blocks = fill(&allocator, mine, size, 1 << 16, 3);
     free_all(&allocator, mine, &blocks);
     let seat = other.sit();

@@ -1,7 +1,7 @@
 //! Pages for slabs that are about to be filled: for steady growth only, switched off with equal
 //! results, and what is not used is returned to the OS.
 
-use crate::common::plain::birth;
+use crate::common::plain::{birth, fill_short_slabs};
 use crate::common::program::Program;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
@@ -17,12 +17,13 @@ fn options(prefault: bool) -> Options {
     Options { partitions: 4, reclaim: Reclaim::Off, prefault, ..Options::DEFAULT }
 }
 
-/// The fifth slab in a row is prefaulted, and each one after it, more and more of them: a sixteenth
-/// of what was filled. The program touches none of it.
+/// The fifth of the longest slabs in a row is prefaulted, and each one after it, more and more of
+/// them: a sixteenth of what was filled. The program touches none of it.
 #[test]
 #[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn steady_growth_is_prefaulted() {
     let program = Program::with(options(true));
+    fill_short_slabs(1024, || program.take(1024, 1));
     let mut prefaulted = 0;
     for slabs in 1..30usize {
         (0..57).for_each(|_| _ = program.take(1024, 1));
@@ -49,6 +50,9 @@ fn middle_pages_are_used_for_what_is_prefaulted() {
     {
         let options = Options { huge, ..options(prefault) };
         let program = Program::with_habit(MIDDLE_HABIT, options);
+        fill_short_slabs(1024, || program.take(1024, 1));
+        // A slab of 8 KiB. The next ones begin at multiples of 64 KiB.
+        program.take(512, 1);
         let blocks: Vec<usize> = (0..40 * 64).map(|_| program.take(1024, 1)).collect();
         let allowed = program.fake.allowed_huge();
         // From the slab on that has sixteen filled ones behind it.
@@ -64,6 +68,7 @@ fn middle_pages_are_used_for_what_is_prefaulted() {
     // One that is refused is prefaulted page by page.
     let program = Program::with_habit(MIDDLE_HABIT, options(true));
     program.fake.set_fault(Some(Fault::from(0).only(Request::AllowHuge)));
+    fill_short_slabs(1024, || program.take(1024, 1));
     (0..40 * 64).for_each(|_| _ = program.take(1024, 1));
     assert_eq!((program.prefaulted(), program.fake.allowed_huge().len()), (36, 0));
 }
@@ -107,6 +112,7 @@ fn it_can_be_switched_off() {
 #[test]
 fn what_is_not_used_goes_back() {
     let program = Program::with(options(true));
+    fill_short_slabs(1024, || program.take(1024, 1));
     for _ in 0..20 * 64 + 1 {
         let block = program.take(1024, 1);
         bytes_of(block, 1024).fill(1);
@@ -173,6 +179,7 @@ fn slabs_that_were_given_pages_are_not_prefaulted() {
 #[cfg_attr(feature = "secure-light", ignore = "counts slots of the default build, in its order")]
 fn a_slab_that_changes_hands_brings_no_row() {
     let program = Program::with(options(true));
+    fill_short_slabs(1024, || program.take(1024, 1));
     let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();
     let prefaulted = program.prefaulted();
     assert!(prefaulted > 10);

@@ -370,6 +370,23 @@ fn a_resized_block_has_the_size_it_was_resized_to() {
     }
 }
 
+/// The descriptor of its slot keeps no more than 65 535 bytes after the block. So the block has
+/// more bytes than it was given.
+#[test]
+fn a_block_that_has_become_smaller_for_want_of_memory_stays_at_its_usable_size() {
+    let (fake, allocator, heap) = one_heap(options());
+    let block = take(&allocator, heap, 65_700);
+    fake.set_limit(fake.mapped_bytes());
+    let resize = |size| allocator.resize(heap, block, size, code_address(SITE));
+    // What others have left of this size is used up first.
+    while allocator.allocate(heap, 100, code_address(SITE)).is_some() {}
+    assert_eq!(resize(100), Resized::At(block));
+    let usable = allocator.requests().usable_size(block, Call::Realloc).unwrap();
+    assert!(usable > 100 && usable < 4096, "{usable}");
+    fake.set_limit(usize::MAX);
+    assert_eq!(resize(usable), Resized::At(block));
+}
+
 /// An alignment that was not requested is named where the address or the class does not have it.
 #[test]
 fn alignments_that_were_not_requested_are_named_and_others_are_not() {

@@ -1,6 +1,6 @@
 //! Heaps that threads share, for bins that each rarely uses.
 
-use crate::common::plain::{allocator, birth, with_slab};
+use crate::common::plain::{allocator, birth, fill_short_slabs, with_slab};
 use crate::common::shadow::bytes_of;
 use std::collections::{BTreeMap, BTreeSet};
 use toft_core::Allocator;
@@ -78,6 +78,11 @@ fn a_bin_earns_its_slab_within_a_second_and_keeps_it() {
 fn what_a_shared_heap_has_claimed_goes_when_it_is_idle() {
     let (fake, allocator) = allocator(Options { quarantine: 0, ..OPTIONS });
     let heap = threads(&allocator, 1)[0];
+    fill_short_slabs(1000, || {
+        // The demand is low.
+        fake.pass(25);
+        take(&allocator, heap, 1000)
+    });
     let blocks: Vec<usize> = (0..20).map(|_| take(&allocator, heap, 1000)).collect();
     blocks.iter().for_each(|&block| bytes_of(block, 1000).fill(1));
     blocks[1..].iter().for_each(|&block| allocator.free(heap, block, Call::Free));

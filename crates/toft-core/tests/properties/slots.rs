@@ -2,7 +2,7 @@
 //! that is zero or not, the order of reuse, the counts.
 
 use crate::common::plain::{
-    AT_ONCE, Dice, allocator, birth, filling, one_heap, two_heaps, with_slab,
+    AT_ONCE, Dice, allocator, birth, fill_short_slabs, filling, one_heap, two_heaps, with_slab,
 };
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
@@ -50,6 +50,7 @@ fn slots_that_others_have_freed_come_before_fresh_ones() {
     for share in [1, 8] {
         let (_fake, allocator, mine, other) = two_heaps(Options { partitions: 1, ..AT_ONCE });
         let take = || allocator.allocate(mine, filling(4096), code_address(3)).unwrap();
+        fill_short_slabs(filling(4096), take);
         let mut blocks = vec![take()];
         // Until the next claim would have fresh slots.
         while blocks.len() < 40 || with_slab(&allocator, blocks[0], |slab, _| slab.claimed()) != 0 {
@@ -71,6 +72,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
     let (fake, allocator, mine, other) = two_heaps(options);
     let site = code_address(3);
     let take = || allocator.allocate(mine, filling(64), site).unwrap();
+    fill_short_slabs(filling(64), take);
     let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
     let freed_twice = blocks[70];
     allocator.free(mine, freed_twice, Call::Free);
@@ -111,6 +113,7 @@ fn calloc_knows_zero_memory_from_other() {
             let address = allocator.allocate(heap, size, site).unwrap();
             (address, with_slab(&allocator, address, |slab, _| slab.handed_out_zero(address)))
         };
+        fill_short_slabs(size, || take().0);
         let count = SizeClass::of(size).unwrap().slots();
         let blocks: Vec<(usize, bool)> = (0..count).map(|_| take()).collect();
         assert!(blocks.iter().all(|&(_, zero)| zero), "{size}: never used, and not zero");
@@ -169,6 +172,7 @@ fn what_counts_as_zero_is_zero() {
 fn a_block_in_use_does_not_count_as_zero() {
     let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
+    fill_short_slabs(2000, take);
     let blocks: Vec<usize> = (0..64).map(|_| take()).collect();
     for &address in &blocks[10..20] {
         bytes_of(address, 2000).fill(7);
@@ -191,6 +195,7 @@ fn a_block_in_use_does_not_count_as_zero() {
 fn freed_slots_are_used_again_before_fresh_ones() {
     for size in [filling(64), 1000, 2000, 9000] {
         let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..AT_ONCE });
+        fill_short_slabs(size, || allocator.allocate(heap, size, code_address(3)).unwrap());
         let mut touched = std::collections::BTreeSet::new();
         let mut replace = |times| {
             for _ in 0..times {
@@ -218,6 +223,7 @@ fn claims_serve_several_calls() {
     for count in [40, 63, 64, 127, 128, 192, 700, 1000, 3000] {
         let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
         let take = || allocator.allocate(heap, filling(64), code_address(3)).unwrap();
+        fill_short_slabs(filling(64), take);
         let mut dice = Dice(count as u64);
         let mut live: Vec<usize> = (0..count).map(|_| take()).collect();
         let mut used_up = 0;
@@ -238,6 +244,7 @@ fn claims_serve_several_calls() {
 fn claims_go_round() {
     let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 64, code_address(3)).unwrap();
+    fill_short_slabs(64, take);
     let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
     let free = |slot: usize| allocator.free(heap, blocks[slot], Call::Free);
     for slot in [5, 70, 130, 200] {
@@ -256,6 +263,7 @@ fn claims_go_round() {
 fn a_freed_medium_block_comes_next() {
     let (_fake, allocator, heap) = one_heap(Options { partitions: 1, ..Options::DEFAULT });
     let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
+    fill_short_slabs(2000, take);
     let blocks: Vec<usize> = (0..10).map(|_| take()).collect();
     let free = |block: usize| {
         bytes_of(blocks[block], 2000).fill(7);

@@ -11,9 +11,10 @@ use toft_core::keeper::Which;
 use toft_core::options::Options;
 use toft_core::os::HugeHabit;
 use toft_core::os::fake::{Fake, Machine};
+use toft_core::policy::SLACK_MIN;
 use toft_core::reclaim::GRANTS;
 use toft_core::report::Call;
-use toft_core::slab::Slab;
+use toft_core::slab::{SizeClass, Slab};
 use toft_core::thread::Heap;
 
 fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
@@ -195,11 +196,11 @@ fn allocate_again(rounds: Vec<Round>, room: usize) -> Result<(), TestCaseError> 
     allocate_most_again(rounds, room, |_| 0)
 }
 
-/// Does the same. Up to `may_be_refused(n)` of `n` requests may be refused.
+/// Does the same. Of requests of these sizes, up to `may_be_refused(sizes)` bytes may be refused.
 fn allocate_most_again(
     rounds: Vec<Round>,
     room: usize,
-    may_be_refused: impl Fn(usize) -> usize,
+    may_be_refused: impl Fn(&[(usize, usize)]) -> usize,
 ) -> Result<(), TestCaseError> {
     let (fake, allocator, heap) = one_heap(AT_ONCE);
     fake.set_limit(fake.mapped_bytes() + room);
@@ -225,8 +226,8 @@ fn allocate_most_again(
                 None => refused.push((number, size)),
             }
         }
-        let few = refused.len() <= may_be_refused(gone.len());
-        prop_assert!(few, "{:?} bytes, {} blocks freed", refused.first(), gone.len());
+        let few = refused.iter().map(|(_, size)| size).sum::<usize>() <= may_be_refused(&kinds);
+        prop_assert!(few, "{:?} refused, {} blocks freed", refused, gone.len());
         allocator.check().unwrap();
         let is_there = |number: &usize| !refused.iter().any(|(gone, _)| gone == number);
         let left = (0..blocks.len()).filter(is_there).map(|number| blocks[number].0);
@@ -297,13 +298,18 @@ proptest! {
     #![proptest_config(cases(48))]
 
     /// After a refusal, whatever is freed can be allocated again by the same call site, in any
-    /// order. A slab may take the place of what another size has freed: one in fifty may be
-    /// refused, and one more.
+    /// order. One slab of each kind is an exception. A block may have had separate pages because
+    /// there was no room for a slab. It may now open one, in the place of what others have freed.
     #[test]
     fn what_is_freed_after_a_refusal_can_be_had_again(
         rounds in rounds(),
         room in 256usize << 10..6 << 20,
     ) {
-        allocate_most_again(rounds, room, |gone| gone / 50 + 1)?;
+        // The last request that a slab leaves no room for may be refused for one byte.
+        allocate_most_again(rounds, room, |kinds| {
+            let longest = kinds.iter().map(|&(size, _)| size).max().unwrap_or(0);
+            let class = |&(size, _): &(usize, usize)| SizeClass::of(size + SLACK_MIN);
+            kinds.iter().filter_map(class).map(|class| class.span() + longest).sum()
+        })?;
     }
 }

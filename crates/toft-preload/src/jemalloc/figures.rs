@@ -1,5 +1,5 @@
 //! The figures of the last epoch. They change only when a program writes to `epoch`, or asks for
-//! one of the thread's counters.
+//! one of the thread's counters, which are those of the process (`docs/jemalloc.md`).
 //!
 //! They are on a page that is mapped when the first figure is asked for. The program may read it:
 //! `thread.allocatedp` is an address in it. Any thread reads and writes; the words are independent

@@ -85,7 +85,7 @@ impl Core {
             if segment.flags & PF_W == 0 {
                 continue;
             }
-            let from = segment.start.max(root.tables);
+            let from = segment.start.max(root.metadata);
             let to = segment.end.min(root.end);
             let kept = segment.start.saturating_add(segment.kept);
             missing += to.saturating_sub(from.max(kept));

@@ -219,6 +219,22 @@ mod tests {
         assert_eq!(label(&[]), None);
     }
 
+    /// As an optimized program has them whose debug information is lines alone.
+    #[test]
+    fn a_global_allocator_that_is_inlined_is_known_by_its_file() {
+        for toft in
+            ["/src/toft/crates/toft/src/global.rs", "/registry/src/x/toft-0.1.0/src/global.rs"]
+        {
+            let frames = [
+                frame("malloc_here", "/registry/src/x/toft-core-0.1.0/src/process/shim.rs"),
+                frame("alloc", toft),
+                frame("alloc", "/rustc/1f2e/library/alloc/src/alloc.rs"),
+                frame("{closure#0}", "/home/a/toft-app/src/main.rs"),
+            ];
+            assert_eq!(first_own(&frames), Some(3), "{toft}");
+        }
+    }
+
     #[test]
     fn files_of_packages_and_runtimes_have_their_folders() {
         for (path, shown) in [

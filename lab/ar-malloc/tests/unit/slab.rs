@@ -55,12 +55,12 @@ fn a_cached_slot_is_not_live_and_cannot_be_freed() {
     with_slab(16, |slab| {
         let slot = slab.take(From::Program).unwrap();
         assert!(slab.is_live(slot));
-        assert_eq!(slab.enter_cache(slot), Ok(()));
+        assert_eq!(slab.change(slot, From::Program, From::Cache), Ok(()));
         assert!(!slab.is_live(slot));
-        assert_eq!(slab.enter_cache(slot), Err(NotInUse));
+        assert_eq!(slab.change(slot, From::Program, From::Cache), Err(NotInUse));
         assert_eq!(slab.give(slot, From::Program), Err(NotInUse));
-        assert_eq!(slab.leave_cache(slot), Ok(()));
-        assert_eq!(slab.leave_cache(slot), Err(NotInUse));
+        assert_eq!(slab.change(slot, From::Cache, From::Program), Ok(()));
+        assert_eq!(slab.change(slot, From::Cache, From::Program), Err(NotInUse));
     });
 }
 

@@ -14,7 +14,7 @@ mod tables;
 mod variants;
 
 use crate::Arguments;
-use crate::page::{Findings, Page};
+use crate::page::{Findings, Page, timed};
 use measure::Results;
 use std::process::ExitCode;
 use variants::{BASE, VARIANTS};
@@ -54,7 +54,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         for &name in names {
             libraries.push((name, variants::build(name, quick)?));
         }
-        Ok(findings(&measure::all(&libraries, cases, runs, quick)?, runs, quick))
+        let results = timed(|| measure::all(&libraries, cases, runs, quick))?;
+        Ok(findings(&results, runs, quick))
     })
 }
 
@@ -65,6 +66,12 @@ fn findings(results: &Results, runs: usize, quick: bool) -> Findings {
         // A run that failed is in the tables as `failed`.
         good: results.is_complete(),
     }
+}
+
+/// The number of runs of a quick round. The base has two names.
+#[cfg(test)]
+pub fn quick_runs() -> usize {
+    QUICK_CASES.len() * (2 + QUICK_VARIANTS.len())
 }
 
 #[cfg(test)]

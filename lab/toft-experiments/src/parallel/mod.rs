@@ -16,14 +16,16 @@ mod subjects;
 mod tables;
 
 use crate::Arguments;
-use crate::page::{Findings, Page, Section};
+use crate::page::{Findings, Page, Section, timed};
 use measure::Results;
 use std::process::ExitCode;
 use subjects::Subjects;
 use toft_bench::machine::Machine;
 
-pub const PAGE: Page =
-    Page { name: "parallel", marks: &["place", "article", "plots", "caches", "finer", "bars"] };
+pub const PAGE: Page = Page {
+    name: "parallel",
+    marks: &["place", "article", "plots", "speedup", "caches", "finer", "bars"],
+};
 
 /// How much is measured, and beside which other allocators.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,7 +44,7 @@ pub fn run(asked: &Asked) -> Result<ExitCode, String> {
     PAGE.run(!quick && peers.is_empty(), || {
         let subjects = Subjects::make(peers, quick)?;
         let groups = plan::groups(quick, subjects.peers.len());
-        let results = measure::all(&groups, &subjects, runs, quick)?;
+        let results = timed(|| measure::all(&groups, &subjects, runs, quick))?;
         Ok(findings(&results, &subjects, runs, quick))
     })
 }
@@ -54,6 +56,12 @@ fn findings(results: &Results, subjects: &Subjects, runs: usize, quick: bool) ->
     sections.push(bars);
     // A quick run judges nothing.
     Findings { sections, plots: plots::all(results, subjects), good: met || quick }
+}
+
+/// The number of runs of a quick round.
+#[cfg(test)]
+pub fn quick_runs() -> usize {
+    plan::groups(true, 0).concat().len()
 }
 
 /// Findings with a figure in each cell.

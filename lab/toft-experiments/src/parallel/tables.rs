@@ -17,10 +17,13 @@ pub fn sections(results: &Results, subjects: &Subjects) -> Vec<Section> {
     let shared = over_threads(results, subjects, |_| 1);
     let enough = over_threads(results, subjects, |threads| threads.min(16));
     let apart = "As many arenas as threads, at most 16, ns for each operation";
+    let all = speedup(results, subjects, &subjects.all().collect::<Vec<_>>());
     vec![
         Section::new("contention", "All threads on one arena, ns for each operation", shared),
         Section::new("no-contention", apart, enough),
         Section::new("arenas", "A lock per arena, by arenas", over_arenas(results)),
+        Section::new("speedups", "Speed relative to one thread", all),
+        Section::new("speedup", "The same, of four", speedup(results, subjects, &FOUR)),
         Section::new("counts", "Counts for each call", counts(results, subjects)),
         Section::new("sizes", "Three laws of sizes, processor ns", sizes(results, subjects)),
         Section::new(
@@ -60,6 +63,33 @@ fn over_threads(results: &Results, subjects: &Subjects, arenas: fn(usize) -> usi
 fn over_arenas(results: &Results) -> String {
     let line = |arenas| row(numbered(arenas, "arena"), times(results, ARENA, |_| arenas));
     table(&with_threads(), &ARENAS.map(line))
+}
+
+/// The subjects whose speedup is on the page.
+const FOUR: [Subject; 4] = [Subject::Glibc, ONE, ARENA, Subject::Toft];
+
+/// How many times as fast as one thread several are, by the medians of both curves: on one arena,
+/// and on as many arenas as threads. Without a settable number of arenas the two are the same.
+fn speedup(results: &Results, subjects: &Subjects, shown: &[Subject]) -> String {
+    let mut rows = Vec::new();
+    for &subject in shown {
+        for arenas in if subject.has_arenas() { &["1", "threads"][..] } else { &["-"] } {
+            let median = |threads: usize| {
+                let arenas = if *arenas == "threads" { threads.min(16) } else { 1 };
+                let point = results.point(Uniform, threads, arenas, subject)?;
+                Some(results.summary(point, TIME)?.median)
+            };
+            let cell = |threads| {
+                // Twice the time is half the speed.
+                let times = median(1).zip(median(threads));
+                times.map_or("-".into(), |(one, many)| format!("{:.2}", one / many))
+            };
+            let names = [subjects.name(subject), (*arenas).to_owned()];
+            rows.push(names.into_iter().chain(THREADS[1..].iter().map(|it| cell(*it))).collect());
+        }
+    }
+    let threads = THREADS[1..].iter().map(|threads| format!("T={threads}"));
+    table(&row("allocator", ["arenas".to_owned()].into_iter().chain(threads)), &rows)
 }
 
 /// A count for each call.
@@ -192,6 +222,24 @@ mod tests {
             let whole = section.name == "handover" || !section.text.contains("| - | - |");
             assert!(whole, "{}\n{}", section.name, section.text);
         }
+    }
+
+    /// Both curves begin at one thread on one arena. Of glibc two threads are slower on one arena
+    /// and faster on two.
+    #[test]
+    fn speedup_is_relative_to_one_thread() {
+        let results = made(|point| match (point.subject, point.threads, point.arenas) {
+            (Subject::Glibc, 2, 1) => 20.0,
+            (Subject::Glibc, 32, 16) | (Subject::Toft, 2, _) => 5.0,
+            (Subject::Glibc, 2, 2) => 8.0,
+            _ => 10.0,
+        });
+        let text = speedup(&results, &Subjects::default(), &FOUR);
+        let glibc = "| glibc | 1 | 0.50 | 1.00 | 1.00 | 1.00 | 1.00 |\n\
+            | glibc | threads | 1.25 | 1.00 | 1.00 | 1.00 | 2.00 |\n";
+        assert!(text.contains(glibc), "{text}");
+        assert!(text.contains("| toft | - | 2.00 | 1.00 |"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 6, "{text}");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Results {
 }
 
 /// Returns every point. Those that are compared with each other are next to each other.
-fn points(quick: bool) -> Vec<Point> {
+pub fn points(quick: bool) -> Vec<Point> {
     let taken = |all: [usize; 3]| if quick { vec![all[0], all[2]] } else { all.to_vec() };
     let mut points = Vec::new();
     for beside in Beside::ALL {

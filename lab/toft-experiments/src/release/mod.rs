@@ -18,7 +18,7 @@ mod ring;
 mod tables;
 
 use crate::Arguments;
-use crate::page::{Findings, Page};
+use crate::page::{Findings, Page, timed};
 use measure::Results;
 use std::process::ExitCode;
 
@@ -41,13 +41,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let (quick, runs) = (arguments.quick, arguments.rounds(5, 2));
     PAGE.run(!quick, || {
         let refused = equal::check()?;
-        Ok(findings(&measure::all(refused, runs, quick)?, runs, quick))
+        let results = timed(|| measure::all(refused, runs, quick))?;
+        Ok(findings(&results, runs, quick))
     })
 }
 
 fn findings(results: &Results, runs: usize, quick: bool) -> Findings {
     let sections = tables::sections(results, runs, quick);
     Findings { sections, plots: Vec::new(), good: true }
+}
+
+/// The number of runs of a quick round.
+#[cfg(test)]
+pub fn quick_runs() -> usize {
+    measure::points(true).len()
 }
 
 /// Findings with a figure in each cell.

@@ -17,7 +17,7 @@ mod plot;
 mod tables;
 
 use crate::Arguments;
-use crate::page::{Findings, Page};
+use crate::page::{Findings, Page, timed};
 use measure::Measured;
 use std::process::ExitCode;
 
@@ -28,7 +28,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let (quick, rounds) = (arguments.quick, arguments.rounds(7, 3));
     PAGE.run(!quick, || {
         let peers = libraries::peers(quick)?;
-        Ok(findings(&measure::run(&peers, rounds, quick)?, rounds, quick))
+        let measured = timed(|| measure::run(&peers, rounds, quick))?;
+        Ok(findings(&measured, rounds, quick))
     })
 }
 
@@ -39,6 +40,13 @@ fn findings(measured: &Measured, rounds: usize, quick: bool) -> Findings {
     sections.push(bars);
     // A quick run judges nothing.
     Findings { sections, plots: plot::all(measured), good: met || quick }
+}
+
+/// The number of runs of a quick round.
+#[cfg(test)]
+pub fn quick_runs() -> usize {
+    let all = toft_small_bins::variant::NAMES.len() + plan::SYSTEM.len();
+    plan::CASES.iter().map(|case| if case.on.is_empty() { all } else { case.on.len() }).sum()
 }
 
 /// Findings with a figure in each cell.

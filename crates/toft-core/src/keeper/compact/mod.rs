@@ -161,8 +161,10 @@ impl<O: Os> Compactor<'_, O> {
             if self.may_be_compacted(slab, which, stack_address, &mut done.more)
                 && let Some(place) = candidates.get(count)
             {
-                let pair = slab.partition().number() << 8 | slab.class().index();
-                place.store((pair as u64) << 32 | u64::from(self.groups.number(slab)), Relaxed);
+                // Units of slabs of different lengths are different.
+                let kind = (slab.partition().number() << 9 | slab.slots()) << 6;
+                let kind = (kind | slab.class().index()) as u64;
+                place.store(kind << 32 | u64::from(self.groups.number(slab)), Relaxed);
                 count += 1;
             }
         });
@@ -175,8 +177,8 @@ impl<O: Os> Compactor<'_, O> {
             && result.is_ok()
             && !self.reclaimer.life().is_held()
         {
-            let pair = first.load(Relaxed) >> 32;
-            let run = rest.iter().take(BATCH).take_while(|c| c.load(Relaxed) >> 32 == pair).count();
+            let kind = first.load(Relaxed) >> 32;
+            let run = rest.iter().take(BATCH).take_while(|c| c.load(Relaxed) >> 32 == kind).count();
             let slabs = rest.get(..run).unwrap_or(&[]);
             rest = rest.get(run.max(1)..).unwrap_or(&[]);
             let slab_of = |number: u64| self.groups.slab(number as u32);

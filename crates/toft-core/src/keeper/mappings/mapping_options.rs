@@ -104,7 +104,7 @@ impl<O: Os> Mapper<'_, O> {
         let layout = self.layout();
         let windows = layout.windows;
         self.name(windows.data, windows.span, c"toft slabs");
-        let metadata = layout.windows.metadata;
+        let metadata = layout.windows.metadata();
         self.name(metadata, layout.end - metadata, c"toft metadata");
     }
 

@@ -15,6 +15,10 @@ unsafe impl Memory for Fake {
         self.machine.page_size
     }
 
+    fn has_hooks(&self) -> bool {
+        self.state().hooks
+    }
+
     fn address_space(&self) -> Range<usize> {
         self.host.range()
     }

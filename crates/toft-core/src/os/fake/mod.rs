@@ -104,6 +104,10 @@ struct State {
     /// The number of calls of `wait_briefly`.
     waits: u64,
     ticks: u32,
+    /// The number of milliseconds that threads have slept, and whether these move the clock.
+    slept: u64,
+    sleeps: bool,
+    hooks: bool,
     at_barrier: Option<Meanwhile>,
     at_map: Option<WhileMapping>,
     filtered: Option<bool>,
@@ -134,6 +138,9 @@ impl Fake {
             collisions: 0,
             waits: 0,
             ticks: 0,
+            slept: 0,
+            sleeps: false,
+            hooks: false,
             at_barrier: None,
             at_map: None,
             filtered: Some(false),
@@ -272,6 +279,21 @@ impl Fake {
     pub fn pass(&self, ticks: u32) {
         let mut state = self.state();
         state.ticks = state.ticks.wrapping_add(ticks);
+    }
+
+    /// Lets time pass in each sleep from now on.
+    pub fn let_sleeps_pass(&self) {
+        self.state().sleeps = true;
+    }
+
+    /// Returns the number of milliseconds that the allocator has slept.
+    pub fn slept(&self) -> u64 {
+        self.state().slept
+    }
+
+    /// Lets the program have memory hooks, or none.
+    pub fn set_hooks(&self, hooks: bool) {
+        self.state().hooks = hooks;
     }
 
     /// Sets what happens while a barrier is passed. `meanwhile` returns true if the system has

@@ -1,8 +1,8 @@
 //! The fake's time and threads: it starts none, and the test moves its clock.
 
 use super::Fake;
-use crate::os::Threads;
 use crate::os::thread::Run;
+use crate::os::{SECOND, Threads};
 use crate::sync::AtomicU32;
 
 // SAFETY: (1) the test runs in one thread, or its threads meet at a separate barrier; (2) as for
@@ -36,7 +36,13 @@ unsafe impl Threads for Fake {
         passed
     }
 
-    fn sleep_on(&self, _: &AtomicU32, _: u32, _: u32) {}
+    fn sleep_on(&self, _: &AtomicU32, _: u32, milliseconds: u32) {
+        let mut state = self.state();
+        state.slept += u64::from(milliseconds);
+        if state.sleeps {
+            state.ticks = state.ticks.wrapping_add(milliseconds * SECOND / 1000);
+        }
+    }
 
     fn wake(&self, _: &AtomicU32) {}
 

@@ -11,18 +11,14 @@ use crate::path::secure::SecureSlots;
 use crate::policy::{CANARY, QUARANTINE, QUARANTINE_SMALL, SLACK_MIN, WIPE};
 use crate::region::Site;
 use crate::report::Call;
-use crate::slab::{MEDIUM_MAX, SMALL_MAX, Slab, SlotIndex, class_of_medium};
+use crate::slab::{MediumSize, SMALL_MAX, Slab, SlotIndex, SmallSize};
 use crate::thread::Heap;
 
 impl<O: Os> SecureSlots<'_, O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
     pub(crate) fn malloc_small(self, heap: &Heap, size: usize, site: Site) -> Option<*mut u8> {
-        // Zero-size blocks are not handed out here: zero wraps round.
-        if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
-            return None;
-        }
-        let taken = heap.take(heap.remembered_small_bin(size + SLACK_MIN, site)?)?;
+        let taken = heap.take(heap.remembered_small_bin(small_with_slack(size)?, site)?)?;
         Some(self.hand_over_in::<true>(heap, taken, taken.bytes - size))
     }
 
@@ -249,11 +245,19 @@ impl<O: Os> SecureSlots<'_, O> {
 /// The bin that a request is met from, if it is of a byte or more and not large.
 #[inline(always)]
 fn slot_bin(heap: &Heap, size: usize, site: Site) -> Option<BinIndex> {
-    if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
-        Some(heap.known_small_bin(size + SLACK_MIN, site))
-    } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {
-        Some(heap.known_bin(class_of_medium(size + SLACK_MIN), site))
-    } else {
-        None
+    match small_with_slack(size) {
+        Some(small) => Some(heap.known_small_bin(small, site)),
+        None if size == 0 => None,
+        None => Some(heap.known_bin(MediumSize::of(size.saturating_add(SLACK_MIN))?.class(), site)),
     }
+}
+
+/// The bytes of a slot for a request of a byte or more, with the least slack, if they are a small
+/// size.
+#[inline(always)]
+fn small_with_slack(size: usize) -> Option<SmallSize> {
+    // Zero wraps round.
+    let fits = size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN;
+    // SAFETY: (1) the size is at most SMALL_MAX - SLACK_MIN.
+    fits.then(|| unsafe { SmallSize::compared(size + SLACK_MIN) })
 }

@@ -78,6 +78,7 @@ impl PageMap for FlatMap {
         carve: core::ptr::null(),
     };
     const UNIT: usize = 1 << PAGE_SHIFT;
+    const FIRST: usize = STEP;
 
     fn space(bytes: usize) -> usize {
         size_of::<Head>() + (bytes >> PAGE_SHIFT) * ENTRY
@@ -100,6 +101,7 @@ impl PageMap for FlatMap {
             page_size: os.page_size(),
             carve: core::ptr::with_exposed_provenance(tables),
         };
+        map.carve().begin_with(Self::FIRST);
         map.reach(os, base, 0)?;
         Ok(map)
     }

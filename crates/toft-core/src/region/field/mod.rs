@@ -57,7 +57,7 @@ const SCALE: usize = 8;
 /// The most descriptors that an entry can name.
 const DESCRIPTORS_MOST: usize = (u32::MAX as usize + 1) / (SLAB_BYTES / SCALE);
 /// The bytes of descriptors that are mapped at a time. If a thread is stopped while it maps more,
-/// others have a thousand.
+/// others have as many as are in use. After these, their blocks get single pages.
 const DESCRIPTOR_STEP: usize = 2048 * SLAB_BYTES;
 
 /// What a new slab needs.
@@ -129,6 +129,8 @@ pub trait PageMap: Sized {
     const NONE: Self;
     /// The bytes for which there is an entry. Slabs begin with one, and have whole ones.
     const UNIT: usize;
+    /// The number of bytes that the caller of `new` maps.
+    const FIRST: usize;
 
     /// Returns the number of bytes of address space for a field of `bytes` bytes.
     fn space(bytes: usize) -> usize;
@@ -141,7 +143,8 @@ pub trait PageMap: Sized {
     /// # Safety
     /// 1. `tables` is the address of `table_bytes` zero bytes that live for ever, are aligned to
     ///    64, and belong to this object alone.
-    /// 2. From `space` on there are [`space`](Self::space) bytes for this object alone.
+    /// 2. From `space` on there are [`space`](Self::space) bytes for this object alone. The first
+    ///    [`FIRST`](Self::FIRST) are mapped, and zero.
     unsafe fn new(
         os: &impl Memory,
         field: (usize, usize),
@@ -192,7 +195,9 @@ struct State {
 pub struct FieldPlaces {
     /// Slabs.
     pub data: (usize, usize),
-    /// Descriptors.
+    /// The first descriptors.
+    pub first_descriptors: (usize, usize),
+    /// The other descriptors, above the first.
     pub descriptors: (usize, usize),
     /// The first address of the page map.
     pub map: usize,
@@ -206,6 +211,10 @@ pub struct Field<D, M, S> {
     /// Descriptor 0.
     zero: *const u8,
     supply: S,
+    /// The number of the first descriptors, and the number of descriptors that would have room
+    /// between them and the others.
+    first: usize,
+    between: usize,
     /// The number of bytes of address space for descriptors.
     descriptor_space: usize,
     page_size: usize,
@@ -214,10 +223,15 @@ pub struct Field<D, M, S> {
 }
 
 impl<D, M: PageMap, S> Field<D, M, S> {
-    /// Returns the number of bytes of address space for the descriptors of a field of `bytes`
-    /// bytes: one for each unit of the page map.
-    pub fn descriptor_space(bytes: usize) -> usize {
-        (bytes / M::UNIT).min(DESCRIPTORS_MOST) * SLAB_BYTES
+    /// The number of bytes of the page map that the caller of `new` maps.
+    pub const MAP_FIRST: usize = M::FIRST;
+
+    /// Returns the number of bytes of address space for the descriptors of a field of `bytes` bytes
+    /// that are not among the first: one for each unit of the page map. They begin `distance` bytes
+    /// after the first one.
+    pub fn descriptor_space(bytes: usize, distance: usize) -> usize {
+        let most = DESCRIPTORS_MOST.saturating_sub(distance / SLAB_BYTES);
+        (bytes / M::UNIT).min(most) * SLAB_BYTES
     }
 
     /// Returns the number of bytes of address space for the page map of a field of `bytes` bytes.
@@ -241,6 +255,8 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
             map: M::NONE,
             zero: core::ptr::null(),
             supply: S::NONE,
+            first: 0,
+            between: 0,
             descriptor_space: 0,
             page_size: 4096,
             state: core::ptr::null(),
@@ -262,27 +278,29 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
         let span = layout.windows.span;
         let places = FieldPlaces {
             data: (layout.windows.data, span),
-            descriptors: (layout.slabs, Self::descriptor_space(span)),
+            first_descriptors: (layout.slabs, Layout::SLABS_FIRST),
+            descriptors: (layout.more_slabs, layout.more_slabs_span),
             map: layout.page_map,
         };
         // SAFETY: (1) duty 1; (2) duty 2.
         unsafe { Field::new(os, places, partitions, tables) }
     }
 
-    /// Returns a field at these places. Maps the first descriptors and the first part of the page
-    /// map.
+    /// Returns a field at these places.
     ///
     /// # Safety
     /// 1. `tables` is the address of `table_bytes` zero bytes that live for ever, are aligned to
     ///    64, and belong to this object alone.
-    /// 2. The places are address space for this object alone, and begin with a page.
+    /// 2. The places are address space for this object alone, and begin with a page. The first
+    ///    descriptors, and the first `MAP_FIRST` bytes of the page map, are mapped and zero.
     pub unsafe fn new(
         os: &impl Os,
         places: FieldPlaces,
         partitions: usize,
         tables: usize,
     ) -> Result<Self, Error> {
-        let (zero, descriptor_space) = places.descriptors;
+        let (zero, first_bytes) = places.first_descriptors;
+        let (more, more_bytes) = places.descriptors;
         let map = tables + size_of::<State>();
         let supply = map + M::table_bytes(places.data.1).next_multiple_of(64);
         // SAFETY: (1) each has its own part of the tables; (2) duty 2.
@@ -291,12 +309,15 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
                 map: M::new(os, places.data, places.map, map)?,
                 zero: core::ptr::with_exposed_provenance(zero),
                 supply: S::new(os, places.data, partitions, supply)?,
-                descriptor_space,
+                first: first_bytes / Self::BYTES,
+                between: (more - zero - first_bytes) / Self::BYTES,
+                descriptor_space: first_bytes + more_bytes,
                 page_size: os.page_size(),
                 state: core::ptr::with_exposed_provenance(tables),
                 types: PhantomData,
             }
         };
+        field.state().descriptors.begin_with(first_bytes);
         // Descriptor 0 is of no slab.
         match field.take_number(os)? {
             0 => Ok(field),
@@ -338,8 +359,8 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
         })?;
         // A free has its address from a thread that has got a block here.
         // SAFETY: (1) `reach` was called when these pages were mapped.
-        unsafe { self.map.set(address, bytes, entry_of(number)) };
-        Ok((self.named(entry_of(number)), address))
+        unsafe { self.map.set(address, bytes, self.entry_of(number)) };
+        Ok((self.named(self.entry_of(number)), address))
     }
 
     /// Returns the number of a descriptor that no slab has, mapped.
@@ -351,7 +372,7 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
         loop {
             let number = state.taken.load(Relaxed);
             let bytes = (number as usize + 1) * Self::BYTES;
-            let space = (self.zero.expose_provenance(), self.descriptor_space);
+            let space = (self.descriptors_begin(), self.descriptor_space);
             state.descriptors.reach_ahead(os, space, bytes, DESCRIPTOR_STEP, self.page_size)?;
             // publish number: pairs with the walk.
             if state.taken.compare_exchange(number, number + 1, Release, Relaxed).is_ok() {
@@ -364,6 +385,23 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
     fn taken(&self) -> usize {
         // Pairs: publish number.
         self.state().taken.load(Acquire) as usize
+    }
+
+    /// Returns the address at which the descriptors would begin if none were apart from the others.
+    /// Nothing is mapped by it where the first ones would be then.
+    fn descriptors_begin(&self) -> usize {
+        self.first_descriptor() + self.between * Self::BYTES
+    }
+
+    /// Returns the address of descriptor 0.
+    pub fn first_descriptor(&self) -> usize {
+        self.zero.expose_provenance()
+    }
+
+    /// Returns the entry that names a descriptor.
+    fn entry_of(&self, number: usize) -> u32 {
+        let between = if number < self.first { 0 } else { self.between };
+        ((number + between) * (SLAB_BYTES / SCALE)) as u32
     }
 
     /// Returns the descriptor that an entry names.
@@ -395,7 +433,7 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
     pub fn repair(&self, os: &impl Memory) {
         self.supply.repair();
         self.map.repair(os);
-        self.state().descriptors.repair(os, self.zero.expose_provenance());
+        self.state().descriptors.repair(os, self.descriptors_begin());
     }
 
     /// Returns true if there is no slab from a number on.
@@ -408,7 +446,7 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
         if self.is_end(number) {
             return None;
         }
-        Some(self.named(entry_of(number))).filter(|slab| slab.is_open())
+        Some(self.named(self.entry_of(number))).filter(|slab| slab.is_open())
     }
 
     /// Calls `each` with every slab that was handed out, in the order of demand.
@@ -479,18 +517,14 @@ impl<D: Descriptor, M: PageMap, S: Supply> Field<D, M, S> {
         let mut sound = self.taken() * Self::BYTES <= self.state().descriptors.mapped();
         self.for_each(|slab| {
             let number = ((&raw const *slab).addr() - self.zero.addr()) / Self::BYTES;
+            let number = if number < self.first { number } else { number - self.between };
             let (begin, bytes) = slab.extent();
             let mut units = (begin..begin + bytes).step_by(M::UNIT);
-            let names = |address| self.map.get(address) == Some(entry_of(number));
+            let names = |address| self.map.get(address) == Some(self.entry_of(number));
             sound = sound && self.map.is_mapped(begin, bytes) && units.all(names);
         });
         sound && self.supply.check()
     }
-}
-
-/// Returns the entry that names a descriptor.
-fn entry_of(number: usize) -> u32 {
-    (number * (SLAB_BYTES / SCALE)) as u32
 }
 
 #[cfg(all(test, not(loom)))]

@@ -32,18 +32,24 @@ unsafe impl Descriptor for Any {
 const ALL: usize = 1 << 40;
 const PAGE: usize = 4096;
 
-const PARTITIONS: usize = 64;
+const PARTITIONS: usize = 200;
+/// The descriptors that are mapped before the field is made.
+const FIRST: usize = 64;
 
 fn field<M: PageMap, S: Supply>(fake: &Fake, bytes: usize) -> Field<Any, M, S> {
     let base = fake.address_space().start.next_multiple_of(ALL);
     let tables = base + 8 * ALL;
     let table_bytes = Field::<Any, M, S>::table_bytes(bytes, PARTITIONS);
     fake.map(tables, table_bytes.next_multiple_of(PAGE)).unwrap();
+    let (first, more) = (base + 4 * ALL, base + 4 * ALL + (1 << 30));
     let places = FieldPlaces {
         data: (base, bytes),
-        descriptors: (base + 4 * ALL, Field::<Any, M, S>::descriptor_space(bytes)),
+        first_descriptors: (first, FIRST * SLAB_BYTES),
+        descriptors: (more, Field::<Any, M, S>::descriptor_space(bytes, more - first)),
         map: base + 6 * ALL,
     };
+    fake.map(first, FIRST * SLAB_BYTES).unwrap();
+    fake.map(places.map, Field::<Any, M, S>::MAP_FIRST).unwrap();
     // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
     unsafe { Field::new(fake, places, PARTITIONS, tables) }.unwrap()
 }
@@ -294,8 +300,7 @@ fn foreign_mappings_are_passed_by() {
         assert!(base >= next + (1 << shift) && base < next + (3 << shift) + (4 << 20), "{shift}");
         slabs.insert(base, PAGE);
     }
-    let zero = field.zero.addr();
-    let next = zero + field.state().descriptors.mapped();
+    let next = field.descriptors_begin() + field.state().descriptors.mapped();
     assert!(fake.occupy(next..next + PAGE));
     while field.taken() * SLAB_BYTES < field.state().descriptors.mapped() {
         slabs.insert(take(&field, &fake, 1).unwrap(), PAGE);
@@ -400,6 +405,37 @@ fn locked_pages_are_not_mapped_ahead() {
         ahead = ahead.max(field.mapped_at_most() - slabs.values().sum::<usize>());
     }
     assert!(ahead >= 60 << 20, "{ahead}");
+    check(&field, &slabs);
+}
+
+/// Many partitions that are small map no more than they need while the system locks pages, and
+/// more again afterwards. Tests for locked pages are few.
+#[test]
+fn locked_partitions_map_what_they_need() {
+    let fake = Fake::new(Machine::LARGE);
+    let (field, mut slabs) = (plots(&fake, 1 << 42), BTreeMap::new());
+    let take_one = |slabs: &mut BTreeMap<usize, usize>, round: usize| {
+        let base = take_of(&field, &fake, round % PARTITIONS, 16).unwrap();
+        assert_eq!(slabs.insert(base, 16 * PAGE), None);
+    };
+    let ahead =
+        |slabs: &BTreeMap<usize, usize>| field.mapped_at_most() - slabs.values().sum::<usize>();
+    // A locked page cannot be discarded.
+    fake.set_fault(Some(Fault::from(0).only(Request::Discard)));
+    for round in 0..8 * PARTITIONS {
+        take_one(&mut slabs, round);
+        if slabs.len() >= 32 {
+            let (had, ahead) = (slabs.values().sum::<usize>(), ahead(&slabs));
+            assert!(ahead <= had / 8, "{} KiB ahead of {}", ahead >> 10, had >> 10);
+        }
+    }
+    let tests = fake.calls(Request::Discard);
+    assert!(tests < 64, "{tests} tests for {} steps", slabs.len());
+    fake.set_fault(None);
+    for round in 0..4 * PARTITIONS {
+        take_one(&mut slabs, round);
+    }
+    assert!(ahead(&slabs) > PARTITIONS * 16 * PAGE, "it maps ahead again");
     check(&field, &slabs);
 }
 
@@ -516,9 +552,15 @@ fn plots_of_many_threads_are_apart() {
             let (fake, all, shared) = (fake.clone(), all.clone(), SharedPlots(field));
             std::thread::spawn(move || {
                 let shared = shared;
-                let mine: Vec<_> = (0..2 * PARTITIONS)
-                    .map(|round| take_of(shared.0, &fake, round % PARTITIONS, 16).unwrap())
-                    .collect();
+                // Another thread may be interrupted while it maps metadata.
+                let take = |partition| loop {
+                    match take_of(shared.0, &fake, partition, 16) {
+                        Err(Error::Busy) => std::thread::yield_now(),
+                        got => break got.unwrap(),
+                    }
+                };
+                let mine: Vec<_> =
+                    (0..2 * PARTITIONS).map(|round| take(round % PARTITIONS)).collect();
                 let mut all = all.lock().unwrap();
                 mine.iter().for_each(|&base| assert_eq!(all.insert(base, 16 * PAGE), None));
             })

@@ -115,6 +115,7 @@ impl PageMap for TreeMap {
         page_size: 4096,
     };
     const UNIT: usize = 1 << UNIT_SHIFT;
+    const FIRST: usize = STEP;
 
     fn space(bytes: usize) -> usize {
         ((bytes >> GRANULE_SHIFT) + 1) * LEAF
@@ -138,7 +139,7 @@ impl PageMap for TreeMap {
             state: core::ptr::with_exposed_provenance(tables),
             page_size: os.page_size(),
         };
-        map.reach_leaves(os, 1)?;
+        map.state().leaves.begin_with(Self::FIRST);
         Ok(map)
     }
 

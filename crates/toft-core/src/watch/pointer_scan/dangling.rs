@@ -21,7 +21,8 @@ use crate::options::Report;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{
-    Call, DETAIL, Line, Writer, frame_json, frame_line, head, open_report_file, stack_lines,
+    Call, Line, Writer, frame_json, frame_line, head, open_report_file, process_json, process_line,
+    stack_lines,
 };
 use crate::slab::{SlotIndex, SlotState};
 use crate::watch::pointer_scan::PointerScan;
@@ -214,10 +215,7 @@ impl<O: Os> PointerScan<'_, O> {
                     }
                     None => frame_line(&mut w, "call site", freed.site.address()),
                 }
-                w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
-                w.text(", thread ").digits(u64::from(process::thread_number()), 10);
-                w.text("; `toft explain` says where that is in the source\n");
-                w.flush();
+                process_line(&mut w, true, "");
             }
         }
         if let Some(file) = scan.file {
@@ -252,7 +250,7 @@ fn write_json(
     let mut w: Writer<2048> = Writer::new(file);
     w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"dangling pointer");
     w.word("call", b"look").address("address", address).word("message", line.so_far());
-    w.field("pid", process::pid() as u64).field("thread", u64::from(process::thread_number()));
+    process_json(&mut w, true);
     for (name, block, at) in [
         ("holder", owner, owner.map_or(0, |block| address - block.begin)),
         ("block", Some(freed), inside),

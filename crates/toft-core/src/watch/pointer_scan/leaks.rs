@@ -14,7 +14,9 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::region::Site;
-use crate::report::{DETAIL, Writer, open_report_file, place_json, place_text};
+use crate::report::{
+    DETAIL, Writer, open_report_file, place_json, place_text, process_json, process_line,
+};
 use crate::stats::Resident;
 use crate::watch::pointer_scan::PointerScan;
 use crate::watch::pointer_scan::causes::Causes;
@@ -330,17 +332,14 @@ fn write_text(table: &Table, named: bool) {
         sum(w.text(DETAIL), bytes, blocks);
         place(w.text(", held by leaked blocks,"), leak);
     }
-    w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
-    w.text(", thread ").digits(u64::from(process::thread_number()), 10);
-    w.text("; `toft explain` says where that is in the source\n");
-    w.flush();
+    process_line(&mut w, named, "");
 }
 
 fn write_json(descriptor: i32, table: &Table, named: bool, resident: Option<Resident>) {
     let (bytes, blocks) = table.sums();
     let mut w: Writer<2048> = Writer::new(descriptor);
     w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"leaks");
-    w.field("pid", process::pid() as u64).field("thread", u64::from(process::thread_number()));
+    process_json(&mut w, named);
     w.text(",\"message\":\"");
     message(&mut w, table);
     w.text("\"").field("bytes", bytes as u64).field("blocks", blocks as u64);

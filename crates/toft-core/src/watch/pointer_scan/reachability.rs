@@ -67,8 +67,7 @@ pub(super) struct Marks {
 
 impl Marks {
     pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Marks> {
-        let layout = allocator.layout();
-        let (first, end) = (layout.slabs, layout.heaps);
+        let (first, end) = (allocator.large().units().lowest_mark(), allocator.layout().heaps);
         let mut marks = Marks { address: 0, first, end };
         marks.address = scratch(marks.bytes()?)?;
         Some(marks)
@@ -336,7 +335,7 @@ pub(crate) fn for_each_root<O: Os>(
     let layout = allocator.layout();
     let windows = layout.windows;
     let data_end = windows.data + windows.data_bytes();
-    let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
+    let ours = [(windows.data, data_end), (windows.metadata(), layout.end)];
     let [first, second] = but;
     let but = [first, second, allocator.guarded.tables()];
     let permit = allocator.filter().permit(&allocator.os, Calls::PAGES, false);

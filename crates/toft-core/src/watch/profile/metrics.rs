@@ -6,14 +6,13 @@
 //! `mincore` finds the resident free bytes, with one call for 64 KiB of address space.
 
 use super::Room;
-use super::own_name;
 use super::table::Entry;
 use super::table::Table;
 use crate::large::BlockState;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES, Text, process};
 use crate::policy::SECURE;
-use crate::report::Writer;
+use crate::report::{Writer, name_of_process};
 use crate::slab::{Slab, SlotIndex, SlotState};
 use crate::stats::metrics::{
     CALL_SITES, Family, Metrics, Page, SITE_BLOCKS, SITE_BYTES, TOP, head, one, sample,
@@ -50,9 +49,8 @@ impl<O: Os> Profiler<'_, O> {
 
     #[inline(never)]
     fn write_metrics(self, room: &mut Room, descriptor: c_int, table: &mut Table) -> bool {
-        let mut name = [0u8; 16];
-        let len = own_name(&mut name, room.desk.pieces());
-        let mut metrics = self.metrics(name.get(..len).unwrap_or(&[]));
+        let mut name = [0; 16];
+        let mut metrics = self.metrics(name_of_process(&mut name, room.desk.pieces()));
         metrics.resident = resident_now();
         metrics.free_resident = self.free_resident();
         // A block that could not be counted lives all the same.

@@ -189,16 +189,6 @@ impl<O: Os> Profiler<'_, O> {
     }
 }
 
-/// Writes the process's name to `name`, and returns its number of bytes.
-fn own_name(name: &mut [u8; 16], pieces: &mut [u8]) -> usize {
-    let mut len = 0;
-    let _ = process::read_file_with(c"/proc/self/comm", pieces, |bytes| {
-        let text = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
-        len = name.iter_mut().zip(text).map(|(to, &from)| *to = from).count();
-    });
-    len
-}
-
 /// The buffers for writing, which may be too large for the stack. All zero at first.
 #[repr(C)]
 struct Room {

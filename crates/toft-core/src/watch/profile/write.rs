@@ -2,11 +2,10 @@
 
 use super::Room;
 use super::Why;
-use super::own_name;
 use super::table::Entry;
 use super::table::Table;
 use crate::os::{Os, process};
-use crate::report::{Desk, Writer, place_json_by};
+use crate::report::{Desk, Writer, name_of_process, place_json_by};
 use crate::sample::OBJECT_BITS;
 use crate::watch::profile::Profiler;
 use core::ffi::c_int;
@@ -33,9 +32,7 @@ impl<O: Os> Profiler<'_, O> {
         };
         w.word("source", source).field("time", process::seconds());
         w.field("pid", process::pid() as u64);
-        let mut name = [0u8; 16];
-        let len = own_name(&mut name, desk.pieces());
-        w.word("name", name.get(..len).unwrap_or(&[]));
+        w.word("name", name_of_process(&mut [0; 16], desk.pieces()));
         w.field("partitions", self.options.partitions as u64).text(",\"rows\":[");
         let (mut objects, mut bytes, mut any) = (0, 0, false);
         let given = |entry: &&Entry| entry.objects != 0 || entry.allocations != 0;

@@ -12,8 +12,8 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::region::{Partition, Site};
 use crate::report::{
-    DETAIL, Line, Stack, Subject, Writer, frame_json, frame_line, open_report_file, stack_json,
-    stack_lines,
+    Line, Stack, Subject, Writer, frame_json, frame_line, open_report_file, process_json,
+    process_line, stack_json, stack_lines,
 };
 use crate::slab::SlotState;
 use crate::watch::reports::Reports;
@@ -146,10 +146,7 @@ fn write_text(stack: &Stack, block: Option<&BlockFacts>, history: Option<&Histor
         (None, Some(block)) => frame_line(&mut w, "call site", block.site.address()),
         (None, None) => {}
     }
-    w.text(DETAIL).text("process ").digits(process::pid() as u64, 10);
-    w.text(", thread ").digits(u64::from(process::thread_number()), 10);
-    w.text("; `toft explain` says where that is in the source, and what to do\n");
-    w.flush();
+    process_line(&mut w, true, ", and what to do");
 }
 
 fn write_json(
@@ -164,7 +161,7 @@ fn write_json(
     w.text("{\"toft\":").string(crate::VERSION.as_bytes());
     w.word("report", what.as_bytes()).word("call", call.as_bytes()).address("address", address);
     w.word("message", line.so_far());
-    w.field("pid", process::pid() as u64).field("thread", u64::from(process::thread_number()));
+    process_json(&mut w, true);
     if let Some(block) = block {
         w.text(",\"block\":{\"address\":\"0x").digits(block.begin as u64, 16).text("\"");
         w.field("inside", address.wrapping_sub(block.begin) as u64);

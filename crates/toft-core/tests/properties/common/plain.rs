@@ -67,6 +67,16 @@ pub fn filling(bytes: usize) -> usize {
     SizeClass::of(bytes).unwrap().size() - SLACK_MIN
 }
 
+/// Takes the blocks that fill the short slabs with which a bin of the default build begins. `take`
+/// returns a block of `size` bytes of a bin that has none. The bin's next slab has as many slots as
+/// its class allows.
+pub fn fill_short_slabs(size: usize, take: impl FnMut() -> usize) -> Vec<usize> {
+    let class = SizeClass::of(size + SLACK_MIN).unwrap();
+    let after = |&before: &usize| Some(class.slots_after(before));
+    let short = std::iter::successors(after(&0), after).take_while(|&slots| slots < class.slots());
+    std::iter::repeat_with(take).take(short.sum()).collect()
+}
+
 /// Numbers for choices, the same in every run.
 #[derive(Debug)]
 pub struct Dice(pub u64);

@@ -120,6 +120,19 @@ impl World {
         self.check();
     }
 
+    /// Carries out a script, but only `more` operations after `event` has returned true. Compares
+    /// everything at the end.
+    pub fn run_beyond(&mut self, event: impl Fn() -> bool, more: usize, ops: &[Op]) {
+        self.script.extend(ops);
+        while !event()
+            && let Some(op) = self.script.pop_front()
+        {
+            self.step(op);
+        }
+        self.script.truncate(more);
+        self.run(&[]);
+    }
+
     /// Carries out one operation.
     pub fn step(&mut self, op: Op) {
         self.steps += 1;

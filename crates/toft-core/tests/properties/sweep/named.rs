@@ -1,7 +1,7 @@
 //! Misuse of slots that a sweep holds is named as any other.
 
 use super::program::{HELD, LET_GO, ONE_EACH, Program, WARN, free_most, some_slabs};
-use crate::common::plain::{birth, filling, with_slab};
+use crate::common::plain::{birth, fill_short_slabs, filling, with_slab};
 use std::sync::Mutex;
 use toft_core::remote::{Marked, announce, mark_remote};
 use toft_core::slab::SlotState;
@@ -88,6 +88,7 @@ fn double_frees_of_held_slots_are_named() {
 #[test]
 fn a_held_slot_that_was_never_handed_out_is_named_so() {
     let program = Program::new(WARN);
+    fill_short_slabs(2048, || program.filled(program.owner, 2048));
     let blocks: Vec<usize> = (0..8).map(|_| program.filled(program.owner, 2048)).collect();
     // The first is claimed at once, what follows is not.
     blocks[4..].iter().for_each(|&address| program.free(program.owner, address));

@@ -1,10 +1,10 @@
 //! Which pages a sweep gives back, and which stay.
 
 use super::program::{
-    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, mostly_free, slots_beside,
-    some_claimed, some_slabs,
+    ALMOST, HELD, LET_GO, ONE_EACH, OPTIONS, Program, SIZES, free_most, mostly_free, some_claimed,
+    some_slabs,
 };
-use crate::common::plain::{birth, filling, with_slab};
+use crate::common::plain::{birth, fill_short_slabs, filling, with_slab};
 use toft_core::keeper::Which;
 use toft_core::options::{Options, Reclaim};
 use toft_core::os::fake::{Fault, Request};
@@ -64,7 +64,7 @@ fn what_a_thread_has_claimed_stays_while_it_runs() {
         for exits in [false, true] {
             let program = Program::new(OPTIONS);
             let size = filling(size);
-            let live = some_claimed(&program, size);
+            let (live, free) = some_claimed(&program, size);
             let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
             let claimed = claim();
             program.sweep();
@@ -83,7 +83,7 @@ fn what_a_thread_has_claimed_stays_while_it_runs() {
             if exits {
                 assert!(core::ptr::eq(birth(&program.allocator), program.owner));
             }
-            program.all_come_back(&live, size, slots_beside(&program, live[0]) - live.len());
+            program.all_come_back(&live, size, free);
         }
     }
 }
@@ -236,7 +236,9 @@ fn what_is_in_use_keeps_its_pages() {
     // Blocks of several groups of a slab, because what is claimed stays.
     for (size, count) in [(256, 150), (512, 80)] {
         let (program, size) = (Program::new(OPTIONS), filling(size));
+        let mut live = fill_short_slabs(size, || program.filled(program.owner, size));
         let blocks: Vec<usize> = (0..count).map(|_| program.filled(program.owner, size)).collect();
+        live.push(blocks[0]);
         for &address in &blocks[1..] {
             program.free(program.owner, address);
         }
@@ -253,6 +255,6 @@ fn what_is_in_use_keeps_its_pages() {
         let swept = idle();
         assert!(program.resident() < before && swept.bytes != 0, "{size}: idle");
         assert!(!idle().more, "{size}: nothing is left to do");
-        program.check(&blocks[..1], size);
+        program.check(&live, size);
     }
 }

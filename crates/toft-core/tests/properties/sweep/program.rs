@@ -1,7 +1,7 @@
 //! Two threads on a fake machine, one of which sweeps; and blocks of the other that are free in
 //! part.
 
-use crate::common::plain::{allocator, birth, filling, slot, with_slab};
+use crate::common::plain::{allocator, birth, fill_short_slabs, filling, slot, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
@@ -194,8 +194,9 @@ pub fn slots_of(size: usize) -> usize {
 }
 
 /// A slab of which nearly all is free, and some of that claimed by the owner. Says which blocks are
-/// live.
-pub fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
+/// live, the first of them in that slab, and how many of its slots are free.
+pub fn some_claimed(program: &Program, size: usize) -> (Vec<usize>, usize) {
+    let short = fill_short_slabs(size, || program.filled(program.owner, size));
     let mut blocks = vec![program.filled(program.owner, size)];
     let rest = slots_beside(program, blocks[0]) - 1;
     blocks.extend((0..rest).map(|_| program.filled(program.owner, size)));
@@ -208,5 +209,7 @@ pub fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
     while with_slab(&program.allocator, last, |slab, _| slab.claimed()).count_ones() < 3 {
         live.push(program.filled(program.owner, size));
     }
-    live
+    let free = blocks.len() - live.len();
+    live.extend(short);
+    (live, free)
 }
