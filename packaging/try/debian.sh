@@ -21,7 +21,7 @@ rm -rf /root/.cache
 files > after
 diff before after
 END
-mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt \
+mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt --aptopt='Acquire::Retries "5"' \
     --customize-hook='mkdir -p "$1/root/packages"' \
     --customize-hook="cp $1/*.deb \"\$1/root/packages\"" \
     --customize-hook="cp $PWD/inside.sh $here/use.sh \"\$1/root\"" \

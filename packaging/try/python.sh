@@ -30,7 +30,7 @@ rm -r "$HOME/.cache/toft"
 files > after
 diff before after
 END
-mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt --include=python3-venv \
+mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt --aptopt='Acquire::Retries "5"' --include=python3-venv \
     --customize-hook='mkdir "$1/srv/trial"' \
     --customize-hook="cp $1 $PWD/inside.sh $here/use.sh \"\$1/srv/trial\"" \
     --customize-hook='chroot "$1" sh /srv/trial/inside.sh' \

@@ -38,7 +38,7 @@ rpm --erase --nodeps toft
 files > after
 diff before after
 END
-mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt \
+mmdebstrap --mode=root --variant=minbase --skip=cleanup/apt --aptopt='Acquire::Retries "5"' \
     --include=gcc,libc6-dev,pkg-config,rpm \
     --customize-hook='mkdir "$1/srv/trial"' \
     --customize-hook="cp $1 $PWD/inside.sh $here/use.sh $here/program.c \"\$1/srv/trial\"" \

@@ -6,10 +6,10 @@
 // timeout: 120
 // libc: skip glibc gives anything to anyone
 // promise: 15
-// case: site_separation -DDISJOINT=6
+// case: site_separation -DDISJOINT=4
 // env: TOFT_PARTITIONS=64
-// Two sites of one partition may share. With 64 partitions, three collisions in eight pairs come
-// once in 5000 runs.
+// Two sites of one partition may share. With 64 partitions, five collisions in eight pairs come
+// once in 20 million runs.
 // promise: 17
 // run: 64 1
 // run: 1000 2

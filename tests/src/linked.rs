@@ -1,7 +1,7 @@
 //! Programs that are linked to the library instead of having it preloaded.
 
 use crate::compile::compiler;
-use crate::directives::{Ending, Source};
+use crate::directives::{Ending, PATIENCE, Source};
 use crate::judge::judge;
 use crate::library::{scratch_dir, workspace};
 use crate::process::{command, run};
@@ -109,7 +109,7 @@ pub fn stacks(library: &Path, link: Link, frame_pointers: bool) -> Result<(), St
     if !out.status.success() {
         return Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
-    let timeout = std::time::Duration::from_secs(60);
+    let timeout = PATIENCE * std::time::Duration::from_secs(60);
     for (settings, headings) in
         [(&[][..], &["called from"][..]), (&[("TOFT_GUARDED", "1")], &["called from", "freed at"])]
     {

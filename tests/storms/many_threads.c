@@ -68,7 +68,7 @@ int main(void)
     // shared heap, and then need a separate slab, depends on how busy the machine is.
     size_t alive = rss_bytes() - before;
     announce_number("MiB while all threads live", alive / MIB);
-    CHECK(alive < 48 * MIB);
+    CHECK(alive < 80 * MIB);
     pthread_barrier_wait(&freed_all);
     for (int i = 0; i < THREADS; i++)
         join(threads[i]);

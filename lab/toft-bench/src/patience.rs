@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn what_takes_long_on_the_wall_alone_is_not_given_up() {
         let patience = Duration::from_secs(2);
-        let end = end(shell("for i in 1 2 3 4 5; do sleep 0.5; done; exit 5"), patience).unwrap();
+        let end = end(shell("for i in $(seq 25); do sleep 0.1; done; exit 5"), patience).unwrap();
         assert!(end.seconds > patience.as_secs_f64());
         assert_eq!(end.status.and_then(|status| status.code()), Some(5), "{end:?}");
     }

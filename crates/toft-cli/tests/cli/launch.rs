@@ -102,7 +102,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
-/// Ends with the number of interrupts it got within half a second or so.
+/// Ends with the number of interrupts that it got, two seconds after the last.
 const COUNTER: &str = include_str!("programs/launch-counter.c");
 
 /// How often Ctrl-C is pressed.
@@ -396,8 +396,7 @@ fn a_process_left_behind_does_not_keep_the_launcher() {
 fn a_program_started_after_the_end_is_not_harmed() {
     let directory = directory();
     let status = directory.path().join("status");
-    let script =
-        format!("(sleep 0.5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :", status.display());
+    let script = format!("(sleep 5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :", status.display());
     succeeds(&["run", "--children", "--", "sh", "-c", &script]);
     assert!(!status.exists());
     let written = || fs::read_to_string(&status).ok().filter(|text| text.ends_with('\n'));

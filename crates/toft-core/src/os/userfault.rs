@@ -157,7 +157,7 @@ mod tests {
         });
         let thread = receiver.recv().unwrap();
         let found = (0..1000).find_map(|_| {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(5));
             Some(doing(thread)).filter(|doing| matches!(doing, Doing::Call(..)))
         });
         assert!(found.is_some());
