@@ -6,4 +6,8 @@
 #[path = "../../crates/toft-core/tests/properties/common/mod.rs"]
 mod common;
 
+// cargo-fuzz keeps code that nothing calls, so the hook must be there.
+static HOOK: toft_core::hook::Hook = toft_core::hook::Hook::NONE;
+toft_core::hook!(HOOK);
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| common::fuzz::options(bytes));

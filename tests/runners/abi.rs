@@ -63,5 +63,8 @@ fn main() {
     if build_under_test() == Build::Secure {
         all.push(trial("rust_both_features", rust::both_features));
     }
+    if build_under_test() == Build::Default {
+        all.push(trial("rust_incremental", rust::links_incrementally));
+    }
     run(all)
 }

@@ -2,7 +2,7 @@
 //! dynamically and statically. Their build is the one under test: `secure` and `secure-light` are
 //! features of the crate.
 
-use crate::directives::Ending;
+use crate::directives::{Ending, PATIENCE};
 use crate::library::{Build, build_under_test, library, target_dir, workspace};
 use crate::process::{Finished, command, run};
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ fn build(link: Link, features: &str) -> Result<PathBuf, String> {
 fn start(program: &Path, word: &str, settings: &[(&str, &str)]) -> Finished {
     let mut command = command(program);
     command.arg(word).envs(settings.iter().copied());
-    run(command, &[], Duration::from_secs(60))
+    run(command, &[], PATIENCE * Duration::from_secs(60))
 }
 
 fn check(
@@ -113,6 +113,24 @@ fn names_its_misuses(program: &Path, build: Build) -> Result<(), String> {
         check(&said, Ending::Signal(libc::SIGABRT), &named, &format!("{begin}..{end}"))?;
     }
     check(&start(program, "once", &[]), Ending::Exit(0), &str::is_empty, "silence")
+}
+
+/// A program that names nothing but the allocator links, also if each crate is many object files
+/// and the linker reads each archive once (`toft_core::hook!`).
+pub fn links_incrementally() -> Result<(), String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["rustc", "--quiet", "--package", "toft", "--example", "smallest"]);
+    cargo.args(["--config", "profile.dev.package.toft-core.opt-level=0"]);
+    let folder = target_dir().join("toft-tests/rust-incremental");
+    cargo.arg("--target-dir").arg(&folder).args(["--", "-Clink-arg=-fuse-ld=bfd"]);
+    cargo.current_dir(workspace()).env("CARGO_INCREMENTAL", "1").env_remove("TOFT_TEST_LIBRARY");
+    let out = cargo.output().map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("{cargo:?}\n{}", String::from_utf8_lossy(&out.stderr)));
+    }
+    let program = folder.join("debug/examples/smallest");
+    let finished = run(command(&program), &[], PATIENCE * Duration::from_secs(60));
+    check(&finished, Ending::Exit(0), &str::is_empty, "a program that runs in silence")
 }
 
 /// With both features a program has the build of `secure`.

@@ -15,7 +15,9 @@ pub fn run() -> Result<Vec<Suite>, String> {
         tally.extend(step::check(title, &mut cargo, Duration::from_secs(60 * 15)));
     };
     check("format", &["fmt", "--all", "--check"], &[]);
-    let of_core = |features| ["--package", "toft-core", "--all-targets", "--features", features];
+    let of_core = |features| {
+        ["--package=toft-core", "--package=toft-zone", "--all-targets", "--features", features]
+    };
     for (title, what) in [
         (
             "lints",

@@ -26,8 +26,12 @@ const ALLOWED: &[&str] = &[
 const OURS: &str = "MIT OR Apache-2.0";
 
 /// What runs inside malloc may depend on: the thinnest system-call layer and nothing else.
-const CORE: &[(&str, &[&str])] =
-    &[("toft", &["toft-core"]), ("toft-core", &["libc"]), ("toft-preload", &["libc", "toft-core"])];
+const CORE: &[(&str, &[&str])] = &[
+    ("toft", &["toft-core", "toft-zone"]),
+    ("toft-core", &["libc"]),
+    ("toft-zone", &["libc", "toft-core"]),
+    ("toft-preload", &["libc", "toft-core", "toft-zone"]),
+];
 
 /// Checks every package that any target or feature of this workspace, or of those beside it,
 /// depends on; returns the number of packages.

@@ -95,7 +95,8 @@ const PLANS: &[Plan] = &[
         .by_name(),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
-    // The core's unit and property tests, with the policy of each secure build.
+    Plan::new("properties", 90, properties).by_name(),
+    // The core's and the zones' unit and property tests, with the policy of each secure build.
     Plan::new("secure-core", 60, || core_with("fake-os,secure")).beside(),
     Plan::new("secure-light-core", 60, || core_with("fake-os,secure-light")).by_name(),
     Plan::new("loom", 60, loom).apart().beside(),
@@ -120,7 +121,7 @@ const PLANS: &[Plan] = &[
 
 /// The features of the workspace's tests, as `.ci/run` has them. With others cargo would compile
 /// everything again.
-pub const FEATURES: &str = "toft-core/fake-os,toft-arena/all";
+pub const FEATURES: &str = "toft-core/fake-os,toft-zone/fake-os,toft-arena/all";
 
 /// A verb of cargo for the workspace, with the features of its tests.
 pub fn of_workspace(verb: &str) -> Command {
@@ -146,7 +147,22 @@ fn workspace() -> Result<Command, String> {
         cargo
     })?;
     // Most tests of the command wait for another process.
-    cargo.env("RUST_TEST_THREADS", "4");
+    cargo.env("RUST_TEST_THREADS", "4").env(SEED.0, SEED.1);
+    Ok(cargo)
+}
+
+/// Random cases begin with this, so that a run of CI depends on nothing but the change. The suite
+/// `properties` tests others each night.
+const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
+
+/// Every property test, with more cases, which no other run has.
+fn properties() -> Result<Command, String> {
+    let mut cargo = built(|| {
+        let mut cargo = of_workspace("test");
+        cargo.args(["--test", "properties", "--test", "round_trip", "--test", "heap"]);
+        cargo
+    })?;
+    cargo.env("PROPTEST_CASES", "2000").env("TOFT_ARENA_CASES", "2000");
     Ok(cargo)
 }
 
@@ -224,9 +240,10 @@ fn aarch64_arena() -> Result<Command, String> {
     Ok(properties_on_aarch64(&tests, &skipped))
 }
 
-/// The core's property tests, under an emulator.
+/// The property tests of the core and the zones, under an emulator.
 fn aarch64_core() -> Result<Command, String> {
-    let tests = ["--package", "toft-core", "--features", "fake-os", "--release"];
+    let tests =
+        ["--package=toft-core", "--package=toft-zone", "--features", "fake-os", "--release"];
     let skipped = [
         // The emulator maps no page twice.
         "compact",
@@ -287,12 +304,13 @@ fn elsewhere(platform: &str, library: &Path, runners: &[&str]) -> Result<Command
 fn core_with(features: &str) -> Result<Command, String> {
     let mut cargo = built(|| {
         let mut cargo = place::cargo();
-        cargo.args(["test", "--package", "toft-core", "--features", features]);
+        cargo.args(["test", "--package", "toft-core", "--package", "toft-zone"]);
+        cargo.args(["--features", features]);
         cargo.args(["--lib", "--test", "properties"]);
         cargo
     })?;
     // More tests at a time would wait for address space (`os/fake/host.rs`).
-    cargo.env("RUST_TEST_THREADS", "3");
+    cargo.env("RUST_TEST_THREADS", "3").env(SEED.0, SEED.1);
     Ok(cargo)
 }
 

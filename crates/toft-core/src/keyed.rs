@@ -49,12 +49,14 @@ impl Key {
     }
 
     /// The number that belongs to `value`.
+    #[inline]
     pub fn mix(&self, value: u64) -> u64 {
         let [first, middle, last] = self.0;
         permute(permute(value ^ first) ^ middle) ^ last
     }
 
     /// The value that a number belongs to: `mix` the other way round.
+    #[inline]
     pub fn unmix(&self, number: u64) -> u64 {
         let [first, middle, last] = self.0;
         restore(restore(number ^ last) ^ middle) ^ first
@@ -66,6 +68,7 @@ impl Key {
     }
 
     /// The key of such words.
+    #[inline]
     pub fn of_words(words: [u64; 3]) -> Key {
         Key(words)
     }

@@ -20,7 +20,6 @@
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots of this thread; frees by others; returned pages |
-//! | 4 | `zone` | private zones, which a program makes for itself |
 //! | 3 | `slab`, `large`, `zero_size` | slots in a run; a block to an extent; zero-size blocks |
 //! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 3 | `sample` | sampled allocations with their stacks |
@@ -30,7 +29,7 @@
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
 //! `policy.rs` lists what the secure build does more, and `keyed.rs` makes unpredictable
-//! numbers for it and for the handles of zones.
+//! numbers for it. `hook.rs` has the functions of the crates above that this one calls.
 //!
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
 //! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another
@@ -87,6 +86,8 @@ cfg_if! {
         #[cfg(not(loom))]
         pub mod harden;
         #[cfg(not(loom))]
+        pub mod hook;
+        #[cfg(not(loom))]
         pub mod options;
         #[cfg(not(loom))]
         pub mod os;
@@ -104,8 +105,6 @@ cfg_if! {
         pub mod thread;
         #[cfg(not(loom))]
         pub mod zero_size;
-        #[cfg(not(loom))]
-        pub mod zone;
 
         #[cfg(not(loom))]
         pub use allocator::Allocator;

@@ -47,6 +47,8 @@ mod zones;
 
 use toft_core::process;
 
+toft_core::hook!(toft_zone::HOOK);
+
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(panic = "abort")]
 #[panic_handler]

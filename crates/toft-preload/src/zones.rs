@@ -1,8 +1,7 @@
 //! Private zones for C: `toft_zone_create` and its family.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use toft_core::process::zones::calls;
-use toft_core::zone::{Handle, Name, Tagged, Terms};
+use toft_zone::{Handle, Name, Tagged, Terms, calls};
 
 /// `TOFT_ZONE_TAGGED`: pointers into the zone can have tags.
 const TAGGED: c_uint = 1;

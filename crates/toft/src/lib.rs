@@ -29,6 +29,8 @@ mod zone;
 pub use global::Toft;
 pub use zone::{Zone, ZoneStatistics};
 
+toft_core::hook!(toft_zone::HOOK);
+
 use core::ffi::c_int;
 use toft_core::process;
 use toft_core::stats::snapshot;

@@ -2,8 +2,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use toft_core::process::zones::calls;
-use toft_core::zone::{Figures, Handle, Name, Terms};
+use toft_zone::{Figures, Handle, Name, Terms, calls};
 
 /// The figures of a zone, by [`Zone::statistics`]. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,8 +19,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published. Everything else has `publish = false`.
-pub const PUBLISHED: [&str; 7] =
-    ["toft", "toft-arena", "toft-bench", "toft-cli", "toft-core", "toft-profile", "toft-trace"];
+pub const PUBLISHED: [&str; 8] = [
+    "toft",
+    "toft-arena",
+    "toft-bench",
+    "toft-cli",
+    "toft-core",
+    "toft-profile",
+    "toft-trace",
+    "toft-zone",
+];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -23,7 +23,12 @@ struct Source {
 }
 
 fn sources() -> Vec<Source> {
-    let folders = ["crates/toft-core/src", "crates/toft-arena/src", "crates/toft-preload/src"];
+    let folders = [
+        "crates/toft-core/src",
+        "crates/toft-zone/src",
+        "crates/toft-arena/src",
+        "crates/toft-preload/src",
+    ];
     folders
         .iter()
         .map(|folder| place::root().join(folder))

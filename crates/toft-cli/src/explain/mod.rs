@@ -245,7 +245,16 @@ fn json_of(code: &Code) -> Value {
 /// that on its stacks.
 fn is_ours(location: &Location) -> bool {
     // The shims of a global allocator have it inlined.
-    let ours = ["toft::", "toft_core::", "<toft::", "<toft_core::", "__rg_", "__rustc::__rg_"];
+    let ours = [
+        "toft::",
+        "toft_core::",
+        "toft_zone::",
+        "<toft::",
+        "<toft_core::",
+        "<toft_zone::",
+        "__rg_",
+        "__rustc::__rg_",
+    ];
     let label = label::label(&location.frames);
     location.module_name().contains("libtoft")
         || label.is_some_and(|label| ours.iter().any(|own| label.function.starts_with(own)))

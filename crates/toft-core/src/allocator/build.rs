@@ -5,6 +5,7 @@ use crate::allocator::Allocator;
 use crate::allocator::counters::COUNTERS;
 use crate::guarded::Guarded;
 use crate::harden::Long;
+use crate::hook::Hook;
 use crate::keyed::{Key, Secret};
 use crate::large::{Blocks, Tally};
 use crate::options::{Options, SiteMode};
@@ -17,7 +18,6 @@ use crate::site::{Hints, SiteHash, Sites, Wrappers};
 use crate::slab::Slab;
 use crate::thread::{HeapSpace, Heaps, Quarantine};
 use crate::zero_size::ZeroSizeBlocks;
-use crate::zone::Zones;
 
 /// The largest number of bytes of the tables.
 const TABLES_MOST: usize = 32 << 20;
@@ -30,7 +30,7 @@ struct Tables {
     zero_size: usize,
     sites: usize,
     wrappers: usize,
-    zones: usize,
+    hook: usize,
     tally: usize,
     samples: usize,
     groups: usize,
@@ -45,7 +45,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(windows: &Windows, partitions: usize, page: usize) -> Tables {
+    fn of(windows: &Windows, partitions: usize, page: usize, hook: usize) -> Tables {
         let (span, large_span) = (windows.span, windows.large_span);
         let mut next = windows.tables() + COUNTERS;
         let mut place = |bytes: usize| {
@@ -61,7 +61,7 @@ impl Tables {
             zero_size: place(ZeroSizeBlocks::TABLE_BYTES),
             sites: place(Sites::TABLE_BYTES),
             wrappers: place(Wrappers::TABLE_BYTES),
-            zones: place(Zones::TABLE_BYTES),
+            hook: place(hook),
             tally: place(Tally::TABLE_BYTES),
             samples: place(Samples::TABLE_BYTES),
             groups: place(Groups::TABLE_BYTES),
@@ -80,8 +80,18 @@ impl Tables {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Builds an allocator: chooses its windows and maps its tables.
+    /// Builds an allocator with [`Hook::NONE`].
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
+        Allocator::with_hook(&Hook::NONE, os, options, hide_addresses)
+    }
+
+    /// Builds an allocator: chooses its windows and maps its tables.
+    pub fn with_hook(
+        hook: &'static Hook,
+        os: O,
+        options: Options,
+        hide_addresses: bool,
+    ) -> Result<Allocator<O>, Error> {
         // Slots that share memory with others cannot be told from what was written after a free;
         // and where slabs share pages, guard pages would move.
         let compact = options.compact && !SECURE;
@@ -93,10 +103,10 @@ impl<O: Os> Allocator<O> {
         let page = os.page_size();
         let heap_bytes = Heaps::bytes_of_heap(partitions, exact, page);
         let (os, layout) = Windows::choose(os, |windows| {
-            let tables = Tables::of(windows, partitions, page);
+            let tables = Tables::of(windows, partitions, page, hook.tables);
             tables.first_heap + heap_bytes - windows.tables()
         })?;
-        let tables = Tables::of(&layout.windows, partitions, page);
+        let tables = Tables::of(&layout.windows, partitions, page, hook.tables);
         if tables.states - layout.tables > TABLES_MOST {
             return Err(Error::NoMemory);
         }
@@ -139,7 +149,7 @@ impl<O: Os> Allocator<O> {
         let windows_of = [(data, data + windows.data_bytes()), (windows.metadata(), layout.end)];
         // SAFETY: (1), (3) each part gets its own piece of what was mapped above, which is zero;
         // (2) its own part of the two windows, which no other part uses.
-        let (slabs, large, empty, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (slabs, large, empty, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Slabs::at(&os, &layout, partitions, tables.slabs)?,
                 Blocks::new(
@@ -160,7 +170,6 @@ impl<O: Os> Allocator<O> {
                     tables.zero_size,
                     os.random()?,
                 ),
-                Zones::new(tables.zones, windows_of.map(|(start, end)| start..end)),
                 Pool::new(tables.pool, partitions, layout.slabs, secret),
                 Reclaimer::new(tables.reclaimer, os.process()),
                 Groups::new(tables.groups, layout.slabs),
@@ -181,7 +190,6 @@ impl<O: Os> Allocator<O> {
             slabs,
             large,
             zero_size: empty,
-            zones,
             pool,
             reclaimer,
             groups,
@@ -203,6 +211,8 @@ impl<O: Os> Allocator<O> {
             options,
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
+            hook,
+            hook_tables: if hook.tables == 0 { 0 } else { tables.hook },
         })
     }
 }

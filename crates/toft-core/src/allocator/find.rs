@@ -31,7 +31,7 @@ pub(crate) enum Found<'a> {
 impl<O: Os> Allocator<O> {
     /// Whether an address is where blocks may be.
     #[inline]
-    pub(crate) fn may_be_block(&self, address: usize) -> bool {
+    pub fn may_be_block(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < self.data_bytes()
             || self.large.units().may_be_outside(address)
     }

@@ -19,12 +19,12 @@ mod written;
 
 use crate::guarded::Guarded;
 use crate::harden::Long;
+use crate::hook::Hook;
 use crate::keyed::{Key, Secret};
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
-use crate::os::thread::thread_block;
 use crate::policy::QUARANTINE;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Layout, Slabs, Windows};
@@ -35,7 +35,7 @@ use crate::slab::{Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps};
 use crate::zero_size::ZeroSizeBlocks;
-use crate::zone::Zones;
+use core::ops::Range;
 use counters::Counters;
 
 pub(crate) use find::Found;
@@ -100,8 +100,6 @@ pub struct Allocator<O> {
     large_span: usize,
     pub(crate) large: Blocks,
     pub(crate) zero_size: ZeroSizeBlocks,
-    /// Private zones.
-    pub(crate) zones: Zones,
     pub(crate) pool: Pool,
     pub(crate) reclaimer: Reclaimer,
     pub(crate) groups: Groups,
@@ -139,6 +137,9 @@ pub struct Allocator<O> {
     /// Whether addresses may be written to stderr.
     pub(crate) hide_addresses: bool,
     counters: *const Counters,
+    /// The functions of the crates above.
+    pub(crate) hook: &'static Hook,
+    hook_tables: usize,
 }
 
 // SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
@@ -157,7 +158,6 @@ impl<O> Allocator<O> {
             slabs: Slabs::none(),
             large: Blocks::none(),
             zero_size: ZeroSizeBlocks::none(),
-            zones: Zones::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
@@ -179,6 +179,8 @@ impl<O> Allocator<O> {
             options: Options::DEFAULT,
             hide_addresses: false,
             counters: core::ptr::null(),
+            hook: &Hook::NONE,
+            hook_tables: 0,
         }
     }
 }
@@ -241,6 +243,20 @@ impl<O: Os> Allocator<O> {
         Layout::new(windows, table_bytes, self.os.page_size())
     }
 
+    /// The address of the tables of the crates above ([`Hook::tables`]), if the allocator was built
+    /// with this hook; else zero.
+    #[inline]
+    pub fn hook_tables(&self, hook: &'static Hook) -> usize {
+        if core::ptr::eq(self.hook, hook) { self.hook_tables } else { 0 }
+    }
+
+    /// The addresses that are the allocator's, used or not.
+    pub fn addresses(&self) -> [Range<usize>; 2] {
+        let layout = self.layout();
+        let Windows { data, .. } = layout.windows;
+        [data..data + layout.windows.data_bytes(), layout.windows.metadata()..layout.end]
+    }
+
     fn windows(&self, first_metadata: usize) -> Windows {
         let (data, span, large_span) = (self.base, self.span, self.large_span);
         Windows { data, span, large_span, first_metadata }
@@ -287,7 +303,7 @@ impl<O: Os> Allocator<O> {
         let (slabs, slab_metadata) = self.slabs.mapped_bytes();
         let metadata = slab_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.zero_size.mapped_bytes() + self.sites.mapped_bytes();
-        let metadata = metadata + self.zones.table_bytes();
+        let metadata = metadata + (self.hook.metadata_bytes)();
         let metadata = metadata + self.large.tally().mapped_bytes();
         let metadata = metadata + self.samples.mapped_bytes();
         (slabs, metadata)
@@ -323,7 +339,6 @@ impl<O: Os> Allocator<O> {
         self.samples.check().map_err(Violation)?;
         self.zero_size.check().map_err(Violation)?;
         self.sites.check().map_err(Violation)?;
-        self.zones.check().map_err(Violation)?;
         let counted: usize = self.heaps.all().map(Heap::counted_places).sum();
         if self.own_quarantines().load(Relaxed) != counted {
             return Err(Violation("Q1: the places of quarantines of threads that share"));
@@ -347,7 +362,6 @@ impl<O: Os> Allocator<O> {
         self.large.tally().repair(&self.os);
         self.samples.repair(&self.os);
         self.sites.repair(&self.os);
-        self.zones.repair(&self.os, thread_block());
         self.written().repair();
         self.wrappers.repair(&self.os);
         self.pool.repair();

@@ -64,6 +64,7 @@ pub(super) fn is_own() -> bool {
 
 /// Returns the address of the calling thread's control block, which libc keeps. Toft's own
 /// thread has that of the thread that started it.
+#[inline]
 pub fn thread_block() -> usize {
     let address: usize;
     // SAFETY: the platform's ABI says that the word at fs:0 is its own address.

@@ -14,7 +14,6 @@
 //! | `calls.rs` | malloc, free and the others, for the process |
 //! | `gate.rs` | the same calls where a protection key guards the tables |
 //! | `shim.rs` | what precedes a call: it finds the call site |
-//! | `zones/` | private zones |
 
 mod calls;
 mod environment;
@@ -26,7 +25,6 @@ mod shim;
 mod start;
 mod thread_exit;
 mod whole_heap;
-pub mod zones;
 
 pub use crate::allocator::{GLOBAL, LOOKS_THROUGH, inside};
 pub use gate::*;

@@ -9,6 +9,7 @@ use crate::allocator::{
     is_ready, toft_root,
 };
 use crate::guarded::Guarded;
+use crate::hook::process_hook;
 use crate::keeper::reclaimer_thread::run;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode, nearest};
 use crate::os::thread::thread_block;
@@ -99,6 +100,7 @@ unsafe extern "C" fn forked() {
         let mine = if careful { own_heap() } else { current_heap() };
         inside(|| {
             allocator().after_fork_in_child(mine);
+            (allocator().hook.forked)();
             // The only thread of the child has another number than in the parent.
             if mine.thread().is_some() {
                 mine.set_thread(process::own_thread());
@@ -183,7 +185,7 @@ fn build() -> bool {
     }
     let hints = hints::read(&mut options);
     let os = Linux::detect().with_key(table_key(&options));
-    let built = match Allocator::new(os, options, secure) {
+    let built = match Allocator::with_hook(process_hook(), os, options, secure) {
         Ok(built) => built,
         Err(Error::Unsupported) => {
             process::write_all(

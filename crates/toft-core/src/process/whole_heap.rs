@@ -40,6 +40,7 @@ pub fn page_out_cold() -> usize {
 }
 
 /// The process's allocator, for statistics; `None` before the first allocation.
+#[inline]
 pub fn instance() -> Option<&'static Allocator<Linux>> {
     ready().then(allocator)
 }

@@ -26,6 +26,7 @@ pub struct Carve {
 
 impl Carve {
     /// Returns the number of bytes mapped from the start.
+    #[inline]
     pub fn mapped(&self) -> usize {
         self.mapped.load(Acquire)
     }

@@ -148,14 +148,19 @@ fn is_own(name: &[u8]) -> bool {
         b"reallocarray",
         b"malloc_usable_size",
     ];
+    const CRATES: [&[u8]; 6] = [
+        b"4toft",
+        b"9toft_core",
+        b"9toft_zone",
+        b"$LT$toft..",
+        b"$LT$toft_core..",
+        b"$LT$toft_zone..",
+    ];
     let has = |part: &[u8]| name.windows(part.len()).any(|bytes| bytes == part);
     CALLS.contains(&name)
         || OPERATORS.iter().any(|operator| name.starts_with(operator))
         || name.starts_with(b"toft_")
-        || (name.starts_with(b"_ZN") || name.starts_with(b"_R"))
-            && [&b"4toft"[..], b"9toft_core", b"$LT$toft..", b"$LT$toft_core.."]
-                .into_iter()
-                .any(has)
+        || (name.starts_with(b"_ZN") || name.starts_with(b"_R")) && CRATES.into_iter().any(has)
 }
 
 /// Steps from a frame to its caller's, by the tables of the file that contains each.
@@ -200,6 +205,8 @@ mod tests {
             "_ZN9toft_core5watch6detail9tell_more17hcdd2b4865b88c8b1E",
             "_ZN55_$LT$toft..global..Toft$u20$as$u20$core..alloc..GlobalAlloc$GT$7dealloc17h0E",
             "_RNvNtCs1234_9toft_core4path4free",
+            "_ZN9toft_zone5calls4free17hcdd2b4865b88c8b1E",
+            "_ZN48_$LT$toft_zone..lock..Held$LT$O$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0E",
             "_ZN4toft3cxx6new_at17hcdd2b4865b88c8b1E",
             "free",
             "_ZdlPvm",

@@ -73,7 +73,7 @@ impl Line {
 }
 
 /// Begins a report: what is wrong, which call found it, and with which address.
-pub(crate) fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
+pub fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
     line.subject = Subject { what, call: call.name(), address, block: None, companion: false };
     line.text("toft: ").text(what).text(": ").text(call.name());
     line.text("(").address(address).text("): ");

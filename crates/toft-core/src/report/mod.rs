@@ -41,8 +41,8 @@ pub use file::open_report_file;
 pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };
-pub use line::Line;
-pub(crate) use line::{Subject, head};
+pub(crate) use line::Subject;
+pub use line::{Line, head};
 pub use module::{Desk, Module, for_each_code, module_of};
 pub use program::{name_of_process, process_json, process_line, program_name};
 pub use stack::{FRAMES, Stack};

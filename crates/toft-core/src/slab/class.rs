@@ -307,6 +307,7 @@ impl SizeClass {
     ///
     /// Slabs are aligned to at least their largest slot. A slot is therefore aligned to each power
     /// of two that divides its size.
+    #[inline]
     pub fn of_aligned(size: usize, align: usize) -> Option<SizeClass> {
         let mut class = SizeClass::of(size.max(align))?;
         while class.size() & (align - 1) != 0 {

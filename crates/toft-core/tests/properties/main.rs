@@ -24,7 +24,6 @@ mod slots;
 mod stopped;
 mod sweep;
 mod tails;
-mod zones;
 
 // The secure build has no shared pages, and guard pages between its slabs, which have one length.
 #[cfg(not(feature = "secure-light"))]

@@ -1,4 +1,4 @@
-//! What a bad pointer is that leads to guarded or zero-size blocks, or into a private zone.
+//! What a bad pointer is that leads to guarded or zero-size blocks.
 
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
@@ -6,7 +6,6 @@ use crate::report::{Call, Line, head};
 use crate::watch::reports::Reports;
 use crate::watch::reports::detail::site_of;
 use crate::zero_size::{ALIGN, ZeroSizePlace};
-use crate::zone::ZoneLocation;
 
 impl<O: Os> Reports<'_, O> {
     /// Says what a bad pointer into the addresses of such blocks is.
@@ -57,58 +56,5 @@ impl<O: Os> Reports<'_, O> {
             return;
         }
         line.text("; call site ").address(site_of(slot).address()).text(")");
-    }
-
-    /// Says what an address of zones is that is not what a call needs.
-    pub(crate) fn describe_in_zone(self, line: &mut Line, call: Call, address: usize) {
-        let (zone, begin, bytes, slot, live, fresh) = match self.zones.at(address) {
-            ZoneLocation::Block { zone, begin, bytes, slot, live, fresh } => {
-                (zone, begin, bytes, slot, live, fresh)
-            }
-            ZoneLocation::Bare { zone } => {
-                head(line, "invalid free", call, address);
-                line.text("not a block, though of zone ");
-                return self.name_zone(line, zone);
-            }
-            ZoneLocation::NoZone => {
-                head(line, "invalid free", call, address);
-                line.text("no private zone has this address any more, nor has anybody else");
-                return;
-            }
-        };
-        let inside = address - begin;
-        if inside != 0 {
-            head(line, "invalid free", call, address);
-            let beyond = inside >= bytes;
-            line.number(if beyond { inside - bytes } else { inside } as u64);
-            line.text(if beyond { " bytes behind the " } else { " bytes inside the " });
-            line.number(bytes as u64).text("-byte block at ").address(begin).text(" (");
-        } else if live {
-            head(line, "invalid free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is not malloc's (");
-        } else if fresh {
-            head(line, "invalid free", call, address);
-            line.text("never handed out (").number(bytes as u64).text("-byte ");
-        } else {
-            head(line, "double free", call, address);
-            line.text("this ").number(bytes as u64).text("-byte block is already free (");
-        }
-        if let Some(slot) = slot {
-            line.text("slot ").number(slot as u64).text(" of ");
-        }
-        line.text("zone ");
-        self.name_zone(line, zone);
-        line.text(if live {
-            ", live)"
-        } else if fresh {
-            ", never handed out)"
-        } else {
-            ", free)"
-        });
-    }
-
-    /// Writes a zone's name.
-    pub(crate) fn name_zone(self, line: &mut Line, place: usize) {
-        line.text("\"").raw(self.zones.name_at(place).bytes()).text("\"");
     }
 }

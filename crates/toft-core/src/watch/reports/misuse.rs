@@ -53,12 +53,11 @@ impl<O: Os> Reports<'_, O> {
             }
             Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
             Found::ZeroSize(place) => self.describe_zero_size(&mut line, call, place, address),
-            Found::Foreign if self.zones.contains(address) => {
-                self.describe_in_zone(&mut line, call, address);
-            }
             Found::Foreign => {
-                head(&mut line, "invalid free", call, address);
-                line.text("not a block of this allocator");
+                if !(self.hook.foreign_address)(&mut line, call, address) {
+                    head(&mut line, "invalid free", call, address);
+                    line.text("not a block of this allocator");
+                }
             }
         }
         self.conclude(&mut line);
@@ -132,9 +131,14 @@ impl<O: Os> Reports<'_, O> {
         line.text("; call site ").address(slab.site().address()).text(")");
     }
 
+    /// Returns an empty line, for a report.
+    pub fn line(self) -> Line {
+        Line::new(self.hide_addresses)
+    }
+
     /// Ends a report: writes the line, adds the details that `TOFT_REPORT` selects, and ends the
     /// process or counts the misuse.
-    pub(crate) fn conclude(self, line: &mut Line) {
+    pub fn conclude(self, line: &mut Line) {
         self.conclude_with(line, None);
     }
 

@@ -1,9 +1,10 @@
-//! L4: private zones, which a program creates for itself: `toft_zone_create` and its family.
+//! Private zones, which a program creates for itself: `toft_zone_create` and its family. This crate
+//! has no stable interface; the crate `toft` is what Rust programs use.
 //!
 //! ```text
 //! handle --unmix--> number, generation --> record: lock, lists, figures
 //!                                            |
-//! addresses   | stretch of zone 1 | gap | stretch of zone 2 | gap | ...        a window of their own
+//! addresses   | stretch of zone 1 | gap | stretch of zone 2 | gap | ...        a separate window
 //!             |  lot  |  lot  |                                                64 KiB each
 //! lots by address  | 1 | 1 | - | 2 | ...  the number of each lot's descriptor
 //! ```
@@ -47,22 +48,32 @@
 //! | `tags.rs` | a byte for each grain of a zone whose pointers have tags |
 //! | `check.rs` | the invariants |
 //! | `repair.rs` | repair in the child of a fork |
+//! | `private_zones.rs`, `reports.rs` | the calls on an allocator's zones; reports of bad calls |
+//! | `calls.rs`, `hook.rs` | the process's zones; the hook |
+
+#![cfg_attr(not(test), no_std)]
 
 mod blocks;
+pub mod calls;
 mod check;
 mod grow;
 mod handle;
+mod hook;
 mod lock;
 mod lot;
+mod private_zones;
 mod record;
 mod repair;
+mod reports;
 mod tags;
 mod window;
 mod zones;
 
 pub use blocks::Zone;
 pub use handle::Handle;
+pub use hook::HOOK;
 pub use lot::{LOT_BYTES, SLOT_MAX, ZoneLocation};
+pub use private_zones::PrivateZones;
 pub use record::{Figures, Name};
 pub use tags::{TAG_SHIFT, Tagged};
 pub use zones::{Damage, Refusal, Show, Terms, Zones};

@@ -1,14 +1,14 @@
 //! The calls on zones. Each call finds the zone of its handle, takes the zone's lock, and does the
 //! work.
 
-use super::blocks::Zone;
-use super::handle::{GENERATION_MAX, Handle};
-use super::lock::Mine;
-use super::lot::{GRAIN, LOT_BYTES, ZoneLocation};
-use super::record::{Figures, Name, Record, TAGGED};
-use super::window::State;
-use crate::os::Os;
+use crate::blocks::Zone;
+use crate::handle::{GENERATION_MAX, Handle};
+use crate::lock::Mine;
+use crate::lot::{GRAIN, LOT_BYTES, ZoneLocation};
+use crate::record::{Figures, Name, Record, TAGGED};
+use crate::window::State;
 use core::ops::Range;
+use toft_core::os::Os;
 
 /// The largest request: no object may be larger.
 const SIZE_MAX: usize = isize::MAX as usize;
@@ -71,35 +71,26 @@ pub struct Terms {
 }
 
 /// All zones of an allocator.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Zones {
     state: *const State,
-    /// The addresses that belong to malloc.
-    taken: [(usize, usize); 2],
 }
 
 impl Zones {
-    /// The number of zeroed bytes of tables that `new` needs.
+    /// The number of zeroed bytes of tables that `at_tables` needs.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Returns an object that has no zone and cannot create one, for use before the allocator
-    /// starts.
-    pub const fn none() -> Zones {
-        Zones { state: core::ptr::null(), taken: [(0, 0); 2] }
-    }
-
-    /// Returns an object that has no zone yet. Its zones keep clear of the addresses `taken`.
+    /// Returns the zones whose tables are at an address.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
-    ///    64, and belong to this object alone.
-    pub unsafe fn new(tables: usize, taken: [Range<usize>; 2]) -> Zones {
-        let taken = taken.map(|range| (range.start, range.end));
-        Zones { state: core::ptr::with_exposed_provenance(tables), taken }
+    /// 1. `tables` is zero, or the address of `TABLE_BYTES` bytes that live for ever, are aligned
+    ///    to 64, were zero before the first call, and belong to these zones alone.
+    pub unsafe fn at_tables(tables: usize) -> Zones {
+        Zones { state: core::ptr::with_exposed_provenance(tables) }
     }
 
-    pub(super) fn state(&self) -> Option<&State> {
-        // SAFETY: null, or `new` duty 1; all-zero is a `State`.
+    pub(crate) fn state<'a>(self) -> Option<&'a State> {
+        // SAFETY: null, or `at_tables` duty 1, so it lives for ever; all-zero is a `State`.
         unsafe { self.state.as_ref() }
     }
 
@@ -125,9 +116,16 @@ impl Zones {
         record.map_or(Name::new(b""), Record::name)
     }
 
-    /// Creates a zone. Here and everywhere, `me` is the number of the calling thread, which is even
-    /// and not zero.
-    pub fn create(&self, os: &impl Os, me: usize, terms: &Terms) -> Result<Handle, Refusal> {
+    /// Creates a zone. All zones keep clear of the addresses that are `taken` when the first one is
+    /// created. Here and everywhere, `me` is the number of the calling thread, which is even and
+    /// not zero.
+    pub fn create(
+        &self,
+        os: &impl Os,
+        me: usize,
+        terms: &Terms,
+        taken: &[Range<usize>],
+    ) -> Result<Handle, Refusal> {
         let slot = match terms.object {
             0 => 0,
             size if size > SIZE_MAX => return Err(Refusal::NoMemory),
@@ -139,7 +137,7 @@ impl Zones {
         }
         let state = self.state().ok_or(Refusal::NoMemory)?;
         let open = state.open(os, me)?;
-        open.begin(&self.taken.map(|(start, end)| start..end))?;
+        open.begin(taken)?;
         let key = state.key();
         loop {
             let (place, record) = open.take_record()?;
@@ -160,7 +158,7 @@ impl Zones {
 
     /// Locks the zone of a handle, and returns it.
     pub fn enter<'a, O: Os>(
-        &'a self,
+        self,
         os: &'a O,
         me: usize,
         handle: Handle,

@@ -1,27 +1,54 @@
 //! Private zones over the fake system: any sequence of calls, failures of the system, what is left
-//! behind.
+//! behind. `cargo test -p toft-zone --features fake-os --test properties`.
 
-use crate::cases::cases;
+#[path = "../../toft-core/tests/properties/cases.rs"]
+mod cases;
+
+use cases::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use toft_core::Allocator;
+use toft_core::hook::Hook;
 use toft_core::options::Options;
 use toft_core::os::Memory;
 use toft_core::os::fake::{Fake, Fault, Machine, PageState};
-use toft_core::zone::{Handle, LOT_BYTES, Name, Refusal, SLOT_MAX, Tagged, Terms};
+use toft_zone::{Handle, LOT_BYTES, Name, PrivateZones, Refusal, SLOT_MAX, Tagged, Terms, Zones};
 
 fn terms(object: usize, tagged: bool) -> Terms {
     Terms { name: Name::new(b"test"), object, tagged }
 }
 
-fn allocator(machine: Machine) -> (Fake, Allocator<Fake>) {
-    allocator_on(Fake::new(machine))
+/// Tables for zones, and no function: those of `toft_zone::HOOK` are about the process's allocator.
+static HOOK: Hook = Hook { tables: Zones::TABLE_BYTES, ..Hook::NONE };
+toft_core::hook!(HOOK);
+
+/// An allocator over the fake system, and zones that keep clear of it.
+struct Heap {
+    allocator: Allocator<Fake>,
+    zones: Zones,
 }
 
-fn allocator_on(fake: Fake) -> (Fake, Allocator<Fake>) {
+impl Heap {
+    fn zones(&self) -> PrivateZones<'_, Fake> {
+        PrivateZones { zones: self.zones, allocator: &self.allocator }
+    }
+
+    fn check(&self) {
+        self.allocator.check().unwrap();
+        self.zones.check().unwrap();
+    }
+}
+
+fn heap(machine: Machine) -> (Fake, Heap) {
+    heap_on(Fake::new(machine))
+}
+
+fn heap_on(fake: Fake) -> (Fake, Heap) {
     let options = Options { partitions: 4, warn_only: true, ..Options::DEFAULT };
-    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-    (fake, allocator)
+    let allocator = Allocator::with_hook(&HOOK, fake.clone(), options, false).unwrap();
+    // SAFETY: (1) tables for this alone; the fake system never unmaps them.
+    let zones = unsafe { Zones::at_tables(allocator.hook_tables(&HOOK)) };
+    (fake, Heap { allocator, zones })
 }
 
 /// What a test believes of a zone.
@@ -70,7 +97,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 struct World {
     fake: Fake,
-    allocator: Allocator<Fake>,
+    heap: Heap,
     zones: Vec<Shadow>,
     gone: Vec<Handle>,
     /// Blocks that were freed, whose address was not handed out since.
@@ -82,10 +109,10 @@ struct World {
 
 impl World {
     fn new(machine: Machine) -> World {
-        let (fake, allocator) = allocator(machine);
+        let (fake, heap) = heap(machine);
         let zones = Vec::new();
         let (gone, freed, dead) = (Vec::new(), Vec::new(), Vec::new());
-        World { fake, allocator, zones, gone, freed, dead, may_fail: false }
+        World { fake, heap, zones, gone, freed, dead, may_fail: false }
     }
 
     fn reports(&self, words: &str) {
@@ -96,7 +123,7 @@ impl World {
     fn run(&mut self, op: &Op) {
         match *op {
             Op::Create { object, tagged } => {
-                match self.allocator.zones().zone_create(&terms(object, tagged)) {
+                match self.heap.zones().create(&terms(object, tagged)) {
                     Ok(handle) => {
                         assert!(!self.gone.contains(&handle), "a handle came back");
                         self.zones.push(Shadow { handle, object, blocks: Vec::new(), tagged });
@@ -112,11 +139,11 @@ impl World {
                 let (address, size, mark) = self.zones[zone].blocks.swap_remove(at);
                 assert!(bytes(address, size).iter().all(|&byte| byte == mark), "content");
                 let (handle, tagged) = (self.zones[zone].handle, self.zones[zone].tagged);
-                let word = tagged.then(|| self.allocator.zones().zone_tag(address).unwrap());
-                self.allocator.zones().zone_free(handle, address).unwrap();
+                let word = tagged.then(|| self.heap.zones().tag(address).unwrap());
+                self.heap.zones().free(handle, address).unwrap();
                 self.freed.push((handle, address));
                 if let Some(word) = word {
-                    assert!(self.allocator.zones().zone_resolve(word).is_err(), "a stale tag");
+                    assert!(self.heap.zones().resolve(word).is_err(), "a stale tag");
                     self.reports("use after free");
                 }
             }
@@ -125,12 +152,7 @@ impl World {
                 let other = other % self.zones.len();
                 if other != zone {
                     let (address, ..) = self.zones[zone].blocks[at];
-                    assert!(
-                        self.allocator
-                            .zones()
-                            .zone_free(self.zones[other].handle, address)
-                            .is_err()
-                    );
+                    assert!(self.heap.zones().free(self.zones[other].handle, address).is_err());
                     self.reports("not of the one that was named");
                 }
             }
@@ -139,23 +161,21 @@ impl World {
                 let (address, size, _) = self.zones[zone].blocks[at];
                 if size > 1 {
                     let address = address + 1 + offset % (size - 1);
-                    assert!(
-                        self.allocator.zones().zone_free(self.zones[zone].handle, address).is_err()
-                    );
+                    assert!(self.heap.zones().free(self.zones[zone].handle, address).is_err());
                     self.reports("bytes inside the");
                 }
             }
             Op::FreeAgain { which } => {
                 if !self.freed.is_empty() {
                     let (handle, address) = self.freed[which % self.freed.len()];
-                    assert!(self.allocator.zones().zone_free(handle, address).is_err());
+                    assert!(self.heap.zones().free(handle, address).is_err());
                     assert_eq!(self.fake.take_reports().len(), 1);
                 }
             }
             Op::Destroy { zone } => {
                 if !self.zones.is_empty() {
                     let zone = self.zones.swap_remove(zone % self.zones.len());
-                    self.allocator.zones().zone_destroy(zone.handle).unwrap();
+                    self.heap.zones().destroy(zone.handle).unwrap();
                     self.gone.push(zone.handle);
                     self.freed.retain(|&(handle, _)| handle != zone.handle);
                     for (address, ..) in zone.blocks {
@@ -166,7 +186,7 @@ impl World {
             Op::Stale { which } => {
                 if !self.gone.is_empty() {
                     let handle = self.gone[which % self.gone.len()];
-                    let result = self.allocator.zones().zone_allocate(handle, 8, 1, false);
+                    let result = self.heap.zones().allocate(handle, 8, 1, false);
                     assert_eq!(result, Err(Refusal::Destroyed));
                     self.reports("the zone of this handle was destroyed");
                 }
@@ -183,10 +203,10 @@ impl World {
         let Some(zone) = zone.checked_rem(self.zones.len()) else { return };
         let number = zone;
         let zone = &self.zones[zone];
-        match self.allocator.zones().zone_allocate(zone.handle, size, align, zeroed) {
+        match self.heap.zones().allocate(zone.handle, size, align, zeroed) {
             Ok(address) => {
                 assert!(address.is_multiple_of(align.max(16)) || zone.object != 0);
-                let usable = self.allocator.zones().zone_usable_size(zone.handle, address).unwrap();
+                let usable = self.heap.zones().usable_size(zone.handle, address).unwrap();
                 assert!(usable >= size.max(zone.object));
                 let content = bytes(address, usable);
                 assert!(!zeroed || content.iter().all(|&byte| byte == 0), "not zero");
@@ -208,7 +228,7 @@ impl World {
     /// The zone that takes an address for its own.
     fn zone_of(&self, address: usize) -> Handle {
         let own = |zone: &&Shadow| {
-            let is_own = self.allocator.zones().zone_usable_size(zone.handle, address).is_ok();
+            let is_own = self.heap.zones().usable_size(zone.handle, address).is_ok();
             self.fake.take_reports();
             is_own
         };
@@ -216,13 +236,13 @@ impl World {
     }
 
     fn check(&self) {
-        self.allocator.check().unwrap();
+        self.heap.check();
         for zone in &self.zones {
-            let (_, figures) = self.allocator.zones().zone_figures(zone.handle).unwrap();
+            let (_, figures) = self.heap.zones().figures(zone.handle).unwrap();
             assert_eq!(figures.live_blocks, zone.blocks.len() as u64);
             let bytes: usize = zone.blocks.iter().map(|&(_, size, _)| size).sum();
             assert_eq!(figures.live_bytes, bytes as u64);
-            assert_eq!(self.allocator.zones().zone_verify(zone.handle), Ok(true));
+            assert_eq!(self.heap.zones().verify(zone.handle), Ok(true));
         }
         for &address in &self.dead {
             assert_eq!(self.fake.page(address & !4095), PageState::Free);
@@ -231,7 +251,7 @@ impl World {
 
     fn end(mut self) {
         for zone in core::mem::take(&mut self.zones) {
-            self.allocator.zones().zone_destroy(zone.handle).unwrap();
+            self.heap.zones().destroy(zone.handle).unwrap();
         }
         self.check();
     }
@@ -257,35 +277,33 @@ proptest! {
         let (first, last) = ops.split_at(ops.len() / 2);
         first.iter().for_each(|op| world.run(op));
         world.fake.set_fault(None);
-        world.allocator.check().unwrap();
+        world.heap.check();
         last.iter().for_each(|op| world.run(op));
         world.may_fail = false;
         // Once nothing fails any more, there is memory again.
         world.run(&Op::Create { object: 0, tagged: false });
         world.run(&Op::Allocate { zone: world.zones.len() - 1, size: 100_000, align: 0, zeroed: true });
-        world.allocator.check().unwrap();
+        world.heap.check();
     }
 }
 
 #[test]
 fn small_systems_have_zones_too() {
-    let (fake, allocator) = allocator(Machine::SMALL);
+    let (fake, heap) = heap(Machine::SMALL);
     // The window is small: many times round it, and no address is one that a zone still has.
-    let stays = allocator.zones().zone_create(&terms(0, false)).unwrap();
-    let kept: Vec<usize> = (0..20)
-        .map(|_| allocator.zones().zone_allocate(stays, 70_000, 1, false).unwrap())
-        .collect();
+    let stays = heap.zones().create(&terms(0, false)).unwrap();
+    let kept: Vec<usize> =
+        (0..20).map(|_| heap.zones().allocate(stays, 70_000, 1, false).unwrap()).collect();
     let mapped = fake.mapped_bytes();
     for round in 0..5000 {
-        let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
-        let block =
-            allocator.zones().zone_allocate(zone, 100 + round % 3 * 40_000, 1, false).unwrap();
+        let zone = heap.zones().create(&terms(0, false)).unwrap();
+        let block = heap.zones().allocate(zone, 100 + round % 3 * 40_000, 1, false).unwrap();
         assert!(
             kept.iter().all(|&kept| block.abs_diff(kept) >= 2 * LOT_BYTES - 70_000 % LOT_BYTES)
         );
-        allocator.zones().zone_destroy(zone).unwrap();
+        heap.zones().destroy(zone).unwrap();
     }
-    allocator.check().unwrap();
+    heap.check();
     assert!(fake.mapped_bytes() <= mapped + (1 << 20), "{}", fake.mapped_bytes());
     assert!(fake.mappings() < 100, "{}", fake.mappings());
     assert!(fake.take_reports().is_empty());
@@ -298,66 +316,66 @@ fn a_system_with_fewer_bits_of_addresses_has_zones_too() {
         let fake = Fake::new(Machine::LARGE);
         let all = fake.address_space();
         assert!(fake.occupy(all.start + (all.len() >> bits)..all.end));
-        let (_, allocator) = allocator_on(fake);
-        let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
-        let block = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
+        let (_, heap) = heap_on(fake);
+        let zone = heap.zones().create(&terms(0, false)).unwrap();
+        let block = heap.zones().allocate(zone, 100_000, 1, false).unwrap();
         bytes(block, 100_000).fill(1);
-        allocator.zones().zone_destroy(zone).unwrap();
-        allocator.check().unwrap();
+        heap.zones().destroy(zone).unwrap();
+        heap.check();
     }
 }
 
 #[test]
 fn what_is_in_the_way_is_passed_by() {
-    let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
-    let first = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
+    let (fake, heap) = heap(Machine::LARGE);
+    let zone = heap.zones().create(&terms(0, false)).unwrap();
+    let first = heap.zones().allocate(zone, 100_000, 1, false).unwrap();
     // Other code maps where the next block would be, and the one after that.
     let wall = (first & !(LOT_BYTES - 1)) + 2 * LOT_BYTES;
     assert!(fake.occupy(wall..wall + 64 * LOT_BYTES));
     for _ in 0..10 {
-        let block = allocator.zones().zone_allocate(zone, 100_000, 1, false).unwrap();
+        let block = heap.zones().allocate(zone, 100_000, 1, false).unwrap();
         assert!(block >= wall + 64 * LOT_BYTES || block + 100_000 <= wall);
     }
-    allocator.zones().zone_destroy(zone).unwrap();
+    heap.zones().destroy(zone).unwrap();
     assert_eq!(fake.page(wall), PageState::Foreign);
-    allocator.check().unwrap();
+    heap.check();
 }
 
 #[test]
 fn memory_goes_back() {
-    let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
+    let (fake, heap) = heap(Machine::LARGE);
+    let zone = heap.zones().create(&terms(0, false)).unwrap();
     let blocks: Vec<usize> = (0..20_000)
         .map(|_| {
-            let block = allocator.zones().zone_allocate(zone, 1000, 1, false).unwrap();
+            let block = heap.zones().allocate(zone, 1000, 1, false).unwrap();
             bytes(block, 1000).fill(1);
             block
         })
         .collect();
     let full = fake.resident_bytes();
-    blocks.iter().for_each(|&block| allocator.zones().zone_free(zone, block).unwrap());
+    blocks.iter().for_each(|&block| heap.zones().free(zone, block).unwrap());
     let empty = fake.resident_bytes();
     assert!(full - empty > 19_000_000, "{full} {empty}");
-    assert!(allocator.zones().zone_figures(zone).unwrap().1.mapped_bytes > 20_000_000);
-    allocator.zones().zone_destroy(zone).unwrap();
-    allocator.check().unwrap();
+    assert!(heap.zones().figures(zone).unwrap().1.mapped_bytes > 20_000_000);
+    heap.zones().destroy(zone).unwrap();
+    heap.check();
 }
 
 #[test]
 fn a_thousand_zones_at_a_time() {
-    let (fake, allocator) = allocator(Machine::LARGE);
+    let (fake, heap) = heap(Machine::LARGE);
     let zones: Vec<Handle> =
-        (0..5000).map(|_| allocator.zones().zone_create(&terms(64, false)).unwrap()).collect();
+        (0..5000).map(|_| heap.zones().create(&terms(64, false)).unwrap()).collect();
     for &zone in &zones {
-        assert_eq!(allocator.zones().zone_allocate(zone, 64, 1, false).unwrap() % 16, 0);
+        assert_eq!(heap.zones().allocate(zone, 64, 1, false).unwrap() % 16, 0);
     }
-    allocator.check().unwrap();
-    zones.iter().for_each(|&zone| allocator.zones().zone_destroy(zone).unwrap());
+    heap.check();
+    zones.iter().for_each(|&zone| heap.zones().destroy(zone).unwrap());
     let tables = fake.mapped_bytes();
     for _ in 0..5000 {
-        let zone = allocator.zones().zone_create(&terms(64, false)).unwrap();
-        allocator.zones().zone_allocate(zone, 64, 1, false).unwrap();
+        let zone = heap.zones().create(&terms(64, false)).unwrap();
+        heap.zones().allocate(zone, 64, 1, false).unwrap();
     }
     let grown = fake.mapped_bytes() - tables;
     assert!(
@@ -368,42 +386,40 @@ fn a_thousand_zones_at_a_time() {
 
 #[test]
 fn tags_are_of_the_block_and_its_life() {
-    let (fake, allocator) = allocator(Machine::LARGE);
-    let zone = allocator.zones().zone_create(&terms(4096, true)).unwrap();
-    let block = allocator.zones().zone_allocate(zone, 4096, 1, false).unwrap();
+    let (fake, heap) = heap(Machine::LARGE);
+    let zone = heap.zones().create(&terms(4096, true)).unwrap();
+    let block = heap.zones().allocate(zone, 4096, 1, false).unwrap();
     let mut seen = Vec::new();
     for life in 0..600 {
-        let word = allocator.zones().zone_tag(block).unwrap();
+        let word = heap.zones().tag(block).unwrap();
         assert!(word.tag() != 0 && word.address() == block);
-        assert_eq!(allocator.zones().zone_resolve(word), Ok(block));
-        assert_eq!(allocator.zones().zone_resolve(Tagged(word.0 + 4095)), Ok(block + 4095));
+        assert_eq!(heap.zones().resolve(word), Ok(block));
+        assert_eq!(heap.zones().resolve(Tagged(word.0 + 4095)), Ok(block + 4095));
         for &old in seen.iter().rev().take(254) {
-            assert!(allocator.zones().zone_resolve(old).is_err(), "life {life}");
+            assert!(heap.zones().resolve(old).is_err(), "life {life}");
             fake.take_reports();
         }
         seen.push(word);
-        allocator.zones().zone_free(zone, block).unwrap();
+        heap.zones().free(zone, block).unwrap();
         // That place again.
-        while allocator.zones().zone_allocate(zone, 4096, 1, false).unwrap() != block {}
+        while heap.zones().allocate(zone, 4096, 1, false).unwrap() != block {}
     }
-    let plain = allocator.zones().zone_create(&terms(0, false)).unwrap();
-    let block = allocator.zones().zone_allocate(plain, 64, 1, false).unwrap();
-    assert!(
-        allocator.zones().zone_tag(block).is_err() && allocator.zones().zone_tag(0x1000).is_err()
-    );
+    let plain = heap.zones().create(&terms(0, false)).unwrap();
+    let block = heap.zones().allocate(plain, 64, 1, false).unwrap();
+    assert!(heap.zones().tag(block).is_err() && heap.zones().tag(0x1000).is_err());
 }
 
 #[test]
 fn a_full_page_size_is_no_hindrance_but_to_tags() {
     let machine = Machine { page_size: 16 << 10, ..Machine::LARGE };
-    let (_, allocator) = allocator(machine);
-    assert_eq!(allocator.zones().zone_create(&terms(0, true)), Err(Refusal::Unsupported));
-    let zone = allocator.zones().zone_create(&terms(0, false)).unwrap();
+    let (_, heap) = heap(machine);
+    assert_eq!(heap.zones().create(&terms(0, true)), Err(Refusal::Unsupported));
+    let zone = heap.zones().create(&terms(0, false)).unwrap();
     for size in [1, 1000, 16_384, 16_385, 100_000] {
-        let block = allocator.zones().zone_allocate(zone, size, 1, false).unwrap();
+        let block = heap.zones().allocate(zone, size, 1, false).unwrap();
         bytes(block, size).fill(1);
-        allocator.zones().zone_free(zone, block).unwrap();
+        heap.zones().free(zone, block).unwrap();
     }
-    allocator.zones().zone_destroy(zone).unwrap();
-    allocator.check().unwrap();
+    heap.zones().destroy(zone).unwrap();
+    heap.check();
 }

@@ -4,10 +4,10 @@
 //! signal handler may interrupt a call of its thread that holds the lock. If the handler wants the
 //! lock too, it gets an error instead of waiting for its own thread.
 
-use crate::os::Threads;
-use crate::sync::StoreChanged;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Relaxed, Release};
+use toft_core::os::Threads;
+use toft_core::sync::StoreChanged;
+use toft_core::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 
 /// The bit of the word that is set while a thread sleeps.
 const AWAITED: usize = 1;
@@ -16,7 +16,7 @@ const NAP: u32 = 20;
 
 /// The lock. Zero means open.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     /// The number of the thread that holds the lock, which is even and not zero, and [`AWAITED`].
     /// Any thread writes it, by exchange. Taking the lock is an Acquire and opening it is a
     /// Release, so the holder sees the writes of earlier holders.
@@ -27,20 +27,20 @@ pub(super) struct Lock {
 
 /// The lock, held by the current thread until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a, O: Threads> {
+pub(crate) struct Held<'a, O: Threads> {
     lock: &'a Lock,
     os: &'a O,
 }
 
 /// Blocks all signals of the calling thread until this is dropped.
 #[derive(Debug)]
-pub(super) struct Undisturbed<'a, O: Threads> {
+pub(crate) struct Undisturbed<'a, O: Threads> {
     os: &'a O,
     before: u64,
 }
 
 impl<'a, O: Threads> Undisturbed<'a, O> {
-    pub(super) fn begin(os: &'a O) -> Undisturbed<'a, O> {
+    pub(crate) fn begin(os: &'a O) -> Undisturbed<'a, O> {
         Undisturbed { os, before: os.block_signals() }
     }
 }
@@ -53,11 +53,11 @@ impl<O: Threads> Drop for Undisturbed<'_, O> {
 
 /// The error of a thread that already holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mine;
+pub(crate) struct Mine;
 
 impl Lock {
     /// Takes the lock for the thread with number `me`, which is even and not zero.
-    pub(super) fn take<'a, O: Threads>(
+    pub(crate) fn take<'a, O: Threads>(
         &'a self,
         os: &'a O,
         me: usize,
@@ -100,7 +100,7 @@ impl Lock {
 
     /// Opens the lock in the child of a fork if a thread other than `me` held it. Returns true if
     /// so.
-    pub(super) fn unlock_exited(&self, me: usize) -> bool {
+    pub(crate) fn unlock_exited(&self, me: usize) -> bool {
         let word = self.word.load(Relaxed) & !AWAITED;
         if word == me {
             // No thread waits in the child.

@@ -8,12 +8,13 @@
 //! | `EDEADLK` | a signal handler has interrupted a call about the same zone by its own thread |
 //! | `ENOTSUP` | tags, where pages are larger than 4 KiB |
 
-use crate::allocator::{Allocator, inside};
-use crate::os::{Linux, process};
-use crate::process::gate::instance;
-use crate::zone::{Figures, Handle, Name, Refusal, Tagged, Terms};
+use crate::hook::zones_of;
+use crate::private_zones::PrivateZones;
+use crate::{Figures, Handle, Name, Refusal, Tagged, Terms};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use toft_core::os::{Linux, process};
+use toft_core::process::{inside, instance};
 
 type Pointer = *mut c_void;
 
@@ -36,8 +37,9 @@ fn plain(address: *const c_void) -> usize {
 }
 
 /// Makes the call, and sets `errno` where it is refused.
-fn call<R>(body: impl FnOnce(&Allocator<Linux>) -> Result<R, Refusal>) -> Option<R> {
-    match inside(|| instance().ok_or(Refusal::NoMemory).and_then(body)) {
+fn call<R>(body: impl FnOnce(PrivateZones<'_, Linux>) -> Result<R, Refusal>) -> Option<R> {
+    let on_zones = |allocator| body(PrivateZones { zones: zones_of(allocator), allocator });
+    match inside(|| instance().ok_or(Refusal::NoMemory).and_then(on_zones)) {
         Ok(result) => Some(result),
         Err(refusal) => {
             process::set_errno(errno(refusal));
@@ -52,7 +54,7 @@ fn pointer(address: Option<usize>) -> Pointer {
 
 /// Makes a zone.
 pub fn create(terms: &Terms) -> Option<Handle> {
-    call(|allocator| allocator.zones().zone_create(terms))
+    call(|zones| zones.create(terms))
 }
 
 /// A block of a zone.
@@ -61,7 +63,7 @@ pub fn allocate(zone: Handle, size: usize, align: usize, zeroed: bool) -> Pointe
         process::set_errno(libc::EINVAL);
         return null_mut();
     }
-    pointer(call(|allocator| allocator.zones().zone_allocate(zone, size, align, zeroed)))
+    pointer(call(|zones| zones.allocate(zone, size, align, zeroed)))
 }
 
 /// Blocks of a zone in a row, all zero.
@@ -85,7 +87,8 @@ pub unsafe fn free(zone: Handle, address: Pointer) {
         && let Some(allocator) = instance()
     {
         // Whatever is wrong has been named.
-        let _ = inside(|| allocator.zones().zone_free(zone, plain(address)));
+        let zones = PrivateZones { zones: zones_of(allocator), allocator };
+        let _ = inside(|| zones.free(zone, plain(address)));
     }
 }
 
@@ -94,35 +97,35 @@ pub fn usable_size(zone: Handle, address: *const c_void) -> usize {
     if address.is_null() {
         return 0;
     }
-    call(|allocator| allocator.zones().zone_usable_size(zone, plain(address))).unwrap_or(0)
+    call(|zones| zones.usable_size(zone, plain(address))).unwrap_or(0)
 }
 
 /// Verifies a zone; returns true if nothing is wrong with it.
 pub fn verify(zone: Handle) -> bool {
-    call(|allocator| allocator.zones().zone_verify(zone)) == Some(true)
+    call(|zones| zones.verify(zone)) == Some(true)
 }
 
 /// Ends a zone and all blocks in it; returns true if there was one.
 pub fn destroy(zone: Handle) -> bool {
-    call(|allocator| allocator.zones().zone_destroy(zone)).is_some()
+    call(|zones| zones.destroy(zone)).is_some()
 }
 
 /// Gives a zone another name; returns true if there is one.
 pub fn rename(zone: Handle, name: &Name) -> bool {
-    call(|allocator| allocator.zones().zone_rename(zone, name)).is_some()
+    call(|zones| zones.rename(zone, name)).is_some()
 }
 
 /// A zone's name and figures.
 pub fn figures(zone: Handle) -> Option<(Name, Figures)> {
-    call(|allocator| allocator.zones().zone_figures(zone))
+    call(|zones| zones.figures(zone))
 }
 
 /// The tagged word for an address in a live block of a tagged zone; zero where there is none.
 pub fn tag(address: *const c_void) -> Tagged {
-    call(|allocator| allocator.zones().zone_tag(plain(address))).unwrap_or(Tagged(0))
+    call(|zones| zones.tag(plain(address))).unwrap_or(Tagged(0))
 }
 
 /// The pointer of a tagged word; null where its block was freed since.
 pub fn resolve(tagged: Tagged) -> Pointer {
-    pointer(call(|allocator| allocator.zones().zone_resolve(tagged)))
+    pointer(call(|zones| zones.resolve(tagged)))
 }

@@ -6,12 +6,12 @@
 //! descriptor may be mapped or not. They stay as they are, and are not handed out if something is
 //! mapped there.
 
-use super::lot::{Kind, LOT_BYTES};
-use super::record::{Record, head};
-use super::window::{Open, State};
-use super::zones::Zones;
-use crate::os::Os;
-use crate::sync::Ordering::Relaxed;
+use crate::lot::{Kind, LOT_BYTES};
+use crate::record::{Record, head};
+use crate::window::{Open, State};
+use crate::zones::Zones;
+use toft_core::os::Os;
+use toft_core::sync::Ordering::Relaxed;
 
 impl Zones {
     /// Repairs the zones in the child. `me` is its only thread. It may itself be in a signal

@@ -1,12 +1,12 @@
 //! How a zone gets addresses and returns them.
 
-use super::blocks::{Block, Zone};
-use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, Number};
-use super::record::head;
-use super::window::Open;
-use super::zones::Refusal;
-use crate::os::Os;
-use crate::sync::Ordering::Relaxed;
+use crate::blocks::{Block, Zone};
+use crate::lot::{GRAIN, Kind, LOT_BYTES, Lot, Number};
+use crate::record::head;
+use crate::window::Open;
+use crate::zones::Refusal;
+use toft_core::os::Os;
+use toft_core::sync::Ordering::Relaxed;
 
 /// The number of lots of the longest stretch: 32 MiB.
 const STEP_MAX: u32 = 512;
@@ -16,7 +16,7 @@ type NewLot<'a> = (Number, &'a Lot, Option<(usize, usize)>);
 
 impl<'a, O: Os> Zone<'a, O> {
     /// Removes a bare lot from the list and returns it. Maps a new stretch if there is none.
-    pub(super) fn bare_lot(&self) -> Result<NewLot<'a>, Refusal> {
+    pub(crate) fn bare_lot(&self) -> Result<NewLot<'a>, Refusal> {
         let mut mapped = None;
         if head(&self.record.bare) == 0 {
             mapped = Some(self.grow()?);
@@ -130,7 +130,7 @@ impl<'a, O: Os> Zone<'a, O> {
     }
 
     /// Calls `each` with the start and length of every range that is mapped for the zone.
-    pub(super) fn for_each_stretch(&self, each: impl Fn(usize, usize)) {
+    pub(crate) fn for_each_stretch(&self, each: impl Fn(usize, usize)) {
         self.each_of(head(&self.record.first), |_, _, lot| {
             let bytes = match lot.kind() {
                 Kind::Large => lot.size(),
@@ -165,7 +165,7 @@ impl<'a, O: Os> Zone<'a, O> {
     }
 
     /// Allocates a block that has a separate stretch. The block is zero.
-    pub(super) fn large(&self, size: usize, align: usize) -> Result<Block, Refusal> {
+    pub(crate) fn large(&self, size: usize, align: usize) -> Result<Block, Refusal> {
         let page = self.os.page_size();
         let bytes = size.checked_next_multiple_of(page).ok_or(Refusal::NoMemory)?;
         let open = self.state.open(self.os, self.me)?;
@@ -206,7 +206,7 @@ impl<'a, O: Os> Zone<'a, O> {
     }
 
     /// Frees a large block. Its addresses are unowned afterwards.
-    pub(super) fn free_large(&self, lot: &Lot) -> Result<(), Refusal> {
+    pub(crate) fn free_large(&self, lot: &Lot) -> Result<(), Refusal> {
         let open = self.state.open(self.os, self.me)?;
         let (place, bytes) = (lot.place.load(Relaxed), lot.size());
         let number = self.number_of(lot);

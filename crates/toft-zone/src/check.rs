@@ -1,14 +1,14 @@
 //! The invariants of zones, and the checks of `toft_zone_verify`.
 
-use super::blocks::Zone;
-use super::lot::{Kind, LOT_BYTES, Lot};
-use super::record::{Record, head};
-use super::window::State;
-use super::zones::{Damage, Zones};
-use crate::harden::first_nonzero;
-use crate::os::Os;
-use crate::policy::SECURE;
-use crate::sync::Ordering::Relaxed;
+use crate::blocks::Zone;
+use crate::lot::{Kind, LOT_BYTES, Lot};
+use crate::record::{Record, head};
+use crate::window::State;
+use crate::zones::{Damage, Zones};
+use toft_core::harden::first_nonzero;
+use toft_core::os::Os;
+use toft_core::policy::SECURE;
+use toft_core::sync::Ordering::Relaxed;
 
 impl<O: Os> Zone<'_, O> {
     /// Verifies the tables of the zone. The secure build also verifies that free slots were not
@@ -120,20 +120,20 @@ impl State {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "fake-os"))]
 mod tests {
-    use super::super::{Name, Terms};
     use super::*;
-    use crate::os::fake::{Fake, Machine};
-    use crate::os::process::scratch;
+    use crate::{Name, Terms};
+    use toft_core::os::fake::{Fake, Machine};
+    use toft_core::os::process::scratch;
 
     #[test]
     fn planted_damage_is_found() {
         let fake = Fake::new(Machine::LARGE);
-        // SAFETY: (1) zeroed pages that nothing else uses.
-        let zones = unsafe { Zones::new(scratch(4096).unwrap(), [0..0, 0..0]) };
+        // SAFETY: (1) zeroed pages that nothing else uses, which stay.
+        let zones = unsafe { Zones::at_tables(scratch(4096).unwrap()) };
         let terms = Terms { name: Name::new(b""), object: 64, tagged: false };
-        let zone = zones.create(&fake, 2, &terms).unwrap();
+        let zone = zones.create(&fake, 2, &terms, &[]).unwrap();
         let show = |_: usize, _: usize, _: &Name| false;
         let block = zones.allocate(&fake, 2, zone, (64, 1, false), &show).unwrap();
         let what = || zones.enter(&fake, 2, zone).unwrap().verify().map_err(|damage| damage.what);

@@ -1,13 +1,13 @@
 //! The record of a zone.
 
-use super::lock::Lock;
-use super::lot::{Number, SLOT_MAX};
-use crate::slab::SizeClass;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::lock::Lock;
+use crate::lot::{Number, SLOT_MAX};
 use Ordering::{Acquire, Relaxed, Release};
+use toft_core::slab::SizeClass;
+use toft_core::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The number of bins: one for each class whose blocks share lots.
-pub(super) const BINS: usize = {
+pub(crate) const BINS: usize = {
     let mut bins = 0;
     while SizeClass::size_of(bins) < SLOT_MAX {
         bins += 1;
@@ -79,35 +79,35 @@ pub struct Figures {
 /// thread reads `state` and `generation` without a lock.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Record {
-    pub(super) lock: Lock,
+pub(crate) struct Record {
+    pub(crate) lock: Lock,
     /// [`NONE`], [`LIVE`] or [`ENDS`].
     state: AtomicU32,
     /// [`TAGGED`].
-    pub(super) flags: AtomicU32,
+    pub(crate) flags: AtomicU32,
     /// The number of times that a zone was created in this record or destroyed.
     generation: AtomicU64,
     /// The size of a slot if all slots have one size, else zero.
-    pub(super) slot: AtomicUsize,
+    pub(crate) slot: AtomicUsize,
     /// The size of an object if all objects have one size, else zero.
-    pub(super) object: AtomicUsize,
+    pub(crate) object: AtomicUsize,
     /// The first of all lots.
-    pub(super) first: AtomicU32,
+    pub(crate) first: AtomicU32,
     /// The first bare lot.
-    pub(super) bare: AtomicU32,
+    pub(crate) bare: AtomicU32,
     /// In a free record, the next free record.
-    pub(super) next: AtomicU32,
+    pub(crate) next: AtomicU32,
     /// The number of lots of the next stretch.
-    pub(super) step: AtomicU32,
-    pub(super) live_blocks: AtomicU64,
-    pub(super) live_bytes: AtomicU64,
-    pub(super) allocations: AtomicU64,
-    pub(super) mapped: AtomicUsize,
+    pub(crate) step: AtomicU32,
+    pub(crate) live_blocks: AtomicU64,
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) allocations: AtomicU64,
+    pub(crate) mapped: AtomicUsize,
     /// Not zero if the kernel has refused the name.
     nameless: AtomicU32,
     name: [AtomicU64; NAME_BYTES / 8],
     /// For each class, the first lot with free slots.
-    pub(super) bins: [AtomicU32; BINS],
+    pub(crate) bins: [AtomicU32; BINS],
     /// For each class, a lot that keeps its pages although all its slots are free, or that did so
     /// before.
     kept: [AtomicU32; BINS],
@@ -118,19 +118,19 @@ const LIVE: u32 = 1;
 const ENDS: u32 = 2;
 
 /// Pointers into the zone have tags.
-pub(super) const TAGGED: u32 = 1;
+pub(crate) const TAGGED: u32 = 1;
 
 impl Record {
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.state.load(Acquire) == LIVE
     }
 
     /// Begins a new zone, which other threads do not know yet.
-    pub(super) fn begin(&self, name: &Name, object: usize, slot: usize, flags: u32) {
+    pub(crate) fn begin(&self, name: &Name, object: usize, slot: usize, flags: u32) {
         self.set_name(name);
         self.object.store(object, Relaxed);
         self.slot.store(slot, Relaxed);
@@ -143,40 +143,40 @@ impl Record {
         self.state.store(LIVE, Release);
     }
 
-    pub(super) fn clear_lists(&self) {
+    pub(crate) fn clear_lists(&self) {
         for list in self.bins.iter().chain(&self.kept).chain([&self.first, &self.bare]) {
             list.store(0, Relaxed);
         }
     }
 
-    pub(super) fn clear_figures(&self) {
+    pub(crate) fn clear_figures(&self) {
         self.live_blocks.store(0, Relaxed);
         self.live_bytes.store(0, Relaxed);
         self.mapped.store(0, Relaxed);
     }
 
     /// Begins the end of the zone: from now on no handle leads here.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.state.store(ENDS, Release);
         self.skip_generation();
     }
 
-    pub(super) fn skip_generation(&self) {
+    pub(crate) fn skip_generation(&self) {
         self.generation.store(self.generation() + 1, Release);
     }
 
     /// Completes the end of the zone, which has nothing any more.
-    pub(super) fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.state.store(NONE, Release);
     }
 
-    pub(super) fn set_name(&self, name: &Name) {
+    pub(crate) fn set_name(&self, name: &Name) {
         for (place, bytes) in self.name.iter().zip(name.bytes.chunks_exact(8)) {
             place.store(u64::from_ne_bytes(bytes.try_into().unwrap_or([0; 8])), Relaxed);
         }
     }
 
-    pub(super) fn name(&self) -> Name {
+    pub(crate) fn name(&self) -> Name {
         let mut bytes = [0; NAME_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(&self.name) {
             place.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
@@ -185,15 +185,15 @@ impl Record {
     }
 
     /// Records whether the kernel accepted the name.
-    pub(super) fn show_name(&self, shown: bool) {
+    pub(crate) fn show_name(&self, shown: bool) {
         self.nameless.store(u32::from(!shown), Relaxed);
     }
 
-    pub(super) fn is_tagged(&self) -> bool {
+    pub(crate) fn is_tagged(&self) -> bool {
         self.flags.load(Relaxed) & TAGGED != 0
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         Figures {
             live_blocks: self.live_blocks.load(Relaxed),
             live_bytes: self.live_bytes.load(Relaxed),
@@ -205,7 +205,7 @@ impl Record {
     }
 
     /// Counts a block that was handed out if `more`, else a block that was freed.
-    pub(super) fn count(&self, bytes: usize, more: bool) {
+    pub(crate) fn count(&self, bytes: usize, more: bool) {
         let step = |place: &AtomicU64, by: u64| {
             let before = place.load(Relaxed);
             place.store(if more { before + by } else { before.saturating_sub(by) }, Relaxed);
@@ -222,18 +222,18 @@ impl Record {
     }
 
     /// Returns the bin of a slot size.
-    pub(super) fn bin(&self, size: usize) -> Option<&AtomicU32> {
+    pub(crate) fn bin(&self, size: usize) -> Option<&AtomicU32> {
         self.bins.get(self.class(size)?)
     }
 
     /// Returns the word that names the empty lot of a slot size that keeps its pages.
-    pub(super) fn kept(&self, size: usize) -> Option<&AtomicU32> {
+    pub(crate) fn kept(&self, size: usize) -> Option<&AtomicU32> {
         self.kept.get(self.class(size)?)
     }
 }
 
 /// Returns the first lot of a list.
-pub(super) fn head(list: &AtomicU32) -> Number {
+pub(crate) fn head(list: &AtomicU32) -> Number {
     list.load(Relaxed)
 }
 

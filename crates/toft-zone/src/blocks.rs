@@ -1,39 +1,39 @@
 //! The blocks of one zone, under its lock: allocation, size and free.
 
-use super::lock::Held;
-use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, ZoneLocation};
-use super::record::{Record, head};
-use super::window::State;
-use super::zones::Refusal;
-use crate::harden::{Long, first_nonzero, wipe};
-use crate::os::Os;
-use crate::policy::SECURE;
-use crate::slab::SizeClass;
-use crate::sync::Ordering::Relaxed;
+use crate::lock::Held;
+use crate::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, ZoneLocation};
+use crate::record::{Record, head};
+use crate::window::State;
+use crate::zones::Refusal;
+use toft_core::harden::{Long, first_nonzero, wipe};
+use toft_core::os::Os;
+use toft_core::policy::SECURE;
+use toft_core::slab::SizeClass;
+use toft_core::sync::Ordering::Relaxed;
 
 /// A block that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(crate) struct Block {
     /// The address at which it begins.
-    pub(super) address: usize,
+    pub(crate) address: usize,
     /// The start and length of the addresses that were mapped for it, if any were.
-    pub(super) mapped: Option<(usize, usize)>,
+    pub(crate) mapped: Option<(usize, usize)>,
 }
 
 /// A zone whose lock the current thread holds.
 #[derive(Debug)]
 pub struct Zone<'a, O: Os> {
-    pub(super) state: &'a State,
-    pub(super) os: &'a O,
-    pub(super) me: usize,
-    pub(super) place: usize,
-    pub(super) record: &'a Record,
-    pub(super) _held: Held<'a, O>,
+    pub(crate) state: &'a State,
+    pub(crate) os: &'a O,
+    pub(crate) me: usize,
+    pub(crate) place: usize,
+    pub(crate) record: &'a Record,
+    pub(crate) _held: Held<'a, O>,
 }
 
 impl State {
     /// Returns what is at an address.
-    pub(super) fn at(&self, address: usize) -> ZoneLocation {
+    pub(crate) fn at(&self, address: usize) -> ZoneLocation {
         let Some(lot) = self.lot_of(address) else { return ZoneLocation::NoZone };
         let zone = lot.zone.load(Relaxed) as usize;
         let begin = self.address_of(lot.place.load(Relaxed));
@@ -65,7 +65,7 @@ impl State {
 }
 
 impl<'a, O: Os> Zone<'a, O> {
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &self,
         size: usize,
         align: usize,
@@ -212,7 +212,7 @@ impl<'a, O: Os> Zone<'a, O> {
             unsafe { self.os.discard(self.state.address_of(lot.place.load(Relaxed)), LOT_BYTES) };
     }
 
-    pub(super) fn number_of(&self, lot: &Lot) -> u32 {
+    pub(crate) fn number_of(&self, lot: &Lot) -> u32 {
         self.state.entry(lot.place.load(Relaxed)).map_or(0, |entry| entry.load(Relaxed))
     }
 }

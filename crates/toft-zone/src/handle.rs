@@ -5,12 +5,12 @@
 //! altered handle stands for an existing zone with a chance of one in 2^64 for each zone. The
 //! handle of a destroyed zone never becomes valid again.
 
-use crate::keyed::Key;
+use toft_core::keyed::Key;
 
 /// log2 of the largest number of zones at a time.
-pub(super) const NUMBER_BITS: u32 = 24;
+pub(crate) const NUMBER_BITS: u32 = 24;
 /// The largest generation of a place in the table. The place is not used any more after that.
-pub(super) const GENERATION_MAX: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+pub(crate) const GENERATION_MAX: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
 
 /// The number by which the program names a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,13 +29,13 @@ impl Handle {
     }
 
     /// Returns the handle of a zone, or `None` if it would be zero, which is not a handle.
-    pub(super) fn new(key: &Key, number: usize, generation: u64) -> Option<Handle> {
+    pub(crate) fn new(key: &Key, number: usize, generation: u64) -> Option<Handle> {
         let word = key.mix(generation << NUMBER_BITS | number as u64);
         (word != 0).then_some(Handle(word))
     }
 
     /// Returns the place in the table, and the place's generation when the handle was made.
-    pub(super) fn open(self, key: &Key) -> (usize, u64) {
+    pub(crate) fn open(self, key: &Key) -> (usize, u64) {
         let plain = key.unmix(self.0);
         ((plain & ((1 << NUMBER_BITS) - 1)) as usize, plain >> NUMBER_BITS)
     }

@@ -1,16 +1,16 @@
 //! The window of zones: its place, the owners of its addresses, and the source of descriptors and
 //! records. It is chosen when the first zone is created. A program without zones has no window.
 
-use super::lock::{Held, Lock, Mine, Undisturbed};
-use super::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
-use super::record::Record;
-use super::zones::Refusal;
-use crate::keyed::Key;
-use crate::os::{Error, Os};
-use crate::region::{Carve, STEP};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::lock::{Held, Lock, Mine, Undisturbed};
+use crate::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
+use crate::record::Record;
+use crate::zones::Refusal;
 use Ordering::{Acquire, Relaxed, Release};
 use core::ops::Range;
+use toft_core::keyed::Key;
+use toft_core::os::{Error, Os};
+use toft_core::region::{Carve, STEP};
+use toft_core::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The largest window, in bytes of addresses.
 const SPAN_MAX: usize = 4 << 40;
@@ -29,11 +29,11 @@ const PLACE_BYTES: usize = size_of::<AtomicU32>();
 /// The state of the window. It is in the metadata tables, and begins as zero. Unless a field's
 /// comment differs, the holder of `lock` writes it.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) lock: Lock,
+pub(crate) struct State {
+    pub(crate) lock: Lock,
     /// The first address. It is written last, so a thread that loads it by Acquire sees the fields
     /// below.
-    pub(super) base: AtomicUsize,
+    pub(crate) base: AtomicUsize,
     span: AtomicUsize,
     places_at: AtomicUsize,
     lots_at: AtomicUsize,
@@ -50,16 +50,16 @@ pub(super) struct State {
     lots_used: AtomicU32,
     records_used: AtomicU32,
     /// The heads of the lists of free descriptors and free records.
-    pub(super) free_lots: AtomicU32,
-    pub(super) free_records: AtomicU32,
+    pub(crate) free_lots: AtomicU32,
+    pub(crate) free_records: AtomicU32,
     drawn: AtomicU64,
 }
 
 /// The window, whose lock the current thread holds.
 #[derive(Debug)]
-pub(super) struct Open<'a, O: Os> {
-    pub(super) state: &'a State,
-    pub(super) os: &'a O,
+pub(crate) struct Open<'a, O: Os> {
+    pub(crate) state: &'a State,
+    pub(crate) os: &'a O,
     _held: Held<'a, O>,
     /// Dropped after the lock.
     _undisturbed: Undisturbed<'a, O>,
@@ -69,47 +69,47 @@ impl State {
     /// Takes the lock of the window. Signals of the calling thread are blocked until it is open
     /// again, because a handler may create and use zones, which needs this lock. The holder maps or
     /// unmaps memory, so two more system calls cost little.
-    pub(super) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
+    pub(crate) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
         let undisturbed = Undisturbed::begin(os);
         let held = self.lock.take(os, me).map_err(|Mine| Refusal::InHandler)?;
         Ok(Open { state: self, os, _held: held, _undisturbed: undisturbed })
     }
 
     /// Returns true if there is a window.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.base.load(Acquire) != 0
     }
 
-    pub(super) fn base(&self) -> usize {
+    pub(crate) fn base(&self) -> usize {
         self.base.load(Acquire)
     }
 
     /// Returns the key of the handles.
-    pub(super) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         let [first, middle, last] = &self.key;
         Key::of_words([first.load(Relaxed), middle.load(Relaxed), last.load(Relaxed)])
     }
 
     /// Returns the number of the lot at an address, or `None` outside the window.
-    pub(super) fn place_of(&self, address: usize) -> Option<usize> {
+    pub(crate) fn place_of(&self, address: usize) -> Option<usize> {
         let base = self.base.load(Acquire);
         let offset = address.wrapping_sub(base);
         (base != 0 && offset < self.span.load(Relaxed)).then_some(offset >> LOT_SHIFT)
     }
 
-    pub(super) fn address_of(&self, place: usize) -> usize {
+    pub(crate) fn address_of(&self, place: usize) -> usize {
         // A lot without a place has the highest number, so this wraps.
         self.base().wrapping_add(place << LOT_SHIFT)
     }
 
     /// Returns the address of the tag of the grain at an address.
-    pub(super) fn tag_at(&self, address: usize) -> usize {
+    pub(crate) fn tag_at(&self, address: usize) -> usize {
         self.tags_at.load(Relaxed) + (address - self.base()) / GRAIN
     }
 
     /// Returns the lot table's entry for a lot. `None` means that it is not mapped, so the lot is
     /// not in use.
-    pub(super) fn entry(&self, place: usize) -> Option<&AtomicU32> {
+    pub(crate) fn entry(&self, place: usize) -> Option<&AtomicU32> {
         if (place + 1) * PLACE_BYTES > self.places.mapped() {
             return None;
         }
@@ -119,12 +119,12 @@ impl State {
     }
 
     /// Returns the descriptor of the lot at an address.
-    pub(super) fn lot_of(&self, address: usize) -> Option<&Lot> {
+    pub(crate) fn lot_of(&self, address: usize) -> Option<&Lot> {
         self.lot(self.entry(self.place_of(address)?)?.load(Acquire))
     }
 
     /// Returns the descriptor with a number.
-    pub(super) fn lot(&self, number: Number) -> Option<&Lot> {
+    pub(crate) fn lot(&self, number: Number) -> Option<&Lot> {
         if number == 0 || number > self.lots_used.load(Acquire) {
             return None;
         }
@@ -135,12 +135,12 @@ impl State {
     }
 
     /// Returns all descriptors that were ever in use, with their numbers.
-    pub(super) fn all_lots(&self) -> impl Iterator<Item = (Number, &Lot)> {
+    pub(crate) fn all_lots(&self) -> impl Iterator<Item = (Number, &Lot)> {
         (1..=self.lots_used.load(Acquire)).filter_map(|number| Some((number, self.lot(number)?)))
     }
 
     /// Returns the record at a place in the table.
-    pub(super) fn record(&self, place: usize) -> Option<&Record> {
+    pub(crate) fn record(&self, place: usize) -> Option<&Record> {
         if place >= self.records_used.load(Acquire) as usize {
             return None;
         }
@@ -150,23 +150,23 @@ impl State {
     }
 
     /// Returns all records that were ever in use, with their places.
-    pub(super) fn all_records(&self) -> impl Iterator<Item = (usize, &Record)> {
+    pub(crate) fn all_records(&self) -> impl Iterator<Item = (usize, &Record)> {
         let used = self.records_used.load(Acquire) as usize;
         (0..used).filter_map(|place| Some((place, self.record(place)?)))
     }
 
     /// Returns a random word that need not be secret.
-    pub(super) fn draw(&self) -> u64 {
+    pub(crate) fn draw(&self) -> u64 {
         self.key().mix(self.drawn.fetch_add(1, Relaxed))
     }
 
     /// Returns the number of bytes that are mapped for the tables of zones.
-    pub(super) fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         self.places.mapped() + self.lots.mapped() + self.records.mapped()
     }
 
     /// Repairs the tables in the child of a fork.
-    pub(super) fn repair_tables(&self, os: &impl Os) {
+    pub(crate) fn repair_tables(&self, os: &impl Os) {
         if self.is_there() {
             self.places.repair(os, self.places_at.load(Relaxed));
             self.lots.repair(os, self.lots_at.load(Relaxed));
@@ -177,7 +177,7 @@ impl State {
 
 impl<O: Os> Open<'_, O> {
     /// Chooses the window, clear of the ranges `taken`. Does nothing if there is a window.
-    pub(super) fn begin(&self, taken: &[Range<usize>]) -> Result<(), Refusal> {
+    pub(crate) fn begin(&self, taken: &[Range<usize>]) -> Result<(), Refusal> {
         if self.state.is_there() {
             return Ok(());
         }
@@ -223,9 +223,9 @@ impl<O: Os> Open<'_, O> {
             return Ok(false);
         }
         // Like malloc's windows, these are clear of the program, its libraries and its stacks.
-        let data = all.start + part + crate::keyed::below(self.random()?, low - span);
+        let data = all.start + part + toft_core::keyed::below(self.random()?, low - span);
         let data = data & !(LOT_BYTES - 1);
-        let meta = all.start + 90 * part + crate::keyed::below(self.random()?, high - tables);
+        let meta = all.start + 90 * part + toft_core::keyed::below(self.random()?, high - tables);
         let meta = meta & !(page - 1);
         let (ours, ours_too) = (data..data + span, meta..meta + tables);
         let apart = |range: &Range<usize>| {
@@ -254,7 +254,7 @@ impl<O: Os> Open<'_, O> {
     }
 
     /// Takes a free record, and returns it with its place.
-    pub(super) fn take_record(&self) -> Result<(usize, &Record), Refusal> {
+    pub(crate) fn take_record(&self) -> Result<(usize, &Record), Refusal> {
         let state = self.state;
         let free = state.free_records.load(Relaxed);
         if let Some(place) = free.checked_sub(1)
@@ -273,7 +273,7 @@ impl<O: Os> Open<'_, O> {
     }
 
     /// Puts a record that belongs to no zone any more on the list of free records.
-    pub(super) fn give_record(&self, place: usize, record: &Record) {
+    pub(crate) fn give_record(&self, place: usize, record: &Record) {
         record.next.store(self.state.free_records.load(Relaxed), Relaxed);
         self.state.free_records.store(place as u32 + 1, Relaxed);
     }
@@ -284,7 +284,7 @@ impl<O: Os> Open<'_, O> {
     }
 
     /// Takes a free descriptor, and returns it with its number.
-    pub(super) fn take_lot(&self) -> Result<(Number, &Lot), Refusal> {
+    pub(crate) fn take_lot(&self) -> Result<(Number, &Lot), Refusal> {
         let state = self.state;
         let free = state.free_lots.load(Relaxed);
         if let Some(lot) = state.lot(free) {
@@ -301,21 +301,21 @@ impl<O: Os> Open<'_, O> {
     }
 
     /// Puts a descriptor on the list of free descriptors.
-    pub(super) fn give_lot(&self, number: Number, lot: &Lot) {
+    pub(crate) fn give_lot(&self, number: Number, lot: &Lot) {
         lot.set_kind(Kind::Free);
         lot.next.store(self.state.free_lots.load(Relaxed), Relaxed);
         self.state.free_lots.store(number, Relaxed);
     }
 
     /// Writes `number` into the entries of `lots` lots of the lot table.
-    pub(super) fn mark(&self, place: usize, lots: usize, number: Number) {
+    pub(crate) fn mark(&self, place: usize, lots: usize, number: Number) {
         for entry in (place..place + lots).filter_map(|place| self.state.entry(place)) {
             entry.store(number, Release);
         }
     }
 
     /// Finds addresses of `lots` lots that are not in use, starting at a multiple of `align` lots.
-    pub(super) fn find(&self, lots: usize, align: usize) -> Result<usize, Refusal> {
+    pub(crate) fn find(&self, lots: usize, align: usize) -> Result<usize, Refusal> {
         let all = self.state.span.load(Relaxed) >> LOT_SHIFT;
         let gap = 1 + (self.state.draw() % GAP_MAX) as usize;
         let needed = lots.checked_add(gap).filter(|&n| n < all).ok_or(Refusal::NoMemory)?;
@@ -354,7 +354,7 @@ impl<O: Os> Open<'_, O> {
 
     /// Maps `bytes` bytes at addresses that are not in use, and returns the first lot. If something
     /// foreign is mapped there, the search moves on, by a distance that doubles each time.
-    pub(super) fn map(
+    pub(crate) fn map(
         &self,
         bytes: usize,
         align: usize,
@@ -395,7 +395,7 @@ impl<O: Os> Open<'_, O> {
 
     /// Discards the page of the lot table that has a lot's entry, if all entries of the page are
     /// zero and the next search does not begin there.
-    pub(super) fn discard_table_page(&self, place: usize) {
+    pub(crate) fn discard_table_page(&self, place: usize) {
         let page = self.os.page_size();
         let each = (page / PLACE_BYTES).max(1);
         if self.page_of(self.state.cursor.load(Relaxed)) == self.page_of(place) {

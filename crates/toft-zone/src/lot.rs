@@ -1,24 +1,24 @@
 //! The descriptor of a lot: the use of its addresses, and which of its slots are live.
 
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use toft_core::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// log2 of the bytes of a lot, which is whole pages on every kernel.
-pub(super) const LOT_SHIFT: u32 = 16;
+pub(crate) const LOT_SHIFT: u32 = 16;
 /// The number of bytes of a lot.
 pub const LOT_BYTES: usize = 1 << LOT_SHIFT;
 /// The size of the smallest slot, and the alignment of every block.
-pub(super) const GRAIN: usize = 16;
+pub(crate) const GRAIN: usize = 16;
 /// The size of the largest block that shares a lot with others.
 pub const SLOT_MAX: usize = 16 << 10;
 /// The number of words that hold one bit for each slot.
 const WORDS: usize = LOT_BYTES / GRAIN / 64;
 
 /// The number of a descriptor, counted from one. Zero means none.
-pub(super) type Number = u32;
+pub(crate) type Number = u32;
 
 /// The use of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// The descriptor is unowned.
     Free,
     /// The descriptor was taken for addresses that are not mapped yet, or not any more.
@@ -36,30 +36,30 @@ pub(super) enum Kind {
 /// without a lock, and may see a mixture of old and new values.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Lot {
+pub(crate) struct Lot {
     kind: AtomicU32,
     /// The place of the zone in the table.
-    pub(super) zone: AtomicU32,
+    pub(crate) zone: AtomicU32,
     /// The lot's number in the window.
-    pub(super) place: AtomicUsize,
+    pub(crate) place: AtomicUsize,
     /// The number of lots of the stretch that begins here, or zero if none does.
-    pub(super) stretch: AtomicU32,
+    pub(crate) stretch: AtomicU32,
     /// The size of a slot, or the size of a large block rounded up to whole pages.
-    pub(super) size: AtomicUsize,
-    pub(super) slots: AtomicU32,
-    pub(super) live: AtomicU32,
+    pub(crate) size: AtomicUsize,
+    pub(crate) slots: AtomicU32,
+    pub(crate) live: AtomicU32,
     /// The first slot that was never handed out; no slot after it was either.
-    pub(super) fresh: AtomicU32,
+    pub(crate) fresh: AtomicU32,
     /// The slot at which the search for a free slot begins.
     rotor: AtomicU32,
     /// The neighbours in the list of the zone's lots. In a free descriptor, `next` is the next free
     /// one.
-    pub(super) before: AtomicU32,
-    pub(super) next: AtomicU32,
+    pub(crate) before: AtomicU32,
+    pub(crate) next: AtomicU32,
     /// The next lot in the bin, or in the list of the zone's bare lots.
-    pub(super) after: AtomicU32,
+    pub(crate) after: AtomicU32,
     /// One if the lot is in its bin, else zero.
-    pub(super) in_bin: AtomicU32,
+    pub(crate) in_bin: AtomicU32,
     /// One bit for each slot: set if the slot is live.
     bits: [AtomicU64; WORDS],
 }
@@ -92,7 +92,7 @@ pub enum ZoneLocation {
 }
 
 impl Lot {
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self.kind.load(Relaxed) {
             0 => Kind::Free,
             1 => Kind::Reserved,
@@ -102,7 +102,7 @@ impl Lot {
         }
     }
 
-    pub(super) fn set_kind(&self, kind: Kind) {
+    pub(crate) fn set_kind(&self, kind: Kind) {
         let number = match kind {
             Kind::Free => 0,
             Kind::Reserved => 1,
@@ -114,7 +114,7 @@ impl Lot {
     }
 
     /// Cuts a bare lot into slots. No bit of it is set.
-    pub(super) fn cut(&self, size: usize) {
+    pub(crate) fn cut(&self, size: usize) {
         let slots = LOT_BYTES / size.max(GRAIN);
         for word in self.words(slots) {
             word.store(0, Relaxed);
@@ -132,30 +132,30 @@ impl Lot {
         self.bits.iter().take(slots.div_ceil(64))
     }
 
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size.load(Relaxed)
     }
 
-    pub(super) fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.slots.load(Relaxed) as usize
     }
 
-    pub(super) fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live.load(Relaxed) as usize
     }
 
-    pub(super) fn fresh(&self) -> usize {
+    pub(crate) fn fresh(&self) -> usize {
         self.fresh.load(Relaxed) as usize
     }
 
-    pub(super) fn is_live(&self, slot: usize) -> bool {
+    pub(crate) fn is_live(&self, slot: usize) -> bool {
         let word = self.bits.get(slot / 64).map_or(0, |word| word.load(Relaxed));
         word >> (slot % 64) & 1 != 0
     }
 
     /// Takes a free slot and returns its number. The search begins after the slot that was taken
     /// last, and wraps round the lot. A slot that was just freed is therefore not the next.
-    pub(super) fn take(&self) -> Option<usize> {
+    pub(crate) fn take(&self) -> Option<usize> {
         let slots = self.slots();
         let from = self.rotor.load(Relaxed) as usize;
         let slot = self.free_from(from, slots).or_else(|| self.free_from(0, from.min(slots)))?;
@@ -183,7 +183,7 @@ impl Lot {
     }
 
     /// Makes a live slot free.
-    pub(super) fn put(&self, slot: usize) {
+    pub(crate) fn put(&self, slot: usize) {
         if let Some(word) = self.bits.get(slot / 64) {
             word.store(word.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
             self.live.store(self.live.load(Relaxed).saturating_sub(1), Relaxed);
@@ -191,22 +191,22 @@ impl Lot {
     }
 
     /// Returns the number of set bits, and true if the bit of a slot from `fresh` on is set.
-    pub(super) fn count(&self) -> (usize, bool) {
+    pub(crate) fn count(&self) -> (usize, bool) {
         let slots = self.slots();
         let live = self.words(slots).map(|word| word.load(Relaxed).count_ones() as usize).sum();
         (live, (self.fresh()..slots).any(|slot| self.is_live(slot)))
     }
 
     /// Computes the counts from the bits.
-    pub(super) fn recount(&self) {
+    pub(crate) fn recount(&self) {
         let (live, _) = self.count();
         let last = (0..self.slots()).rev().find(|&slot| self.is_live(slot));
         self.live.store(live as u32, Relaxed);
         self.fresh.fetch_max(last.map_or(0, |slot| slot as u32 + 1), Relaxed);
     }
 
-    #[cfg(test)]
-    pub(super) fn damage_bit(&self, slot: usize) {
+    #[cfg(all(test, feature = "fake-os"))]
+    pub(crate) fn damage_bit(&self, slot: usize) {
         self.bits[slot / 64].fetch_xor(1 << (slot % 64), Relaxed);
     }
 }

@@ -6,13 +6,13 @@
 //! and resolves a word to a pointer just before it uses the pointer. A word whose block was freed
 //! since does not resolve. A tag recurs after its block was freed 255 times.
 
-use super::blocks::Zone;
-use super::lot::{GRAIN, ZoneLocation};
-use super::window::State;
-use super::zones::{Refusal, Zones};
-use crate::os::Os;
-use crate::sync::AtomicU8;
-use crate::sync::Ordering::Relaxed;
+use crate::blocks::Zone;
+use crate::lot::{GRAIN, ZoneLocation};
+use crate::window::State;
+use crate::zones::{Refusal, Zones};
+use toft_core::os::Os;
+use toft_core::sync::AtomicU8;
+use toft_core::sync::Ordering::Relaxed;
 
 /// The position of the tag in a word.
 pub const TAG_SHIFT: u32 = 56;
@@ -76,7 +76,7 @@ impl Zones {
     }
 
     /// Returns the tag of an address in a live block of a tagged zone.
-    pub(super) fn tag_of(&self, address: usize) -> u8 {
+    pub(crate) fn tag_of(&self, address: usize) -> u8 {
         self.state().map_or(0, |state| state.tag(address).load(Relaxed))
     }
 
@@ -97,7 +97,7 @@ impl Zones {
 impl<O: Os> Zone<'_, O> {
     /// Maps the memory for the tags of a new stretch. Returns true if it could, or if the zone has
     /// no tags.
-    pub(super) fn map_tags(&self, place: usize, bytes: usize) -> bool {
+    pub(crate) fn map_tags(&self, place: usize, bytes: usize) -> bool {
         if !self.record.is_tagged() {
             return true;
         }
@@ -105,7 +105,7 @@ impl<O: Os> Zone<'_, O> {
         self.os.map(at, len).is_ok()
     }
 
-    pub(super) fn unmap_tags(&self, place: usize, bytes: usize) {
+    pub(crate) fn unmap_tags(&self, place: usize, bytes: usize) {
         if !self.record.is_tagged() {
             return;
         }
@@ -121,7 +121,7 @@ impl<O: Os> Zone<'_, O> {
     }
 
     /// Gives a block that is about to be handed out a random tag, unless its place already has one.
-    pub(super) fn put_tags(&self, address: usize, bytes: usize) {
+    pub(crate) fn put_tags(&self, address: usize, bytes: usize) {
         if !self.record.is_tagged() {
             return;
         }
@@ -132,7 +132,7 @@ impl<O: Os> Zone<'_, O> {
     }
 
     /// Changes the tag of a block that is freed, so that existing tagged words no longer match.
-    pub(super) fn change_tags(&self, address: usize, bytes: usize) {
+    pub(crate) fn change_tags(&self, address: usize, bytes: usize) {
         if self.record.is_tagged() {
             let tag = self.state.tag(address).load(Relaxed);
             self.set_tags(address, bytes, tag % TAGS + 1);
