@@ -60,7 +60,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
         &["malloc", "free", "realloc", "permanent_free", "zero_size", "guarded", "caller"],
     ),
     ("path", 5, ".in_place()", &["in_place"]),
-    ("process", 1, "", &["environment"]),
+    ("process", 1, "", &["environment", "hints"]),
     ("process", 1, "", &["key_fault"]),
     ("process", 1, "", &["thread_exit"]),
     ("process", 2, "", &["start"]),

@@ -108,6 +108,13 @@ fn a_signal_and_growth_write_numbered_ones() {
     assert!((3..=6).contains(&counts.len()), "{counts:?}");
     assert!(counts.is_sorted_by_key(|(objects, _)| *objects), "{counts:?}");
     assert!(counts.iter().all(|(_, source)| source == "growth") && counts[0].0 < 250, "{counts:?}");
+    // Large blocks are growth, too, though no slab is.
+    let large = directory.path().join("large.toft");
+    let words = ["--env", "TOFT_PROFILE_AT=growth:20m"];
+    ends_with(7, profiled(&words, &large, &[text(&program), "large"]));
+    let there = |number: &u32| directory.path().join(format!("large.toft.{number}")).exists();
+    let files = (1..20).take_while(there).count();
+    assert!((3..=5).contains(&files), "{files}");
     // And a signal for which no profile is requested does what it always does.
     let killed = profiled(&[], &file, &[text(&program), "signal"]);
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));

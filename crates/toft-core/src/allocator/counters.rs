@@ -1,6 +1,7 @@
 //! What an allocator writes after it is built, apart from its parts: counts, and what was
 //! reported_options or drawn.
 
+use super::verify_progress::SavedProgress;
 use super::{Allocator, Written};
 use crate::os::Os;
 use crate::os::filter::Filter;
@@ -8,7 +9,7 @@ use crate::reclaim::Pressure;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes for the counters at the start of the tables.
-pub(crate) const COUNTERS: usize = 192;
+pub(crate) const COUNTERS: usize = 256;
 
 /// What the allocator itself writes after it is built; at the start of the tables, zero at first.
 #[derive(Debug)]
@@ -47,6 +48,9 @@ pub(crate) struct Counters {
     huge_habit: AtomicU32,
     /// What is remembered of the profiles that were written.
     written: Written,
+    /// How far the heap is verified while no thread of Toft runs. That thread takes it and leaves
+    /// it.
+    verify_progress: SavedProgress,
 }
 
 const _: () = assert!(size_of::<Counters>() <= COUNTERS);
@@ -118,6 +122,11 @@ impl<O: Os> Allocator<O> {
     /// What is remembered of the profiles that were written.
     pub(crate) fn written(&self) -> &Written {
         &self.counters().written
+    }
+
+    /// How far the heap is verified while no thread of Toft runs.
+    pub(crate) fn verify_progress(&self) -> &SavedProgress {
+        &self.counters().verify_progress
     }
 
     /// Whether the system is short of memory: then what becomes empty is given back at once.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `build.rs` | how it is built |
 //! | `find.rs` | what an address is to it |
-//! | `counters.rs`, `written.rs` | what it writes itself |
+//! | `counters.rs`, `written.rs`, `verify_progress.rs` | what it writes itself |
 //! | `instance.rs` | the process's own |
 //! | `permits.rs` | system calls that a filter might forbid |
 //! | `gate.rs` | opens its tables where a protection key closes them |
@@ -15,6 +15,7 @@ mod find;
 mod gate;
 mod instance;
 mod permits;
+mod verify_progress;
 mod written;
 
 use crate::guarded::Guarded;
@@ -42,6 +43,7 @@ pub(crate) use find::Found;
 pub use gate::inside;
 pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at, is_ready};
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
+pub(crate) use verify_progress::VerifyProgress;
 pub(crate) use written::Written;
 
 /// Defines a handle on an allocator, whose methods are those of one room, and the method of the
@@ -363,6 +365,7 @@ impl<O: Os> Allocator<O> {
         self.samples.repair(&self.os);
         self.sites.repair(&self.os);
         self.written().repair();
+        self.verify_progress().repair();
         self.wrappers.repair(&self.os);
         self.pool.repair();
         self.limit.repair();

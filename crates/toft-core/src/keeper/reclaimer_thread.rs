@@ -5,7 +5,7 @@
 //! In the full secure build it also verifies the heap, a share at a time, and stays until a whole
 //! pass has found that no other thread runs.
 
-use crate::allocator::{Allocator, handle};
+use crate::allocator::{Allocator, VerifyProgress, handle};
 use crate::keeper::compact::Passes;
 use crate::keeper::maintenance::TICK;
 use crate::keeper::sweeper::{Swept, Which};
@@ -13,7 +13,7 @@ use crate::large::ReturnedBy;
 use crate::os::process::Credentials;
 use crate::os::seccomp::Calls;
 use crate::os::{Os, process, thread};
-use crate::reclaim::{Control, Life, Pace, Share, Usage};
+use crate::reclaim::{Control, Life, Pace, Usage};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 
 handle!(ReclaimerThread, reclaimer_thread);
@@ -55,12 +55,12 @@ impl<O: Os> ReclaimerThread<'_, O> {
         // Without barriers the slabs of running threads are left to their calls, as some containers
         // have it.
         self.reclaimer.set_blind(!self.barrier());
-        let mut share = self.reclaimer.share().take();
-        self.work(&mut share);
+        let mut progress = self.verify_progress().take();
+        self.work(&mut progress);
     }
 
     /// Sweeps until there is nothing to do, or the thread must end. It has left then.
-    fn work(self, share: &mut Share) {
+    fn work(self, progress: &mut VerifyProgress) {
         let life = self.reclaimer.life();
         let mut passes = Passes::default();
         let mut pace = Pace::new(self.usage().unwrap_or_default());
@@ -74,7 +74,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
         loop {
             // This thread must not call memory hooks. None starts while they are there, so the
             // program's calls return memory.
-            if self.os.has_hooks() && self.leave(false, share) {
+            if self.os.has_hooks() && self.leave(false, progress) {
                 return;
             }
             self.memory_limit().check_group();
@@ -95,7 +95,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 && passes.are_due(rests)
                 && passes.note(self.compactor().compact_beside(Which::Idle, None));
             self.reclaimer.raise_limit(self.pool.bytes());
-            self.verify_if_needed(share);
+            self.verify_if_needed(progress);
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
                 life.change(Life::Asleep, Life::Awake);
@@ -103,13 +103,13 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
                 self.pause(pause, &mut pace);
             } else {
-                let stays = self.stays(share);
-                if !stays && self.leave(true, share) {
+                let stays = self.stays(progress);
+                if !stays && self.leave(true, progress) {
                     return;
                 }
                 life.change(Life::Awake, Life::Asleep);
                 let milliseconds = if stays { rest.min(self.rest_most()) } else { LINGER };
-                self.rest(milliseconds, share);
+                self.rest(milliseconds, progress);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
             }
             let is_other = || {
@@ -118,7 +118,7 @@ impl<O: Os> ReclaimerThread<'_, O> {
             };
             // Before the check: a hold that comes after it leaves the word set.
             word.swap(0, AcqRel);
-            if (life.is_held() || is_other()) && self.leave(false, share) {
+            if (life.is_held() || is_other()) && self.leave(false, progress) {
                 return;
             }
         }
@@ -126,8 +126,8 @@ impl<O: Os> ReclaimerThread<'_, O> {
 
     /// Returns true if the thread stays although nothing is idle: it has to scan again for
     /// `TOFT_COLD`, or to verify what other threads have done.
-    fn stays(self, share: &Share) -> bool {
-        self.options.cold != 0 || self.verifier().verifies_shares() && !share.is_settled()
+    fn stays(self, progress: &VerifyProgress) -> bool {
+        self.options.cold != 0 || self.verifier().verifies_shares() && !progress.is_settled()
     }
 
     /// Returns credentials, if the thread may open the file.
@@ -138,12 +138,12 @@ impl<O: Os> ReclaimerThread<'_, O> {
 
     /// Leaves the state to others: no other thread waits for this one afterwards, and another may
     /// start. Returns false if a slow path has come meanwhile.
-    fn leave(self, idle: bool, share: &Share) -> bool {
+    fn leave(self, idle: bool, progress: &VerifyProgress) -> bool {
         let (life, control) = (self.reclaimer.life(), self.reclaimer.control());
         let kept = self.large.kept_blocks();
         let number = control.thread.load(Relaxed);
         // Before the change of the state, because the next thread uses these after it.
-        self.reclaimer.share().leave(share);
+        self.verify_progress().leave(progress);
         control.thread.store(if idle { Control::ENDED } else { 0 }, Relaxed);
         self.reclaimer.run(false);
         kept.set_returned_by(ReturnedBy::Calls);
@@ -182,9 +182,10 @@ impl<O: Os> ReclaimerThread<'_, O> {
 
     /// Sleeps for some milliseconds, or until another thread wakes this one, or until the program
     /// has memory hooks. Verifies shares of the heap meanwhile, if the heap is to be verified.
-    fn rest(self, milliseconds: u32, share: &mut Share) {
+    fn rest(self, milliseconds: u32, progress: &mut VerifyProgress) {
         let word = self.reclaimer.word();
-        let part = if self.verifier().verifies_shares() { Share::PERIOD } else { milliseconds };
+        let part =
+            if self.verifier().verifies_shares() { VerifyProgress::PERIOD } else { milliseconds };
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
             self.os.sleep_on(word, 0, part.min(left));
@@ -193,8 +194,8 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 break;
             }
             if word.load(Relaxed) == 0 {
-                self.verify_if_needed(share);
-                if !self.stays(share) {
+                self.verify_if_needed(progress);
+                if !self.stays(progress) {
                     break;
                 }
             }
@@ -202,12 +203,12 @@ impl<O: Os> ReclaimerThread<'_, O> {
     }
 
     /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
-    fn verify_if_needed(self, share: &mut Share) {
+    fn verify_if_needed(self, progress: &mut VerifyProgress) {
         if !self.verifier().verifies_shares() {
             return;
         }
         let Some(permit) = self.permit(Calls::READ) else { return };
-        if !share.is_due(process::monotonic()) {
+        if !progress.is_due(process::monotonic()) {
             return;
         }
         // What this thread takes between the two readings counts as others'. The first time, the
@@ -218,8 +219,8 @@ impl<O: Os> ReclaimerThread<'_, O> {
         };
         let least = (0..3).map(|_| others()).min().unwrap_or(0);
         drop(permit);
-        if share.is_needed(least) {
-            self.verifier().verify_share(share);
+        if progress.is_needed(least) {
+            self.verifier().verify_share(progress);
         }
     }
 
@@ -300,7 +301,7 @@ mod tests {
             free_many(&allocator, heap);
             let before = (fake.slept(), fake.resident_bytes());
             assert!(allocator.reclaimer.life().begin(fake.ticks(), |_| true));
-            allocator.reclaimer_thread().work(&mut Share::default());
+            allocator.reclaimer_thread().work(&mut VerifyProgress::default());
             assert_eq!(allocator.reclaimer.life().state(), Life::Ended);
             let slept = fake.slept() - before.0;
             // Each pause is four times as long while other tests of the process are at work.
@@ -316,7 +317,7 @@ mod tests {
         free_many(&allocator, heap);
         fake.set_hooks(true);
         assert!(allocator.reclaimer.life().begin(fake.ticks(), |_| true));
-        allocator.reclaimer_thread().work(&mut Share::default());
+        allocator.reclaimer_thread().work(&mut VerifyProgress::default());
         assert_eq!(allocator.reclaimer.life().state(), Life::Stopped);
         assert_eq!(fake.slept(), 0);
     }
@@ -325,17 +326,17 @@ mod tests {
     #[cfg_attr(not(feature = "secure"), ignore = "it verifies nothing while it rests")]
     fn a_thread_that_rests_finds_hooks_before_it_verifies() {
         let (fake, allocator) = new();
-        let rest = |share: &mut Share| {
+        let rest = |progress: &mut VerifyProgress| {
             let before = fake.slept();
-            allocator.reclaimer_thread().rest(4 * Share::PERIOD, share);
+            allocator.reclaimer_thread().rest(4 * VerifyProgress::PERIOD, progress);
             fake.slept() - before
         };
-        let mut share = Share::default();
-        assert_eq!(rest(&mut share), u64::from(4 * Share::PERIOD));
-        assert_ne!((share.passes, share.slabs), (0, 0), "it has verified");
+        let mut progress = VerifyProgress::default();
+        assert_eq!(rest(&mut progress), u64::from(4 * VerifyProgress::PERIOD));
+        assert_ne!((progress.passes, progress.slabs), (0, 0), "it has verified");
         fake.set_hooks(true);
-        let mut share = Share::default();
-        assert_eq!(rest(&mut share), u64::from(Share::PERIOD));
-        assert_eq!((share.passes, share.slabs), (0, 0));
+        let mut progress = VerifyProgress::default();
+        assert_eq!(rest(&mut progress), u64::from(VerifyProgress::PERIOD));
+        assert_eq!((progress.passes, progress.slabs), (0, 0));
     }
 }

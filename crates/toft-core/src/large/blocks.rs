@@ -3,8 +3,8 @@
 use super::class::{CLASS_BASE, large_class};
 use super::figures::Figures;
 use super::kept::Places;
+use super::kept_blocks::Limits;
 use super::pages::most_resident;
-use super::room::Limits;
 use super::spares::Spares;
 use super::stacks::Stacks;
 use super::units::Units;

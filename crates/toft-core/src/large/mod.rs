@@ -15,7 +15,7 @@
 //! - where none fits, the pages of any other waiting block are moved to the new one's address
 //!   (`moves.rs`), so that they need not be cleared by the kernel again;
 //! - what waits gives back the pages of the oldest first, no more than a limit asks for
-//!   (`room.rs`);
+//!   (`kept_blocks.rs`);
 //! - a block without pages waits on its pair's stack (`sync/stack.rs`).
 //!
 //! `Blocks` (`blocks.rs`, `resize.rs`) allocates, frees and resizes. Its parts, and the views of it
@@ -34,7 +34,7 @@
 //! | `guard_pages.rs` | `GuardPages` | pages that become inaccessible |
 //! | `extents.rs` | `Extents` | extents without pages: from a stack, or new |
 //! | `waiting.rs` | `WaitingBlocks` | blocks whose addresses wait |
-//! | `room.rs` | `KeptBlocks` | free blocks with pages, and their limits |
+//! | `kept_blocks.rs` | `KeptBlocks` | free blocks with pages, and their limits |
 //! | `settle.rs`, `spares.rs` | `Settlers`, `Spares` | growth into a free block, and its trimming |
 //! | `moves.rs`, `held.rs` | `Moves`, `Holders` | pages that move to another extent |
 //! | `check.rs` | `Checks` | the checks of L1 to L5 |
@@ -78,6 +78,8 @@ mod guard_pages;
 #[cfg(not(loom))]
 mod held;
 #[cfg(not(loom))]
+mod kept_blocks;
+#[cfg(not(loom))]
 mod moves;
 #[cfg(not(loom))]
 mod outside;
@@ -87,8 +89,6 @@ mod pages;
 mod place;
 #[cfg(not(loom))]
 mod resize;
-#[cfg(not(loom))]
-mod room;
 #[cfg(not(loom))]
 mod settle;
 #[cfg(not(loom))]
@@ -106,9 +106,9 @@ pub use self::{
     blocks::Blocks,
     canary::Damage,
     class::large_class,
+    kept_blocks::ReturnedBy,
     outside::OutsideFields,
     resize::Resize,
-    room::ReturnedBy,
     tally::{Made, Tally, TallyPlaces},
     units::UNIT,
 };

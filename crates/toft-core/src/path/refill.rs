@@ -202,6 +202,7 @@ impl<'a, O: Os> Supply<'a, O> {
         // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
         // if it does not, a slab that the limit has suspended may serve the request
         let bytes = slot_bytes(class);
+        self.profiler().profile_when_grown(bytes);
         let mut promise = self.memory_limit().promise(bytes).ok();
         if promise.is_none() {
             let mut served = false;

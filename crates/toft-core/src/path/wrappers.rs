@@ -1,12 +1,13 @@
-//! Finds the call site above a wrapper of malloc, such as `xmalloc`.
+//! The call site of a request and its partition: above a wrapper of malloc, such as `xmalloc`, and
+//! as hints have it.
 
 use crate::allocator::{Allocator, handle};
 use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::os::seccomp::Calls;
 use crate::region::{Partition, Site};
-use crate::report::is_return;
-use crate::site::{LEVELS_MAX, Place, REACH, STEP_FIRST};
+use crate::report::{Line, is_return};
+use crate::site::{LEVELS_MAX, Place, REACH, Rule, STEP_FIRST};
 use crate::thread::Heap;
 
 /// The place on the stack of a return address that the heap does not remember.
@@ -100,11 +101,28 @@ impl<O: Os> CallSites<'_, O> {
             };
             self.wrappers.code_of(&self.os, names, site, permit, by_frame, above)
         };
-        let number = self
-            .sites
-            .number(&self.os, site, || wrapper().or_else(|| self.profiler().hinted(site)));
+        let number = self.sites.number(&self.os, site, || wrapper().or_else(|| self.hinted(site)));
         heap.remember(site, number);
         number
+    }
+
+    /// Returns the partition that a new site shares with others, or `None` if the hints put it in
+    /// no group.
+    #[inline]
+    fn hinted(self, site: Site) -> Option<usize> {
+        if !self.hints.are_there() {
+            return None;
+        }
+        let other_build = |file: &[u8]| {
+            let mut line = Line::new(false);
+            line.text("toft: TOFT_HINTS: ").raw(file);
+            line.text(" is not the build that the hints are of; what they say of it is skipped");
+            self.os.report(line.end());
+        };
+        match self.hints.rule_of(site, || self.permit(Calls::REPORT), other_build) {
+            Rule::Own => None,
+            Rule::Group(group) => Some(self.sites.group_number(usize::from(group), site)),
+        }
     }
 
     /// Reads the symbols of the program that contains the allocator, if it names wrappers. For the

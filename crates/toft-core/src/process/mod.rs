@@ -5,7 +5,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `environment.rs` | the variables |
+//! | `environment.rs`, `hints.rs` | the variables; the file of hints |
 //! | `key_fault.rs` | accesses that the protection key stops |
 //! | `thread_exit.rs`, `start.rs` | the end and the birth of a thread's heap; the start |
 //! | `program_delete.rs` | a program's own `operator delete` |
@@ -18,6 +18,7 @@
 mod calls;
 mod environment;
 mod gate;
+mod hints;
 mod key_fault;
 mod program_delete;
 mod scope;

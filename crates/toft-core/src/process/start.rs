@@ -16,13 +16,12 @@ use crate::os::thread::thread_block;
 use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
-use crate::process::{environment, key_fault};
+use crate::process::{environment, hints, key_fault};
 use crate::report::Line;
 use crate::stats::Root;
 use crate::sync::{AtomicU32, Ordering, pause};
 use crate::thread::{CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap};
 use crate::watch::guarded::fault;
-use crate::watch::profile::hints;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How long another thread waits for a start that does not end (a child forked during its parent's

@@ -12,8 +12,6 @@
 //! block to another does not pay for both.
 
 #[cfg(not(loom))]
-mod batch;
-#[cfg(not(loom))]
 mod decay;
 #[cfg(not(loom))]
 mod group_pressure;
@@ -31,9 +29,9 @@ mod pool;
 #[cfg(not(loom))]
 mod pressure;
 #[cfg(not(loom))]
-mod room;
+mod reclaimer;
 #[cfg(not(loom))]
-mod share;
+mod room;
 #[cfg(not(loom))]
 mod sort;
 #[cfg(not(loom))]
@@ -41,8 +39,6 @@ mod tails;
 #[cfg(not(loom))]
 mod trims;
 
-#[cfg(not(loom))]
-pub use batch::{BATCH, ColdTurn, Control, Reclaimer, Turn};
 #[cfg(not(loom))]
 pub use group_pressure::has_group_pressure;
 #[cfg(not(loom))]
@@ -59,7 +55,7 @@ pub use pool::Pool;
 #[cfg(not(loom))]
 pub use pressure::{GRANTS, Pressure};
 #[cfg(not(loom))]
-pub use share::{SavedShare, Share};
+pub use reclaimer::{BATCH, ColdTurn, Control, Reclaimer, Turn};
 #[cfg(not(loom))]
 pub use sort::{heap_sort, sort};
 #[cfg(not(loom))]

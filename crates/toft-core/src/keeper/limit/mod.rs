@@ -48,7 +48,6 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     /// Promises `bytes` bytes if they can be had as things are.
     #[inline]
     pub(crate) fn promise(self, bytes: usize) -> Result<Promise<'a>, usize> {
-        self.profiler().profile_when_grown(bytes);
         self.allocator.limit.promise(bytes, || self.counted_bytes())
     }
 

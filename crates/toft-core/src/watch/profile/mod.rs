@@ -25,9 +25,7 @@
 //! | `metrics.rs` | figures of the whole process for monitoring: `toft_metrics` |
 //! | `print.rs` | the largest sites as lines of text: `malloc_stats` |
 //! | `sampling.rs` | random samples of allocations, with their stacks |
-//! | `hints.rs` | what an earlier run has shown about call sites |
 
-pub(crate) mod hints;
 mod metrics;
 mod path;
 mod print;

@@ -15,9 +15,10 @@
 //! there. Threads go on meanwhile: a slot counts as damaged only if it stays so
 //! (`verify_slots.rs`).
 
+use crate::allocator::VerifyProgress;
 use crate::os::Os;
 use crate::policy::WIPE;
-use crate::reclaim::{Share, Turn};
+use crate::reclaim::Turn;
 use crate::slab::{Slab, SlotCare, SlotIndex};
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
@@ -79,7 +80,7 @@ impl<O: Os> Verifier<'_, O> {
     }
 
     /// Verifies the next share of the heap. On the reclaimer's thread, or on the only thread.
-    pub(crate) fn verify_share(self, share: &mut Share) {
+    pub(crate) fn verify_share(self, progress: &mut VerifyProgress) {
         let most = self.pool.bytes().div_ceil(SHARES).clamp(BYTES_LEAST, BYTES_MOST);
         let mut read = 0;
         let mut done = false;
@@ -98,12 +99,12 @@ impl<O: Os> Verifier<'_, O> {
                 }
                 !full && read < most
             };
-            done = self.slabs.for_each_from(&mut share.slabs, &mut each);
+            done = self.slabs.for_each_from(&mut progress.slabs, &mut each);
             read += self.verify_batch(&turn);
         }
         if done {
             self.verify_rest();
-            share.complete();
+            progress.complete();
         }
     }
 
@@ -156,7 +157,7 @@ impl<O: Os> Verifier<'_, O> {
 #[cfg(all(test, feature = "fake-os", feature = "secure"))]
 mod tests {
     use super::*;
-    use crate::allocator::Allocator;
+    use crate::allocator::{Allocator, VerifyProgress};
     use crate::options::Options;
     use crate::os::fake::{Fake, Machine};
     use crate::report::Call;
@@ -169,7 +170,7 @@ mod tests {
         fake: Fake,
         allocator: Allocator<Fake>,
         heap: &'static Heap,
-        share: Share,
+        progress: VerifyProgress,
     }
 
     impl Program {
@@ -180,7 +181,7 @@ mod tests {
             let allocator = Allocator::new(fake.clone(), options, false).unwrap();
             allocator.filter().watch();
             let heap = allocator.held_heaps().acquire_heap().unwrap();
-            Program { fake, allocator, heap, share: Share::default() }
+            Program { fake, allocator, heap, progress: VerifyProgress::default() }
         }
 
         fn take(&self, size: usize) -> usize {
@@ -193,10 +194,10 @@ mod tests {
 
         /// Verifies a whole pass. Returns the reports and the number of shares.
         fn pass(&mut self) -> (std::vec::Vec<std::string::String>, usize) {
-            let before = self.share.passes;
+            let before = self.progress.passes;
             let mut shares = 0;
-            while self.share.passes == before {
-                self.allocator.verifier().verify_share(&mut self.share);
+            while self.progress.passes == before {
+                self.allocator.verifier().verify_share(&mut self.progress);
                 shares += 1;
             }
             self.allocator.check().unwrap();

@@ -1,14 +1,11 @@
-//! Reads the file of hints at the start, and applies it to new call sites (docs/hints.md).
+//! Reads the file of hints at the start (docs/hints.md).
 
 use crate::options::{
     Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, SiteMode,
 };
-use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
-use crate::region::Site;
+use crate::os::process;
 use crate::report::Line;
-use crate::site::{Hints, Rule};
-use crate::watch::profile::Profiler;
+use crate::site::Hints;
 
 /// The largest file in bytes: a line for each call site of a hundred of the largest programs.
 const FILE_MOST: usize = 16 << 20;
@@ -89,25 +86,4 @@ fn refuse(name: &[u8], why: &str) {
     let mut line = begin(name);
     line.text(": ").text(why).text("; going on without it");
     process::write_all(libc::STDERR_FILENO, line.end());
-}
-
-impl<O: Os> Profiler<'_, O> {
-    /// Returns the partition that a new site shares with others, or `None` if the hints put it in
-    /// no group.
-    #[inline]
-    pub(crate) fn hinted(self, site: Site) -> Option<usize> {
-        if !self.hints.are_there() {
-            return None;
-        }
-        let other_build = |file: &[u8]| {
-            let mut line = Line::new(false);
-            line.text("toft: TOFT_HINTS: ").raw(file);
-            line.text(" is not the build that the hints are of; what they say of it is skipped");
-            self.os.report(line.end());
-        };
-        match self.hints.rule_of(site, || self.permit(Calls::REPORT), other_build) {
-            Rule::Own => None,
-            Rule::Group(group) => Some(self.sites.group_number(usize::from(group), site)),
-        }
-    }
 }

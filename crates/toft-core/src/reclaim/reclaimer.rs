@@ -4,7 +4,7 @@
 //! - R1 one thread at a time sweeps: the one that has set `sweeping`.
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
 
-use super::{LifeCycle, SavedShare, Trims};
+use super::{LifeCycle, Trims};
 use crate::os::thread::thread_block;
 use crate::os::{Threads, wait_for};
 use crate::policy::SWEEP_GROWTH;
@@ -56,8 +56,6 @@ struct State {
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
     life: LifeCycle,
-    /// How far the heap is verified while there is no thread. The thread takes it and leaves it.
-    share: SavedShare,
     /// The tick of the thread's last scan for cold pages. Written by the thread.
     cold_scan_at: AtomicU32,
     /// The tick at which the thread could not be started. Written by the thread that has tried.
@@ -197,11 +195,6 @@ impl Reclaimer {
         self.state().runs.store(runs.into(), Release);
     }
 
-    /// Returns where the state of the verification is while there is no thread.
-    pub fn share(&self) -> &SavedShare {
-        &self.state().share
-    }
-
     /// Returns the tick of the last scan for cold pages.
     pub fn cold_scan_at(&self) -> &AtomicU32 {
         &self.state().cold_scan_at
@@ -308,7 +301,6 @@ impl Reclaimer {
         state.watch.store_changed(0, Relaxed);
         state.process.store_changed(process, Relaxed);
         state.forked_at.store_changed(now, Relaxed);
-        state.share.repair();
         state.cold_scan_at.store_changed(0, Relaxed);
         state.life.repair();
         torn

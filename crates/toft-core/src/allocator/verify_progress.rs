@@ -9,8 +9,8 @@ const NOISE: u64 = 50_000;
 
 /// The place that a verification has reached. It belongs to the thread that verifies.
 #[derive(Debug, Default)]
-pub struct Share {
-    /// The nanosecond of the last share.
+pub struct VerifyProgress {
+    /// The nanosecond of the last progress.
     at: u64,
     /// How far this pass has come: the number of slabs that are done.
     pub slabs: usize,
@@ -28,21 +28,21 @@ pub struct Share {
 /// The place while there is no thread that verifies. The thread writes it before it ends. The next
 /// one reads it, and sees it because it begins after that end.
 #[derive(Debug)]
-pub struct SavedShare([AtomicU64; 5]);
+pub struct SavedProgress([AtomicU64; 5]);
 
-impl SavedShare {
+impl SavedProgress {
     /// Returns the place that the last thread has left.
-    pub fn take(&self) -> Share {
+    pub fn take(&self) -> VerifyProgress {
         let [at, slabs, passes, begun, completed] =
             self.0.each_ref().map(|word| word.load(Relaxed));
         let [slabs, passes] = [slabs, passes].map(|number| number as usize);
-        Share { at, slabs, passes, begun, completed, settled: false }
+        VerifyProgress { at, slabs, passes, begun, completed, settled: false }
     }
 
     /// Leaves a place for the next thread.
-    pub fn leave(&self, share: &Share) {
-        let [slabs, passes] = [share.slabs, share.passes].map(|number| number as u64);
-        let values = [share.at, slabs, passes, share.begun, share.completed];
+    pub fn leave(&self, progress: &VerifyProgress) {
+        let [slabs, passes] = [progress.slabs, progress.passes].map(|number| number as u64);
+        let values = [progress.at, slabs, passes, progress.begun, progress.completed];
         self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
@@ -52,7 +52,7 @@ impl SavedShare {
     }
 }
 
-impl Share {
+impl VerifyProgress {
     /// The milliseconds from one share to the next. A processor that comes from sleep reads at half
     /// its speed for some milliseconds, so shares are large and rare.
     pub const PERIOD: u32 = 3000;
@@ -60,7 +60,7 @@ impl Share {
     /// Returns true if a period has passed since this returned true the last time. A part of the
     /// period is enough, because a thread may wake a little early.
     pub fn is_due(&mut self, now: u64) -> bool {
-        let due = now.wrapping_sub(self.at) >= u64::from(Share::PERIOD) * 900_000;
+        let due = now.wrapping_sub(self.at) >= u64::from(VerifyProgress::PERIOD) * 900_000;
         if due {
             self.at = now;
         }
@@ -101,19 +101,19 @@ mod tests {
 
     #[test]
     fn a_share_is_due_after_a_period() {
-        let period = u64::from(Share::PERIOD) * 1_000_000;
-        let mut share = Share::default();
-        assert!(share.is_due(7 * period) && !share.is_due(7 * period + period / 2));
-        assert!(share.is_due(8 * period - 1000) && !share.is_due(8 * period));
+        let period = u64::from(VerifyProgress::PERIOD) * 1_000_000;
+        let mut progress = VerifyProgress::default();
+        assert!(progress.is_due(7 * period) && !progress.is_due(7 * period + period / 2));
+        assert!(progress.is_due(8 * period - 1000) && !progress.is_due(8 * period));
     }
 
     #[test]
     fn the_next_thread_goes_on_where_the_last_one_was() {
-        let saved = SavedShare([const { AtomicU64::new(0) }; 5]);
-        let mut share = saved.take();
-        assert!(share.is_due(1 << 40) && share.is_needed(0));
-        share.slabs = 7;
-        saved.leave(&share);
+        let saved = SavedProgress([const { AtomicU64::new(0) }; 5]);
+        let mut progress = saved.take();
+        assert!(progress.is_due(1 << 40) && progress.is_needed(0));
+        progress.slabs = 7;
+        saved.leave(&progress);
         let mut next = saved.take();
         assert!(!next.is_due(1 << 40), "the last share was just now");
         assert_eq!(next.slabs, 7);
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn after_a_pass_in_which_no_other_thread_ran_there_is_nothing_to_verify() {
-        let mut share = Share::default();
+        let mut progress = VerifyProgress::default();
         let mut pass = |others: [u64; 2]| {
-            let begins = share.is_needed(others[0]);
+            let begins = progress.is_needed(others[0]);
             if begins {
-                share.slabs = 7;
-                assert!(share.is_needed(others[1]), "a pass is completed");
-                share.complete();
+                progress.slabs = 7;
+                assert!(progress.is_needed(others[1]), "a pass is completed");
+                progress.complete();
             }
             begins
         };
