@@ -3,11 +3,11 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p toft-core --release --test loom_hold`
 //!
-//! What runs here is the code of `slab/`, `remote/` and `sync/seat.rs` itself, over loom's atomics.
-//! What the kernel does is played. The barrier that every thread passes is a fence here, and one at
-//! the owner's seat (`sync::light_barrier`), which promises less. What is in a slot's memory is
-//! always seen as it is, because pages that the kernel takes away are gone for all processors
-//! before its call returns.
+//! What runs here is the code of `slab/`, `remote/` and `sync/reentrancy.rs` itself, over loom's
+//! atomics. What the kernel does is played. The barrier that every thread passes is a fence here,
+//! and one at the owner's reentrancy guard (`sync::light_barrier`), which promises less. What is in
+//! a slot's memory is always seen as it is, because pages that the kernel takes away are gone for
+//! all processors before its call returns.
 #![cfg(loom)]
 
 use Ordering::{Relaxed, SeqCst};
@@ -28,7 +28,7 @@ const SLOTS: usize = 2;
 enum Planted {
     Nothing,
     NoBarrier,
-    SeatNotAsked,
+    GuardNotAsked,
     NotSettled,
     NotNotified,
 }
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// A heap's inbox and seat, its one slab of two slots, and what is in their memory.
+/// A heap's inbox and reentrancy guard, its one slab of two slots, and what is in their memory.
 struct World {
     inbox: Inbox,
     busy: Busy,
@@ -87,7 +87,7 @@ impl World {
     fn allocate(&self) -> Option<usize> {
         let slab = &self.slab;
         if slab.claimed() == 0 {
-            let _seat = self.busy.sit().unwrap();
+            let _guard = self.busy.enter().unwrap();
             let Some(address) = slab.refill_and_take(Groups::All, |_| {}) else {
                 // `Bins::advance`: what has no slot to give leaves the list.
                 if slab.is_listed() {
@@ -125,13 +125,13 @@ impl World {
             Put::NotLive => self.report_misuse(),
             Put::Done => {
                 if slab.is_listed()
-                    && let Some(_seat) = self.busy.sit()
+                    && let Some(_guard) = self.busy.enter()
                 {
                     slab.claim_freed(slot, || {});
                 }
             }
             Put::Spent => {
-                let _seat = self.busy.sit().unwrap();
+                let _guard = self.busy.enter().unwrap();
                 self.follow(slab.credit_spent(false));
             }
         }
@@ -164,7 +164,7 @@ impl World {
 
     /// What the owner does with what others have freed.
     fn collect(&self) {
-        let _seat = self.busy.sit().unwrap();
+        let _guard = self.busy.enter().unwrap();
         self.inbox.drain(|slab| self.follow(slab.collect(|_| self.report_misuse())));
     }
 
@@ -182,7 +182,7 @@ impl World {
             return;
         }
         self.barrier(planted);
-        let quiet = !self.busy.is_taken() || planted == Planted::SeatNotAsked;
+        let quiet = !self.busy.is_taken() || planted == Planted::GuardNotAsked;
         if planted != Planted::NotSettled {
             slab.pinning().settle(quiet);
         }
@@ -308,8 +308,8 @@ fn no_barrier_is_seen() {
 
 #[test]
 #[should_panic(expected = "a live block's pages went")]
-fn not_asking_the_seat_is_seen() {
-    owner_looks_meanwhile(Planted::SeatNotAsked);
+fn not_asking_the_guard_is_seen() {
+    owner_looks_meanwhile(Planted::GuardNotAsked);
 }
 
 #[test]

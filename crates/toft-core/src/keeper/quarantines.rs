@@ -10,7 +10,7 @@ use crate::report::Call;
 use crate::slab::{Put, Slab, SlotIndex};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::spin_until;
-use crate::thread::{Heap, HeapState, Leaving, Quarantine, Seat, entry_slot};
+use crate::thread::{Heap, HeapState, Leaving, Quarantine, ReentrancyGuard, entry_slot};
 
 handle!(Quarantines, quarantines);
 
@@ -73,14 +73,14 @@ impl<O: Os> Quarantines<'_, O> {
             return false;
         }
         // A fork must find this heap torn meanwhile.
-        let Some(_seat) = heap.sit() else { return false };
+        let Some(_entered) = heap.enter() else { return false };
         let in_use = self.pool.bytes().saturating_sub(self.pool.kept_bytes());
         let most = OWN_MOST.max(in_use / OWN_SHARE);
         let shares = heap.rarely_frees(class, self.os.ticks())
             || self.own_quarantines().load(Relaxed).saturating_add(bytes) > most;
         if shares && let Some(guard) = self.heaps.acquire_shared(&self.os, class, Some(heap.number))
         {
-            drop(self.held_heaps().seat_left(guard.heap));
+            drop(self.held_heaps().guard_left(guard.heap));
             return put(guard.heap);
         }
         false
@@ -94,7 +94,7 @@ impl<O: Os> Quarantines<'_, O> {
     }
 
     #[inline(always)]
-    pub(crate) fn release_entry(self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
+    pub(crate) fn release_entry(self, heap: &Heap, guard: Option<&ReentrancyGuard>, entry: usize) {
         let (slab, slot) = entry_slot(entry);
         // A slot that was freed twice may be in use again, and is reported by `release`.
         // SAFETY: (1) the slot is in a quarantine; (2) the processor was asked.
@@ -103,7 +103,7 @@ impl<O: Os> Quarantines<'_, O> {
             self.name_writes(slab, slot);
         }
         self.slot_checks().check_neighbours(slab, slot, Call::Free);
-        self.release(heap, seat, slab, slot);
+        self.release(heap, guard, slab, slot);
     }
 
     /// Reports what was written to a slot that leaves its quarantine.
@@ -113,13 +113,20 @@ impl<O: Os> Quarantines<'_, O> {
         self.slot_checks().find_writes(slab, slot, slab.slot_address(slot), Call::Free);
     }
 
-    /// What the program has freed becomes free. With the seat, where the caller has it.
+    /// Lets malloc reuse a slot that the program has freed. `guard` is the heap's reentrancy guard,
+    /// if the caller has it.
     #[inline(always)]
-    pub(crate) fn release(self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: SlotIndex) {
+    pub(crate) fn release(
+        self,
+        heap: &Heap,
+        guard: Option<&ReentrancyGuard>,
+        slab: &Slab,
+        slot: SlotIndex,
+    ) {
         if !heap.owns(slab) {
             return self.release_remote(heap, slab, slot);
         }
-        self.release_owned(heap, seat, slab, slot);
+        self.release_owned(heap, guard, slab, slot);
     }
 
     /// Frees a slot of a slab of the heap.
@@ -127,14 +134,14 @@ impl<O: Os> Quarantines<'_, O> {
     pub(crate) fn release_owned(
         self,
         heap: &Heap,
-        seat: Option<&Seat>,
+        guard: Option<&ReentrancyGuard>,
         slab: &Slab,
         slot: SlotIndex,
     ) {
-        match (slab.put(slot), seat) {
+        match (slab.put(slot), guard) {
             (Put::Done, _) => {}
             (Put::Spent, None) => self.held_heaps().credit_spent(heap, slab),
-            (Put::Spent, Some(seat)) => self.held_heaps().credit_follows(heap, seat, slab),
+            (Put::Spent, Some(guard)) => self.held_heaps().credit_follows(heap, guard, slab),
             (Put::NotLive, _) => self.reports().freed_twice(slab, slot, Call::RemoteFree),
         }
     }
@@ -147,48 +154,48 @@ impl<O: Os> Quarantines<'_, O> {
             Marked::Twice => self.reports().freed_twice(slab, slot, Call::RemoteFree),
             Marked::Unannounced => {
                 // Between setting PENDING and the push, a fork must find this heap torn.
-                let _seat = heap.sit();
+                let _guard = heap.enter();
                 announce(slab);
                 self.maintenance().wake_reclaimer_for(slab);
             }
         }
     }
 
-    /// Lets everything leave the quarantines: of `heap`, with the seat where the caller has it, of
-    /// threads that have ended, and of running ones.
-    pub(crate) fn empty_quarantines(self, heap: Option<&Heap>, seat: Option<&Seat>) {
+    /// Lets everything leave the quarantines: of `heap`, of exited threads, and of running ones.
+    /// `guard` is the reentrancy guard of `heap`, if the caller has it.
+    pub(crate) fn empty_quarantines(self, heap: Option<&Heap>, guard: Option<&ReentrancyGuard>) {
         if !QUARANTINE {
             return;
         }
         let mine = heap.filter(|heap| !heap.is_sentinel());
         let mut late = false;
         if let Some(heap) = mine {
-            let own = if seat.is_none() { heap.sit() } else { None };
-            if let Some(seat) = seat.or(own.as_ref()) {
-                late = !self.empty_own(heap, seat);
+            let own = if guard.is_none() { heap.enter() } else { None };
+            if let Some(guard) = guard.or(own.as_ref()) {
+                late = !self.empty_own(heap, guard);
             }
         }
         for number in 0..self.heaps.count() {
             self.held_heaps()
-                .with_threadless(number, |orphan, seat| _ = self.empty_own(orphan, seat));
+                .with_threadless(number, |orphan, guard| _ = self.empty_own(orphan, guard));
         }
         let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {
-            self.empty_live_quarantines(releaser, seat, first);
+            self.empty_live_quarantines(releaser, guard, first);
         }
-        // Another thread was at it, and may have given it up because this one sits: as two do that
-        // run out of memory at the same moment.
+        // Another thread was emptying this quarantine. It may have given up because this thread has
+        // its reentrancy guard. That happens if both run out of memory at the same moment.
         if late && let Some(heap) = mine {
-            let own = if seat.is_none() { heap.sit() } else { None };
-            if let Some(seat) = seat.or(own.as_ref()) {
-                spin_until(|| self.empty_own(heap, seat));
+            let own = if guard.is_none() { heap.enter() } else { None };
+            if let Some(guard) = guard.or(own.as_ref()) {
+                spin_until(|| self.empty_own(heap, guard));
             }
         }
     }
 
     /// Moves what waits in the quarantine of an orphan to those of the shared heaps, which are
     /// fewer. The blocks go on waiting there. Who holds the orphan.
-    pub(crate) fn move_quarantine(self, orphan: &Heap, seat: &Seat) {
+    pub(crate) fn move_quarantine(self, orphan: &Heap, guard: &ReentrancyGuard) {
         if !QUARANTINE {
             return;
         }
@@ -196,30 +203,30 @@ impl<O: Os> Quarantines<'_, O> {
         if !quarantine.is_used() || !quarantine.shut() {
             return;
         }
-        quarantine.empty(|entry| self.wait_on(orphan, seat, entry));
+        quarantine.empty(|entry| self.wait_on(orphan, guard, entry));
         quarantine.close();
         self.own_quarantines().fetch_sub(orphan.uncount_places(), Relaxed);
         quarantine.open();
     }
 
     /// Lets an entry of a quarantine wait in that of a shared heap.
-    fn wait_on(self, orphan: &Heap, seat: &Seat, entry: usize) {
+    fn wait_on(self, orphan: &Heap, entered: &ReentrancyGuard, entry: usize) {
         let class = entry_slot(entry).0.class_number();
         let mut leaving = Leaving::nothing();
         let waits = self.heaps.acquire_shared(&self.os, class, None).is_some_and(|guard| {
-            drop(self.held_heaps().seat_left(guard.heap));
+            drop(self.held_heaps().guard_left(guard.heap));
             let share = self.quarantine_share;
             guard.heap.exchange((class, entry), share, &mut leaving, |_| false)
         });
         if !waits {
             leaving.set(entry);
         }
-        leaving.each(|entry| self.release_entry(orphan, Some(seat), entry));
+        leaving.each(|entry| self.release_entry(orphan, Some(entered), entry));
     }
 
     /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are
     /// emptied whose holder is not in the middle of something.
-    fn empty_live_quarantines(self, releaser: &Heap, seat: Option<&Seat>, first: u32) {
+    fn empty_live_quarantines(self, releaser: &Heap, guard: Option<&ReentrancyGuard>, first: u32) {
         let mut shut = 0u64;
         let numbers = || first..self.heaps.count().min(first + BATCH);
         for number in numbers() {
@@ -238,34 +245,34 @@ impl<O: Os> Quarantines<'_, O> {
         for number in numbers().filter(|number| shut >> (number - first) & 1 != 0) {
             let heap = self.heaps.heap(number);
             if can && spin_until(|| !heap.is_torn()) {
-                self.empty_quarantine(heap, releaser, seat);
+                self.empty_quarantine(heap, releaser, guard);
             }
             heap.quarantine().open();
         }
     }
 
-    /// Empties the quarantine of a heap that the caller holds. Not where another thread is emptying
-    /// it: that thread may have begun before the caller sat down, and both would release the same
-    /// slots. Returns true if it was done.
-    fn empty_own(self, heap: &Heap, seat: &Seat) -> bool {
+    /// Empties the quarantine of a heap that the caller holds. Does nothing if another thread is
+    /// emptying it: that thread may have begun before the caller took the reentrancy guard, and
+    /// both would release the same slots. Returns true if it was done.
+    fn empty_own(self, heap: &Heap, guard: &ReentrancyGuard) -> bool {
         let mine = heap.quarantine().shut();
         if mine {
-            self.empty_quarantine(heap, heap, Some(seat));
+            self.empty_quarantine(heap, heap, Some(guard));
             heap.quarantine().open();
         }
         mine
     }
 
-    fn empty_quarantine(self, heap: &Heap, releaser: &Heap, seat: Option<&Seat>) {
-        heap.quarantine().empty(|entry| self.release_entry(releaser, seat, entry));
+    fn empty_quarantine(self, heap: &Heap, releaser: &Heap, guard: Option<&ReentrancyGuard>) {
+        heap.quarantine().empty(|entry| self.release_entry(releaser, guard, entry));
     }
 
     /// Lets everything leave the quarantine of a heap that the caller holds, and does nothing else.
     /// For tests.
     #[cfg(feature = "fake-os")]
     pub fn release_quarantine(self, heap: &Heap) {
-        if let Some(seat) = heap.sit() {
-            self.empty_own(heap, &seat);
+        if let Some(guard) = heap.enter() {
+            self.empty_own(heap, &guard);
         }
     }
 }

@@ -128,8 +128,8 @@ impl<O: Os> Allocator<O> {
 
     /// Publishes what the thread of a heap has freed in slabs of other threads, as its exit does.
     pub fn publish_frees(&self, heap: &Heap) {
-        if let Some(seat) = heap.sit() {
-            self.held_heaps().empty_outbox(heap, &seat);
+        if let Some(guard) = heap.enter() {
+            self.held_heaps().empty_outbox(heap, &guard);
         }
     }
 

@@ -211,7 +211,7 @@ impl<O: Os> Requests<'_, O> {
             Marked::Unannounced => {
                 // A fork between the setting of PENDING and the push must find that this heap is in
                 // the middle of a change.
-                let _seat = heap.sit();
+                let _guard = heap.enter();
                 announce(slab);
                 self.maintenance().wake_reclaimer_for(slab);
             }

@@ -34,7 +34,7 @@ impl<O: Os> Supply<'_, O> {
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
-                self.memory_limit().relieve(heap, heap.sit().as_ref(), size);
+                self.memory_limit().relieve(heap, heap.enter().as_ref(), size);
                 allocate()
             }
             result => result,

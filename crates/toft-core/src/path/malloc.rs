@@ -174,9 +174,9 @@ pub(crate) fn refilled_from<C: Caller>(
 ) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
     let address = allocator.requests().sample(heap, address, 16, site, SamplingScope::Claim);
-    if let Some(seat) = heap.sit() {
+    if let Some(guard) = heap.enter() {
         heap.set_call(stack, frame);
-        allocator.profiler().sample_claim(heap, &seat, index, address, site);
+        allocator.profiler().sample_claim(heap, &guard, index, address, site);
         heap.set_call(0, 0);
     }
     with_exposed_provenance_mut(address)

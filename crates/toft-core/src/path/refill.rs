@@ -9,7 +9,7 @@ use crate::region::{Site, SlabNeed};
 use crate::report::Call;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 /// The reason why there is no slot for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Filled {
 
 impl<'a, O: Os> Supply<'a, O> {
     /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
-    /// order of cost. Borrows a heap if this heap's seat is not available.
+    /// order of cost. Borrows a heap if this heap's reentrancy guard is not available.
     #[cold]
     #[inline(never)]
     pub(crate) fn allocate_slow(
@@ -46,15 +46,15 @@ impl<'a, O: Os> Supply<'a, O> {
         site: Site,
     ) -> Result<usize, NoSlot> {
         let index = self.call_sites().row(heap, site).of_class(class);
-        if let Some(seat) = heap.sit() {
+        if let Some(guard) = heap.enter() {
             let shares = self.should_use_shared_heap(heap, index);
-            return self.refill_and_arm(heap, &seat, (index, site), shares);
+            return self.refill_and_arm(heap, &guard, (index, site), shares);
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the
         // heap.
         let borrowed = self.held_heaps().with_borrowed_heap(|heap| {
-            let seat = heap.sit().ok_or(NoSlot::NoSlab)?;
-            self.refill_and_arm(heap, &seat, (index, site), false)
+            let guard = heap.enter().ok_or(NoSlot::NoSlab)?;
+            self.refill_and_arm(heap, &guard, (index, site), false)
         });
         borrowed.unwrap_or(Err(NoSlot::NoSlab))
     }
@@ -66,15 +66,15 @@ impl<'a, O: Os> Supply<'a, O> {
     fn refill_and_arm(
         self,
         heap: &Heap,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         (index, site): (BinIndex, Site),
         shares: bool,
     ) -> Result<usize, NoSlot> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
-        let address = self.refill(heap, seat, (index, site), shares)?;
+        let address = self.refill(heap, guard, (index, site), shares)?;
         self.slot_checks().arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
-            self.profiler().sample_claim(heap, seat, index, address, site);
+            self.profiler().sample_claim(heap, guard, index, address, site);
         }
         Ok(address)
     }
@@ -83,7 +83,7 @@ impl<'a, O: Os> Supply<'a, O> {
     fn refill(
         self,
         heap: &Heap,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         (index, site): (BinIndex, Site),
         shares: bool,
     ) -> Result<usize, NoSlot> {
@@ -92,7 +92,7 @@ impl<'a, O: Os> Supply<'a, O> {
             return Ok(address);
         }
         if !shares {
-            self.maintenance().maintain(heap, seat);
+            self.maintenance().maintain(heap, guard);
         }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
         let current = heap.bins().current(index);
@@ -108,7 +108,7 @@ impl<'a, O: Os> Supply<'a, O> {
                 self.list_longest_slab(heap, (index, site));
             }
         }
-        if let Some(address) = self.listed_or_freed(heap, seat, index) {
+        if let Some(address) = self.listed_or_freed(heap, guard, index) {
             return Ok(address);
         }
         // 2. a slot of a shared heap, for a bin that this thread rarely uses
@@ -119,11 +119,11 @@ impl<'a, O: Os> Supply<'a, O> {
             }
         }
         let address = self
-            .slot_of_another_slab(heap, seat, (index, site), filled)
-            .or_else(|why| self.slot_of_earlier_row(heap, seat, index, site, true).ok_or(why))?;
+            .slot_of_another_slab(heap, guard, (index, site), filled)
+            .or_else(|why| self.slot_of_earlier_row(heap, guard, index, site, true).ok_or(why))?;
         if shares {
-            self.maintenance().maintain(heap, seat);
-            self.share_slab(heap, seat, index);
+            self.maintenance().maintain(heap, guard);
+            self.share_slab(heap, guard, index);
         }
         Ok(address)
     }
@@ -134,15 +134,15 @@ impl<'a, O: Os> Supply<'a, O> {
     pub(super) fn listed_or_freed(
         self,
         heap: &Heap,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         index: BinIndex,
     ) -> Option<usize> {
         let bins = heap.bins();
         let wake = |slab: &Slab| self.memory_limit().wake(slab);
         let collected =
-            bins.current(index).should_collect() && self.held_heaps().collect(heap, seat);
+            bins.current(index).should_collect() && self.held_heaps().collect(heap, guard);
         if bins.advance(index, wake)
-            || !collected && self.held_heaps().collect(heap, seat) && bins.advance(index, wake)
+            || !collected && self.held_heaps().collect(heap, guard) && bins.advance(index, wake)
         {
             return bins.pop(index);
         }
@@ -156,7 +156,7 @@ impl<'a, O: Os> Supply<'a, O> {
     fn slot_of_earlier_row(
         self,
         heap: &Heap,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         index: BinIndex,
         site: Site,
         all: bool,
@@ -168,9 +168,9 @@ impl<'a, O: Os> Supply<'a, O> {
                 return Some(address);
             }
             if all {
-                self.memory_limit().list_bin(heap, seat, earlier);
+                self.memory_limit().list_bin(heap, guard, earlier);
             }
-            self.listed_or_freed(heap, seat, earlier)
+            self.listed_or_freed(heap, guard, earlier)
         })
     }
 
@@ -178,7 +178,7 @@ impl<'a, O: Os> Supply<'a, O> {
     fn slot_of_another_slab(
         self,
         heap: &Heap,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         (index, site): (BinIndex, Site),
         filled: Filled,
     ) -> Result<usize, NoSlot> {
@@ -187,9 +187,9 @@ impl<'a, O: Os> Supply<'a, O> {
         let wake = |slab: &Slab| self.memory_limit().wake(slab);
         // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
-            let orphan_seat = self.held_heaps().seat_left(orphan);
-            self.held_heaps().collect(orphan, &orphan_seat);
-            heap.take_over(seat, orphan, index)
+            let orphan_guard = self.held_heaps().guard_left(orphan);
+            self.held_heaps().collect(orphan, &orphan_guard);
+            heap.take_over(guard, orphan, index)
         });
         if taken && bins.advance(index, wake) {
             return pop();
@@ -207,7 +207,7 @@ impl<'a, O: Os> Supply<'a, O> {
         if promise.is_none() {
             let mut served = false;
             promise =
-                self.memory_limit().promise_hard(heap, Some(seat), bytes, Some(index), || {
+                self.memory_limit().promise_hard(heap, Some(guard), bytes, Some(index), || {
                     served = bins.advance(index, wake);
                     served
                 });
@@ -223,10 +223,10 @@ impl<'a, O: Os> Supply<'a, O> {
         // Memory is short: slabs with too few free slots to be listed come before a new one, which
         // would take what another bin has freed.
         if self.pressure().is_on() {
-            if let Some(address) = self.slot_of_earlier_row(heap, seat, index, site, false) {
+            if let Some(address) = self.slot_of_earlier_row(heap, guard, index, site, false) {
                 return Ok(address);
             }
-            self.memory_limit().list_bin(heap, seat, index);
+            self.memory_limit().list_bin(heap, guard, index);
             if bins.advance(index, wake) {
                 return pop();
             }
@@ -246,11 +246,11 @@ impl<'a, O: Os> Supply<'a, O> {
             Err(Error::Busy) => return Err(NoSlot::NoSlab),
             // 7. idle memory, returned to the OS before a second attempt
             Err(_) => {
-                self.memory_limit().relieve(heap, Some(seat), bytes);
+                self.memory_limit().relieve(heap, Some(guard), bytes);
                 // Slabs with too few free slots to be listed serve the request now. `relieve` may
                 // also have freed slots of this bin from a quarantine.
-                self.held_heaps().collect(heap, seat);
-                self.memory_limit().list_bin(heap, seat, index);
+                self.held_heaps().collect(heap, guard);
+                self.memory_limit().list_bin(heap, guard, index);
                 if bins.advance(index, wake) {
                     return pop();
                 }

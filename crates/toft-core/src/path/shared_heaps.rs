@@ -4,7 +4,7 @@ use crate::bin::BinIndex;
 use crate::os::{Os, probes};
 use crate::path::Supply;
 use crate::report::Call;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 impl<O: Os> Supply<'_, O> {
     /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
@@ -25,14 +25,14 @@ impl<O: Os> Supply<'_, O> {
     pub(super) fn shared_slot(self, heap: &Heap, index: BinIndex) -> Result<usize, usize> {
         let place = index.partition().number();
         let guard = self.heaps.acquire_shared(&self.os, place, Some(heap.number)).ok_or(0_usize)?;
-        let (shared, seat) = (guard.heap, self.held_heaps().seat_left(guard.heap));
+        let (shared, entered) = (guard.heap, self.held_heaps().guard_left(guard.heap));
         let mut filled = 0;
         shared.bins().own_lines(index);
         let address = shared.pop(index).or_else(|| {
             // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
             // for a single slot, and none is started.
             if !self.reclaimer.life().is_at_rest() {
-                self.maintenance().maintain(shared, &seat);
+                self.maintenance().maintain(shared, &entered);
             }
             // All blocks of the slab are freed by other threads. Only this slab is collected here,
             // because other threads need the heap.
@@ -41,7 +41,7 @@ impl<O: Os> Supply<'_, O> {
             if filled != 0 {
                 slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
             }
-            self.listed_or_freed(shared, &seat, index)
+            self.listed_or_freed(shared, &entered, index)
         });
         self.slot_checks().arm_reserved(shared.bins().current(index));
         address.ok_or(filled)
@@ -51,12 +51,12 @@ impl<O: Os> Supply<'_, O> {
     /// was not opened there, because that takes system calls, and other threads need the heap. The
     /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
     #[inline(never)]
-    pub(super) fn share_slab(self, heap: &Heap, _seat: &Seat, index: BinIndex) {
+    pub(super) fn share_slab(self, heap: &Heap, _entered: &ReentrancyGuard, index: BinIndex) {
         self.slot_checks().arm_reserved(heap.bins().current(index));
         if let Some(guard) =
             self.heaps.acquire_shared(&self.os, index.partition().number(), Some(heap.number))
         {
-            guard.heap.take_over(&self.held_heaps().seat_left(guard.heap), heap, index);
+            guard.heap.take_over(&self.held_heaps().guard_left(guard.heap), heap, index);
         }
     }
 }

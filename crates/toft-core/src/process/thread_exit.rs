@@ -58,8 +58,8 @@ fn thread_ends(heap: *mut c_void) {
         heap.exit_rounds.store(rounds + 1, Relaxed);
         return;
     }
-    if let Some(seat) = heap.sit() {
-        allocator().held_heaps().empty_outbox(heap, &seat);
+    if let Some(guard) = heap.enter() {
+        allocator().held_heaps().empty_outbox(heap, &guard);
     }
     set_current_heap(EXITED_HEAP.heap());
     allocator().heaps.orphan(heap);

@@ -31,9 +31,9 @@ const EMPTYING: u32 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Last(pub bool);
 
-/// The batches of one heap. Its holder uses them, with the heap's seat. The reclaimer publishes
-/// what a quiet thread has left in them: it closes the outbox, makes every thread pass a barrier,
-/// and checks that the holder does not have the seat.
+/// The batches of one heap. Its holder uses them, with the heap's reentrancy guard. The reclaimer
+/// publishes what a quiet thread has left in them: it closes the outbox, makes every thread pass a
+/// barrier, and checks that the holder does not have the guard.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Outbox {
@@ -71,7 +71,7 @@ impl Outbox {
 
     /// Marks a slot that this thread frees. Returns `Refused` if the slab has no batch of this
     /// outbox: then the free must be published at once. Calls `publish` for a batch that is full,
-    /// or that its slab does not need any more. Holder only, with the seat.
+    /// or that its slab does not need any more. Holder only, with the heap's reentrancy guard.
     #[inline]
     pub fn offer(
         &self,
@@ -163,7 +163,7 @@ impl Outbox {
     }
 
     /// Publishes and releases all batches. Does nothing if the reclaimer is at it. Holder only,
-    /// with the seat.
+    /// with the heap's reentrancy guard.
     pub fn empty(&self, publish: impl Fn(&Slab, &Batch, Last)) {
         if self.used.load(Relaxed) != 0 && self.closed.load(Acquire) == 0 {
             self.empty_closed(publish);

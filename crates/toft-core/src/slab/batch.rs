@@ -50,7 +50,7 @@ const LARGEST: usize = BYTES / 4;
 const TRIES: u32 = 3;
 
 /// What one thread has freed in one slab of another thread and has not published. The thread whose
-/// heap has the batch writes it, with the heap's seat. Any thread reads it.
+/// heap has the batch writes it, with the heap's reentrancy guard. Any thread reads it.
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]

@@ -41,8 +41,8 @@ impl Slab {
     }
 
     /// Verifies like `check` in the child of a fork, where the slab's thread may have stopped
-    /// between two steps that take no seat. In malloc, a slot may then be both claimed and live. In
-    /// free, a free slot may be uncounted.
+    /// between two steps that take no reentrancy guard. In malloc, a slot may then be both claimed
+    /// and live. In free, a free slot may be uncounted.
     pub fn check_cut_off(&self) -> Result<(), Violation> {
         self.check_where(true)
     }

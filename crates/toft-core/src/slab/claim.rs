@@ -438,8 +438,8 @@ impl Slab {
     /// claimed slots. Owner only. `first` is called before the slot can be handed out, because its
     /// address becomes the next.
     ///
-    /// The claim is empty during the change, and the caller holds the heap's seat. A signal handler
-    /// then neither uses a half-made claim nor makes another.
+    /// The claim is empty during the change, and the caller holds the heap's reentrancy guard. A
+    /// signal handler then neither uses a half-made claim nor makes another.
     ///
     /// The slot is left alone if the reclaimer holds slots of the slab, because the slot may be
     /// held. The claim is left alone then, because the reclaimer may have held claimed slots, and
@@ -479,8 +479,8 @@ impl Slab {
     }
 
     /// Leaves only the lowest `count` slots in the claim; the others are free as before. Owner
-    /// only, with the heap's seat, as in `claim_freed`. Returns false if slots must be left out
-    /// while the reclaimer holds slots of the slab, and then does nothing.
+    /// only, with the heap's reentrancy guard, as in `claim_freed`. Returns false if slots must be
+    /// left out while the reclaimer holds slots of the slab, and then does nothing.
     pub fn claim_at_most(&self, count: usize) -> bool {
         let claim = self.claimed();
         let rest = (0..count.min(GROUP_SLOTS)).fold(claim, |rest, _| rest & rest.wrapping_sub(1));

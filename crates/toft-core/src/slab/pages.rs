@@ -14,7 +14,7 @@ view! {
 impl SlabPages<'_> {
     /// Gives back each page that has no byte of a live slot, and returns the number of bytes. Drops
     /// the claim first. `discard` gives a range back, or returns false. Holder of the owning heap
-    /// only, with its seat.
+    /// only, with its reentrancy guard.
     pub fn discard(&self, page: usize, mut discard: impl FnMut(usize, usize) -> bool) -> usize {
         if self.is_shared() {
             return 0;

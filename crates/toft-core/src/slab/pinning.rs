@@ -11,9 +11,9 @@
 //! leave     the owner is notified of what it has overlooked meanwhile;  owner &= !HOLDING
 //! ```
 //!
-//! Why no block is lost. The owner claims slots under its heap's seat, and reads their states after
-//! it has marked the seat `busy`. So when every thread has passed the barrier, there are three
-//! cases:
+//! Why no block is lost. The owner claims slots under its heap's reentrancy guard, and reads their
+//! states after it has set the word `busy`. So when every thread has passed the barrier, there are
+//! three cases:
 //!
 //! - The owner will see HELD, which is odd like LIVE, and will skip the slot.
 //! - The owner is still `busy`, and all slots are released.

@@ -6,9 +6,11 @@
 //! (`watch/slot_checks/reserved.rs`).
 //!
 //! ```text
-//! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED
-//!     '------hold------> held <-----hold----'       held --> RESERVED, whether pages went or not
+//! RESERVED -----------arm-----------> ARMED --the slab's pages go--> RESERVED
+//!     '----hold----> held <-----hold----'     held --> RESERVED, whether pages went or not
 //! ```
+//!
+//! The owner arms a slot while it holds its heap's reentrancy guard.
 //!
 //! Both states are odd and lent, like that of a guard page, so malloc, free and the lists skip
 //! these slots. Only ARMED slots are compared. A thread that compares reads the state again before
@@ -185,10 +187,10 @@ impl ReservedSlots<'_> {
     }
 
     /// Disarms the reserved slots on the pages between two offsets, which are about to be given
-    /// back. The slots are not compared any more. Holder, with its seat.
+    /// back. The slots are not compared any more. Holder, with its reentrancy guard.
     ///
     /// The reclaimer may have held a slot since the holder found it free, and may read it after the
-    /// holder has left its seat.
+    /// holder has dropped the reentrancy guard.
     pub(super) fn disarm_within(&self, start: usize, stop: usize) {
         let size = self.size();
         let within = |slot: &SlotIndex| slot.begin(size) < stop && slot.end(size) > start;
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     /// The holder finds a slot free, and the reclaimer holds it. The holder gives the slot's pages
-    /// back and leaves its seat, and then the reclaimer reads what it holds.
+    /// back and drops its reentrancy guard, and then the reclaimer reads what it holds.
     #[test]
     #[cfg_attr(not(feature = "secure-light"), ignore = "only the secure build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {

@@ -495,8 +495,8 @@ impl Slab {
     }
 
     /// Returns true if slots of the slab may be held, so that its pages must stay mapped. The
-    /// slab's holder calls this with the seat. If the reclaimer comes later, it finds the holder
-    /// busy, or finds what the holder has done.
+    /// slab's holder calls this with its reentrancy guard. If the reclaimer comes later, it finds
+    /// the holder busy, or finds what the holder has done.
     pub fn is_being_held(&self) -> bool {
         self.owner.load(Relaxed) & HOLDING != 0
     }

@@ -3,11 +3,11 @@
 //! No other folder names `core::sync::atomic`. The loom model checker (`--cfg loom`) can therefore
 //! run the protocols of `remote/` and `thread/` unchanged.
 
-mod seat;
+mod reentrancy;
 pub mod stack;
 mod user;
 
-pub use seat::{Busy, Seat};
+pub use reentrancy::{Busy, ReentrancyGuard};
 pub use user::{Use, User};
 
 #[cfg(not(loom))]

@@ -15,7 +15,7 @@ use crate::region::Site;
 use crate::remote::{Inbox, Outbox};
 use crate::site::{Cache, HeapHash, SiteHash};
 use crate::slab::{SMALL_MAX, Slab, SlotIndex, SmallSize};
-use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat, User};
+use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, ReentrancyGuard, User};
 use Ordering::Relaxed;
 
 /// The heap of a thread. Only its holder uses it, except for the inbox and the fields that name
@@ -281,7 +281,8 @@ impl Heap {
     pub(crate) fn quarantine(&self) -> &'static Quarantine {
         let bins = self.address() + size_of::<Heap>();
         // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first.
-        // This is not called for the constant heaps, because no thread ever has their seats.
+        // This is not called for the constant heaps, because no thread ever has their reentrancy
+        // guards.
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
     }
 
@@ -309,9 +310,9 @@ impl Heap {
         leaving: &mut Leaving,
         leaves: impl Fn(usize) -> bool,
     ) -> bool {
-        let Some(seat) = self.sit() else { return false };
+        let Some(guard) = self.enter() else { return false };
         let drawn = (share, self.bins.dice());
-        self.quarantine().exchange(&seat, class, entry, drawn, leaving, leaves)
+        self.quarantine().exchange(&guard, class, entry, drawn, leaving, leaves)
     }
 
     /// Returns the heap's address, which slabs store in `owner`.
@@ -427,16 +428,16 @@ impl Heap {
         self.outbox.first()
     }
 
-    /// Takes the seat. Returns `None` if this thread already has it, in a call that a signal
-    /// handler interrupted.
+    /// Takes the reentrancy guard. Returns `None` if this thread already has it, in a call that a
+    /// signal handler interrupted.
     #[inline]
-    pub fn sit(&self) -> Option<Seat<'_>> {
-        self.busy.sit()
+    pub fn enter(&self) -> Option<ReentrancyGuard<'_>> {
+        self.busy.enter()
     }
 
-    /// Takes over the seat that the heap's thread has not left before its exit. The caller holds
-    /// the heap.
-    pub(super) fn inherit_seat(&self) -> Seat<'_> {
+    /// Takes over the reentrancy guard that the heap's thread has not dropped before its exit. The
+    /// caller holds the heap.
+    pub(super) fn inherit_guard(&self) -> ReentrancyGuard<'_> {
         self.busy.inherit()
     }
 
@@ -495,7 +496,7 @@ impl Heap {
     /// Claims more slots from a bin's current slab and hands one out. Holder only.
     #[inline(always)]
     pub fn pop_after_refill(&self, index: BinIndex) -> Option<usize> {
-        let _seat = self.sit()?;
+        let _guard = self.enter()?;
         self.bins().take_in_turn(index)
     }
 
@@ -509,7 +510,7 @@ impl Heap {
     /// Claims more slots from a bin's current slab and hands out any of them. Holder only.
     #[inline]
     pub fn take_after_refill(&self, index: BinIndex) -> Option<Taken<'static>> {
-        let (_seat, bins) = (self.sit()?, self.bins());
+        let (_guard, bins) = (self.enter()?, self.bins());
         if bins.current(index).should_collect() || !bins.refill(index) {
             return None;
         }
@@ -519,7 +520,7 @@ impl Heap {
     /// Makes malloc hand out a freed slot next, if that keeps its slab packed. Holder only.
     #[inline(always)]
     pub fn push(&self, slab: &Slab, slot: SlotIndex, address: usize) {
-        if let Some(_seat) = self.sit() {
+        if let Some(_guard) = self.enter() {
             self.bins().push(Heap::bin_of(slab), slab, slot, address);
         }
     }
@@ -533,7 +534,7 @@ impl Heap {
     }
 
     /// Notes that the heap's thread does not exist in this child of a fork. The thread may have
-    /// been stopped between two steps of malloc or free that take no seat.
+    /// been stopped between two steps of malloc or free that take no reentrancy guard.
     pub(crate) fn cut_off(&self) {
         self.doubtful.store(CUT_OFF, Relaxed);
     }

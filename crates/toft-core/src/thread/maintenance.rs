@@ -4,7 +4,7 @@
 //! gives back the pages of its free slots. The work is done in pieces on slow paths, so no call
 //! takes long. A thread that sleeps does nothing.
 
-use super::{Heap, Seat};
+use super::{Heap, ReentrancyGuard};
 use crate::bin::BinIndex;
 use crate::os::Os;
 use crate::slab::{CLASSES, SlabActivity};
@@ -18,16 +18,30 @@ impl Heap {
     /// Scans for idle slabs, if `ticks` have passed since the last scan, and gives back the pages
     /// of their free slots. Holder only.
     #[inline]
-    pub fn maintain(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32, ticks: u32) {
+    pub fn maintain(
+        &self,
+        guard: &ReentrancyGuard,
+        os: &impl Os,
+        partitions: usize,
+        now: u32,
+        ticks: u32,
+    ) {
         let next = self.maintain_next.load(Relaxed);
         if next != 0 || now.wrapping_sub(self.maintained_at.load(Relaxed)) >= ticks {
-            self.maintain_bins(seat, os, partitions, now, next as usize);
+            self.maintain_bins(guard, os, partitions, now, next as usize);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn maintain_bins(&self, _seat: &Seat, os: &impl Os, partitions: usize, now: u32, first: usize) {
+    fn maintain_bins(
+        &self,
+        _guard: &ReentrancyGuard,
+        os: &impl Os,
+        partitions: usize,
+        now: u32,
+        first: usize,
+    ) {
         if first == 0 {
             self.maintained_at.store(now, Relaxed);
         }

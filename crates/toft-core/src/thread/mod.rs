@@ -19,7 +19,7 @@ mod shared;
 mod slabs;
 mod tls;
 
-pub use crate::sync::Seat;
+pub use crate::sync::ReentrancyGuard;
 pub(crate) use demand::Demand;
 pub use fork::repair_after_fork;
 pub use heap::Heap;

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 20;
 const LEAST: usize = 2 << 10;
 
 /// The place of a heap's next check, and the bytes that it may check. All zero at first. Holder of
-/// the heap, with its seat.
+/// the heap, with its reentrancy guard.
 #[derive(Debug)]
 pub(crate) struct Patrol {
     slab: AtomicU32,

@@ -18,20 +18,20 @@
 //! in proportion. A class may then have no place, and its blocks become free at once.
 //!
 //! An entry is a word of the caller that is not zero. The holder of the heap uses the places with
-//! its seat, except on the common path ([`Quarantine::enqueue`]). That path takes an empty place by
-//! one instruction, and then writes to it.
+//! its reentrancy guard, except on the common path ([`Quarantine::enqueue`]). That path takes an
+//! empty place by one instruction, and then writes to it.
 //!
 //! Another thread may empty the places after three steps. It has *shut* the quarantine, has made
-//! every thread pass a barrier, and has then seen the seat empty. A thread that takes its seat
-//! later finds the quarantine shut, and puts its entry elsewhere. The common path therefore needs
-//! no atomic operation. Each thread that empties the quarantine shuts it first, including its
-//! holder, so one thread at a time empties it.
+//! every thread pass a barrier, and has then seen that the guard is not taken. A thread that takes
+//! its guard later finds the quarantine shut, and puts its entry elsewhere. The common path
+//! therefore needs no atomic operation. Each thread that empties the quarantine shuts it first,
+//! including its holder, so one thread at a time empties it.
 
 use crate::harden::Dice;
 use crate::policy::{QUARANTINE, SLAB_BYTES};
 use crate::slab::{CLASSES, SLOTS_MAX, Slab, SlotIndex};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat, compiler_fence};
+use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, ReentrancyGuard, compiler_fence};
 use crate::thread::Patrol;
 pub(crate) use leaving::Leaving;
 use shape::{LAYOUT, SHAPES, TOGETHER_MOST};
@@ -176,9 +176,9 @@ impl Quarantine {
     /// Puts an entry into the line, if no other entry must leave first. Returns false otherwise.
     /// `exchange` then takes back the request for a place.
     ///
-    /// This is the common path of a free, and the only one without the seat. The place belongs to
-    /// this call alone, whatever a signal handler does meanwhile. The place is empty, so another
-    /// thread that empties the places either finds this entry or leaves it alone.
+    /// This is the common path of a free, and the only one without the reentrancy guard. The place
+    /// belongs to this call alone, whatever a signal handler does meanwhile. The place is empty, so
+    /// another thread that empties the places either finds this entry or leaves it alone.
     ///
     /// A signal handler that interrupts this call may lose a block in two cases. It fills the whole
     /// line, or it frees a block between the two instructions that request the place. The block
@@ -206,7 +206,7 @@ impl Quarantine {
     #[inline(always)]
     pub(crate) fn exchange(
         &self,
-        seat: &Seat,
+        guard: &ReentrancyGuard,
         class: usize,
         entry: usize,
         (share, dice): (usize, &Dice),
@@ -224,7 +224,7 @@ impl Quarantine {
             return false;
         }
         if row.end.load(Relaxed) == 0 {
-            return self.exchange_first(seat, class, entry, (share, dice), leaving);
+            return self.exchange_first(guard, class, entry, (share, dice), leaving);
         }
         if next < stop {
             // A signal handler has made room since.
@@ -275,7 +275,7 @@ impl Quarantine {
     #[cold]
     fn exchange_first(
         &self,
-        _seat: &Seat,
+        _guard: &ReentrancyGuard,
         class: usize,
         entry: usize,
         (share, dice): (usize, &Dice),
@@ -342,7 +342,7 @@ impl Quarantine {
 
     /// Passes every entry to `each` and leaves it in place. Does nothing if the quarantine is shut.
     /// Holder of the heap.
-    pub(crate) fn each(&self, _seat: &Seat, mut each: impl FnMut(usize)) {
+    pub(crate) fn each(&self, _guard: &ReentrancyGuard, mut each: impl FnMut(usize)) {
         // pairs: open.
         if self.shut.load(Acquire) != 0 {
             return;
@@ -369,7 +369,7 @@ impl Quarantine {
     }
 
     /// Takes out every entry and passes it to `each`. The caller has shut the quarantine. It is the
-    /// holder with the seat, or another thread after the barrier.
+    /// holder with the reentrancy guard, or another thread after the barrier.
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {
             // The place is cleared before the entry is used: a fork in between loses one block, and

@@ -2,8 +2,8 @@
 //! its slabs.
 //!
 //! A thread exits there by `pthread_exit` in a signal handler that interrupted malloc, or by a
-//! cancellation. The change is never finished, and the seat stays taken. What the thread was about
-//! to move is lost:
+//! cancellation. The change is never finished, and the reentrancy guard stays taken. What the
+//! thread was about to move is lost:
 //!
 //! - an unowned slab on no list;
 //! - an orphan that the thread held;
@@ -13,22 +13,22 @@
 use super::Heap;
 use crate::bin::BinIndex;
 use crate::slab::{Slab, SlotIndex};
-use crate::sync::Seat;
+use crate::sync::ReentrancyGuard;
 
 impl Heap {
-    /// Repairs a heap that the caller holds and whose thread has exited. Returns the heap's seat.
-    /// `for_each_slab` visits every slab. `bad` receives each slot that another thread has freed
-    /// and that was not live.
+    /// Repairs a heap that the caller holds and whose thread has exited. Returns the heap's
+    /// reentrancy guard. `for_each_slab` visits every slab. `bad` receives each slot that another
+    /// thread has freed and that was not live.
     ///
     /// Other threads may free into the heap meanwhile. To the reclaimer, the heap's thread is in
-    /// the middle of a change until the returned seat is dropped.
+    /// the middle of a change until the returned guard is dropped.
     pub(crate) fn repair(
         &self,
         partitions: usize,
         for_each_slab: impl FnOnce(&mut dyn FnMut(&Slab)),
         mut bad: impl FnMut(&Slab, SlotIndex),
-    ) -> Seat<'_> {
-        let seat = self.inherit_seat();
+    ) -> ReentrancyGuard<'_> {
+        let guard = self.inherit_guard();
         self.forget_lists(partitions);
         for_each_slab(&mut |slab| {
             if self.owns(slab) {
@@ -37,7 +37,7 @@ impl Heap {
                 self.list_torn(slab);
             }
         });
-        seat
+        guard
     }
 
     /// Empties every list. The slabs themselves do not change.

@@ -14,7 +14,8 @@
 //!
 //! A thread can exit while it uses a shared heap, by `pthread_exit` in a signal handler. The shared
 //! heap then names a user whose heap is an orphan. The next thread that finds this takes the shared
-//! heap over. The shared heap's seat is taken then, so it is repaired first (`repair.rs`).
+//! heap over. The shared heap's reentrancy guard is taken then, so the heap is repaired first
+//! (`repair.rs`).
 
 use super::Heap;
 use super::heaps::{HeapState, Heaps};
@@ -234,10 +235,10 @@ mod tests {
         let (allocator, heap) = world();
         let first = owner(&allocator, take(&allocator, heap)).unwrap();
         let shared = allocator.heaps.heap(first);
-        // `pthread_exit` in a handler: the thread leaves neither the heap nor its seat.
+        // `pthread_exit` in a handler: the thread exits and leaves the heap and its guard taken.
         let dead = allocator.held_heaps().acquire_heap().unwrap();
         core::mem::forget(shared.user.take(dead.number + 1));
-        core::mem::forget(allocator.heaps.heap(first).sit());
+        core::mem::forget(allocator.heaps.heap(first).enter());
         assert_ne!(owner(&allocator, take(&allocator, heap)), Some(first), "its thread runs");
         allocator.heaps.orphan(dead);
         assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
@@ -252,7 +253,7 @@ mod tests {
         let shared = allocator.heaps.heap(first);
         let dead = allocator.held_heaps().acquire_heap().unwrap();
         core::mem::forget(shared.user.take(dead.number + 1));
-        core::mem::forget((dead.sit(), allocator.heaps.heap(first).sit()));
+        core::mem::forget((dead.enter(), allocator.heaps.heap(first).enter()));
         allocator.heaps.orphan(dead);
         assert!(core::ptr::eq(allocator.held_heaps().acquire_heap().unwrap(), dead));
         assert_eq!(shared.user.now(), 0);
@@ -269,12 +270,12 @@ mod tests {
             let other = allocator.held_heaps().acquire_heap().unwrap();
             let user = if in_handler { heap } else { other };
             let used = shared.user.take(user.number + 1);
-            let its_seat = allocator.heaps.heap(first).sit();
-            let seat = in_handler.then(|| heap.sit());
+            let its_guard = allocator.heaps.heap(first).enter();
+            let guard = in_handler.then(|| heap.enter());
             allocator.after_fork_in_child(heap);
             assert_eq!(shared.user.now() != 0, in_handler);
             assert_eq!(allocator.heaps.heap(first).is_torn(), in_handler);
-            drop((seat, its_seat, used));
+            drop((guard, its_guard, used));
             assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
         }
     }

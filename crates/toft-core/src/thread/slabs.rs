@@ -4,7 +4,7 @@
 use super::Heap;
 use crate::bin::BinIndex;
 use crate::slab::{FLAGS, Slab, SlotIndex, Spent};
-use crate::sync::{Ordering::Relaxed, Seat};
+use crate::sync::{Ordering::Relaxed, ReentrancyGuard};
 
 impl Heap {
     /// Returns the index of the bin that a slab belongs to.
@@ -17,7 +17,7 @@ impl Heap {
     /// empty slab that is on its list to `empty`. Returns true if any slab was collected.
     pub fn collect(
         &self,
-        _seat: &Seat,
+        _guard: &ReentrancyGuard,
         mut bad: impl FnMut(&Slab, SlotIndex),
         mut empty: impl FnMut(&Slab),
     ) -> bool {
@@ -38,12 +38,12 @@ impl Heap {
     /// Gives up an empty slab, and returns true: the slab is unowned then. If the slab is its bin's
     /// current one, or another thread is freeing into it, the slab stays on a list, and the result
     /// is false.
-    pub fn detach(&self, seat: &Seat, slab: &Slab) -> bool {
+    pub fn detach(&self, guard: &ReentrancyGuard, slab: &Slab) -> bool {
         let index = Heap::bin_of(slab);
         let is_current = core::ptr::eq(self.bins().current(index), slab);
         if is_current || slab.remote.count() != 0 || !slab.change_owner(self.address(), 0) {
             if !slab.is_listed() {
-                self.relist(seat, slab);
+                self.relist(guard, slab);
             }
             return false;
         }
@@ -58,7 +58,7 @@ impl Heap {
     /// which is then unowned, to `each`.
     pub fn detach_empty(
         &self,
-        _seat: &Seat,
+        _guard: &ReentrancyGuard,
         partitions: usize,
         mut each: impl FnMut(&'static Slab),
     ) {
@@ -77,19 +77,19 @@ impl Heap {
     }
 
     /// Lists a slab that has enough free slots again.
-    pub fn relist(&self, _seat: &Seat, slab: &Slab) {
+    pub fn relist(&self, _guard: &ReentrancyGuard, slab: &Slab) {
         self.bins().list(Heap::bin_of(slab), slab);
     }
 
     /// Lists such a slab. The caller has counted its live slots.
-    pub fn relist_counted(&self, _seat: &Seat, slab: &Slab, live: u32) {
+    pub fn relist_counted(&self, _guard: &ReentrancyGuard, slab: &Slab, live: u32) {
         self.bins().list_counted(Heap::bin_of(slab), slab, live);
     }
 
     /// Takes over one slab of a bin of heap `orphan`, which the caller holds. Takes only one,
     /// because the next thread adopts the orphan with the rest. Skips a slab that another thread is
     /// freeing into.
-    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: BinIndex) -> bool {
+    pub fn take_over(&self, _guard: &ReentrancyGuard, orphan: &Heap, index: BinIndex) -> bool {
         let taken = orphan.bins().remove(index, |slab| {
             !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
         });

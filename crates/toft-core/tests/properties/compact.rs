@@ -214,9 +214,9 @@ fn what_an_owner_is_changing_is_let_go_of() {
         let passed = std::sync::Arc::new(AtomicBool::new(false));
         let at_barrier = passed.clone();
         fake.at_barrier(move || {
-            // The first is before anything is held; at the second the owner sits.
-            if busy && let Some(seat) = other.sit() {
-                core::mem::forget(seat);
+            // The first is before anything is held; at the second the owner takes its guard.
+            if busy && let Some(guard) = other.enter() {
+                core::mem::forget(guard);
             }
             at_barrier.store(true, SeqCst);
             true

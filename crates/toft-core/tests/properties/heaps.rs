@@ -39,7 +39,7 @@ fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
         }
     }
     allocator.publish_frees(other);
-    core::mem::forget(heap.sit().expect("nobody sits there"));
+    core::mem::forget(heap.enter().expect("no other call has the guard"));
     for index in BinIndex::all(allocator.heaps.partitions()) {
         heap.bins().clear(index);
     }
@@ -58,7 +58,7 @@ fn is_made_whole(end: impl Fn(&Allocator<Fake>, &Heap), find: impl Fn(&Allocator
     let [free, live] = torn(&allocator, other);
     end(&allocator, first);
     find(&allocator, other);
-    assert!(first.sit().is_some(), "it was not repaired");
+    assert!(first.enter().is_some(), "it was not repaired");
     allocator.check().unwrap();
     let adopter = birth(&allocator);
     assert!(core::ptr::eq(adopter, first));
@@ -131,16 +131,16 @@ fn what_was_about_to_be_collected_is_collected_by_the_next() {
         count
     };
     assert_eq!(pending(), sizes.len());
-    let seat = first.sit().expect("nobody sits there");
+    let guard = first.enter().expect("no other call has the guard");
     let mut met = 0;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let bad = |_: &_, _| panic!("each was freed once");
-        first.collect(&seat, bad, |_| {
+        first.collect(&guard, bad, |_| {
             met += 1;
             assert!(met < 2, "the thread is ended here");
         });
     }));
-    core::mem::forget(seat);
+    core::mem::forget(guard);
     assert!(ended.is_err() && pending() == sizes.len() - 2);
     allocator.heaps.orphan(first);
     let adopter = birth(&allocator);

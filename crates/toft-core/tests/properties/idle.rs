@@ -24,7 +24,7 @@ impl Program {
                 let other = code_address(SITE + 1);
                 let block = self.allocator.allocate(self.heap, 100_000, other).unwrap();
                 self.allocator.free(self.heap, block, Call::Free);
-                self.allocator.maintenance().maintain(self.heap, &self.heap.sit().unwrap());
+                self.allocator.maintenance().maintain(self.heap, &self.heap.enter().unwrap());
             }
         }
     }
@@ -111,13 +111,13 @@ fn empty_slabs_keep_their_pages_for_a_while() {
     let full = program.resident();
     // Not yet old: the first look makes them so.
     program.fake.pass(DECAY);
-    program.allocator.maintenance().maintain(program.heap, &program.heap.sit().unwrap());
+    program.allocator.maintenance().maintain(program.heap, &program.heap.enter().unwrap());
     assert!(full.saturating_sub(program.resident()) < 1 << 20);
     program.fake.pass(DECAY);
     let mut last = program.resident();
     let mut pieces = 0;
     while last > full - total * 9 / 10 {
-        program.allocator.maintenance().maintain(program.heap, &program.heap.sit().unwrap());
+        program.allocator.maintenance().maintain(program.heap, &program.heap.enter().unwrap());
         let now = program.resident();
         assert!(now < last, "{now} bytes are left after {pieces} pieces");
         assert!(last - now <= 9 << 20, "one call gives {} MB back", (last - now) >> 20);

@@ -310,11 +310,11 @@ fn what_is_claimed_while_slabs_are_counted_counts() {
     let take = || program.allocator.allocate(other, 4096, code_address(1)).unwrap();
     let first = take();
     let before = program.allocator.counted_bytes();
-    // The other thread has taken its seat when the barrier is passed.
-    let seat = other.sit().unwrap();
+    // The other thread has taken its guard when the barrier is passed.
+    let guard = other.enter().unwrap();
     program.allocator.memory_limit().count_exactly(program.heap);
     assert_eq!(program.allocator.counted_bytes(), before, "its owner is busy");
-    drop(seat);
+    drop(guard);
     program.allocator.memory_limit().count_exactly(program.heap);
     let after = program.allocator.counted_bytes();
     assert!(after < before - (192 << 10), "{before} {after}");

@@ -4,7 +4,7 @@
 //! many scripts are drawn for each property.
 
 use crate::cases::cases;
-use crate::common::ops::{OP_BYTES, Op, SEATS};
+use crate::common::ops::{OP_BYTES, Op, THREADS};
 use crate::common::world::World;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -115,7 +115,7 @@ fn a_thread_that_ends_in_the_middle_of_a_change_costs_no_other_a_request() {
     for before in 0..24 {
         let mut script = vec![Op::Malloc { who, size: 0, site }; before];
         script.extend([Op::Birth, Op::Interrupt { who: 1 }, Op::Trim, Op::Exit { who: 1 }]);
-        script.push(Op::Malloc { who: SEATS, size: 256, site });
+        script.push(Op::Malloc { who: THREADS, size: 256, site });
         script.extend([Op::Birth, Op::Malloc { who: 1, size: 256, site }]);
         run(Machine::LARGE, Options::DEFAULT, &script);
     }

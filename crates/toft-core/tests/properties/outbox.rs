@@ -209,9 +209,9 @@ fn a_handler_publishes_at_once() {
     let (_, allocator, owner, other) = two_heaps(AT_ONCE);
     let blocks = in_one_slab(&allocator, owner, 20, SIZE);
     blocks[..10].iter().for_each(|&block| free(&allocator, other, block));
-    let seat = other.sit();
+    let guard = other.enter();
     blocks[10..].iter().for_each(|&block| free(&allocator, other, block));
-    drop(seat);
+    drop(guard);
     assert_eq!(remote(&allocator, blocks[0]), (SINGLE + 10, 20));
 }
 
@@ -226,7 +226,7 @@ fn sweeps_publish_what_a_quiet_thread_has_left() {
             let blocks = in_one_slab(&allocator, owner, 20, SIZE);
             blocks.iter().for_each(|&block| free(&allocator, other, block));
             let sweep = || allocator.sweeper().sweep(which).expect("no other thread sweeps");
-            let seat = busy.then(|| other.sit().unwrap());
+            let guard = busy.then(|| other.enter().unwrap());
             if which == Which::Idle {
                 sweep();
                 assert_eq!(remote(&allocator, blocks[0]), (SINGLE, 20));
@@ -234,7 +234,7 @@ fn sweeps_publish_what_a_quiet_thread_has_left() {
             sweep();
             assert_eq!(remote(&allocator, blocks[0]).0, if busy { SINGLE } else { 20 });
             assert_eq!(is_batched(&allocator, blocks[0]), busy);
-            drop(seat);
+            drop(guard);
             sweep();
             allocator.check().unwrap();
             assert_eq!(collected(&allocator, owner, &blocks, 3000), blocks.len());

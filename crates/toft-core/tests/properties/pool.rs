@@ -256,11 +256,11 @@ fn a_late_announcement_of_a_pooled_slab_is_nothing() {
     fill_short_slabs(size, || allocator.allocate(mine, size, code_address(3)).unwrap());
     let blocks = fill(&allocator, mine, size, 1 << 16, 3);
     free_all(&allocator, mine, &blocks);
-    let seat = other.sit();
+    let guard = other.enter();
     let pooled = |&&address: &&usize| with_slab(&allocator, address, |slab, _| !slab.has_owner());
     let late = *blocks.iter().find(pooled).unwrap();
     with_slab(&allocator, late, |slab, _| toft_core::remote::announce(slab));
-    drop(seat);
+    drop(guard);
     allocator.check().unwrap();
     let again = fill(&allocator, mine, size, 1 << 16, 3);
     let slab_of = |address| with_slab(&allocator, address, |slab, _| slab.base());

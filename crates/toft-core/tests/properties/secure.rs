@@ -201,9 +201,9 @@ fn no_path_goes_round_the_quarantine() {
                 2 => allocator.free(ended, address, Call::Free),
                 3 => {
                     // A signal handler has interrupted a change of the lists.
-                    let seat = mine.sit();
+                    let guard = mine.enter();
                     allocator.free(mine, address, Call::Free);
-                    drop(seat);
+                    drop(guard);
                 }
                 _ => {
                     let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));

@@ -80,10 +80,10 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
         allocator.free(mine, address, Call::Free);
     }
     with_slab(&allocator, freed_twice, |slab, slot| {
-        let seat = other.sit();
+        let guard = other.enter();
         assert_eq!(mark_remote(slab, slot), Marked::Unannounced);
         announce(slab);
-        drop(seat);
+        drop(guard);
     });
     // All that is free in this slab but for that one, and then the owner has to collect. The
     // secure build has claimed others that it takes before.
@@ -281,9 +281,9 @@ fn a_freed_medium_block_comes_next() {
     assert_eq!(take(), blocks[1]);
 
     // In a signal handler that has interrupted a change of the lists nothing is put there.
-    let seat = heap.sit();
+    let guard = heap.enter();
     free(2);
-    drop(seat);
+    drop(guard);
     free(0);
     assert_eq!(take(), blocks[0]);
 }
@@ -311,9 +311,9 @@ fn a_full_slab_comes_back_at_a_quarter() {
             allocator.free(heap, address, Call::Free);
         }
         assert!(!listed(blocks[0]));
-        let seat = if in_handler { heap.sit() } else { None };
+        let guard = if in_handler { heap.enter() } else { None };
         allocator.free(heap, blocks[quarter - 1], Call::Free);
-        drop(seat);
+        drop(guard);
         let freed = quarter + usize::from(in_handler);
         if in_handler {
             assert!(!listed(blocks[0]));

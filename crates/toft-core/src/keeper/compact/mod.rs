@@ -23,7 +23,7 @@ use crate::os::{Os, Sharing};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 use batch::Batch;
 
 handle!(Compactor, compactor);
@@ -105,7 +105,7 @@ impl<O: Os> Compactor<'_, O> {
     /// Compacts all sparse slabs now, after another thread's sweep if one is in progress. Returns
     /// the number of bytes returned to the OS.
     pub fn compact_now(self, heap: &Heap) -> usize {
-        let unclaim = |heap: &Heap, _seat: &Seat| {
+        let unclaim = |heap: &Heap, _guard: &ReentrancyGuard| {
             self.for_each_slab(|slab| {
                 if heap.owns(slab) && slab.is_shared() {
                     slab.unclaim();
@@ -116,9 +116,9 @@ impl<O: Os> Compactor<'_, O> {
             // What this thread has freed in slabs of others counts as live until it is published.
             // Claimed slots of this heap and of orphans are free, too. They are unclaimed, so that
             // compaction can hold them.
-            if let Some(seat) = heap.sit() {
-                self.held_heaps().empty_outbox(heap, &seat);
-                unclaim(heap, &seat);
+            if let Some(guard) = heap.enter() {
+                self.held_heaps().empty_outbox(heap, &guard);
+                unclaim(heap, &guard);
             }
             if let Some(_turn) = self.reclaimer.begin() {
                 self.held_heaps().empty_outboxes(false);

@@ -4,28 +4,28 @@ use crate::keeper::held_heaps::HeldHeaps;
 use crate::os::Os;
 use crate::report::Call;
 use crate::slab::{Slab, Spent};
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 impl<O: Os> HeldHeaps<'_, O> {
     /// Collects the slots that other threads have freed in a heap that the caller holds.
-    pub(crate) fn collect(self, heap: &Heap, seat: &Seat) -> bool {
+    pub(crate) fn collect(self, heap: &Heap, guard: &ReentrancyGuard) -> bool {
         let report_double_free =
             |slab: &Slab, slot| self.reports().freed_twice(slab, slot, Call::RemoteFree);
         // The heap keeps a slab that other threads have emptied, because its thread will probably
         // need it soon. Under memory pressure the slab is given up.
         let pressure = self.pressure().is_on();
-        heap.collect(seat, report_double_free, |slab| {
+        heap.collect(guard, report_double_free, |slab| {
             if pressure {
-                self.detach(heap, seat, slab);
+                self.detach(heap, guard, slab);
             }
         })
     }
 
     /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
-    pub(crate) fn detach(self, heap: &Heap, seat: &Seat, slab: &Slab) {
+    pub(crate) fn detach(self, heap: &Heap, guard: &ReentrancyGuard, slab: &Slab) {
         let pressure = self.pressure().is_on();
         self.slot_checks().verify_reserved(slab, Call::Free);
-        if heap.detach(seat, slab) {
+        if heap.detach(guard, slab) {
             if slab.limit_count().is_suspended() {
                 // With its pages in the pool the slab would count for more bytes than it does now.
                 self.pool.put_clean(&self.os, slab);
@@ -59,18 +59,18 @@ impl<O: Os> HeldHeaps<'_, O> {
         if !heap.owns(slab) {
             return;
         }
-        let Some(seat) = heap.sit() else { return slab.postpone() };
-        self.credit_follows(heap, &seat, slab);
-        self.maintenance().maintain(heap, &seat);
+        let Some(guard) = heap.enter() else { return slab.postpone() };
+        self.credit_follows(heap, &guard, slab);
+        self.maintenance().maintain(heap, &guard);
     }
 
     /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
-    /// seat.
-    pub(crate) fn credit_follows(self, heap: &Heap, seat: &Seat, slab: &Slab) {
+    /// reentrancy guard.
+    pub(crate) fn credit_follows(self, heap: &Heap, guard: &ReentrancyGuard, slab: &Slab) {
         let pressure = self.pressure().is_on();
         match slab.credit_spent(pressure) {
-            Spent::List(live) => heap.relist_counted(seat, slab, live),
-            Spent::Empty => self.detach(heap, seat, slab),
+            Spent::List(live) => heap.relist_counted(guard, slab, live),
+            Spent::Empty => self.detach(heap, guard, slab),
             Spent::Nothing => {}
         }
     }

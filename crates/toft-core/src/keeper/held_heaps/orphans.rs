@@ -4,14 +4,14 @@ use crate::keeper::held_heaps::HeldHeaps;
 use crate::os::{Error, Os};
 use crate::report::Call;
 use crate::sync::spin_until;
-use crate::thread::{Heap, HeapState, Seat};
+use crate::thread::{Heap, HeapState, ReentrancyGuard};
 use core::cell::Cell;
 
 impl<O: Os> HeldHeaps<'_, O> {
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
     pub fn acquire_heap(self) -> Result<&'static Heap, Error> {
         let heap = self.heaps.acquire(&self.os)?;
-        drop(self.seat_left(heap));
+        drop(self.guard_left(heap));
         Ok(heap)
     }
 
@@ -23,11 +23,15 @@ impl<O: Os> HeldHeaps<'_, O> {
         Some(result)
     }
 
-    /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap
-    /// that no thread uses for long.
-    pub(crate) fn with_threadless(self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
+    /// Runs `body` with heap `number` and its reentrancy guard, if that heap is an orphan, or a
+    /// shared heap that no thread uses for long.
+    pub(crate) fn with_threadless(
+        self,
+        number: u32,
+        body: impl FnOnce(&'static Heap, &ReentrancyGuard),
+    ) {
         if self.heaps.heap_state(number) != HeapState::Shared {
-            return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
+            return self.heaps.with_orphan(number, |orphan| body(orphan, &self.guard_left(orphan)));
         }
         // A handler could fork, or end the thread, and the shared heap would have no user's number.
         let _undisturbed = self.block_signals();
@@ -39,20 +43,22 @@ impl<O: Os> HeldHeaps<'_, O> {
             is_taken
         });
         if let Some(guard) = guard.take() {
-            body(guard.heap, &self.seat_left(guard.heap));
+            body(guard.heap, &self.guard_left(guard.heap));
         }
     }
 
-    /// Returns the seat of a heap that the caller holds and whose thread has exited. If the seat is
-    /// taken, the thread stopped in the middle of a change, and the heap is repaired first.
-    pub(crate) fn seat_left<'a>(self, orphan: &'a Heap) -> Seat<'a> {
-        orphan.sit().unwrap_or_else(|| self.repair_orphan(orphan))
+    /// Returns the reentrancy guard of a heap that the caller holds and whose thread has exited. If
+    /// the guard is taken, the thread stopped in the middle of a change, and the heap is repaired
+    /// first.
+    pub(crate) fn guard_left<'a>(self, orphan: &'a Heap) -> ReentrancyGuard<'a> {
+        orphan.enter().unwrap_or_else(|| self.repair_orphan(orphan))
     }
 
-    /// Repairs a heap whose thread stopped in the middle of a change, and returns its seat.
+    /// Repairs a heap whose thread stopped in the middle of a change, and returns its reentrancy
+    /// guard.
     #[cold]
     #[inline(never)]
-    fn repair_orphan<'a>(self, orphan: &'a Heap) -> Seat<'a> {
+    fn repair_orphan<'a>(self, orphan: &'a Heap) -> ReentrancyGuard<'a> {
         orphan.repair(
             self.heaps.partitions(),
             |each| self.for_each_slab(each),

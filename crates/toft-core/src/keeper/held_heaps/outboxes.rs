@@ -7,7 +7,7 @@ use crate::remote::{Last, announce};
 use crate::report::Call;
 use crate::slab::{Batch, Offered, PENDING, Slab, SlotIndex};
 use crate::sync::Ordering::SeqCst;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 /// A thread without a heap gets one when it frees a slot whose number is a multiple of this, less
 /// one. So a thread that only frees, and frees much, soon has an outbox.
@@ -28,8 +28,8 @@ impl<O: Os> HeldHeaps<'_, O> {
     /// Offers a slot of another thread, which is being freed, to the heap's outbox.
     #[inline]
     pub(crate) fn offer(self, heap: &Heap, slab: &Slab, slot: SlotIndex) -> Offered {
-        match (heap.outbox(), heap.sit()) {
-            (Some(outbox), Some(_seat)) => {
+        match (heap.outbox(), heap.enter()) {
+            (Some(outbox), Some(_guard)) => {
                 outbox.offer(slab, slot, |slab, batch, last| self.publish(slab, batch, last))
             }
             _ => Offered::Refused,
@@ -51,8 +51,8 @@ impl<O: Os> HeldHeaps<'_, O> {
     }
 
     /// Publishes what the heap's thread has freed in slabs of others. The caller holds the heap and
-    /// its seat.
-    pub(crate) fn empty_outbox(self, heap: &Heap, _seat: &Seat) {
+    /// its reentrancy guard.
+    pub(crate) fn empty_outbox(self, heap: &Heap, _guard: &ReentrancyGuard) {
         if let Some(outbox) = heap.outbox() {
             outbox.empty(|slab, batch, last| self.publish(slab, batch, last));
         }

@@ -27,7 +27,7 @@ use crate::reclaim::{Promise, Turn, has_group_pressure};
 use crate::report::Line;
 use crate::slab::{SizeClass, Slab};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, HeapState, Seat};
+use crate::thread::{Heap, HeapState, ReentrancyGuard};
 use core::cell::Cell;
 
 handle!(MemoryLimit, memory_limit);
@@ -52,14 +52,14 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
     }
 
     /// Promises `bytes` bytes after freeing what is needed. Returns `None` if that is not enough,
-    /// or if the caller's request for a `bin` is `done` earlier. The caller has the heap's seat, or
-    /// can do without.
+    /// or if the caller's request for a `bin` is `done` earlier. `guard` is the heap's reentrancy
+    /// guard, if the caller has it.
     #[cold]
     #[inline(never)]
     pub(crate) fn promise_hard(
         self,
         heap: &Heap,
-        seat: Option<&Seat>,
+        guard: Option<&ReentrancyGuard>,
         bytes: usize,
         bin: Option<BinIndex>,
         mut done: impl FnMut() -> bool,
@@ -75,19 +75,19 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
             if let Ok(promise) = self.promise(bytes) {
                 return Some(promise);
             }
-            self.quarantines().empty_quarantines(Some(heap), seat);
-            if let (Some(seat), Some(bin)) = (seat, bin) {
-                self.list_bin(heap, seat, bin);
+            self.quarantines().empty_quarantines(Some(heap), guard);
+            if let (Some(guard), Some(bin)) = (guard, bin) {
+                self.list_bin(heap, guard, bin);
                 if done() {
                     return None;
                 }
             }
-            let may_wait = seat.is_some() && !self.is_interrupted();
+            let may_wait = guard.is_some() && !self.is_interrupted();
             // In the child of a handler that forks, others could have what is to be given back
             // here.
             let _undisturbed = self.block_signals();
             for _ in 0..TRIES {
-                let counted = self.count_at_hand(heap, seat);
+                let counted = self.count_at_hand(heap, guard);
                 if done() {
                     return None;
                 }
@@ -152,7 +152,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
 
     /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that
     /// costs nothing, and a program that has room waits until there are more.
-    pub(crate) fn list_bin(self, heap: &Heap, seat: &Seat, bin: BinIndex) {
+    pub(crate) fn list_bin(self, heap: &Heap, guard: &ReentrancyGuard, bin: BinIndex) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
                 && Heap::bin_of(slab) == bin
@@ -160,7 +160,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
                 && !slab.is_dormant()
                 && slab.has_free()
             {
-                heap.relist(seat, slab);
+                heap.relist(guard, slab);
             }
         });
     }
@@ -190,9 +190,9 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
 
     /// Counts what has changed in slabs of the heap, if the caller holds it, and of threads that
     /// have ended: their free pages go.
-    fn count_at_hand(self, heap: &Heap, seat: Option<&Seat>) -> Counted {
+    fn count_at_hand(self, heap: &Heap, guard: Option<&ReentrancyGuard>) -> Counted {
         let mut counted = Counted { others: 0, all: true };
-        let turn = match seat {
+        let turn = match guard {
             Some(_) => self.take_turn(),
             None => self.allocator.reclaimer.begin(),
         };
@@ -200,21 +200,21 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
             return Counted { others: usize::MAX, all: false };
         };
         self.limit.note_count();
-        if let Some(seat) = seat {
-            self.held_heaps().collect(heap, seat);
+        if let Some(guard) = guard {
+            self.held_heaps().collect(heap, guard);
         }
         self.for_each_slab(|slab| {
             // The claim of another thread cannot be taken away.
             if slab.limit_count().is_counted() && slab.claimed() == 0 {
                 return;
             }
-            if seat.is_some() && heap.owns(slab) {
+            if guard.is_some() && heap.owns(slab) {
                 self.count_held(slab);
             } else if let Some(other) = self.heaps.owner_of(slab) {
                 let mut held = false;
                 if self.heaps.heap_state(other.number) == HeapState::Orphan {
-                    self.held_heaps().with_threadless(other.number, |orphan, seat| {
-                        self.held_heaps().collect(orphan, seat);
+                    self.held_heaps().with_threadless(other.number, |orphan, guard| {
+                        self.held_heaps().collect(orphan, guard);
                         held = orphan.owns(slab);
                         if held {
                             self.count_held(slab);
@@ -298,7 +298,7 @@ impl<'a, O: Os> MemoryLimit<'a, O> {
 
     /// Counts every slab exactly, as far as threads are not in the middle of something.
     pub fn count_exactly(self, heap: &Heap) {
-        self.count_at_hand(heap, heap.sit().as_ref());
+        self.count_at_hand(heap, heap.enter().as_ref());
         self.sweeper().sweep(Which::Free);
         self.count_others(heap);
     }
@@ -404,10 +404,10 @@ impl<'a, O: Os> Grant<'a, O> {
         self.promise.set(None);
         let promise = self.allocator.memory_limit().promise(bytes).ok();
         let promise = promise.or_else(|| {
-            let seat = self.heap.sit();
+            let guard = self.heap.enter();
             self.allocator.memory_limit().promise_hard(
                 self.heap,
-                seat.as_ref(),
+                guard.as_ref(),
                 bytes,
                 None,
                 || false,

@@ -2,7 +2,7 @@
 
 use crate::keeper::limit::MemoryLimit;
 use crate::os::Os;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 /// Bytes of tails that one refusal unmaps beyond the request. It takes some 2 ms if each tail is 12
 /// KiB.
@@ -23,21 +23,21 @@ impl<O: Os> MemoryLimit<'_, O> {
     /// as the request needs and a few more. Other threads give up slabs when these become empty.
     /// Addresses stay with their partitions.
     #[cold]
-    pub(crate) fn relieve(self, heap: &Heap, seat: Option<&Seat>, size: usize) {
+    pub(crate) fn relieve(self, heap: &Heap, guard: Option<&ReentrancyGuard>, size: usize) {
         let mut wanted = size.saturating_add(TAIL_BYTES);
         self.pressure().refused();
         self.large.kept_blocks().set_short(true);
-        self.quarantines().empty_quarantines(Some(heap), seat);
-        self.publish_frees(heap, seat);
+        self.quarantines().empty_quarantines(Some(heap), guard);
+        self.publish_frees(heap, guard);
         self.large.kept_blocks().unmap_all(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
         self.slabs.retract(&self.os);
-        if seat.is_some() {
+        if guard.is_some() {
             self.release_address_space(heap, &mut wanted);
         }
         for number in 0..self.heaps.count() {
-            self.held_heaps().with_threadless(number, |orphan, seat| {
-                self.held_heaps().collect(orphan, seat);
+            self.held_heaps().with_threadless(number, |orphan, guard| {
+                self.held_heaps().collect(orphan, guard);
                 self.release_address_space(orphan, &mut wanted);
             });
         }
@@ -45,9 +45,9 @@ impl<O: Os> MemoryLimit<'_, O> {
 
     /// Publishes what this thread and others have freed in slabs of other threads, as far as these
     /// threads are quiet.
-    fn publish_frees(self, heap: &Heap, seat: Option<&Seat>) {
-        if let Some(seat) = seat {
-            self.held_heaps().empty_outbox(heap, seat);
+    fn publish_frees(self, heap: &Heap, guard: Option<&ReentrancyGuard>) {
+        if let Some(guard) = guard {
+            self.held_heaps().empty_outbox(heap, guard);
         }
         if let Some(_turn) = self.reclaimer.begin() {
             self.held_heaps().empty_outboxes(false);

@@ -13,7 +13,7 @@ use crate::os::{Os, SECOND};
 use crate::reclaim::Life;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 
 handle!(Maintenance, maintenance);
 
@@ -27,13 +27,13 @@ pub(super) const TICK: u32 = 25;
 
 impl<'a, O: Os> Maintenance<'a, O> {
     /// On slow paths: returns idle memory to the OS. Costs little where nothing is due.
-    pub fn maintain(self, heap: &Heap, seat: &Seat) {
+    pub fn maintain(self, heap: &Heap, guard: &ReentrancyGuard) {
         let left = self.leave_to_thread();
         if left && !self.reclaimer.is_blind() {
             return;
         }
         let (now, ticks) = (self.os.ticks(), self.decay_ticks());
-        heap.maintain(seat, &self.os, self.heaps.partitions(), now, ticks);
+        heap.maintain(guard, &self.os, self.heaps.partitions(), now, ticks);
         if left {
             return;
         }

@@ -10,7 +10,7 @@
 use crate::keeper::sweeper::Sweeper;
 use crate::os::Os;
 use crate::report::Call;
-use crate::thread::{Heap, HeapState, Seat};
+use crate::thread::{Heap, HeapState, ReentrancyGuard};
 
 impl<O: Os> Sweeper<'_, O> {
     /// Collects what was freed in the slabs of heaps without a thread, and clears out the heaps
@@ -27,10 +27,10 @@ impl<O: Os> Sweeper<'_, O> {
             let heap = self.heaps.heap(number);
             let is_left = is_orphan && heap.is_left() && !heap.is_cut_off();
             if is_left || !heap.inbox.is_empty() {
-                self.held_heaps().with_threadless(number, |heap, seat| {
-                    self.held_heaps().collect(heap, seat);
+                self.held_heaps().with_threadless(number, |heap, guard| {
+                    self.held_heaps().collect(heap, guard);
                     if is_left && heap.is_long_left() {
-                        self.clear_out(heap, seat);
+                        self.clear_out(heap, guard);
                     }
                 });
                 left |= is_left && heap.is_left();
@@ -40,9 +40,9 @@ impl<O: Os> Sweeper<'_, O> {
     }
 
     /// Clears out an orphan that the caller holds.
-    fn clear_out(self, orphan: &Heap, seat: &Seat) {
-        self.quarantines().move_quarantine(orphan, seat);
-        orphan.detach_empty(seat, self.heaps.partitions(), |slab| {
+    fn clear_out(self, orphan: &Heap, guard: &ReentrancyGuard) {
+        self.quarantines().move_quarantine(orphan, guard);
+        orphan.detach_empty(guard, self.heaps.partitions(), |slab| {
             self.slot_checks().verify_reserved(slab, Call::Free);
             if slab.limit_count().may_be_uncounted() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);

@@ -13,7 +13,7 @@ use crate::remote::announce;
 use crate::report::Call;
 use crate::slab::{PENDING, Slab, SlabActivity};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, HeapState, Seat};
+use crate::thread::{Heap, HeapState, ReentrancyGuard};
 use core::ops::Range;
 
 /// What a sweep gives back. What running threads have claimed stays.
@@ -103,7 +103,7 @@ impl<O: Os> Sweeper<'_, O> {
         };
         swept.more |= activity == SlabActivity::Busy;
         if wanted && (orphan || left) {
-            self.held_heaps().with_threadless(heap.number, |heap, _seat| {
+            self.held_heaps().with_threadless(heap.number, |heap, _guard| {
                 if heap.owns(slab) {
                     swept.bytes += self.discard_own(slab);
                 }
@@ -112,7 +112,8 @@ impl<O: Os> Sweeper<'_, O> {
         wanted
     }
 
-    /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
+    /// Gives back the pages of free slots of a slab whose heap the caller holds, with its
+    /// reentrancy guard.
     pub(crate) fn discard_own(self, slab: &Slab) -> usize {
         self.slot_checks().verify_reserved(slab, Call::Verify);
         slab.pages().discard(self.os.page_size(), |start, bytes| {
@@ -212,14 +213,14 @@ impl<O: Os> Sweeper<'_, O> {
         let mut bytes = 0;
         self.quarantines().empty_quarantines(heap, None);
         if let Some(heap) = heap
-            && let Some(seat) = heap.sit()
+            && let Some(guard) = heap.enter()
         {
-            self.held_heaps().empty_outbox(heap, &seat);
-            bytes += self.purge_heap(heap, &seat);
+            self.held_heaps().empty_outbox(heap, &guard);
+            bytes += self.purge_heap(heap, &guard);
         }
         for number in 0..self.heaps.count() {
             self.held_heaps()
-                .with_threadless(number, |orphan, seat| bytes += self.purge_heap(orphan, seat));
+                .with_threadless(number, |orphan, guard| bytes += self.purge_heap(orphan, guard));
         }
         // One that is under way may have passed what is free now: it is waited for.
         for _ in 0..2 {
@@ -234,8 +235,8 @@ impl<O: Os> Sweeper<'_, O> {
     /// Collects what others have freed into a heap that the caller holds, lets go of its empty
     /// slabs, and gives back the pages of free slots, those that malloc would hand out next
     /// included. Returns the number of bytes of pages that went.
-    fn purge_heap(self, heap: &Heap, seat: &Seat) -> usize {
-        self.held_heaps().collect(heap, seat);
+    fn purge_heap(self, heap: &Heap, guard: &ReentrancyGuard) -> usize {
+        self.held_heaps().collect(heap, guard);
         let mut bytes = 0;
         self.for_each_slab(|slab| {
             if !heap.owns(slab) || slab.is_dormant() {
@@ -243,7 +244,7 @@ impl<O: Os> Sweeper<'_, O> {
             }
             bytes += self.discard_own(slab);
             if slab.is_listed() && slab.is_empty() && slab.owner.load(Relaxed) & PENDING == 0 {
-                self.held_heaps().detach(heap, seat, slab);
+                self.held_heaps().detach(heap, guard, slab);
             }
         });
         bytes

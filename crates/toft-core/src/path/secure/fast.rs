@@ -41,11 +41,11 @@ impl<O: Os> SecureSlots<'_, O> {
     #[inline]
     pub(crate) fn take_after_refill(self, heap: &Heap, index: BinIndex) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
-        if let Some(seat) = heap.sit() {
+        if let Some(guard) = heap.enter() {
             self.slot_checks().arm_reserved(taken.slab);
             if WIPE {
                 let slots = taken.slab.claimed().count_ones() as usize + 1;
-                self.slot_checks().patrol(heap, &seat, slots * taken.bytes);
+                self.slot_checks().patrol(heap, &guard, slots * taken.bytes);
             }
         }
         Some(taken)

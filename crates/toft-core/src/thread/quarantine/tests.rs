@@ -26,7 +26,7 @@ fn exchange(
     (share, dice): (usize, &Dice),
 ) -> Option<Vec<usize>> {
     let (busy, mut leaving) = (Busy::new(), Leaving::nothing());
-    let seat = busy.sit().unwrap();
+    let guard = busy.enter().unwrap();
     // `leaves` leaves one entry in three to the caller.
     let left = core::cell::RefCell::new(Vec::new());
     let leaves = |entry: usize| {
@@ -38,7 +38,7 @@ fn exchange(
     };
     let (class, drawn) = (class.index(), (share, dice));
     let taken = quarantine.enqueue(class, entry)
-        || quarantine.exchange(&seat, class, entry, drawn, &mut leaving, leaves);
+        || quarantine.exchange(&guard, class, entry, drawn, &mut leaving, leaves);
     let mut left = left.into_inner();
     leaving.each(|entry| left.push(entry));
     taken.then_some(left)
@@ -98,7 +98,7 @@ fn a_block_stays_for_as_many_frees_as_are_promised() {
         assert!(mean.abs_diff(all - together / 2) <= all / 4 + 2, "{class:?}: {mean} of {all}");
         let mut there = BTreeSet::new();
         let busy = Busy::new();
-        quarantine.each(&busy.sit().unwrap(), |entry| assert!(there.insert(entry)));
+        quarantine.each(&busy.enter().unwrap(), |entry| assert!(there.insert(entry)));
         assert_eq!(there, inside);
         quarantine.empty(|entry| assert!(there.remove(&entry)));
         assert!(there.is_empty());
@@ -148,11 +148,11 @@ fn stays(class: SizeClass, seed: u64, blocks: usize) -> Vec<usize> {
     let empty = SHAPES[class.index()].random as usize;
     let (mut stays, mut passed) = (Vec::new(), 0);
     for entry in 1.. {
-        let (seat, mut leaving) = (busy.sit().unwrap(), Leaving::nothing());
+        let (guard, mut leaving) = (busy.enter().unwrap(), Leaving::nothing());
         let class = class.index();
         if !quarantine.enqueue(class, entry) {
             let drawn = (WHOLE, &dice);
-            assert!(quarantine.exchange(&seat, class, entry, drawn, &mut leaving, |_| false));
+            assert!(quarantine.exchange(&guard, class, entry, drawn, &mut leaving, |_| false));
         }
         for left in leaving.all() {
             passed += 1;
@@ -244,10 +244,10 @@ fn nobody_comes_in_while_it_is_shut() {
         assert_eq!(exchange(&quarantine, class, 8, (WHOLE, &dice)), None);
     }
     let busy = Busy::new();
-    quarantine.each(&busy.sit().unwrap(), |_| panic!("what is in it is another's"));
+    quarantine.each(&busy.enter().unwrap(), |_| panic!("what is in it is another's"));
     quarantine.open();
     let mut seen = 0;
-    quarantine.each(&busy.sit().unwrap(), |entry| seen += entry);
+    quarantine.each(&busy.enter().unwrap(), |entry| seen += entry);
     assert_eq!(seen, 9 + 8 * usize::from(more));
     // Places that were requested in vain are forgotten.
     for _ in 0..SHAPES[0].together {

@@ -15,7 +15,7 @@ use crate::region::Site;
 use crate::report::registers;
 use crate::sample::{self, Trace, Weight, Words};
 use crate::site::{LEVELS_MAX, NEW_WORDS, Place, REACH, STEP_FIRST};
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 use crate::watch::profile::Profiler;
 
 impl<O: Os> Profiler<'_, O> {
@@ -26,7 +26,7 @@ impl<O: Os> Profiler<'_, O> {
     pub(crate) fn sample_claim(
         self,
         heap: &Heap,
-        _seat: &Seat,
+        _guard: &ReentrancyGuard,
         index: BinIndex,
         address: usize,
         site: Site,

@@ -11,7 +11,7 @@ use crate::harden::is_zero;
 use crate::os::Os;
 use crate::report::Call;
 use crate::slab::{Slab, SlotIndex};
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 use crate::watch::slot_checks::SlotChecks;
 
 /// The most slabs at which a check stops, of any owner.
@@ -22,18 +22,18 @@ const SLAB_COST: usize = 256;
 const OTHERS_COST: usize = 32;
 
 impl<O: Os> SlotChecks<'_, O> {
-    /// Checks free slots, after malloc has claimed `bytes` bytes. The caller holds the
-    /// heap and its seat.
+    /// Checks free slots, after malloc has claimed `bytes` bytes. The caller holds the heap and its
+    /// reentrancy guard.
     #[inline]
-    pub(crate) fn patrol(self, heap: &Heap, seat: &Seat, bytes: usize) {
+    pub(crate) fn patrol(self, heap: &Heap, guard: &ReentrancyGuard, bytes: usize) {
         if heap.patrol().earn(bytes) {
-            self.check_some(heap, seat);
+            self.check_some(heap, guard);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn check_some(self, heap: &Heap, _seat: &Seat) {
+    fn check_some(self, heap: &Heap, _guard: &ReentrancyGuard) {
         let patrol = heap.patrol();
         let (mut number, mut slot) = patrol.place();
         for _ in 0..SLABS_MOST {

@@ -24,7 +24,7 @@ impl<O: Os> SlotChecks<'_, O> {
     }
 
     /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern
-    /// from here on. The caller holds the slab's heap, with its seat.
+    /// from here on. The caller holds the slab's heap, with its reentrancy guard.
     #[inline]
     pub(crate) fn arm_reserved(self, slab: &Slab) {
         if RESERVE {

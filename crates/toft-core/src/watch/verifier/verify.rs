@@ -4,8 +4,8 @@
 //! The whole heap is verified while its threads run. Each part is verified as far as possible:
 //!
 //! ```text
-//! the calling thread's slabs and lists  all invariants, with the seat of its heap
-//! slabs of threads that have exited     all of a slab's invariants, with the seat of their heap
+//! the calling thread's slabs and lists  all invariants, with its heap's reentrancy guard
+//! slabs of threads that have exited     all of a slab's invariants, with their heap's guard
 //! unowned slabs                         all of a slab's invariants, while no thread is in a change
 //! slabs of running threads              what always holds (`Slab::check_from_outside`)
 //! large blocks                          each one (L1); secure build: its surroundings, too
@@ -48,19 +48,19 @@ impl<O: Os> Verifier<'_, O> {
 
     /// Does what [`Verifier::verify`] does, as far as `extent` goes.
     fn verify_within(self, heap: &Heap, extent: &Extent<'_>) -> bool {
-        let seat = heap.sit();
-        let heap = if seat.is_some() { heap } else { EXITED_HEAP.heap() };
+        let guard = heap.enter();
+        let heap = if guard.is_some() { heap } else { EXITED_HEAP.heap() };
         let bounded = extent.is_bounded();
         let sound = (bounded || self.verify_slabs(heap, extent))
             && self.verify_lists(heap)
             && self.verify_large(extent)
-            && seat.as_ref().is_none_or(|seat| self.slots_are_whole(heap, seat, extent));
-        drop(seat);
+            && guard.as_ref().is_none_or(|guard| self.slots_are_whole(heap, guard, extent));
+        drop(guard);
         let sound = sound && self.verify_contents(extent) && self.others_are_whole(heap, extent);
         // With a time limit the tables are last, because blocks are overwritten more often than
         // tables.
         let tables = || {
-            let _seat = heap.sit();
+            let _guard = heap.enter();
             self.verify_slabs(heap, extent)
         };
         sound && (!bounded || tables())
@@ -104,7 +104,8 @@ impl<O: Os> Verifier<'_, O> {
         if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
     }
 
-    /// Verifies every slab, of any owner. The caller holds the seat of `heap`, if that can own any.
+    /// Verifies every slab, of any owner. The caller holds the reentrancy guard of `heap`, if that
+    /// can own any.
     fn verify_slabs(self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let mut sound = true;
         self.visit_slabs(extent, |slab| {
@@ -131,8 +132,8 @@ impl<O: Os> Verifier<'_, O> {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         if owner == 0 {
             let checked = slab.check();
-            // A thread that takes the slab or parts with it is in its seat, or owns the slab by
-            // now.
+            // A thread that takes the slab or parts with it has its reentrancy guard, or owns the
+            // slab by now.
             let changes = slab.has_owner()
                 || self
                     .heaps
@@ -146,7 +147,7 @@ impl<O: Os> Verifier<'_, O> {
         let mut checked = Ok(());
         if self.heaps.heap_state(other.number) == HeapState::Orphan {
             self.heaps.with_orphan(other.number, |orphan| {
-                if let Some(_seat) = orphan.sit()
+                if let Some(_guard) = orphan.enter()
                     && orphan.owns(slab)
                 {
                     checked = check_of(orphan, slab);
@@ -157,7 +158,7 @@ impl<O: Os> Verifier<'_, O> {
     }
 
     /// Verifies the lists of the calling thread, and the pool of guarded blocks. The caller holds
-    /// the seat of `heap`, if that can own any.
+    /// the reentrancy guard of `heap`, if that can own any.
     fn verify_lists(self, heap: &Heap) -> bool {
         let rest = || {
             if !heap.is_sentinel() {
@@ -289,7 +290,7 @@ mod tests {
             let damage = || unsafe { behind.write(behind.read() ^ 1) };
             for exited in [true, false] {
                 let mine = if exited { EXITED_HEAP.heap() } else { heap };
-                let _seat = heap.sit().filter(|_| !exited);
+                let _guard = heap.enter().filter(|_| !exited);
                 assert_eq!(verify(mine), (true, std::vec![]), "{size}");
                 damage();
                 let (sound, reports) = verify(mine);

@@ -14,7 +14,7 @@ use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, SECURE, WIPE};
 use crate::report::Call;
 use crate::slab::{Slab, SlotCare, SlotIndex};
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, ReentrancyGuard};
 use crate::watch::reports::damage::Damage;
 use crate::watch::verifier::Verifier;
 use crate::watch::verifier::extent::Extent;
@@ -22,8 +22,13 @@ use crate::watch::verifier::present::Present;
 
 impl<O: Os> Verifier<'_, O> {
     /// Verifies the slots of all slabs of a heap, and reports what is damaged. Returns true if no
-    /// damage was found. The caller holds the heap and its seat.
-    pub(crate) fn slots_are_whole(self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
+    /// damage was found. The caller holds the heap and its reentrancy guard.
+    pub(crate) fn slots_are_whole(
+        self,
+        heap: &Heap,
+        guard: &ReentrancyGuard,
+        extent: &Extent<'_>,
+    ) -> bool {
         if !SECURE {
             return true;
         }
@@ -40,7 +45,7 @@ impl<O: Os> Verifier<'_, O> {
         if !WIPE || !extent.covers() {
             return whole;
         }
-        heap.quarantine().each(seat, |entry| {
+        heap.quarantine().each(guard, |entry| {
             let (slab, slot) = crate::thread::entry_slot(entry);
             let (address, bytes) = (slab.slot_address(slot), slab.size());
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses

@@ -14,7 +14,7 @@ use toft_core::slab::SizeClass;
 /// Bytes of one encoded operation.
 pub const OP_BYTES: usize = 8;
 /// "Threads" there may be at once.
-pub const SEATS: usize = 5;
+pub const THREADS: usize = 5;
 /// Call sites.
 pub const SITES: usize = 24;
 
@@ -156,7 +156,7 @@ impl Op {
     /// The operation that eight bytes stand for.
     pub fn decode(bytes: [u8; OP_BYTES]) -> Op {
         let [what, who, kind, site, size_low, size_high, low, high] = bytes;
-        let (who, site) = (who as usize % (SEATS + 1), site as usize % SITES);
+        let (who, site) = (who as usize % (THREADS + 1), site as usize % SITES);
         let word = u16::from_le_bytes([size_low, size_high]);
         let size = size(kind, word);
         let pick = u16::from_le_bytes([low, high]);

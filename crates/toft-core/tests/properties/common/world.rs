@@ -2,7 +2,7 @@
 //! operations and compares every answer.
 
 use super::misuse;
-use super::ops::{Op, SEATS};
+use super::ops::{Op, THREADS};
 use super::shadow::{Block, Kind, Shadow, Tier, UNIT, ZERO_SIZE_STEP, bytes_of};
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +81,7 @@ impl World {
 
     /// The heap of a thread; the last number is a thread that has none any more.
     pub fn heap(&mut self, who: usize) -> &'static Heap {
-        if who == SEATS {
+        if who == THREADS {
             return EXITED_HEAP.heap();
         }
         if self.heaps.is_empty() {
@@ -104,7 +104,7 @@ impl World {
         match self.allocator.held_heaps().acquire_heap() {
             Ok(heap) => {
                 assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
-                assert!(heap.sit().is_some(), "a heap that was left in the middle of a change");
+                assert!(heap.enter().is_some(), "a heap that was left in the middle of a change");
                 self.heaps.push(heap);
             }
             Err(error) => assert!(!self.must_succeed, "no heap for a new thread: {error:?}"),
@@ -142,17 +142,17 @@ impl World {
         let changed = match self.interrupted.take() {
             Some(who) if !matches!(op, Op::Fork { .. } | Op::Interrupt { .. }) => {
                 let heap = self.heap(who);
-                heap.sit().map(|seat| (heap, seat))
+                heap.enter().map(|guard| (heap, guard))
             }
             _ => None,
         };
         self.carry_out(op);
-        if let Some((heap, seat)) = changed
+        if let Some((heap, guard)) = changed
             && !self.heaps.iter().any(|other| core::ptr::eq(*other, heap))
         {
             // The handler, or another while a sweep was under way, has ended the thread: it never
-            // leaves its seat.
-            core::mem::forget(seat);
+            // drops its guard.
+            core::mem::forget(guard);
         }
         if !matches!(op, Op::Misuse { .. }) {
             let reports = self.fake.take_reports();
@@ -199,9 +199,9 @@ impl World {
             Op::Misuse { who, call, pointer, which, offset } => {
                 misuse::carry_out(self, who, call, pointer, which, offset);
             }
-            Op::Birth if self.heaps.len() < SEATS => self.birth(),
+            Op::Birth if self.heaps.len() < THREADS => self.birth(),
             Op::Birth => {}
-            Op::Exit { who } if self.heaps.len() > 1 && who < SEATS => {
+            Op::Exit { who } if self.heaps.len() > 1 && who < THREADS => {
                 let heap = self.heaps.remove(who % self.heaps.len());
                 self.allocator.heaps.orphan(heap);
             }
@@ -403,8 +403,8 @@ impl World {
         let mine = self.heap(who);
         for (number, heap) in self.heaps.iter().enumerate() {
             if torn >> number & 1 != 0 && !core::ptr::eq(*heap, mine) {
-                // That thread is gone and will never leave its seat.
-                core::mem::forget(heap.sit());
+                // That thread is gone and will never drop its guard.
+                core::mem::forget(heap.enter());
             }
         }
         self.allocator.compactor().prepare_fork();

@@ -13,7 +13,7 @@ use toft_core::path::Resized;
 use toft_core::report::Call;
 use toft_core::stats::snapshot;
 
-/// The owner allocates at a barrier: it claims slots, and takes and leaves its seat.
+/// The owner allocates at a barrier: it claims slots, and takes and drops its reentrancy guard.
 #[test]
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {
@@ -251,19 +251,19 @@ fn an_owner_that_may_have_overlooked_something_is_notified() {
         let program = Program::new(OPTIONS);
         let blocks = some_slabs(&program, ALMOST);
         let (live, _) = free_most(&program, program.owner, &blocks, 256);
-        let seat = Arc::new(Mutex::new(None));
-        let taken = seat.clone();
+        let guard = Arc::new(Mutex::new(None));
+        let taken = guard.clone();
         program.at(LET_GO, move |program| {
             if busy {
-                *taken.lock().unwrap() = program.owner.sit();
+                *taken.lock().unwrap() = program.owner.enter();
             }
         });
         program.sweep();
         program.no_more();
-        let seat = seat.lock().unwrap().take().or_else(|| program.owner.sit()).unwrap();
-        let notified = program.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
+        let guard = guard.lock().unwrap().take().or_else(|| program.owner.enter()).unwrap();
+        let notified = program.owner.collect(&guard, |_, _| panic!("a double free"), |_| {});
         assert_eq!(notified, busy);
-        drop(seat);
+        drop(guard);
         program.check(&live, ALMOST);
     }
 }

@@ -30,9 +30,9 @@ fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
                     }
                 });
                 if collects {
-                    let seat = program.owner.sit().unwrap();
+                    let guard = program.owner.enter().unwrap();
                     let named = Mutex::new(0);
-                    program.owner.collect(&seat, |_, _| *named.lock().unwrap() += 1, |_| {});
+                    program.owner.collect(&guard, |_, _| *named.lock().unwrap() += 1, |_| {});
                     assert_eq!(*named.lock().unwrap(), 1);
                 }
             });

@@ -94,12 +94,12 @@ fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
     for size in SIZES {
         let (program, size, live, freed) = mostly_free(size, false);
         let before = program.resident();
-        let seat = program.owner.sit().unwrap();
+        let guard = program.owner.enter().unwrap();
         program.sweep();
         let swept = program.sweep();
         assert!(program.resident() >= before, "{size}");
         assert!(swept.more, "{size}: there is something to come back for");
-        drop(seat);
+        drop(guard);
         program.check(&live, size);
         program.sweep();
         program.check(&live, size);
@@ -222,7 +222,7 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
     let before = program.allocator.kept_slab_bytes();
     while program.allocator.kept_slab_bytes() == before {
         program.fake.pass(100);
-        program.allocator.maintenance().maintain(program.other, &program.other.sit().unwrap());
+        program.allocator.maintenance().maintain(program.other, &program.other.enter().unwrap());
     }
     program.allocator.sweeper().purge(Some(program.owner));
     assert_eq!(program.allocator.kept_slab_bytes(), 0);

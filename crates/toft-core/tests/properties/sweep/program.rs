@@ -96,8 +96,8 @@ impl Program {
 
     /// The owner collects what others have freed.
     pub fn collect(&self) {
-        let seat = self.owner.sit().unwrap();
-        self.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
+        let guard = self.owner.enter().unwrap();
+        self.owner.collect(&guard, |_, _| panic!("a double free"), |_| {});
     }
 
     pub fn no_more(&self) {

@@ -1,7 +1,7 @@
 //! Whatever other threads do, in whatever order.
 
 use crate::cases::cases;
-use crate::common::ops::{OP_BYTES, Op, SEATS};
+use crate::common::ops::{OP_BYTES, Op, THREADS};
 use crate::common::world::World;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,11 +27,11 @@ proptest! {
 fn scripts(longest: usize) -> impl Strategy<Value = Vec<Op>> {
     let any_op = any::<[u8; OP_BYTES]>().prop_map(Op::decode);
     let size = prop::sample::select(&[64usize, 500, 1024, 2000, 5000, 20_000]);
-    let burst = (0..SEATS, size, 0..3usize, 20..120usize)
+    let burst = (0..THREADS, size, 0..3usize, 20..120usize)
         .prop_map(|(who, size, site, count)| Op::Burst { who, size, site, count });
-    let free = (0..SEATS, any::<u16>(), 10..100usize)
+    let free = (0..THREADS, any::<u16>(), 10..100usize)
         .prop_map(|(who, which, count)| Op::FreeMany { who, which: which.into(), count });
-    let calloc = (0..SEATS, prop::sample::select(&[2000usize, 5000, 20_000]), 0..3usize)
+    let calloc = (0..THREADS, prop::sample::select(&[2000usize, 5000, 20_000]), 0..3usize)
         .prop_map(|(who, size, site)| Op::Calloc { who, size, site });
     let op = prop_oneof![
         4 => any_op,
