@@ -93,6 +93,11 @@ const PLANS: &[Plan] = &[
     }),
     Plan::new("secure-light-all", 60, || on_secure(Strength::Light, &["abi", "misuse", "storms"]))
         .by_name(),
+    // The library without one of its features, by the programs that are not about that one.
+    Plan::new("without-deepbind", 60, || without("deepbind", &["deepbind", "links_"])).by_name(),
+    Plan::new("without-jemalloc", 60, || without("jemalloc", &["jemalloc", "links_"])).by_name(),
+    Plan::new("without-tokens", 60, || without("tokens", &["token", "links_"])).by_name(),
+    Plan::new("without-zones", 60, || without("zones", &["zone", "links_"])).by_name(),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
     Plan::new("properties", 90, properties).by_name(),
@@ -188,6 +193,23 @@ fn on_secure(strength: Strength, runners: &[&str]) -> Result<Command, String> {
     let library = secure::build(strength)?;
     let mut cargo = programs(runners)?;
     cargo.env("TOFT_TEST_LIBRARY", library);
+    Ok(cargo)
+}
+
+/// The features of `libtoft.so` that it can do without, as in its manifest.
+const FEATURES_OF_LIBRARY: [&str; 4] = ["deepbind", "jemalloc", "tokens", "zones"];
+
+/// The programs in C and C++ on the library without a feature, but for those of these names.
+fn without(feature: &str, names: &[&str]) -> Result<Command, String> {
+    let others = FEATURES_OF_LIBRARY.into_iter().filter(|&other| other != feature);
+    let others = others.collect::<Vec<_>>().join(",");
+    let folder = place::target_dir().join(format!("without-{feature}"));
+    let mut cargo = place::cargo();
+    cargo.args(["build", "--release", "--package", "toft-preload", "--no-default-features"]);
+    step::succeed(cargo.args(["--features", &others, "--target-dir"]).arg(&folder))?;
+    let mut cargo = programs(&["abi", "misuse", "storms"])?;
+    names.iter().for_each(|name| _ = cargo.args(["--skip", name]));
+    cargo.env("TOFT_TEST_LIBRARY", folder.join("release/libtoft.so"));
     Ok(cargo)
 }
 
@@ -445,6 +467,17 @@ fn named(name: &str, mut suites: Vec<Suite>) -> Vec<Suite> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_feature_of_the_library_has_a_suite_without_it() {
+        let manifest = crate::files::kept("crates/toft-preload/Cargo.toml");
+        let default = manifest.lines().find_map(|line| line.strip_prefix("default = "));
+        assert_eq!(default, Some(format!("{FEATURES_OF_LIBRARY:?}").as_str()));
+        for feature in FEATURES_OF_LIBRARY {
+            let name = format!("without-{feature}");
+            assert!(PLANS.iter().any(|plan| plan.name == name && plan.by_name), "{name}");
+        }
+    }
 
     #[test]
     fn a_suite_without_tests_is_a_failure() {

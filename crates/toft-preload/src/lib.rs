@@ -32,22 +32,30 @@ mod shim;
 mod c;
 mod credentials;
 mod cxx;
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_env = "gnu", feature = "deepbind"))]
 mod deepbind;
 mod filter;
 mod glibc;
+#[cfg(feature = "jemalloc")]
 mod jemalloc;
 #[cfg(target_env = "gnu")]
 mod keys;
 mod life;
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_env = "gnu", feature = "deepbind"))]
 mod redirect;
+#[cfg(feature = "tokens")]
 mod token;
+#[cfg(feature = "zones")]
 mod zones;
 
 use toft_core::process;
 
+#[cfg(feature = "zones")]
 toft_core::hook!(toft_zone::HOOK);
+#[cfg(not(feature = "zones"))]
+static HOOK: toft_core::hook::Hook = toft_core::hook::Hook::NONE;
+#[cfg(not(feature = "zones"))]
+toft_core::hook!(HOOK);
 
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(panic = "abort")]
