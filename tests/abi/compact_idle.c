@@ -32,7 +32,7 @@ static void *sleeper(void *arg)
 static int wait_for(int (*is)(void))
 {
     struct timespec pause = {0, 20000000};
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 15000; i++) {
         if (is())
             return 1;
         nanosleep(&pause, NULL);

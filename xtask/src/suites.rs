@@ -95,7 +95,8 @@ const PLANS: &[Plan] = &[
         .by_name(),
     // The library without one of its features, by the programs that are not about that one.
     Plan::new("without-deepbind", 60, || without("deepbind", &["deepbind", "links_"])).by_name(),
-    Plan::new("without-jemalloc", 60, || without("jemalloc", &["jemalloc", "links_"])).by_name(),
+    Plan::new("without-jemalloc", 60, || without("jemalloc", &["jemalloc", "allocx", "links_"]))
+        .by_name(),
     Plan::new("without-tokens", 60, || without("tokens", &["token", "links_"])).by_name(),
     Plan::new("without-zones", 60, || without("zones", &["zone", "links_"])).by_name(),
     // Real programs on libc and on both builds, a quick run.
