@@ -146,7 +146,7 @@ impl<O: Os> Allocator<O> {
             first_states: tables.states,
             other_states: layout.more_states,
         };
-        let windows_of = [(data, data + windows.data_bytes()), (windows.metadata(), layout.end)];
+        let windows_of = layout.addresses().map(|range| (range.start, range.end));
         // SAFETY: (1), (3) each part gets its own piece of what was mapped above, which is zero;
         // (2) its own part of the two windows, which no other part uses.
         let (slabs, large, empty, pool, reclaimer, groups, limit, heaps) = unsafe {
@@ -212,7 +212,7 @@ impl<O: Os> Allocator<O> {
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
             hook,
-            hook_tables: if hook.tables == 0 { 0 } else { tables.hook },
+            hook_tables: tables.hook,
         })
     }
 }

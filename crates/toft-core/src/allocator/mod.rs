@@ -254,9 +254,7 @@ impl<O: Os> Allocator<O> {
 
     /// The addresses that are the allocator's, used or not.
     pub fn addresses(&self) -> [Range<usize>; 2] {
-        let layout = self.layout();
-        let Windows { data, .. } = layout.windows;
-        [data..data + layout.windows.data_bytes(), layout.windows.metadata()..layout.end]
+        self.layout().addresses()
     }
 
     fn windows(&self, first_metadata: usize) -> Windows {

@@ -10,7 +10,7 @@ const NOISE: u64 = 50_000;
 /// The place that a verification has reached. It belongs to the thread that verifies.
 #[derive(Debug, Default)]
 pub struct VerifyProgress {
-    /// The nanosecond of the last progress.
+    /// The nanosecond of the last share.
     at: u64,
     /// How far this pass has come: the number of slabs that are done.
     pub slabs: usize,

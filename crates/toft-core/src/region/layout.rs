@@ -13,6 +13,7 @@ use super::Slabs;
 use super::run::up;
 use crate::os::{Error, Os};
 use crate::policy::ZERO_SIZE_SPAN;
+use core::ops::Range;
 
 /// The bytes of descriptors of slabs that are mapped at the start: a thousand of them.
 const SLABS_FIRST: usize = 512 << 10;
@@ -161,6 +162,13 @@ impl Layout {
     pub const LARGE_FIRST: usize = LARGE_FIRST;
     /// log2 of the bytes of the large tier for each byte of descriptors.
     pub const LARGE_SHIFT: u32 = LARGE_SHIFT;
+
+    /// Returns the addresses of the two windows, used or not.
+    pub fn addresses(&self) -> [Range<usize>; 2] {
+        let windows = &self.windows;
+        let data = windows.data;
+        [data..data + windows.data_bytes(), windows.metadata()..self.end]
+    }
 
     /// Returns the layout of the metadata, with `table_bytes` bytes of tables and the first heap. A
     /// gap that is never mapped follows each part from the page map on.
