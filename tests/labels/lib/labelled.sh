@@ -34,8 +34,7 @@ ready() {
 # Writes the profile of the running server, which is the only child of `toft run`.
 profile() { "$TOFT" heap --json -o "$PROFILE" "$(cat /proc/"$launcher"/task/*/children | tr -d ' ')"; }
 
-# A port that nothing listens on.
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+. "$LABELS/../programs/lib/port.sh"
 
 # Builds a Rust program in `$BUILT`, once for all runs: `built NAME COMMAND ...`.
 built() {

@@ -66,8 +66,7 @@ load() {
 # on it.
 idle() { tell idle; }
 
-# A port that nothing listens on.
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+. "$PROGRAMS/lib/port.sh"
 
 # So many times the requests of a quick run.
 times=${TIMES:-1}

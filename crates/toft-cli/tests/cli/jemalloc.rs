@@ -12,9 +12,7 @@ use crate::common::*;
 #[test]
 fn nameds_call_sites_are_the_callers_of_its_wrappers() {
     let directory = directory();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = port().to_string();
     let folder = directory.path();
     let hosts: String = (0..3000).map(|host| format!("host{host} IN A 10.0.0.1\n")).collect();
     let zone = format!(

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -826,7 +826,7 @@ fn build_id(file: &Path) -> String {
 /// Starts a server of debug information, which has found the file with that build-id in a folder.
 /// Returns its address as well.
 fn serve(files: &Path, id: &str) -> (Running, String) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port();
     let mut server = Command::new("debuginfod");
     server.args(["-d", ":memory:", "-p", &port.to_string(), "-F"]).arg(files);
     let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();

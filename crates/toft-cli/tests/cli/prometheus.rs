@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -183,11 +183,6 @@ fn a_burst_alerts_only_while_its_memory_is_resident() {
     let page_kept = page(&kept);
     assert!(bytes(&page_kept, "toft_free_resident_bytes") > 128 << 20, "{page_kept}");
     assert_eq!(test_fails(place.path(), &small, &test(&page_kept, true)), None);
-}
-
-/// A port that nothing listens at.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The answer of Prometheus' API, if it gives one.

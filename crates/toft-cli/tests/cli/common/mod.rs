@@ -69,6 +69,13 @@ pub fn library() -> PathBuf {
     path
 }
 
+/// A port that nothing listens on.
+pub fn port() -> u16 {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/programs/lib/port.sh");
+    let printed = tool(Command::new("bash").args(["-c", ". \"$0\" && port", script]));
+    printed.trim().parse().expect("a port")
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
