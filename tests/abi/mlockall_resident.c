@@ -16,9 +16,8 @@ enum { THREADS_MOST = 8, EACH = 500, BLOCKS = 100000 };
  * x86-64: with one call site or more, locked after the heap has grown or before. */
 static const size_t usual[2][2] = {{124 << 20, 62 << 20}, {124 << 20, 69 << 20}};
 
-/* A thread has a heap of 2 MiB in the secure builds. Threads that begin together each take slabs of
- * up to 512 KiB for the same sizes. */
-static const size_t of_thread = 9 << 20;
+/* Threads that begin together each take slabs of up to 512 KiB for the same sizes. */
+static const size_t of_thread = 6 << 20;
 
 static int sites, threads;
 

@@ -2,30 +2,23 @@
 // thread, no mapping, no descriptor, no context switch. Memory that the program frees later is
 // returned by a new thread. Another process watches, because one that watches itself runs all the
 // time. On a busy machine an end comes late, so the soonest of several counts, by the number of
-// checks of the other process: on such a machine it makes fewer in a second.
+// checks of the other process: on such a machine it makes fewer in a second. A program with a timer
+// counts as idle: the full secure build verifies the heap only before the end.
 // flags: -pthread
 // timeout: 600
 // libc: skip it has no such thread, and keeps memory
 // aarch64: skip qemu has no such lists of threads
 // promise: 31
-// case: reclaimer_ends -DSOON=10
-// build: default,light it takes a second
 // run: once
 // run: again
 // run: large
 // run: threads
-// run: users
-// case: reclaimer_ends_full -DSOON=40
-// build: full the thread verifies the heap before, for 20 seconds
-// run: once
-// run: again
-// run: large
-// run: threads
+// run: timer
 // run: users
 #include "tasks.h"
 
 /* A program of which the thread never ends soon makes ATTEMPTS bursts more. */
-enum { MIB = 1 << 20, COUNT = 20000, LARGE = 40, ATTEMPTS = 8, IDLE = 4, EACH_SECOND = 500 };
+enum { MIB = 1 << 20, COUNT = 20000, LARGE = 40, ATTEMPTS = 8, IDLE = 4, EACH_SECOND = 500, SOON = 5 };
 
 static void (*burst)(void);
 
@@ -63,6 +56,13 @@ static void *sleeper(void *arg)
     free(launder(malloc(100)));
     for (;;)
         pause();
+    return arg;
+}
+
+static void *timer(void *arg)
+{
+    for (;;)
+        usleep(100000);
     return arg;
 }
 
@@ -146,7 +146,7 @@ static int watch(pid_t pid, int threads, int files)
 }
 
 /* The other process: asks for bursts by a byte each, and is answered when they are done. */
-static void watcher(int to, int from, int bursts, int threads)
+static void watcher(int to, int from, int bursts, int threads, int sleeps)
 {
     pid_t pid = getppid();
     char byte = 0;
@@ -163,7 +163,8 @@ static void watcher(int to, int from, int bursts, int threads)
     fprintf(stdout, "the thread ended after %d checks\n", soonest);
     fflush(stdout);
     CHECK(soonest <= SOON * EACH_SECOND);
-    watch_idle(pid, threads);
+    if (sleeps)
+        watch_idle(pid, threads);
 }
 
 int main(int argc, char **argv)
@@ -173,16 +174,19 @@ int main(int argc, char **argv)
     burst = !strcmp(how, "large") ? burst_of_large : burst_of_slots;
     burst = !strcmp(how, "users") ? burst_and_users : burst;
     int bursts = !strcmp(how, "once") ? 1 : 3, more = !strcmp(how, "threads") ? 4 : 0;
+    int ticks = !strcmp(how, "timer");
     int to[2], from[2];
     CHECK(pipe(to) == 0 && pipe(from) == 0);
     for (int i = 0; i < more; i++)
         spawn(sleeper, NULL);
+    if (ticks)
+        spawn(timer, NULL);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
         close(to[0]);
         close(from[1]);
-        watcher(to[1], from[0], bursts, 1 + more);
+        watcher(to[1], from[0], bursts, 1 + more + ticks, !ticks);
         _exit(0);
     }
     char byte;

@@ -69,9 +69,9 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom,
-        /// experiments, musl; all of these if none is named. `musl-all`, `musl-secure`,
-        /// `secure-light-all`, `secure-light-core` and `cost` run more of it; `aarch64` needs
+        /// Suites to run: workspace, whole, secure, secure-light, real, secure-core, loom, musl;
+        /// all of these if none is named. `musl-all`, `musl-secure`, `secure-light-all`,
+        /// `secure-light-core`, `experiments` and `cost` run more of it; `aarch64` needs
         /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the
         /// peers for hours, and writes docs/real.md
         suites: Vec<String>,

@@ -107,7 +107,7 @@ const PLANS: &[Plan] = &[
     Plan::new("secure-light-core", 60, || core_with("fake-os,secure-light")).by_name(),
     Plan::new("loom", 60, loom).apart().beside(),
     // Each experiment of the lab, quickly, in an exported tree.
-    Plan::new("experiments", 30, experiments).beside(),
+    Plan::new("experiments", 30, experiments).by_name(),
     // The builds that `cargo experiment cost` compares.
     Plan::new("cost", 60, cost).by_name(),
     Plan::new("musl", 45, musl).on(MUSL).apart(),

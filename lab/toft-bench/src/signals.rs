@@ -1,6 +1,9 @@
 //! Signals of the programs that a test or a measurement starts.
 
-/// Makes children start with the default action of every signal, as they do from a terminal.
+/// Makes children start with the default action of every signal, and with none blocked, as they do
+/// from a terminal. Call it before there is a second thread.
+///
+/// What a tool around the tests blocks is inherited, too: `perf record` blocks SIGWINCH.
 ///
 /// A child inherits the signals that its parent ignores: `nohup` ignores SIGHUP, and a shell's
 /// background job SIGINT and SIGQUIT. A test that sends one would then wait for its deadline. Here
@@ -9,6 +12,12 @@
 ///
 /// The standard library gives children the default action of SIGPIPE.
 pub fn default_in_children() {
+    // SAFETY: zero is a set, which is plain numbers.
+    let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: writes to a live local.
+    unsafe { libc::sigemptyset(&raw mut none) };
+    // SAFETY: reads a live local.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
     for number in (1..=libc::SIGRTMAX()).filter(|&number| number != libc::SIGPIPE) {
         // SAFETY: zero is a `sigaction`, which is plain numbers.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -37,6 +46,23 @@ mod tests {
     fn ends_by() -> Option<i32> {
         let status = Command::new("sh").args(["-c", "kill -HUP $$; exit 0"]).status().unwrap();
         status.signal()
+    }
+
+    #[test]
+    fn children_do_not_inherit_blocked_signals() {
+        let blocked = || {
+            let shown = Command::new("grep").args(["SigBlk", "/proc/self/status"]).output();
+            String::from_utf8(shown.unwrap().stdout).unwrap().trim().to_owned()
+        };
+        // SAFETY: a set of one signal, which only this thread blocks.
+        unsafe {
+            let mut one: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut one, libc::SIGWINCH);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const one, std::ptr::null_mut());
+        }
+        assert!(!blocked().ends_with("\t0000000000000000"), "{}", blocked());
+        default_in_children();
+        assert!(blocked().ends_with("\t0000000000000000"), "{}", blocked());
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) use find::Found;
 pub use gate::inside;
 pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at, is_ready};
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
-pub(crate) use verify_progress::VerifyProgress;
+pub(crate) use verify_progress::{Reading, VerifyProgress};
 pub(crate) use written::Written;
 
 /// Defines a handle on an allocator, whose methods are those of one room, and the method of the

@@ -7,21 +7,52 @@ use crate::sync::{AtomicU64, StoreChanged};
 /// interrupt falls between them, or a virtual machine stops there.
 const NOISE: u64 = 50_000;
 
+/// The share of a processor that counts as idle, as a shift: under a 128th of the time. A server
+/// with a timer of its own is idle, too.
+const IDLE_SHIFT: u32 = 7;
+/// The nanoseconds of pause for each nanosecond of verifying, while the program is idle.
+const PAUSE_FOR_EACH: u64 = 32;
+
+/// A reading of two clocks, in nanoseconds: the time, and the processor time that all other threads
+/// have used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// The time.
+    pub at: u64,
+    /// The processor time of all other threads.
+    pub others: u64,
+}
+
+impl Reading {
+    /// Returns true if other threads have run for next to nothing since an earlier reading.
+    fn is_idle_since(self, earlier: Reading) -> bool {
+        let most = NOISE + (self.at.saturating_sub(earlier.at) >> IDLE_SHIFT);
+        self.others <= earlier.others + most
+    }
+}
+
 /// The place that a verification has reached. It belongs to the thread that verifies.
 #[derive(Debug, Default)]
 pub struct VerifyProgress {
-    /// The nanosecond of the last share.
-    at: u64,
+    /// The nanosecond from which on the next share is due, also if the program runs.
+    share: u64,
+    /// The nanosecond from which on the next reading is due.
+    due: u64,
     /// How far this pass has come: the number of slabs that are done.
     pub slabs: usize,
     /// The number of completed passes.
     pub passes: usize,
-    /// The processor time of all other threads when this pass began.
-    begun: u64,
-    /// What `begun` was in the last completed pass.
-    completed: u64,
-    /// True if no other thread had run since the last completed pass began, when that was last
-    /// checked.
+    /// The number of them that this thread has completed.
+    own: usize,
+    /// The last reading.
+    last: Reading,
+    /// The reading when this pass began.
+    begun: Reading,
+    /// The reading when the last completed pass began.
+    completed: Reading,
+    /// True if other threads had done nothing between the last two readings.
+    idle: bool,
+    /// True if there was nothing to verify at the last reading.
     settled: bool,
 }
 
@@ -33,16 +64,19 @@ pub struct SavedProgress([AtomicU64; 5]);
 impl SavedProgress {
     /// Returns the place that the last thread has left.
     pub fn take(&self) -> VerifyProgress {
-        let [at, slabs, passes, begun, completed] =
+        let [share, slabs, passes, begun, completed] =
             self.0.each_ref().map(|word| word.load(Relaxed));
         let [slabs, passes] = [slabs, passes].map(|number| number as usize);
-        VerifyProgress { at, slabs, passes, begun, completed, settled: false }
+        let [begun, completed] = [begun, completed].map(|others| Reading { at: 0, others });
+        let due = share;
+        VerifyProgress { share, due, slabs, passes, begun, completed, ..VerifyProgress::default() }
     }
 
     /// Leaves a place for the next thread.
     pub fn leave(&self, progress: &VerifyProgress) {
         let [slabs, passes] = [progress.slabs, progress.passes].map(|number| number as u64);
-        let values = [progress.at, slabs, passes, progress.begun, progress.completed];
+        let values =
+            [progress.share, slabs, passes, progress.begun.others, progress.completed.others];
         self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
@@ -53,44 +87,84 @@ impl SavedProgress {
 }
 
 impl VerifyProgress {
-    /// The milliseconds from one share to the next. A processor that comes from sleep reads at half
-    /// its speed for some milliseconds, so shares are large and rare.
-    pub const PERIOD: u32 = 3000;
+    /// The nanoseconds from one share to the next while the program runs. A processor that comes
+    /// from sleep reads at half its speed for some milliseconds, so shares are large and rare.
+    const PERIOD: u64 = 3_000_000_000;
+    /// The least number of nanoseconds between two shares.
+    const PERIOD_LEAST: u64 = 300_000_000;
+    /// A thread may wake a little early.
+    const EARLY: u64 = Self::PERIOD_LEAST / 10;
 
-    /// Returns true if a period has passed since this returned true the last time. A part of the
-    /// period is enough, because a thread may wake a little early.
-    pub fn is_due(&mut self, now: u64) -> bool {
-        let due = now.wrapping_sub(self.at) >= u64::from(VerifyProgress::PERIOD) * 900_000;
-        if due {
-            self.at = now;
-        }
-        due
+    /// Returns true if the next reading is due.
+    pub fn is_due(&self, now: u64) -> bool {
+        now + Self::EARLY >= self.due
     }
 
-    /// Returns true if there is something to verify. `others` is the processor time that all other
-    /// threads have used. If they have not run since the last completed pass began, nothing was
-    /// overwritten since. What runs for less than `NOISE` is noticed when more has run.
-    pub fn is_needed(&mut self, others: u64) -> bool {
+    /// Returns the milliseconds until the next reading is due.
+    pub fn milliseconds_left(&self, now: u64) -> u32 {
+        u32::try_from(self.due.saturating_sub(now) / 1_000_000).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The program's slow paths leave nothing to return: the next reading is due soon, to find out
+    /// if all of the program is idle from now on.
+    pub fn read_soon(&mut self, now: Reading) {
+        self.last = now;
+        self.due = self.due.min(now.at + Self::PERIOD_LEAST);
+    }
+
+    /// Returns true if there is something to verify now.
+    ///
+    /// If other threads have not run since the last completed pass began, nothing was overwritten
+    /// since. What runs for less than `NOISE` is noticed when more has run. A thread that has
+    /// completed a pass itself also takes a program that is next to idle for one that does not run:
+    /// it would never end beside a timer.
+    pub fn is_needed(&mut self, now: Reading) -> bool {
+        self.idle = self.last.at != 0 && now.is_idle_since(self.last);
+        self.last = now;
+        if !self.idle && now.at + Self::EARLY < self.share {
+            self.due = self.share;
+            return false;
+        }
+        self.share = now.at + Self::PERIOD;
+        self.due = self.share;
         if self.slabs != 0 {
             return true;
         }
-        self.settled = self.passes != 0 && others <= self.completed + NOISE;
+        let unchanged = now.others <= self.completed.others + NOISE;
+        self.settled =
+            self.passes != 0 && unchanged || self.own != 0 && now.is_idle_since(self.completed);
         if self.settled {
             return false;
         }
-        self.begun = others;
+        self.begun = now;
         true
     }
 
-    /// Returns true if there was nothing to verify at the last check.
+    /// Returns true if the program was idle between the last two readings.
+    pub fn is_idle(&self) -> bool {
+        self.idle
+    }
+
+    /// Returns true if there was nothing to verify at the last reading.
     pub fn is_settled(&self) -> bool {
         self.settled
+    }
+
+    /// A share has taken so many nanoseconds. While the program is idle, the next one comes as soon
+    /// as verifying takes 3 % of a processor.
+    pub fn took(&mut self, nanoseconds: u64) {
+        if self.idle {
+            let pause = nanoseconds.saturating_mul(PAUSE_FOR_EACH);
+            self.share = self.last.at + pause.clamp(Self::PERIOD_LEAST, Self::PERIOD);
+            self.due = self.share;
+        }
     }
 
     /// Ends a pass.
     pub fn complete(&mut self) {
         self.slabs = 0;
         self.passes += 1;
+        self.own += 1;
         self.completed = self.begun;
     }
 }
@@ -99,26 +173,57 @@ impl VerifyProgress {
 mod tests {
     use super::*;
 
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(at: u64, others: u64) -> Reading {
+        Reading { at, others }
+    }
+
     #[test]
-    fn a_share_is_due_after_a_period() {
-        let period = u64::from(VerifyProgress::PERIOD) * 1_000_000;
+    fn shares_are_rare_while_the_program_runs_and_soon_come_when_it_is_idle() {
         let mut progress = VerifyProgress::default();
-        assert!(progress.is_due(7 * period) && !progress.is_due(7 * period + period / 2));
-        assert!(progress.is_due(8 * period - 1000) && !progress.is_due(8 * period));
+        assert!(progress.is_due(7 * SECOND));
+        // Nothing is known at the first reading.
+        assert!(progress.is_needed(at(7 * SECOND, 0)) && !progress.is_idle());
+        progress.took(1);
+        assert!(!progress.is_due(9 * SECOND) && progress.is_due(10 * SECOND));
+        assert_eq!(progress.milliseconds_left(9 * SECOND), 1000);
+        progress.read_soon(at(8 * SECOND, SECOND));
+        assert!(!progress.is_due(8 * SECOND) && progress.is_due(8 * SECOND + SECOND / 3));
+        // It runs, so that this is only a reading.
+        assert!(!progress.is_needed(at(9 * SECOND, 2 * SECOND)) && !progress.is_settled());
+        assert!(!progress.is_due(9 * SECOND) && progress.is_due(10 * SECOND));
+        progress.read_soon(at(9 * SECOND, 2 * SECOND));
+        assert!(progress.is_needed(at(10 * SECOND - SECOND / 2, 2 * SECOND)) && progress.is_idle());
+        let mut progress = VerifyProgress { last: at(9 * SECOND, SECOND / 2), ..progress };
+        for (now, others, took, pause) in [
+            // A program with a timer.
+            (10, 7, 1, 300),
+            (11, 14, 25, 800),
+            (12, 21, 1000, 3000),
+            // It runs.
+            (15, 100, 1, 3000),
+        ] {
+            progress.slabs = 7;
+            let milli = SECOND / 1000;
+            assert!(progress.is_needed(at(now * SECOND, SECOND / 2 + others * milli)), "{now}");
+            progress.took(took * milli);
+            assert_eq!(progress.due, now * SECOND + pause * milli, "{now}");
+        }
     }
 
     #[test]
     fn the_next_thread_goes_on_where_the_last_one_was() {
         let saved = SavedProgress([const { AtomicU64::new(0) }; 5]);
         let mut progress = saved.take();
-        assert!(progress.is_due(1 << 40) && progress.is_needed(0));
+        assert!(progress.is_due(1 << 40) && progress.is_needed(at(1 << 40, 0)));
         progress.slabs = 7;
         saved.leave(&progress);
         let mut next = saved.take();
         assert!(!next.is_due(1 << 40), "the last share was just now");
         assert_eq!(next.slabs, 7);
         next.complete();
-        assert!(!next.is_needed(0) && next.is_settled());
+        assert!(!next.is_needed(at(1 << 41, 0)) && next.is_settled());
         saved.leave(&next);
         assert!(!saved.take().is_settled(), "the program has run");
         assert_eq!(saved.take().passes, 1);
@@ -129,11 +234,14 @@ mod tests {
     #[test]
     fn after_a_pass_in_which_no_other_thread_ran_there_is_nothing_to_verify() {
         let mut progress = VerifyProgress::default();
+        let mut now = 0;
         let mut pass = |others: [u64; 2]| {
-            let begins = progress.is_needed(others[0]);
+            now += 3 * SECOND;
+            let begins = progress.is_needed(at(now, others[0]));
             if begins {
                 progress.slabs = 7;
-                assert!(progress.is_needed(others[1]), "a pass is completed");
+                now += 3 * SECOND;
+                assert!(progress.is_needed(at(now, others[1])), "a pass is completed");
                 progress.complete();
             }
             begins
@@ -141,10 +249,28 @@ mod tests {
         assert!(pass([0, 0]), "the first one");
         assert!(!pass([NOISE, NOISE]));
         // A thread has run: before the pass, and in the middle of the next.
-        assert!(pass([1_000_000, 1_000_000]));
-        assert!(!pass([1_000_000, 1_000_000]));
-        assert!(pass([2_000_000, 3_000_000]));
-        assert!(pass([3_000_000, 3_000_000]), "it may have written behind the pass");
-        assert!(!pass([3_000_000, 3_000_000]));
+        assert!(pass([1_000_000_000, 1_000_000_000]));
+        assert!(!pass([1_000_000_000, 1_000_000_000]));
+        assert!(pass([2_000_000_000, 3_000_000_000]));
+        assert!(pass([3_000_000_000, 3_000_000_000]), "it may have written behind the pass");
+        assert!(!pass([3_000_000_000, 3_000_000_000]));
+    }
+
+    #[test]
+    fn beside_a_timer_one_pass_of_each_thread_is_enough() {
+        let saved = SavedProgress([const { AtomicU64::new(0) }; 5]);
+        for thread in 1..4 {
+            let others = |seconds: u64| thread * SECOND + seconds * SECOND / 200;
+            let mut progress = saved.take();
+            assert!(
+                progress.is_needed(at(thread * 100 * SECOND, others(0))),
+                "it may have written"
+            );
+            progress.complete();
+            assert!(!progress.is_needed(at((thread * 100 + 1) * SECOND, others(1))));
+            assert!(progress.is_needed(at((thread * 100 + 4) * SECOND, others(20))), "it runs");
+            progress.complete();
+            saved.leave(&progress);
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! In the full secure build it also verifies the heap, a share at a time, and stays until a whole
 //! pass has found that no other thread runs.
 
-use crate::allocator::{Allocator, VerifyProgress, handle};
+use crate::allocator::{Allocator, Reading, VerifyProgress, handle};
 use crate::keeper::compact::Passes;
 use crate::keeper::maintenance::TICK;
 use crate::keeper::sweeper::{Swept, Which};
@@ -107,6 +107,11 @@ impl<O: Os> ReclaimerThread<'_, O> {
                 if !stays && self.leave(true, progress) {
                     return;
                 }
+                if rest == REST_LEAST
+                    && let Some(now) = self.time_to_verify().and_then(|at| self.reading(at))
+                {
+                    progress.read_soon(now);
+                }
                 life.change(Life::Awake, Life::Asleep);
                 let milliseconds = if stays { rest.min(self.rest_most()) } else { LINGER };
                 self.rest(milliseconds, progress);
@@ -184,12 +189,12 @@ impl<O: Os> ReclaimerThread<'_, O> {
     /// has memory hooks. Verifies shares of the heap meanwhile, if the heap is to be verified.
     fn rest(self, milliseconds: u32, progress: &mut VerifyProgress) {
         let word = self.reclaimer.word();
-        let part =
-            if self.verifier().verifies_shares() { VerifyProgress::PERIOD } else { milliseconds };
         let mut left = milliseconds;
         while left != 0 && word.load(Relaxed) == 0 {
-            self.os.sleep_on(word, 0, part.min(left));
-            left -= part.min(left);
+            let next = self.time_to_verify().map(|at| progress.milliseconds_left(at));
+            let part = next.unwrap_or(left).min(left);
+            self.os.sleep_on(word, 0, part);
+            left -= part;
             if self.os.has_hooks() {
                 break;
             }
@@ -202,25 +207,34 @@ impl<O: Os> ReclaimerThread<'_, O> {
         }
     }
 
-    /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
-    fn verify_if_needed(self, progress: &mut VerifyProgress) {
-        if !self.verifier().verifies_shares() {
-            return;
-        }
-        let Some(permit) = self.permit(Calls::READ) else { return };
-        if !progress.is_due(process::monotonic()) {
-            return;
-        }
+    /// Returns the time, if the thread verifies the heap and may do so now.
+    fn time_to_verify(self) -> Option<u64> {
+        let _permit = self.verifier().verifies_shares().then(|| self.permit(Calls::READ))??;
+        Some(process::monotonic())
+    }
+
+    /// Reads what other threads have used, if the thread may do so.
+    fn reading(self, at: u64) -> Option<Reading> {
+        let _permit = self.permit(Calls::READ)?;
         // What this thread takes between the two readings counts as others'. The first time, the
         // code for it is not in the caches.
         let others = || {
             let own = process::thread_time();
             process::processor_time().saturating_sub(own)
         };
-        let least = (0..3).map(|_| others()).min().unwrap_or(0);
-        drop(permit);
-        if progress.is_needed(least) {
+        Some(Reading { at, others: (0..3).map(|_| others()).min().unwrap_or(0) })
+    }
+
+    /// Verifies the next share of the heap, unless no other thread has run since a whole pass.
+    fn verify_if_needed(self, progress: &mut VerifyProgress) {
+        if let Some(at) = self.time_to_verify().filter(|&at| progress.is_due(at))
+            && let Some(now) = self.reading(at)
+            && progress.is_needed(now)
+        {
             self.verifier().verify_share(progress);
+            if let Some(end) = self.time_to_verify() {
+                progress.took(end.saturating_sub(at));
+            }
         }
     }
 
@@ -270,6 +284,7 @@ mod tests {
     use crate::thread::Heap;
 
     const SITE: usize = 0x5000;
+    const REST: u32 = 12_000;
 
     fn new() -> (Fake, Allocator<Fake>) {
         let options = Options { partitions: 1, quarantine: 0, ..Options::DEFAULT };
@@ -328,15 +343,15 @@ mod tests {
         let (fake, allocator) = new();
         let rest = |progress: &mut VerifyProgress| {
             let before = fake.slept();
-            allocator.reclaimer_thread().rest(4 * VerifyProgress::PERIOD, progress);
+            allocator.reclaimer_thread().rest(REST, progress);
             fake.slept() - before
         };
         let mut progress = VerifyProgress::default();
-        assert_eq!(rest(&mut progress), u64::from(4 * VerifyProgress::PERIOD));
+        assert_eq!(rest(&mut progress), u64::from(REST));
         assert_ne!((progress.passes, progress.slabs), (0, 0), "it has verified");
         fake.set_hooks(true);
         let mut progress = VerifyProgress::default();
-        assert_eq!(rest(&mut progress), u64::from(VerifyProgress::PERIOD));
+        assert!(rest(&mut progress) < u64::from(REST));
         assert_eq!((progress.passes, progress.slabs), (0, 0));
     }
 }

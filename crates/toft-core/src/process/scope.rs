@@ -36,6 +36,12 @@ pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
         // SAFETY: (1), (2) the caller's.
         unsafe { hide_from_children(argc, argv) };
     }
+    begin(allocator);
+}
+
+/// What the program's begin has in common, whether the library is preloaded or linked.
+fn begin(allocator: &Allocator<Linux>) {
+    allocator.mapper().apply_at_start();
     profile::at_start(allocator);
 }
 
@@ -49,7 +55,7 @@ pub fn linked_at_start(code: usize) {
     start::is_rust();
     if let Some(allocator) = instance() {
         allocator.call_sites().read_program(code);
-        profile::at_start(allocator);
+        begin(allocator);
     }
 }
 

@@ -237,7 +237,6 @@ fn build() -> bool {
     let looks_through = allocator().wrappers.are_there();
     GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
     GLOBAL.state.store(READY, Release);
-    allocator().mapper().name_at_start();
     seal();
     true
 }

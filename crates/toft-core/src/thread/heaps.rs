@@ -16,7 +16,7 @@
 //! whose heap could not be mapped is VACANT, and is tried again first.
 
 use super::partition_count::PartitionCount;
-use super::shared::{Places, SHARE_FROM};
+use super::shared::Places;
 use super::{Heap, PARTITIONS_FIRST, Quarantine};
 use crate::bin::{BIN_WORDS, BinIndex, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
@@ -353,7 +353,14 @@ impl Heaps {
 
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap. The caller
     /// repairs the heap if it is torn.
-    pub(crate) fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+    ///
+    /// If the system locks pages when they are mapped, `release` gets the address and length of
+    /// the new heap's, which are not in use yet.
+    pub(crate) fn acquire(
+        &self,
+        os: &impl Os,
+        release: impl FnOnce(usize, usize),
+    ) -> Result<&'static Heap, Error> {
         if self.state().orphans.load(Relaxed) != 0 {
             for number in 0..self.count() {
                 if self.change(number, HeapState::Orphan, HeapState::Live) {
@@ -368,7 +375,7 @@ impl Heaps {
                 }
             }
         }
-        self.birth(os)
+        self.birth(os, release)
     }
 
     fn change(&self, number: u32, from: HeapState, to: HeapState) -> bool {
@@ -376,8 +383,12 @@ impl Heaps {
         self.state_of(number).compare_exchange(from as u8, to as u8, AcqRel, Relaxed).is_ok()
     }
 
-    /// Creates a heap.
-    pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+    /// Creates a heap. Its pages go to `release` as in [`Heaps::acquire`].
+    pub(crate) fn birth(
+        &self,
+        os: &impl Os,
+        release: impl FnOnce(usize, usize),
+    ) -> Result<&'static Heap, Error> {
         let number = self.take_number(os)?;
         let address = self.place(number);
         // The first is mapped, and no number is taken twice before its heap exists.
@@ -388,11 +399,14 @@ impl Heaps {
             return Err(error);
         }
         self.state().mapped.fetch_add(self.stride, Relaxed);
-        if self.stride >= TEST_LEAST && number >= SHARE_FROM {
+        if self.stride >= TEST_LEAST && number != 0 {
             let last = address + self.stride - os.page_size();
             // SAFETY: (1) mapped above, and not in use yet.
             let is_locked = unsafe { os.discard(last, os.page_size()) }.is_err();
             self.state().is_locked.store_changed(u32::from(is_locked), Relaxed);
+            if is_locked {
+                release(address, self.stride);
+            }
         }
         let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: the memory is mapped, aligned to a page, and this number belongs to this thread
@@ -676,7 +690,7 @@ mod tests {
         let heaps = &allocator.heaps;
         let mut addresses = BTreeSet::new();
         let mut births = |number: u32| {
-            let heap = heaps.birth(&fake).unwrap();
+            let heap = heaps.birth(&fake, |_, _| ()).unwrap();
             assert_eq!((heap.number, heaps.heap_state(number)), (number, HeapState::Live));
             assert!(addresses.insert(heap.address()));
             assert!(core::ptr::eq(heaps.heap_at(heap.address()).unwrap(), heap));

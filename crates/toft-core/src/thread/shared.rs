@@ -116,7 +116,7 @@ impl Heaps {
     #[cold]
     #[inline(never)]
     fn create_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
-        let heap = self.birth(os).ok()?;
+        let heap = self.birth(os, |_, _| ()).ok()?;
         self.set_shared(heap);
         match place.0.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
             Ok(_) => {

@@ -44,7 +44,7 @@ pub struct Compacted {
 ///
 /// A pass is due every `INTERVAL_MIN` sweeps. Each pass that returns no pages doubles the interval,
 /// up to `INTERVAL_MAX`. A pass is also due before the reclaimer rests if the last pass skipped
-/// slabs in use, which may be idle by then.
+/// slabs in use, which may be idle by then, or if the program has freed memory since.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     /// Sweeps until the next pass.
@@ -53,6 +53,8 @@ pub(crate) struct Passes {
     interval: u32,
     /// True if the last pass skipped slabs in use.
     has_skipped: bool,
+    /// True if a sweep since the last pass has returned memory.
+    has_changed: bool,
 }
 
 /// Bounds of the interval in sweeps.
@@ -64,7 +66,12 @@ impl Passes {
     /// nothing else to do.
     pub(crate) fn are_due(&mut self, rests: bool) -> bool {
         self.sweeps_left = self.sweeps_left.saturating_sub(1);
-        self.sweeps_left == 0 || rests && self.has_skipped
+        self.has_changed |= !rests;
+        if rests && self.has_changed {
+            // The program is idle now, as it was not before.
+            self.interval = 0;
+        }
+        self.sweeps_left == 0 || rests && (self.has_skipped || self.has_changed)
     }
 
     /// Notes the result of a pass. Returns true if a pass soon may return more pages.
@@ -78,6 +85,7 @@ impl Passes {
         };
         self.sweeps_left = self.interval;
         self.has_skipped = done.more;
+        self.has_changed = false;
         (useful || done.more) && self.interval < INTERVAL_MAX
     }
 }
@@ -283,5 +291,22 @@ mod tests {
         assert!(!passes.are_due(false) && passes.are_due(true));
         assert!(!passes.note(Some(Compacted::default())));
         assert!(!passes.are_due(true), "nothing was skipped");
+    }
+
+    /// A program grows, so that no slab is sparse, and then frees most of it.
+    #[test]
+    fn a_pass_for_freed_memory_precedes_a_rest() {
+        let mut passes = Passes::default();
+        for _ in 0..20 {
+            if passes.are_due(false) {
+                passes.note(Some(Compacted::default()));
+            }
+        }
+        assert!(!passes.are_due(false), "the interval is long");
+        assert!(passes.are_due(true));
+        let skipped = Compacted { more: true, ..Compacted::default() };
+        assert!(passes.note(Some(skipped)) && passes.are_due(true), "they may be idle soon");
+        assert!(!passes.note(Some(Compacted::default())));
+        assert!(!passes.are_due(true), "nothing has changed");
     }
 }

@@ -1,6 +1,7 @@
 //! Heaps without a thread: a new thread acquires them, a call borrows them, and a scan visits them.
 
 use crate::keeper::held_heaps::HeldHeaps;
+use crate::os::seccomp::Calls;
 use crate::os::{Error, Os};
 use crate::report::Call;
 use crate::sync::spin_until;
@@ -10,7 +11,13 @@ use core::cell::Cell;
 impl<O: Os> HeldHeaps<'_, O> {
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
     pub fn acquire_heap(self) -> Result<&'static Heap, Error> {
-        let heap = self.heaps.acquire(&self.os)?;
+        let heap = self.heaps.acquire(&self.os, |start, bytes| {
+            // Few pages of a heap are ever used, and the others should not be resident.
+            if let Some(_permit) = self.permit(Calls::LOCK) {
+                // SAFETY: (1) the heap was mapped a moment ago, and is zero.
+                let _ = unsafe { self.os.release_locked(start, bytes) };
+            }
+        })?;
         drop(self.guard_left(heap));
         Ok(heap)
     }
@@ -64,5 +71,37 @@ impl<O: Os> HeldHeaps<'_, O> {
             |each| self.for_each_slab(each),
             |slab, slot| self.reports().freed_twice(slab, slot, Call::RemoteFree),
         )
+    }
+}
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use crate::allocator::Allocator;
+    use crate::options::{Options, PARTITIONS_EXACT, SiteMode};
+    use crate::os::fake::{Fake, Fault, Machine, Request};
+
+    #[test]
+    fn pages_of_a_large_heap_are_released_where_the_system_locks_them() {
+        for (locks, filtered, released) in
+            [(true, false, true), (true, true, false), (false, false, false)]
+        {
+            let options = Options {
+                partitions: PARTITIONS_EXACT,
+                sites: SiteMode::Exact,
+                ..Options::DEFAULT
+            };
+            let fake = Fake::new(Machine::LARGE);
+            fake.set_filtered(Some(filtered));
+            let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+            allocator.filter().watch();
+            let first = allocator.held_heaps().acquire_heap().unwrap();
+            // Locked pages cannot be discarded.
+            fake.set_fault(locks.then(|| Fault::from(0).only(Request::Discard)));
+            let second = allocator.held_heaps().acquire_heap().unwrap();
+            let begins = |address| fake.locked().iter().any(|&(start, _)| start == address);
+            assert_eq!(begins(second.address()), released, "{locks} {filtered}");
+            assert!(!begins(first.address()), "it is part of the tables");
+            allocator.check().unwrap();
+        }
     }
 }

@@ -6,7 +6,9 @@
 //! the preload library's `dlopen`.
 
 use crate::keeper::mappings::Mapper;
+use crate::large::BlockState;
 use crate::options::Huge;
+use crate::os::filter::Permit;
 use crate::os::seccomp::Calls;
 use crate::os::{Error, HUGE, Os};
 use crate::policy::SECURE;
@@ -33,6 +35,9 @@ fn may_hold_huge_page(address: usize, len: usize) -> bool {
     len >= HUGE / 2 && last >= address.saturating_sub(len)
 }
 
+/// Returns a permit for calls of a kind, or `None` if a filter may forbid them.
+type Permits<'a> = dyn Fn(Calls) -> Option<Permit<'a>> + 'a;
+
 /// Bits of `huge_habit`. The system's behaviour is known.
 const KNOWN: u32 = 1;
 /// The system is advised to make no huge pages of slabs on its own.
@@ -50,8 +55,9 @@ impl<O: Os> Mapper<'_, O> {
         }
         self.keep_small(address, len);
         if self.options.has_mapping_options() && len != 0 {
-            self.apply_mapping_options(address, len);
-            self.name_slabs();
+            let permits = |calls| self.permit(calls);
+            self.apply_mapping_options(&permits, address, len);
+            self.name_slabs(&permits);
         }
     }
 
@@ -59,25 +65,54 @@ impl<O: Os> Mapper<'_, O> {
     #[inline]
     pub(crate) fn block_was_mapped(self, address: usize, bytes: usize) {
         if self.options.has_mapping_options() && bytes != 0 {
-            let page = self.os.page_size();
-            let start = address & !(page - 1);
-            let len = ((address + bytes + page - 1) & !(page - 1)) - start;
-            self.apply_mapping_options(start, len);
-            self.name(start, len, c"toft large block");
+            self.apply_to_block(&|calls| self.permit(calls), address, bytes);
+        }
+    }
+
+    fn apply_to_block(self, permits: &Permits<'_>, address: usize, bytes: usize) {
+        let page = self.os.page_size();
+        let start = address & !(page - 1);
+        let len = ((address + bytes + page - 1) & !(page - 1)) - start;
+        self.apply_mapping_options(permits, start, len);
+        self.name(permits, start, len, c"toft large block");
+    }
+
+    /// Applies the options to all that is mapped, when the program begins: until then it is not
+    /// known whether a filter forbids the calls.
+    pub(crate) fn apply_at_start(self) {
+        if self.options.has_mapping_options() {
+            self.apply_to_all(&|calls| self.filter().permit_at_start(&self.os, calls));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn apply_mapping_options(self, address: usize, len: usize) {
+    fn apply_to_all(self, permits: &Permits<'_>) {
+        let page = self.os.page_size();
+        let there = |slab: &Slab| slab.pages().present_bytes(page);
+        self.slabs.for_each_range(there, |start, bytes| {
+            self.apply_mapping_options(permits, start, bytes);
+        });
+        self.name_slabs(permits);
+        self.large.units().for_each(|block| {
+            if block.state() == BlockState::Live {
+                let address = self.large.placement().address(block);
+                self.apply_to_block(permits, address, block.bytes());
+            }
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn apply_mapping_options(self, permits: &Permits<'_>, address: usize, len: usize) {
         if self.options.mlock
-            && let Some(_permit) = self.permit(Calls::LOCK)
+            && let Some(_permit) = permits(Calls::LOCK)
             && self.os.lock(address, len).is_err()
         {
             self.cannot(MLOCK, "TOFT_MAPPINGS=lock: the system does not lock so much memory");
         }
         if self.options.prepopulate
-            && let Some(_permit) = self.permit(Calls::POPULATE)
+            && let Some(_permit) = permits(Calls::POPULATE)
         {
             // SAFETY: (1) the callers have mapped the range.
             let done = unsafe { self.os.populate(address, len) };
@@ -88,29 +123,22 @@ impl<O: Os> Mapper<'_, O> {
         }
     }
 
-    /// Names what is mapped at the start.
-    pub(crate) fn name_at_start(self) {
-        if self.options.has_mapping_options() {
-            self.name_slabs();
-        }
-    }
-
     /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly
     /// holes.
-    fn name_slabs(self) {
+    fn name_slabs(self, permits: &Permits<'_>) {
         if !self.options.names {
             return;
         }
         let layout = self.layout();
         let windows = layout.windows;
-        self.name(windows.data, windows.span, c"toft slabs");
+        self.name(permits, windows.data, windows.span, c"toft slabs");
         let metadata = layout.windows.metadata();
-        self.name(metadata, layout.end - metadata, c"toft metadata");
+        self.name(permits, metadata, layout.end - metadata, c"toft metadata");
     }
 
-    fn name(self, address: usize, len: usize, name: &CStr) {
+    fn name(self, permits: &Permits<'_>, address: usize, len: usize, name: &CStr) {
         if self.options.names
-            && let Some(_permit) = self.permit(Calls::NAMES)
+            && let Some(_permit) = permits(Calls::NAMES)
             && self.os.name(address, len, name).is_err()
         {
             self.cannot(NAMES, "TOFT_MAPPINGS=names: this kernel gives mappings no names");
@@ -191,6 +219,41 @@ impl<O: Os> Mapper<'_, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "fake-os")]
+    use crate::{
+        allocator::Allocator,
+        options::{Options, Reclaim},
+        os::fake::{Fake, Machine, Request},
+    };
+
+    #[test]
+    #[cfg(feature = "fake-os")]
+    fn what_was_mapped_before_the_program_began_is_locked_when_it_begins() {
+        for filtered in [false, true] {
+            let options = Options { mlock: true, reclaim: Reclaim::Off, ..Options::DEFAULT };
+            let fake = Fake::new(Machine::LARGE);
+            fake.set_filtered(Some(filtered));
+            let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+            let heap = allocator.held_heaps().acquire_heap().unwrap();
+            let blocks =
+                [100, 5000, 1 << 20].map(|size| allocator.allocate(heap, size, 0x5000).unwrap());
+            let is_locked = |address: &usize| {
+                fake.locked().iter().any(|&(start, len)| (start..start + len).contains(address))
+            };
+            assert_eq!(fake.calls(Request::Lock), 0, "it is not known if there is a filter");
+            if filtered {
+                allocator.filter().about_to_install(&fake);
+            }
+            allocator.mapper().apply_at_start();
+            assert_eq!(
+                blocks.iter().filter(|block| is_locked(block)).count(),
+                [3, 0][usize::from(filtered)]
+            );
+            // Afterwards a program without a filter may install one.
+            let later = allocator.allocate(heap, 1 << 20, 0x5000).unwrap();
+            assert!(!is_locked(&later));
+        }
+    }
 
     #[test]
     fn a_plot_holds_a_huge_page_where_an_aligned_one_fits() {

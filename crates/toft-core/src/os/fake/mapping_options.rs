@@ -2,7 +2,7 @@
 
 extern crate std;
 
-use super::super::{Error, MappingOptions};
+use super::super::{Error, MappingOptions, Memory};
 use super::{Fake, Request, Verdict};
 use core::ffi::CStr;
 use std::string::String;
@@ -27,11 +27,17 @@ impl Fake {
     }
 }
 
-// SAFETY: (1) no page is changed; (2) as for `Os`.
+// SAFETY: (1) no other page is changed; (2) as for `Os`.
 unsafe impl MappingOptions for Fake {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
         self.admit(Request::Lock, addr, len)?.asked.locked.push((addr, len));
         Ok(())
+    }
+
+    unsafe fn release_locked(&self, addr: usize, len: usize) -> Result<(), Error> {
+        self.lock(addr, len)?;
+        // SAFETY: (1) the caller's duty 1.
+        unsafe { self.discard(addr, len) }
     }
 
     fn name(&self, addr: usize, len: usize, name: &CStr) -> Result<(), Error> {

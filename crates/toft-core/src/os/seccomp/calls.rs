@@ -7,7 +7,7 @@
 
 use super::Outcome;
 use crate::os::syscall::syscall;
-use crate::os::{thread, userfaultfd};
+use crate::os::{mapping_options, thread, userfaultfd};
 use core::ffi::c_int;
 
 const NOWHERE: usize = usize::MAX;
@@ -202,8 +202,12 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             let name = c"toft probe".as_ptr().expose_provenance();
             all.succeeds(libc::SYS_prctl, [set, kind, tried, page, name, 0]);
         }
-        // There is no such flag.
-        17 => all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL),
+        17 => {
+            // There is no such flag. No range begins there, and older kernels have no such advice.
+            all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL);
+            let advice = mapping_options::DONTNEED_LOCKED;
+            all.fails(libc::SYS_madvise, [tried + 1, page, advice, 0, 0, 0], libc::EINVAL);
+        }
         // There is no such flag, and no such key. A real key would also belong to the program.
         18 => {
             all.fails(libc::SYS_pkey_alloc, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);

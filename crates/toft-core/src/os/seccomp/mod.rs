@@ -69,7 +69,7 @@ rows! {
     /// Names mappings.
     NAMES = 16, "prctl(PR_SET_VMA)";
     /// Keeps pages in memory.
-    LOCK = 17, "mlock2";
+    LOCK = 17, "mlock2, madvise(MADV_DONTNEED_LOCKED)";
     /// Uses protection keys.
     KEYS = 18, "pkey_alloc, pkey_mprotect";
     /// Reads the kernel's list of pages.
