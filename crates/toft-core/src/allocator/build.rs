@@ -37,10 +37,11 @@ struct Tables {
     slabs: usize,
     pool: usize,
     large: usize,
-    /// The first counts of large blocks, the states of heaps, and the first heap, on separate
-    /// pages.
-    first_counts: usize,
     states: usize,
+    pool_stacks: usize,
+    large_tables: usize,
+    /// The first counts of large blocks, and the first heap, on separate pages.
+    first_counts: usize,
     first_heap: usize,
 }
 
@@ -53,8 +54,10 @@ impl Tables {
             next = place + bytes;
             place
         };
+        let slabs = Slabs::<Slab>::table_bytes(span, partitions);
+        // What a start writes to is together, on few pages: of the states the first.
+        let few = |bytes: usize| if SECURE { 0 } else { bytes };
         let mut tables = Tables {
-            // What a start writes to is together, on few pages.
             heaps: place(Heaps::TABLE_BYTES),
             reclaimer: place(Reclaimer::TABLE_BYTES),
             limit: place(Limit::TABLE_BYTES),
@@ -64,17 +67,22 @@ impl Tables {
             hook: place(hook),
             tally: place(Tally::TABLE_BYTES),
             samples: place(Samples::TABLE_BYTES),
+            slabs: place(few(slabs)),
+            pool: place(Pool::state_bytes(partitions)),
+            large: place(Blocks::STATE_BYTES),
+            states: place(Heaps::STATES_FIRST),
+            pool_stacks: place(Pool::table_bytes(partitions)),
+            large_tables: place(Blocks::table_bytes(large_span, partitions)),
             groups: place(Groups::TABLE_BYTES),
-            slabs: place(Slabs::<Slab>::table_bytes(span, partitions)),
-            pool: place(Pool::table_bytes(partitions)),
-            large: place(Blocks::table_bytes(large_span, partitions)),
             first_counts: 0,
-            states: 0,
             first_heap: 0,
         };
+        if SECURE {
+            // One number for each plot.
+            tables.slabs = place(slabs);
+        }
         tables.first_counts = (next + page - 1) & !(page - 1);
-        tables.states = tables.first_counts + Tally::FIRST_BYTES;
-        tables.first_heap = tables.states + Heaps::STATES_FIRST;
+        tables.first_heap = tables.first_counts + Tally::FIRST_BYTES;
         tables
     }
 }
@@ -107,7 +115,7 @@ impl<O: Os> Allocator<O> {
             tables.first_heap + heap_bytes - windows.tables()
         })?;
         let tables = Tables::of(&layout.windows, partitions, page, hook.tables);
-        if tables.states - layout.tables > TABLES_MOST {
+        if tables.first_counts - layout.tables > TABLES_MOST {
             return Err(Error::NoMemory);
         }
         let windows = layout.windows;
@@ -156,7 +164,8 @@ impl<O: Os> Allocator<O> {
                     &os,
                     (data + span, blocks_span),
                     windows.first_metadata,
-                    (partitions, tables.large),
+                    (tables.large, tables.large_tables),
+                    partitions,
                     windows_of,
                 )?
                 .with_tally(Tally::new(
@@ -170,7 +179,7 @@ impl<O: Os> Allocator<O> {
                     tables.zero_size,
                     os.random()?,
                 ),
-                Pool::new(tables.pool, partitions, layout.slabs, secret),
+                Pool::new((tables.pool, tables.pool_stacks), partitions, layout.slabs, secret),
                 Reclaimer::new(tables.reclaimer, os.process()),
                 Groups::new(tables.groups, layout.slabs),
                 Limit::new(tables.limit, options.limit.bytes(|| os.memory_there_is())),

@@ -7,7 +7,7 @@ use super::kept_blocks::Limits;
 use super::pages::most_resident;
 use super::spares::Spares;
 use super::stacks::Stacks;
-use super::units::Units;
+use super::units::{Frontier, Units};
 use super::waiting::WaitingTable;
 use super::{Block, Damage, Tally};
 use crate::keyed::Key;
@@ -17,6 +17,7 @@ use crate::policy::SECURE;
 use crate::region::{Partition, Site};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
+use core::mem::offset_of;
 
 /// Places to try when something foreign is in the way, and stack entries to try for an alignment.
 pub(super) const TRIES: usize = 8;
@@ -44,6 +45,7 @@ pub(super) use view;
 #[derive(Debug)]
 pub(super) struct State {
     figures: Figures,
+    frontier: Frontier,
     pub(super) limits: Limits,
     /// Free blocks with a mapping.
     pub(super) places: Places,
@@ -54,9 +56,6 @@ pub(super) struct State {
     /// Free blocks whose addresses wait.
     pub(super) waiting: WaitingTable,
 }
-
-/// Bytes of tables for a `State`.
-const STATE_BYTES: usize = size_of::<State>().next_multiple_of(64);
 
 /// A request for a block.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +83,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
+    /// Bytes of the first table that `new` needs, zeroed. Every program writes to it.
+    pub const STATE_BYTES: usize = size_of::<State>();
+
+    /// Bytes of the second one for a tier of `span` bytes, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
-        STATE_BYTES + Stacks::table_bytes(partitions) + Units::table_bytes(span)
+        Stacks::table_bytes(partitions) + Units::table_bytes(span)
     }
 
     /// Before anything is known: contains no address.
@@ -104,8 +106,9 @@ impl Blocks {
     /// The blocks of a tier of `span` bytes from `base`, with descriptors from `blocks` on.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
-    ///    are aligned to 64, and belong to this object alone.
+    /// 1. `state` and `tables` are the addresses of `STATE_BYTES` and of `table_bytes(span,
+    ///    partitions)` zero bytes that live for ever, are aligned to 64, and belong to this object
+    ///    alone.
     /// 2. The span, and as much below `blocks` as descriptors for it take, are address space for
     ///    this object alone. It and all other address space of the allocator are in `windows`.
     /// 3. `Layout::LARGE_FIRST` zero bytes from `blocks` on live for ever, are aligned to 64, and
@@ -114,19 +117,20 @@ impl Blocks {
         os: &impl Os,
         (base, span): (usize, usize),
         blocks: usize,
-        (partitions, tables): (usize, usize),
+        (state, stacks): (usize, usize),
+        partitions: usize,
         windows: [(usize, usize); 2],
     ) -> Result<Blocks, Error> {
-        let stacks = tables + STATE_BYTES;
         let units = stacks + Stacks::table_bytes(partitions);
+        let frontier = state + offset_of!(State, frontier);
         let random = os.random()?;
         Ok(Blocks {
             // SAFETY: (1) a separate piece of the caller's tables; (2), (3) the caller's.
-            units: unsafe { Units::new((base, span), blocks, units, random, windows) },
+            units: unsafe { Units::new((base, span), blocks, (frontier, units), random, windows) },
             // SAFETY: (1) as above.
             stacks: unsafe { Stacks::new(stacks, partitions) },
             page_size: os.page_size(),
-            state: core::ptr::with_exposed_provenance(tables),
+            state: core::ptr::with_exposed_provenance(state),
             key: if SECURE { Key::new(os)? } else { Key::NONE },
             tally: Tally::none(),
         })

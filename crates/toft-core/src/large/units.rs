@@ -23,7 +23,7 @@ const _: () = assert!(UNIT >> Layout::LARGE_SHIFT == size_of::<Block>());
 
 /// What is in use. In the metadata tables, and zero at first. Any thread adds.
 #[derive(Debug)]
-struct Frontier {
+pub(super) struct Frontier {
     /// Units handed out from the first one on.
     next: AtomicUsize,
     /// Bytes mapped for descriptors, without those that were there at the start.
@@ -55,7 +55,7 @@ impl Units {
     /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
     pub(super) fn table_bytes(span: usize) -> usize {
         let chunks = (units_in(span) >> CHUNK_SHIFT) / 64 * 16 + 16;
-        size_of::<Frontier>() + size_of::<Outside>() + chunks
+        size_of::<Outside>() + chunks
     }
 
     /// Before anything is known: contains no address.
@@ -77,8 +77,8 @@ impl Units {
     /// uses.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `table_bytes(span)` zero bytes that live for ever, are aligned
-    ///    to 8, and belong to this object alone.
+    /// 1. `frontier` is the address of a zero `Frontier`, and `outside` that of `table_bytes(span)`
+    ///    zero bytes. They live for ever, are aligned to 8, and belong to this object alone.
     /// 2. The span, and as much below `first_descriptors` as descriptors for it take, are address
     ///    space for this object alone.
     /// 3. `Layout::LARGE_FIRST` zero bytes from `first_descriptors` on live for ever, are aligned
@@ -86,12 +86,11 @@ impl Units {
     pub(super) unsafe fn new(
         (base, span): (usize, usize),
         first_descriptors: usize,
-        tables: usize,
+        (frontier, outside): (usize, usize),
         random: u64,
         windows: [(usize, usize); 2],
     ) -> Units {
         let count = units_in(span);
-        let outside = tables + size_of::<Frontier>();
         // The first block lies anywhere in the first quarter.
         let first = ((u128::from(random) * (count as u128 / 4)) >> 64) as usize;
         Units {
@@ -99,7 +98,7 @@ impl Units {
             count,
             first,
             descriptors_end: first_descriptors + next_chunk(first) * size_of::<Block>(),
-            frontier: core::ptr::with_exposed_provenance(tables),
+            frontier: core::ptr::with_exposed_provenance(frontier),
             chunks: core::ptr::with_exposed_provenance(outside + size_of::<Outside>()),
             outside: core::ptr::with_exposed_provenance(outside),
             windows,

@@ -100,9 +100,9 @@ unsafe extern "C" fn forked() {
         inside(|| {
             allocator().after_fork_in_child(mine);
             (allocator().hook.forked)();
-            // The only thread of the child has another number than in the parent.
+            // The only thread of the child has another number than in the parent: the process's.
             if mine.thread().is_some() {
-                mine.set_thread(process::own_thread());
+                mine.set_thread(process::pid() as u32);
             }
         });
     }

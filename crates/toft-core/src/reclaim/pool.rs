@@ -80,14 +80,15 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns the number of bytes of zeroed tables that `new` needs.
-    pub const fn table_bytes(partitions: usize) -> usize {
-        Self::rows_end(partitions) + partitions * CLASSES * size_of::<Stacks>()
+    /// Returns the number of bytes of the first zeroed table that `new` needs: of the state, and of
+    /// the bits. Every program writes to it.
+    pub const fn state_bytes(partitions: usize) -> usize {
+        ROWS + 2 * partitions.div_ceil(64) * size_of::<AtomicU64>()
     }
 
-    /// Returns the number of bytes before the stacks: of the state, and of the bits.
-    const fn rows_end(partitions: usize) -> usize {
-        ROWS + (2 * partitions.div_ceil(64) * size_of::<AtomicU64>()).next_multiple_of(64)
+    /// Returns the number of bytes of the second one.
+    pub const fn table_bytes(partitions: usize) -> usize {
+        partitions * CLASSES * size_of::<Stacks>()
     }
 
     /// Returns a pool without state, for the time before the start.
@@ -105,15 +106,21 @@ impl Pool {
     /// Returns a pool of the slabs whose descriptors are at `slabs` and after it.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
-    ///    aligned to 64, and belong to this object alone.
+    /// 1. `state` and `stacks` are the addresses of `state_bytes(partitions)` and of
+    ///    `table_bytes(partitions)` zero bytes that live for ever, are aligned to 64, and belong to
+    ///    this object alone.
     /// 2. The slabs that are put here are of partitions below `partitions`. Their descriptors live
     ///    for ever, at multiples of `SLAB_BYTES` from `slabs` on, less than 2^32 of them.
-    pub unsafe fn new(tables: usize, partitions: usize, slabs: usize, secret: Secret) -> Pool {
+    pub unsafe fn new(
+        (state, stacks): (usize, usize),
+        partitions: usize,
+        slabs: usize,
+        secret: Secret,
+    ) -> Pool {
         Pool {
-            state: core::ptr::with_exposed_provenance(tables),
-            stacks: core::ptr::with_exposed_provenance(tables + Self::rows_end(partitions)),
-            rows: core::ptr::with_exposed_provenance(tables + ROWS),
+            state: core::ptr::with_exposed_provenance(state),
+            stacks: core::ptr::with_exposed_provenance(stacks),
+            rows: core::ptr::with_exposed_provenance(state + ROWS),
             partitions,
             slabs,
             secret,

@@ -7,7 +7,7 @@
 //! ```
 
 use super::shared::SHARE_FROM;
-use super::{Demand, Leaving, Patrol, Quarantine};
+use super::{Demand, Leaving, PARTITIONS_FIRST, Patrol, Quarantine};
 use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::SECURE;
@@ -224,8 +224,14 @@ impl Heap {
 
     /// Faults in the pages that a thread's first malloc and first free read and then write. Each
     /// page then costs one fault rather than two. These are the cache of call sites and the
-    /// quarantine's rows. Called once, at birth.
+    /// quarantine's rows, or in the first heap the bins of the partitions that a process begins
+    /// with. Called once, at birth.
     pub(crate) fn touch_first(&self) {
+        if !SECURE && self.number == 0 {
+            let rows = (self.hash.bins() / ROW_WORDS).min(PARTITIONS_FIRST);
+            // SAFETY: (1) bins of this heap, which are words, and not in use yet.
+            unsafe { touch(self.address() + size_of::<Heap>(), rows * ROW_BYTES) };
+        }
         if SECURE && self.is_exact() {
             // SAFETY: (1) after the heap's bins, and not in use yet; both ends are multiples of a
             // word.

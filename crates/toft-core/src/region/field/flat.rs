@@ -48,6 +48,11 @@ pub struct FlatMap {
 
 impl FlatMap {
     /// Returns the number of entries that are mapped.
+    /// Returns the number of entries in the first `bytes` bytes of the map.
+    fn entries_in(bytes: usize) -> usize {
+        (bytes - size_of::<Head>()) / ENTRY
+    }
+
     fn limit(&self) -> usize {
         // SAFETY: `new` maps it, or it is `NO_PAGES`.
         unsafe { &(*self.head).limit }.load(Acquire)
@@ -102,7 +107,9 @@ impl PageMap for FlatMap {
             carve: core::ptr::with_exposed_provenance(tables),
         };
         map.carve().begin_with(Self::FIRST);
-        map.reach(os, base, 0)?;
+        // SAFETY: the first piece is mapped. A plain store, because a page that is read first costs
+        // two faults.
+        unsafe { &(*map.head).limit }.store(Self::entries_in(Self::FIRST), Release);
         Ok(map)
     }
 
@@ -131,9 +138,8 @@ impl PageMap for FlatMap {
         let end = (address + bytes - self.base) >> PAGE_SHIFT;
         let size = size_of::<Head>() + end * ENTRY;
         carve.reach_ahead(os, (head, self.space), size, STEP, self.page_size)?;
-        let mapped = (carve.mapped() - size_of::<Head>()) / ENTRY;
         // SAFETY: mapped above. A thread that sees the limit finds zeros or numbers.
-        unsafe { &(*self.head).limit }.fetch_max(mapped, Release);
+        unsafe { &(*self.head).limit }.fetch_max(Self::entries_in(carve.mapped()), Release);
         Ok(())
     }
 
