@@ -169,7 +169,7 @@ fn command(check: &Check) -> Command {
 }
 
 /// The cargo of another toolchain, without what this one's has set.
-fn with(toolchain: &str) -> Command {
+pub fn with(toolchain: &str) -> Command {
     let mut rustup = Command::new("rustup");
     for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         rustup.env_remove(name);

@@ -1,5 +1,6 @@
 //! The test suites, in the order in which they run.
 
+use crate::arena::Need;
 use crate::carried::{self, Carried};
 use crate::secure::{self, Strength};
 use crate::tally::Suite;
@@ -23,8 +24,8 @@ struct Plan {
     /// Runs beside the others, because it depends on nothing that they do: those wait for other
     /// processes much of the time.
     beside: bool,
-    /// The target that rustup must have. Without it the suite is left out.
-    target: Option<&'static str>,
+    /// What rustup must have. Without it the suite is left out.
+    need: Option<Need>,
 }
 
 impl Plan {
@@ -33,7 +34,7 @@ impl Plan {
         minutes: u64,
         command: fn() -> Result<Command, String>,
     ) -> Plan {
-        Plan { name, minutes, command, by_name: false, apart: false, beside: false, target: None }
+        Plan { name, minutes, command, by_name: false, apart: false, beside: false, need: None }
     }
 
     const fn by_name(self) -> Plan {
@@ -49,7 +50,11 @@ impl Plan {
     }
 
     const fn on(self, target: &'static str) -> Plan {
-        Plan { target: Some(target), ..self }
+        self.with(Need::Target(target))
+    }
+
+    const fn with(self, need: Need) -> Plan {
+        Plan { need: Some(need), ..self }
     }
 
     /// Runs its command with these variables, in one of two ways.
@@ -68,14 +73,15 @@ impl Plan {
         }
     }
 
-    /// The target that it needs and rustup cannot get, or the linker that is not installed.
-    fn missing(&self) -> Option<&'static str> {
-        let target = self.target?;
-        if !arena::had(arena::Need::Target(target)) {
-            return Some(target);
+    /// What it needs and rustup cannot get, or the linker that is not installed.
+    fn missing(&self) -> Option<String> {
+        let need = self.need?;
+        if !arena::had(need) {
+            return Some(arena::name(need));
         }
         let linker = AARCH64_LINKER.1;
-        (target == AARCH64 && packages::find(linker).is_none()).then_some(linker)
+        let is_linked = !matches!(need, Need::Target(AARCH64)) || packages::find(linker).is_some();
+        (!is_linked).then(|| linker.to_owned())
     }
 }
 
@@ -123,6 +129,9 @@ const PLANS: &[Plan] = &[
     .by_name(),
     Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64).by_name(),
     Plan::new("aarch64-core", 120, aarch64_core).on(AARCH64).by_name(),
+    // The core's property tests under the thread sanitizer, which finds a plain access to what
+    // another thread writes.
+    Plan::new("core-races", 120, core_races).with(Need::Component("nightly", "rust-src")).by_name(),
 ];
 
 /// The features of the workspace's tests, as `.ci/run` has them. With others cargo would compile
@@ -270,18 +279,34 @@ fn aarch64_arena() -> Result<Command, String> {
 fn aarch64_core() -> Result<Command, String> {
     let tests =
         ["--package=toft-core", "--package=toft-zone", "--features", "fake-os", "--release"];
-    let skipped = [
-        // The emulator maps no page twice.
-        "compact",
-        "what_is_shared_stays",
-        "what_shares_pages",
-        // They need more than the 64 GiB of addresses that the fake machine has there.
-        "a_foreign_mapping_is_in_the_way_of_every",
-        "law_5_a_failure",
-        "under_pressure_memory_is_given_back",
-        "a_system_with_fewer_bits",
-    ];
-    Ok(properties_on_aarch64(&tests, &skipped))
+    Ok(properties_on_aarch64(&tests, &NOT_EMULATED))
+}
+
+/// The tests that do not run where the fake machine is small.
+const NOT_EMULATED: [&str; 7] = [
+    // No page is mapped twice there.
+    "compact",
+    "what_is_shared_stays",
+    "what_shares_pages",
+    // They need more than 64 GiB of addresses.
+    "a_foreign_mapping_is_in_the_way_of_every",
+    "law_5_a_failure",
+    "under_pressure_memory_is_given_back",
+    "a_system_with_fewer_bits",
+];
+
+/// The property tests of the core under the thread sanitizer, of which the standard library must be
+/// built, too.
+fn core_races() -> Result<Command, String> {
+    let mut cargo = arena::with("nightly");
+    cargo.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"]);
+    cargo.args(["--package", "toft-core", "--features", "fake-os", "--test", "properties"]);
+    cargo.env("RUSTFLAGS", "-Zsanitizer=thread --cfg emulated");
+    cargo.env("CARGO_TARGET_DIR", place::target_dir().join("races"));
+    cargo.env("PROPTEST_CASES", "2").env(SEED.0, SEED.1);
+    cargo.args(["--", "--test-threads=2"]);
+    NOT_EMULATED.iter().for_each(|test| _ = cargo.args(["--skip", test]));
+    Ok(cargo)
 }
 
 /// Property tests under an emulator, which takes ten times as long.
@@ -388,7 +413,7 @@ pub fn run(names: &[String], install: bool) -> Result<Vec<Suite>, String> {
     let mut tally = Vec::new();
     chosen.retain(|plan| {
         let missing = plan.missing();
-        tally.extend(missing.map(|missing| Suite::left_out(plan.name, missing)));
+        tally.extend(missing.iter().map(|missing| Suite::left_out(plan.name, missing)));
         missing.is_none()
     });
     println!("\n==> building what the suites need");
@@ -505,7 +530,8 @@ mod tests {
 
     #[test]
     fn a_suite_without_its_target_is_left_out() {
-        assert_eq!(Plan::new("a", 1, loom).on("none-none-none").missing(), Some("none-none-none"));
+        let missing = Plan::new("a", 1, loom).on("none-none-none").missing();
+        assert_eq!(missing.as_deref(), Some("target none-none-none"));
         assert_eq!(Plan::new("a", 1, loom).missing(), None);
     }
 

@@ -214,7 +214,16 @@ impl Options {
     /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our
     /// business.
     pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
-        let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
+        match parse::find(variable)? {
+            Some(parsed) => self.set(parsed),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets an option. Out of line: apart from the code that every program runs.
+    #[cold]
+    #[inline(never)]
+    fn set(&mut self, Parsed { entry, value }: Parsed<'_>) -> Result<(), Problem> {
         let bad = Problem::BadValue(entry);
         let number = |most| parse_number(value).filter(|&number| number <= most).ok_or(bad);
         let flag = || parse_flag(value).ok_or(bad);

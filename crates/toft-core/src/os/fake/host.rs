@@ -24,9 +24,10 @@ static RANGES: Mutex<usize> = Mutex::new(0);
 /// A range was dropped.
 static DROPPED: Condvar = Condvar::new();
 
-/// True for aarch64, whose tests run under an emulator. It has an entry in its tables for each page
-/// that was ever reserved, so the machines of tests are smaller, and their ranges are used again.
-pub(super) const EMULATED: bool = cfg!(target_arch = "aarch64");
+/// True where tests run under an emulator, as those for aarch64, or under a sanitizer. Both have
+/// tables with an entry for each page that was ever reserved, or little address space. So the
+/// machines of tests are smaller, and their ranges are used again.
+pub(super) const EMULATED: bool = cfg!(any(target_arch = "aarch64", emulated));
 
 /// Dropped ranges that are used again.
 static KEPT: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
