@@ -56,7 +56,6 @@ impl Tables {
         };
         let slabs = Slabs::<Slab>::table_bytes(span, partitions);
         // What a start writes to is together, on few pages: of the states the first.
-        let few = |bytes: usize| if SECURE { 0 } else { bytes };
         let mut tables = Tables {
             heaps: place(Heaps::TABLE_BYTES),
             reclaimer: place(Reclaimer::TABLE_BYTES),
@@ -67,7 +66,7 @@ impl Tables {
             hook: place(hook),
             tally: place(Tally::TABLE_BYTES),
             samples: place(Samples::TABLE_BYTES),
-            slabs: place(few(slabs)),
+            slabs: if SECURE { 0 } else { place(slabs) },
             pool: place(Pool::state_bytes(partitions)),
             large: place(Blocks::STATE_BYTES),
             states: place(Heaps::STATES_FIRST),
@@ -78,7 +77,7 @@ impl Tables {
             first_heap: 0,
         };
         if SECURE {
-            // One number for each plot.
+            // They have a part for each plot.
             tables.slabs = place(slabs);
         }
         tables.first_counts = (next + page - 1) & !(page - 1);

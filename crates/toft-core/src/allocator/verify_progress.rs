@@ -40,7 +40,7 @@ pub struct VerifyProgress {
     due: u64,
     /// How far this pass has come: the number of slabs that are done.
     pub slabs: usize,
-    /// The number of completed passes.
+    /// The number of passes that this thread has completed.
     pub passes: usize,
     /// The number of the last ones that this thread has completed, each begun while the program was
     /// idle.
@@ -62,24 +62,19 @@ pub struct VerifyProgress {
 /// The place while there is no thread that verifies. The thread writes it before it ends. The next
 /// one reads it, and sees it because it begins after that end.
 #[derive(Debug)]
-pub struct SavedProgress([AtomicU64; 5]);
+pub struct SavedProgress([AtomicU64; 2]);
 
 impl SavedProgress {
     /// Returns the place that the last thread has left.
     pub fn take(&self) -> VerifyProgress {
-        let [share, slabs, passes, begun, completed] =
-            self.0.each_ref().map(|word| word.load(Relaxed));
-        let [slabs, passes] = [slabs, passes].map(|number| number as usize);
-        let [begun, completed] = [begun, completed].map(|others| Reading { at: 0, others });
-        let due = share;
-        VerifyProgress { share, due, slabs, passes, begun, completed, ..VerifyProgress::default() }
+        let [share, slabs] = self.0.each_ref().map(|word| word.load(Relaxed));
+        let slabs = slabs as usize;
+        VerifyProgress { share, due: share, slabs, ..VerifyProgress::default() }
     }
 
     /// Leaves a place for the next thread.
     pub fn leave(&self, progress: &VerifyProgress) {
-        let [slabs, passes] = [progress.slabs, progress.passes].map(|number| number as u64);
-        let values =
-            [progress.share, slabs, passes, progress.begun.others, progress.completed.others];
+        let values = [progress.share, progress.slabs as u64];
         self.0.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }
 
@@ -156,8 +151,8 @@ impl VerifyProgress {
         self.settled
     }
 
-    /// A share has taken so many nanoseconds. While the program is idle, the next one comes as soon
-    /// as verifying takes 3 % of a processor.
+    /// Notes how many nanoseconds a share has taken. While the program is idle, the pause after it
+    /// is 32 times as long: verifying takes 3 % of a processor.
     pub fn took(&mut self, nanoseconds: u64) {
         if self.idle {
             let pause = nanoseconds.saturating_mul(PAUSE_FOR_EACH);
@@ -223,8 +218,8 @@ mod tests {
     struct Thread(VerifyProgress);
 
     impl Thread {
-        /// Returns true if there was something to verify at a moment, in tenths of a second, when
-        /// other threads have used so many milliseconds. It is verified then.
+        /// Returns true if there was something to verify, and verifies it. `tenths` is the time in
+        /// tenths of a second, and `milliseconds` is what other threads have used until then.
         fn verifies(&mut self, tenths: u64, milliseconds: u64) -> bool {
             let now = at(SECOND + tenths * SECOND / 10, SECOND + milliseconds * SECOND / 1000);
             let is_needed = self.0.is_due(now.at) && self.0.is_needed(now);
@@ -238,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_next_thread_goes_on_where_the_last_one_was() {
-        let saved = SavedProgress([const { AtomicU64::new(0) }; 5]);
+        let saved = SavedProgress([const { AtomicU64::new(0) }; 2]);
         let mut progress = saved.take();
         assert!(progress.is_due(1 << 40) && progress.is_needed(at(1 << 40, 0)));
         progress.slabs = 7;
@@ -248,10 +243,11 @@ mod tests {
         assert_eq!(next.slabs, 7);
         next.complete();
         saved.leave(&next);
-        assert_eq!(saved.take().passes, 1);
+        assert_eq!(saved.take().slabs, 0);
         assert!(saved.take().is_needed(at(1 << 41, 0)), "the program has run");
+        saved.leave(&progress);
         saved.repair();
-        assert_eq!(saved.take().passes, 0);
+        assert_eq!(saved.take().slabs, 0);
     }
 
     #[test]

@@ -47,12 +47,12 @@ pub struct FlatMap {
 }
 
 impl FlatMap {
-    /// Returns the number of entries that are mapped.
     /// Returns the number of entries in the first `bytes` bytes of the map.
     fn entries_in(bytes: usize) -> usize {
         (bytes - size_of::<Head>()) / ENTRY
     }
 
+    /// Returns the number of entries that are mapped.
     fn limit(&self) -> usize {
         // SAFETY: `new` maps it, or it is `NO_PAGES`.
         unsafe { &(*self.head).limit }.load(Acquire)
