@@ -2,9 +2,9 @@
 // sizes: 24 100 1000 4000 200000
 // variants: same-call other-call
 // threads: same
-// repeat: 5
+// repeat: 8
 // toft: missed
-// toft variant=other-call size=24,100: prevented 2/5
+// toft variant=other-call size=24,100: prevented 2/8
 // toft variant=other-call size=1000,4000,200000: prevented|missed
 // secure: prevented
 // light: prevented|missed

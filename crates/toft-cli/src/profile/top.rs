@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use serde_json::json;
 use toft_profile::{Diff, Process, Profile, owners};
 
@@ -156,7 +158,10 @@ fn watch(
     let mut next = scanned + interval;
     let mut left = args.count.unwrap_or(u64::MAX);
     loop {
+        // A terminal that knows these marks shows no half of a picture.
+        execute!(io::stdout(), BeginSynchronizedUpdate).map_err(failed)?;
         terminal.draw(|frame| draw(frame, screen)).map_err(failed)?;
+        execute!(io::stdout(), EndSynchronizedUpdate).map_err(failed)?;
         let timeout = next.saturating_duration_since(Instant::now());
         if event::poll(timeout).map_err(failed)? {
             if let Event::Key(key) = event::read().map_err(failed)?

@@ -2,6 +2,7 @@
 //! none.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::mem;
 use std::num::NonZeroU16;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,19 @@ use crate::common::*;
 use serde_json::Value;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
+
+/// The marks at the begin and at the end of a picture.
+const DRAWS: &[u8] = b"\x1b[?2026h";
+const DRAWN: &[u8] = b"\x1b[?2026l";
+
+/// How much of the bytes a terminal shows: nothing of a picture before its end.
+fn shown(bytes: &[u8]) -> usize {
+    let drawn = bytes.windows(DRAWN.len()).rposition(|mark| mark == DRAWN);
+    let rest = drawn.map_or(0, |at| at + DRAWN.len());
+    let draws = bytes[rest..].windows(DRAWS.len()).position(|mark| mark == DRAWS);
+    let cut = (1..DRAWS.len()).rev().find(|&len| bytes[rest..].ends_with(&DRAWS[..len]));
+    draws.map_or(bytes.len() - cut.unwrap_or(0), |at| rest + at)
+}
 
 /// Has two sites at rest, one that grows by 100 blocks at each line that it reads, and one that has
 /// 1000 blocks one after another at each line that begins with c.
@@ -55,9 +69,11 @@ impl Terminal {
             Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZeroU16::new(columns).unwrap(), 0)));
         let (mut output, to) = (child.stdout.take().unwrap(), Arc::clone(&picture));
         thread::spawn(move || {
-            let mut bytes = [0; 4096];
+            let (mut bytes, mut held) = ([0; 4096], Vec::new());
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                to.lock().unwrap().process(&bytes[..count]);
+                held.extend_from_slice(&bytes[..count]);
+                let rest = held.split_off(shown(&held));
+                to.lock().unwrap().process(&mem::replace(&mut held, rest));
             }
         });
         Terminal { keys: child.stdin.take().unwrap(), child, picture }
