@@ -193,7 +193,7 @@ static void figures(void)
     CHECK(figure("stats.allocated") == before);
 }
 
-/* This is the only thread, so that the process's counters are the thread's. */
+/* Each name and each pointer has the same value; what they count is in jemalloc_thread_counters.c. */
 static void counters(void)
 {
     uint64_t *allocated = (uint64_t *)value_of("thread.allocatedp", 8);

@@ -165,7 +165,7 @@ impl World {
     /// What the owner does with what others have freed.
     fn collect(&self) {
         let _guard = self.busy.enter().unwrap();
-        self.inbox.drain(|slab| self.follow(slab.collect(|_| self.report_misuse())));
+        self.inbox.drain(|slab| self.follow(slab.collect(|_| self.report_misuse()).1));
     }
 
     /// `Os::barrier`.

@@ -149,6 +149,9 @@ impl<O: Os> Quarantines<'_, O> {
     /// Frees a slot of another thread's slab.
     #[inline(never)]
     fn release_remote(self, heap: &Heap, slab: &Slab, slot: SlotIndex) {
+        if let Some(counters) = heap.counters() {
+            counters.freed_apart(slab.bytes());
+        }
         match mark_remote(slab, slot) {
             Marked::Done => {}
             Marked::Twice => self.reports().freed_twice(slab, slot, Call::RemoteFree),

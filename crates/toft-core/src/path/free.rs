@@ -67,7 +67,7 @@ fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
     if address != 0 {
         // The first call of a process may be an invalid free. The options say how to treat it.
         caller.start();
-        caller.allocator().requests().free_other(address, call);
+        caller.allocator().requests().free_other(caller.heap(), address, call);
     }
 }
 
@@ -173,9 +173,9 @@ impl<O: Os> Requests<'_, O> {
     /// Frees a large, guarded or zero-size block, or reports the misuse.
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_other(self, address: usize, call: Call) {
+    pub(crate) fn free_other(self, heap: &Heap, address: usize, call: Call) {
         match self.find(address) {
-            Found::Large(block) => self.free_large(block, address, call),
+            Found::Large(block) => self.free_large(heap, block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
             Found::ZeroSize(place) => self.free_zero_size(place, address, call),
             _ => self.misused_unless_sampled(call, address),
@@ -248,11 +248,15 @@ impl<O: Os> Requests<'_, O> {
     }
 
     /// Frees a large block, or reports the misuse.
-    fn free_large(self, block: &Block, address: usize, call: Call) {
+    fn free_large(self, heap: &Heap, block: &Block, address: usize, call: Call) {
         self.profiler().record_large_free_if_sampled(block, address);
-        let missed = |damage| self.reports().missed_large(call, block, damage);
+        let (missed, bytes) =
+            (|damage| self.reports().missed_large(call, block, damage), block.bytes());
         if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
             return self.misused_unless_sampled(call, address);
+        }
+        if let Some(counters) = heap.counters() {
+            counters.freed_apart(bytes);
         }
         self.maintenance().maintain_large();
     }

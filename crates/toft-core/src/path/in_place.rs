@@ -84,6 +84,7 @@ impl<O: Os> InPlace<'_, O> {
         // Without permission for more pages the block stays where it is.
         let done = self.large.resize(&self.os, block, size, &|_| false, &damaged);
         if done == Resize::InPlace && block.bytes() != before {
+            heap.count_resize(before, block.bytes());
             self.samples.count_freed(sample);
             let site = block.site();
             self.profiler().sample_resized(heap, (address, address), was_sampled, site);

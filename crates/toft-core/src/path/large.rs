@@ -42,6 +42,11 @@ impl<O: Os> Supply<'_, O> {
         let (address, dirty) = allocated.ok()?;
         self.memory_limit().system_has_granted();
         self.mapper().block_was_mapped(address, size);
+        if let (Some(counters), Some(block)) =
+            (heap.counters(), self.large.units().block_at(address))
+        {
+            counters.allocated_apart(block.bytes());
+        }
         self.profiler().sample_large(heap, address, site);
         Some((address, dirty))
     }

@@ -99,11 +99,15 @@ impl<O: Os> Requests<'_, O> {
                     return Resized::At(address);
                 }
                 Resize::InPlace => {
+                    heap.count_resize(usable, block.bytes());
                     self.samples.count_freed(sample);
                     self.profiler().sample_resized(heap, (address, address), was_sampled, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
+                    if let Some(block) = self.large.units().block_at(to) {
+                        heap.count_resize(usable, block.bytes());
+                    }
                     self.samples.count_freed(sample);
                     self.profiler().sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);
@@ -158,7 +162,7 @@ impl<O: Os> Requests<'_, O> {
         }
         match found {
             Found::Slot(slab, slot) => self.free_slot(heap, slab, slot, address, Call::Realloc),
-            _ => self.free_other(address, Call::Realloc),
+            _ => self.free_other(heap, address, Call::Realloc),
         }
         Resized::At(to)
     }

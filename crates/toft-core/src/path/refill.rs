@@ -331,6 +331,9 @@ impl<'a, O: Os> Supply<'a, O> {
     fn adopt(self, heap: &Heap, index: BinIndex, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
+        if let Some(counters) = heap.counters() {
+            counters.slab_got(slab);
+        }
         // The count is of slabs that another bin has filled in a row.
         slab.row.store(0, Relaxed);
         self.maintenance().note_growth();

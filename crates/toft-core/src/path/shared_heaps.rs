@@ -39,11 +39,16 @@ impl<O: Os> Supply<'_, O> {
             let slab = shared.bins().current(index);
             filled = slab.slots();
             if filled != 0 {
-                slab.collect(|slot| self.reports().freed_twice(slab, slot, Call::RemoteFree));
+                shared.collect_slab(slab, |slot| {
+                    self.reports().freed_twice(slab, slot, Call::RemoteFree);
+                });
             }
             self.listed_or_freed(shared, &entered, index)
         });
         self.slot_checks().arm_reserved(shared.bins().current(index));
+        if let (Some(_), Some(counters)) = (address, heap.counters()) {
+            counters.allocated_apart(index.class().size());
+        }
         address.ok_or(filled)
     }
 

@@ -23,6 +23,7 @@ mod closed {
     use crate::os::Linux;
     use crate::region::Site;
     use crate::report::Call;
+    use crate::sync::AtomicU64;
     use core::ffi::c_void;
     use core::ptr::NonNull;
 
@@ -89,6 +90,7 @@ mod closed {
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
         fn interface_page() -> Option<NonNull<u8>>;
+        fn thread_bytes() -> Option<&'static [AtomicU64; 2]>;
         fn give_exit_key() -> bool;
     }
     gated! { scope:
@@ -109,8 +111,8 @@ pub use closed::{
     check_range, compact, dangling, deepbind_is_cleared, filter_refused, free, free_for,
     free_permanently, free_sized_for, give_exit_key, instance, interface_page, linked_at_exit,
     linked_at_start, malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place,
-    site_behind, stop_reclaimer, trim, usable_size, usable_size_for, verifies_at_exit, verify,
-    watch_filters,
+    site_behind, stop_reclaimer, thread_bytes, trim, usable_size, usable_size_for,
+    verifies_at_exit, verify, watch_filters,
 };
 
 /// Does something while Toft has no thread.

@@ -7,6 +7,8 @@ use crate::allocator::{Allocator, allocator, inside, is_ready};
 use crate::os::{Linux, process};
 use crate::process::start::{heap_or_start, ready};
 use crate::report::Call;
+use crate::stats;
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::thread::{EXITED_HEAP, Heap};
 use core::ffi::c_int;
@@ -128,6 +130,12 @@ pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
 /// Number of bad calls that were ignored.
 pub fn misuses() -> usize {
     instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
+}
+
+/// Counts the usable bytes that the calling thread has allocated and freed, and returns the words
+/// that have them until its next count. They live for ever.
+pub fn thread_bytes() -> Option<&'static [AtomicU64; 2]> {
+    heap_or_start().and_then(|heap| stats::thread_bytes(allocator(), heap))
 }
 
 /// Returns the page that interfaces of other allocators keep their figures in, all zero at first.

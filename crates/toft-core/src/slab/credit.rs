@@ -279,8 +279,8 @@ impl Slab {
     }
 
     /// Collects what other threads have freed. Calls `bad` for each slot that was not live. Returns
-    /// what to do about the slab's credit. Holder of the owning heap only.
-    pub fn collect(&self, mut bad: impl FnMut(SlotIndex)) -> Spent {
+    /// the number of slots, and what to do about the slab's credit. Holder of the owning heap only.
+    pub fn collect(&self, mut bad: impl FnMut(SlotIndex)) -> (u32, Spent) {
         let mut frees = 0;
         for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
             let mut freed = self.remote.take_group(group);
@@ -310,9 +310,9 @@ impl Slab {
         }
         if self.disturbed.load(Relaxed) != 0 {
             self.frees.store(self.frees.load(Relaxed) + u64::from(frees), Relaxed);
-            return self.recount();
+            return (frees, self.recount());
         }
-        self.spend_credit(frees)
+        (frees, self.spend_credit(frees))
     }
 
     /// Records that slots may have become free without a free. The owner then counts again at its

@@ -393,7 +393,7 @@ mod tests {
         slab.pinning().finish(PAGE, true);
         assert!(slab.pinning().is_overlooked(false));
         slab.pinning().leave();
-        assert!(matches!(slab.collect(|_| {}), crate::slab::Spent::List(_)));
+        assert!(matches!(slab.collect(|_| {}), (_, crate::slab::Spent::List(_))));
         // A listed slab is not behind, and neither is a slab without room.
         slab.relist();
         assert!(!slab.is_behind());

@@ -518,12 +518,27 @@ impl Slab {
         self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
-    /// Returns the number of allocations ever made from this slab. It is the sum of all frees, with
-    /// those that the credit has counted, and of the slots that are not free. Exact if no thread
-    /// uses the slab at that time; approximate while its owner runs.
-    pub fn allocations(&self) -> u64 {
+    /// Returns the number of frees that the credit has counted.
+    fn counted_frees(&self) -> u64 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        let frees = self.frees.load(Relaxed) + self.absorbed.load(Relaxed);
-        frees + u64::from(spent) + u64::from(self.held())
+        self.frees.load(Relaxed) + u64::from(spent)
+    }
+
+    /// Returns the number of allocations ever made from this slab. It is the sum of all frees and
+    /// of the slots that are not free. Exact if no thread uses the slab at that time; approximate
+    /// while its owner runs.
+    pub fn allocations(&self) -> u64 {
+        self.counted_frees() + self.absorbed.load(Relaxed) + u64::from(self.held())
+    }
+
+    /// Returns the usable bytes of all blocks ever allocated from this slab, and of those whose
+    /// frees were counted or wait in a quarantine. Owner only.
+    pub fn bytes_ever(&self) -> [u64; 2] {
+        let waits =
+            |&slot: &SlotIndex| self.states.is_quarantined(slot) && !self.remote_frees().has(slot);
+        let slots = if SECURE { self.slots() } else { 0 };
+        let waiting = SlotIndex::range(0..slots).filter(waits).count() as u64;
+        let size = self.size() as u64;
+        [self.allocations() * size, (self.counted_frees() + waiting) * size]
     }
 }

@@ -12,4 +12,4 @@ pub use json::write_json;
 pub use resident::{Resident, resident_now};
 pub use root::{Anchor, MAGIC, Root, VERSION};
 pub use snapshot::{Snapshot, snapshot};
-pub use totals::{Totals, totals};
+pub use totals::{Totals, thread_bytes, totals};

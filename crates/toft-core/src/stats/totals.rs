@@ -2,6 +2,8 @@
 
 use crate::allocator::Allocator;
 use crate::os::Os;
+use crate::sync::AtomicU64;
+use crate::thread::Heap;
 
 /// Bytes of the whole heap. Each is counted for some moment during the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +21,6 @@ pub struct Totals {
     pub mapped: usize,
     /// Bytes of address space mapped for slabs that neither `mapped` nor `kept` counts.
     pub unused: usize,
-    /// Usable bytes of all blocks ever allocated.
-    pub allocated_ever: u64,
 }
 
 /// Counts the sums. Reads the descriptor of each slab once, and makes no system call.
@@ -30,7 +30,6 @@ pub fn totals<O: Os>(allocator: &Allocator<O>) -> Totals {
     let mut t = Totals::default();
     allocator.for_each_slab(|slab| {
         let (live, size) = (slab.live_slots(), slab.size());
-        t.allocated_ever += slab.allocations() * size as u64;
         if live != 0 {
             t.live += live * size;
             t.active += in_pages(slab.slots_with_memory() * size);
@@ -48,8 +47,22 @@ pub fn totals<O: Os>(allocator: &Allocator<O>) -> Totals {
     t.live += alone;
     t.active += in_pages(alone);
     t.mapped += in_pages(alone);
-    let [_, mut large_ever] = allocator.large().tally().missed();
-    allocator.large().tally().for_each(|made| large_ever += made.bytes);
-    t.allocated_ever += large_ever;
     t
+}
+
+/// Counts the usable bytes that the thread of `heap` has allocated and freed, and returns the words
+/// that have them until the next count. `None` for the constant heaps. Reads the descriptor of each
+/// slab once, and makes no system call. Holder of the heap only.
+pub fn thread_bytes<'h, O: Os>(
+    allocator: &Allocator<O>,
+    heap: &'h Heap,
+) -> Option<&'h [AtomicU64; 2]> {
+    let counters = heap.counters()?;
+    let mut owned = [0_u64; 2];
+    allocator.for_each_slab(|slab| {
+        if heap.owns(slab) {
+            owned.iter_mut().zip(slab.bytes_ever()).for_each(|(sum, bytes)| *sum += bytes);
+        }
+    });
+    Some(counters.show(owned))
 }

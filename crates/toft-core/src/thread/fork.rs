@@ -79,7 +79,7 @@ fn repair_slab(heap: &Heap, is_others: bool, slab: &Slab) {
     // was freed twice by threads that do not exist any more. It is not reported.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
-    let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();
+    let relist = heap.collect_slab(slab, |_| {}) != Spent::Nothing && !slab.is_listed();
     if heap.is_torn() && is_others {
         heap.list_torn(slab);
     } else if relist {

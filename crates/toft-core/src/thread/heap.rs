@@ -6,6 +6,7 @@
 //! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
+use super::counters::Counters;
 use super::shared::SHARE_FROM;
 use super::{Demand, Leaving, PARTITIONS_FIRST, Patrol, Quarantine};
 use crate::bin::{BinIndex, Bins, BinsHead, Distance, ROW_WORDS, Taken};
@@ -74,6 +75,8 @@ pub struct Heap {
     demand: Demand,
     /// The word of bits where the next search for a zero-size block begins, or zero. Holder only.
     zero_size: AtomicU32,
+    /// What the heap's thread has allocated and freed. Holder only.
+    counters: Counters,
     /// What the holder has freed in slabs of others and has not published. Default build only.
     outbox: [Outbox; OUTBOXES],
     bins: BinsHead,
@@ -139,6 +142,7 @@ impl Heap {
             hashed_most: SMALL_MAX,
             demand: Demand::new(),
             zero_size: AtomicU32::new(0),
+            counters: Counters::new(),
             outbox: [const { Outbox::new() }; OUTBOXES],
             bins: BinsHead::new(),
         }
@@ -432,6 +436,22 @@ impl Heap {
     #[inline]
     pub(crate) fn outbox(&self) -> Option<&Outbox> {
         self.outbox.first()
+    }
+
+    /// Returns the counters of what the heap's thread has allocated and freed, or `None` for the
+    /// constant heaps, which are never written. Holder only.
+    #[inline]
+    pub(crate) fn counters(&self) -> Option<&Counters> {
+        (!self.is_sentinel()).then_some(&self.counters)
+    }
+
+    /// Counts that a large block has another size from now on: as a block that is freed, and one
+    /// that is allocated. Holder only.
+    pub(crate) fn count_resize(&self, before: usize, now: usize) {
+        if let Some(counters) = self.counters() {
+            counters.allocated_apart(now);
+            counters.freed_apart(before);
+        }
     }
 
     /// Takes the reentrancy guard. Returns `None` if this thread already has it, in a call that a

@@ -6,6 +6,7 @@
 //! freed in slabs of others, and moves nothing else. A sweep later the reclaimer clears the orphan
 //! out.
 
+mod counters;
 mod demand;
 mod fork;
 mod heap;

@@ -33,7 +33,7 @@ impl Heap {
         for_each_slab(&mut |slab| {
             if self.owns(slab) {
                 // A thread that freed into the slab may have notified the exited thread.
-                slab.collect(|slot| bad(slab, slot));
+                self.collect_slab(slab, |slot| bad(slab, slot));
                 self.list_torn(slab);
             }
         });

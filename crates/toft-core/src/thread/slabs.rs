@@ -24,7 +24,7 @@ impl Heap {
         let bins = self.bins();
         let mut any = false;
         self.inbox.drain(|slab| {
-            match slab.collect(|slot| bad(slab, slot)) {
+            match self.collect_slab(slab, |slot| bad(slab, slot)) {
                 Spent::Nothing => {}
                 Spent::Empty if slab.is_listed() => empty(slab),
                 Spent::List(live) => bins.list_counted(Heap::bin_of(slab), slab, live),
@@ -33,6 +33,16 @@ impl Heap {
             any = true;
         });
         any
+    }
+
+    /// Collects the slots that other threads have freed in one slab. Passes each slot that was not
+    /// live to `bad`. Returns what to do about the slab's credit. Holder only.
+    pub(crate) fn collect_slab(&self, slab: &Slab, bad: impl FnMut(SlotIndex)) -> Spent {
+        let (frees, spent) = slab.collect(bad);
+        if let Some(counters) = self.counters() {
+            counters.freed_by_others(frees as usize * slab.size());
+        }
+        spent
     }
 
     /// Gives up an empty slab, and returns true: the slab is unowned then. If the slab is its bin's
@@ -50,7 +60,7 @@ impl Heap {
         if slab.is_listed() {
             self.bins().unlist(slab);
         }
-        slab.retire();
+        self.retire(slab);
         true
     }
 
@@ -70,10 +80,18 @@ impl Heap {
         };
         for index in BinIndex::all(partitions) {
             self.bins().remove_all(index, goes, |slab| {
-                slab.retire();
+                self.retire(slab);
                 each(slab);
             });
         }
+    }
+
+    /// Prepares an empty slab, which this heap does not own any more, for the pool.
+    fn retire(&self, slab: &Slab) {
+        if let Some(counters) = self.counters() {
+            counters.slab_lost(slab);
+        }
+        slab.retire();
     }
 
     /// Lists a slab that has enough free slots again.
@@ -94,6 +112,10 @@ impl Heap {
             !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
         });
         let Some(slab) = taken else { return false };
+        if let (Some(before), Some(now)) = (orphan.counters(), self.counters()) {
+            before.slab_lost(slab);
+            now.slab_got(slab);
+        }
         slab.unclaim();
         // The other bin's count of slabs filled in a row does not apply to this bin.
         slab.row.store(0, Relaxed);

@@ -1,10 +1,8 @@
-//! The figures of the last epoch. They change only when a program writes to `epoch`, or asks for
-//! one of the thread's counters, which are those of the process (`docs/jemalloc.md`).
+//! The figures of the last epoch. They change only when a program writes to `epoch`.
 //!
-//! They are on a page that is mapped when the first figure is asked for. The program may read it:
-//! `thread.allocatedp` is an address in it. Any thread reads and writes; the words are independent
-//! of each other, so `Relaxed` is enough. A figure read during another thread's refresh is of
-//! either epoch.
+//! They are on a page that is mapped when the first figure is asked for. Any thread reads and
+//! writes; the words are independent of each other, so `Relaxed` is enough. A figure read during
+//! another thread's refresh is of either epoch.
 
 use crate::process;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,9 +14,6 @@ use toft_core::stats::{Totals, totals};
 #[repr(C)]
 pub struct Figures {
     epoch: AtomicU64,
-    /// Usable bytes of all blocks ever allocated, and of those that are not live any more.
-    pub allocated: AtomicU64,
-    pub deallocated: AtomicU64,
     live: AtomicU64,
     active: AtomicU64,
     kept: AtomicU64,
@@ -42,7 +37,7 @@ impl Figures {
     /// Counts again.
     pub fn refresh(&self) {
         let counted = process::inside(|| process::instance().map(totals)).unwrap_or_default();
-        let Totals { live, active, kept, metadata, mapped, unused, allocated_ever } = counted;
+        let Totals { live, active, kept, metadata, mapped, unused } = counted;
         for (word, bytes) in [
             (&self.live, live),
             (&self.active, active),
@@ -53,9 +48,6 @@ impl Figures {
         ] {
             word.store(bytes as u64, Relaxed);
         }
-        // They never fall, although other threads allocate while they are counted.
-        self.allocated.fetch_max(allocated_ever, Relaxed);
-        self.deallocated.fetch_max(allocated_ever.saturating_sub(live as u64), Relaxed);
     }
 
     /// Begins a new epoch.
@@ -83,7 +75,6 @@ impl Figures {
             metadata: bytes(&self.metadata),
             mapped: bytes(&self.mapped),
             unused: bytes(&self.unused),
-            allocated_ever: self.allocated.load(Relaxed),
         }
     }
 

@@ -4,6 +4,8 @@ use super::figures::{Figures, resident};
 use super::names::{Found, Name};
 use crate::process;
 use core::ffi::{CStr, c_int};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use toft_core::options::Reclaim;
 
 /// A value, as the program gets it.
@@ -108,6 +110,11 @@ fn size(bytes: usize) -> Value {
     Value::Word(bytes as u64)
 }
 
+/// Returns the words with the bytes that this thread has allocated and freed, counted anew.
+fn thread_bytes() -> Result<&'static [AtomicU64; 2], c_int> {
+    process::thread_bytes().ok_or(libc::EAGAIN)
+}
+
 /// Returns the value. `figures` are those of the process.
 pub fn read(found: Found, figures: &Figures) -> Result<Value, c_int> {
     let totals = || figures.totals();
@@ -151,18 +158,12 @@ pub fn read(found: Found, figures: &Figures) -> Result<Value, c_int> {
         }
         Name::ThreadArena => Value::U32(0),
         Name::ThreadAllocated | Name::ThreadDeallocated => {
-            figures.refresh();
-            let is_allocated = found.name == Name::ThreadAllocated;
-            let word = if is_allocated { &figures.allocated } else { &figures.deallocated };
-            Value::Word(word.load(core::sync::atomic::Ordering::Relaxed))
+            let at = usize::from(found.name == Name::ThreadDeallocated);
+            Value::Word(thread_bytes()?[at].load(Relaxed))
         }
-        Name::ThreadAllocatedp => {
-            figures.refresh();
-            Value::Word(figures.allocated.as_ptr().expose_provenance() as u64)
-        }
-        Name::ThreadDeallocatedp => {
-            figures.refresh();
-            Value::Word(figures.deallocated.as_ptr().expose_provenance() as u64)
+        Name::ThreadAllocatedp | Name::ThreadDeallocatedp => {
+            let at = usize::from(found.name == Name::ThreadDeallocatedp);
+            Value::Word(thread_bytes()?[at].as_ptr().expose_provenance() as u64)
         }
         Name::TcacheCreate => Value::U32(figures.create_cache()),
         Name::ArenasCreate => Value::U32(figures.create_arena()),

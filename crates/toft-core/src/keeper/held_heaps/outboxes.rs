@@ -28,6 +28,9 @@ impl<O: Os> HeldHeaps<'_, O> {
     /// Offers a slot of another thread, which is being freed, to the heap's outbox.
     #[inline]
     pub(crate) fn offer(self, heap: &Heap, slab: &Slab, slot: SlotIndex) -> Offered {
+        if let Some(counters) = heap.counters() {
+            counters.freed_apart(slab.bytes());
+        }
         match (heap.outbox(), heap.enter()) {
             (Some(outbox), Some(_guard)) => {
                 outbox.offer(slab, slot, |slab, batch, last| self.publish(slab, batch, last))
