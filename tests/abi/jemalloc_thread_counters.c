@@ -1,5 +1,5 @@
-// The counters of thread.allocated and thread.deallocated are those of the calling thread, whoever
-// has allocated the blocks that it frees.
+// The counters of thread.allocated and thread.deallocated are those of the calling thread. They
+// count a block of another thread when this one frees it.
 // libc: skip it has no such calls
 // musl: skip weak names take nothing out of an archive
 #include "jemalloc.h"

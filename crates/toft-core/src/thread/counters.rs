@@ -1,9 +1,9 @@
 //! The bytes that a heap's thread has allocated and freed, for programs that ask
 //! (`docs/jemalloc.md`).
 //!
-//! malloc and free of a slot count nothing for this. A slab knows the number of its allocations, and
-//! the number of frees by its owner. A heap's sums are those of the slabs that it owns now, and the
-//! bytes *apart* from them:
+//! malloc and free of a slot count nothing for this. A slab knows the number of its allocations and
+//! of the frees by its owner. A heap's sums are those of the slabs that it owns now, and the bytes
+//! *apart* from them:
 //!
 //! - slots that its thread has drawn from shared heaps, or freed in slabs of others;
 //! - large blocks;

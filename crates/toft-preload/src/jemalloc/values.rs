@@ -110,7 +110,7 @@ fn size(bytes: usize) -> Value {
     Value::Word(bytes as u64)
 }
 
-/// Returns the words with the bytes that this thread has allocated and freed, counted anew.
+/// Returns the words with the bytes that this thread has allocated and freed, after a new count.
 fn thread_bytes() -> Result<&'static [AtomicU64; 2], c_int> {
     process::thread_bytes().ok_or(libc::EAGAIN)
 }
