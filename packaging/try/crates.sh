@@ -52,7 +52,7 @@ fn main() {
 END
 (cd program && cargo add --quiet toft && cargo build --quiet)
 # It brings nothing but libc.
-test "$(sed -n 's/^name = //p' program/Cargo.lock | tr -d '\n')" = '"libc""program""toft""toft-core""toft-zone"'
+test "$(sed -n 's/^name = //p' program/Cargo.lock | tr -d '\n')" = '"libc""program""toft""toft-core""toft-watch""toft-zone"'
 heap program/target/debug/program > heap.txt
 cat heap.txt
 grep -q 20 heap.txt

@@ -10,8 +10,9 @@ use std::process::Command;
 /// The page that names the revision.
 const PAGE: &str = "docs/speed.md";
 /// The sources that the figures are about. The fake system and files of tests are in no library.
-const ALLOCATOR: [&str; 6] = [
+const ALLOCATOR: [&str; 7] = [
     "crates/toft-core/src",
+    "crates/toft-watch/src",
     "crates/toft-zone/src",
     "crates/toft-preload/src",
     ":(exclude)crates/toft-core/src/os/fake",

@@ -16,7 +16,14 @@ pub fn run() -> Result<Vec<Suite>, String> {
     };
     check("format", &["fmt", "--all", "--check"], &[]);
     let of_core = |features| {
-        ["--package=toft-core", "--package=toft-zone", "--all-targets", "--features", features]
+        [
+            "--package=toft-core",
+            "--package=toft-watch",
+            "--package=toft-zone",
+            "--all-targets",
+            "--features",
+            features,
+        ]
     };
     for (title, what) in [
         (

@@ -27,10 +27,11 @@ const OURS: &str = "MIT OR Apache-2.0";
 
 /// What runs inside malloc may depend on: the thinnest system-call layer and nothing else.
 const CORE: &[(&str, &[&str])] = &[
-    ("toft", &["toft-core", "toft-zone"]),
+    ("toft", &["toft-core", "toft-watch", "toft-zone"]),
     ("toft-core", &["libc"]),
+    ("toft-watch", &["libc", "toft-core"]),
     ("toft-zone", &["libc", "toft-core"]),
-    ("toft-preload", &["libc", "toft-core", "toft-zone"]),
+    ("toft-preload", &["libc", "toft-core", "toft-watch", "toft-zone"]),
 ];
 
 /// Checks every package that any target or feature of this workspace, or of those beside it,

@@ -104,6 +104,7 @@ const PLANS: &[Plan] = &[
     Plan::new("without-jemalloc", 60, || without("jemalloc", &["jemalloc", "allocx", "links_"]))
         .by_name(),
     Plan::new("without-tokens", 60, || without("tokens", &["token", "links_"])).by_name(),
+    Plan::new("without-watch", 60, || without("watch", &["leaks", "dangling", "links_"])).by_name(),
     Plan::new("without-zones", 60, || without("zones", &["zone", "links_"])).by_name(),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
@@ -207,7 +208,7 @@ fn on_secure(strength: Strength, runners: &[&str]) -> Result<Command, String> {
 }
 
 /// The features of `libtoft.so` that it can do without, as in its manifest.
-const FEATURES_OF_LIBRARY: [&str; 4] = ["deepbind", "jemalloc", "tokens", "zones"];
+const FEATURES_OF_LIBRARY: [&str; 5] = ["deepbind", "jemalloc", "tokens", "watch", "zones"];
 
 /// The programs in C and C++ on the library without a feature, but for those of these names.
 fn without(feature: &str, names: &[&str]) -> Result<Command, String> {

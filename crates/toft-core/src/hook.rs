@@ -6,28 +6,51 @@
 //! that has this crate for its constants or its tables alone needs no hook: the linker drops the
 //! code that refers to it.
 
-use crate::report::{Call, Line};
+use crate::report::{Call, Line, Stack};
 use core::fmt;
 
 /// The functions of the crates above. They may use the process's allocator.
 #[derive(Clone, Copy)]
 pub struct Hook {
-    /// The number of bytes in the allocator's tables for the crates above. They start as zero, and
-    /// are never unmapped ([`Allocator::hook_tables`](crate::Allocator::hook_tables)).
-    pub tables: usize,
+    /// The number of bytes in the allocator's tables for a crate above. They start as zero, and are
+    /// never unmapped. The address of the number says whose they are
+    /// ([`Allocator::hook_tables`](crate::Allocator::hook_tables)).
+    pub tables: &'static usize,
     /// Returns the number of bytes that the crates above have mapped for metadata.
     pub metadata_bytes: fn() -> usize,
     /// Describes an address outside malloc's memory that a call of the allocator got. Writes the
     /// report's line and returns true if the address is of a crate above.
     pub foreign_address: fn(&mut Line, Call, usize) -> bool,
+    /// Writes what is known of a report beside its line. The stack is given for an event that was
+    /// no call.
+    pub reported: fn(&Line, Option<&Stack>),
     /// Repairs the crates above in the child of a fork. The allocator is repaired before.
     pub forked: fn(),
+    /// Prepares what the options ask for, when the process's library is in place.
+    pub starts: fn(),
+    /// Gets the bytes by which the heap is about to grow. Called only if the options ask for it.
+    pub grows: fn(usize),
+    /// Gets the number of allocations that slow paths have made so far, after one of them. Called
+    /// only if the options ask for work now and then.
+    pub allocated: fn(usize),
+    /// Reports what the options ask for when the program ends, on this descriptor of the process
+    /// that started it, or on stderr.
+    pub exits: fn(Option<i32>),
 }
 
 impl Hook {
     /// The hook of an allocator that has nothing above it.
-    pub const NONE: Hook =
-        Hook { tables: 0, metadata_bytes: || 0, foreign_address: |_, _, _| false, forked: || {} };
+    pub const NONE: Hook = Hook {
+        tables: &0,
+        metadata_bytes: || 0,
+        foreign_address: |_, _, _| false,
+        reported: |_, _| {},
+        forked: || {},
+        starts: || {},
+        grows: |_| {},
+        allocated: |_| {},
+        exits: |_| {},
+    };
 }
 
 impl fmt::Debug for Hook {

@@ -113,7 +113,8 @@ pub extern "C" fn malloc_stats() {
         text.text("toft: ").text(name).text(" ").digits(value as u64, 10).text("\n");
     }
     text.flush();
-    toft_core::process::print_profile(libc::STDERR_FILENO);
+    #[cfg(feature = "watch")]
+    toft_watch::print_sites(libc::STDERR_FILENO);
 }
 
 fn rows(s: &Snapshot) -> [(&'static str, usize); 10] {

@@ -48,13 +48,18 @@ mod token;
 #[cfg(feature = "zones")]
 mod zones;
 
+use toft_core::hook::Hook;
 use toft_core::process;
 
-#[cfg(feature = "zones")]
-toft_core::hook!(toft_zone::HOOK);
-#[cfg(not(feature = "zones"))]
-static HOOK: toft_core::hook::Hook = toft_core::hook::Hook::NONE;
-#[cfg(not(feature = "zones"))]
+/// The functions of the crates above the core that this library has.
+static HOOK: Hook = {
+    let hook = Hook::NONE;
+    #[cfg(feature = "zones")]
+    let hook = toft_zone::with(hook);
+    #[cfg(feature = "watch")]
+    let hook = toft_watch::with(hook);
+    hook
+};
 toft_core::hook!(HOOK);
 
 /// Nothing here panics; a symbol of this must exist all the same.

@@ -57,25 +57,28 @@ pub extern "C" fn toft_version() -> *const c_char {
 
 /// Writes the allocator's figures to a descriptor, as one line of JSON. Returns 0, or -1 when there
 /// is no allocator or the descriptor does not take them.
+#[cfg(feature = "watch")]
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
     let done = toft_core::process::inside(|| {
         let allocator = toft_core::process::instance();
-        allocator.is_some_and(|allocator| toft_core::stats::write_json(allocator, descriptor, None))
+        allocator.is_some_and(|allocator| toft_watch::write_json(allocator, descriptor, None))
     });
     if done { 0 } else { -1 }
 }
 
 /// Writes a profile, who has how much by call site, to a descriptor. Returns 0, or -1.
+#[cfg(feature = "watch")]
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_profile(descriptor: c_int) -> c_int {
-    if toft_core::process::profile_to(descriptor) { 0 } else { -1 }
+    if toft_watch::profile_to(descriptor) { 0 } else { -1 }
 }
 
 /// Writes the process's figures to a descriptor in Prometheus' text format. Returns 0, or -1.
+#[cfg(feature = "watch")]
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_metrics(descriptor: c_int) -> c_int {
-    if toft_core::process::metrics_to(descriptor) { 0 } else { -1 }
+    if toft_watch::metrics_to(descriptor) { 0 } else { -1 }
 }
 
 /// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
@@ -87,9 +90,10 @@ pub extern "C" fn toft_verify() -> c_int {
 
 /// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and
 /// returns the number of them.
+#[cfg(feature = "watch")]
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_dangling() -> usize {
-    toft_core::process::dangling()
+    toft_watch::dangling()
 }
 
 /// Frees a block whose address is never handed out again.

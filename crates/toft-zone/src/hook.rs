@@ -11,18 +11,25 @@ use toft_core::report::{Call, Line};
 
 // The tests of this crate are programs.
 #[cfg(test)]
-toft_core::hook!(HOOK);
+static ALONE: Hook = with(Hook::NONE);
+#[cfg(test)]
+toft_core::hook!(ALONE);
 
-/// The hook of a process that has zones, for [`toft_core::hook!`].
-pub static HOOK: Hook =
-    Hook { tables: Zones::TABLE_BYTES, metadata_bytes, foreign_address, forked };
+/// The number of bytes in the tables of zones.
+static TABLES: usize = Zones::TABLE_BYTES;
+
+/// Returns a hook with the functions of this crate and, for all else, those of `below`.
+#[must_use]
+pub const fn with(below: Hook) -> Hook {
+    Hook { tables: &TABLES, metadata_bytes, foreign_address, forked, ..below }
+}
 
 /// Returns the zones of the process's allocator.
 #[inline]
 pub(crate) fn zones_of(allocator: &Allocator<Linux>) -> Zones {
     // SAFETY: (1) an allocator with the hook above has such tables for it, and this function alone
     // uses them; of another allocator it is zero.
-    unsafe { Zones::at_tables(allocator.hook_tables(&HOOK)) }
+    unsafe { Zones::at_tables(allocator.hook_tables(&TABLES)) }
 }
 
 fn metadata_bytes() -> usize {

@@ -71,7 +71,7 @@ mod zones;
 
 pub use blocks::Zone;
 pub use handle::Handle;
-pub use hook::HOOK;
+pub use hook::with;
 pub use lot::{LOT_BYTES, SLOT_MAX, ZoneLocation};
 pub use private_zones::PrivateZones;
 pub use record::{Figures, Name};

@@ -18,8 +18,9 @@ fn terms(object: usize, tagged: bool) -> Terms {
     Terms { name: Name::new(b"test"), object, tagged }
 }
 
-/// Tables for zones, and no function: those of `toft_zone::HOOK` are about the process's allocator.
-static HOOK: Hook = Hook { tables: Zones::TABLE_BYTES, ..Hook::NONE };
+/// Tables for zones, and no function: those of `toft_zone::with` are about the process's allocator.
+static TABLES: usize = Zones::TABLE_BYTES;
+static HOOK: Hook = Hook { tables: &TABLES, ..Hook::NONE };
 toft_core::hook!(HOOK);
 
 /// An allocator over the fake system, and zones that keep clear of it.
@@ -47,7 +48,7 @@ fn heap_on(fake: Fake) -> (Fake, Heap) {
     let options = Options { partitions: 4, warn_only: true, ..Options::DEFAULT };
     let allocator = Allocator::with_hook(&HOOK, fake.clone(), options, false).unwrap();
     // SAFETY: (1) tables for this alone; the fake system never unmaps them.
-    let zones = unsafe { Zones::at_tables(allocator.hook_tables(&HOOK)) };
+    let zones = unsafe { Zones::at_tables(allocator.hook_tables(&TABLES)) };
     (fake, Heap { allocator, zones })
 }
 

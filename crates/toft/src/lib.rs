@@ -29,7 +29,8 @@ mod zone;
 pub use global::Toft;
 pub use zone::{Zone, ZoneStatistics};
 
-toft_core::hook!(toft_zone::HOOK);
+static HOOK: toft_core::hook::Hook = toft_watch::with(toft_zone::with(toft_core::hook::Hook::NONE));
+toft_core::hook!(HOOK);
 
 use core::ffi::c_int;
 use toft_core::process;
@@ -142,7 +143,7 @@ pub fn verify() -> bool {
 /// # ; Ok::<(), std::io::Error>(())
 /// ```
 pub fn write_profile(descriptor: c_int) -> bool {
-    process::profile_to(descriptor)
+    toft_watch::profile_to(descriptor)
 }
 
 /// Writes the figures of this process to a file descriptor, in Prometheus' text format. Returns
@@ -156,7 +157,7 @@ pub fn write_profile(descriptor: c_int) -> bool {
 /// assert!(toft::write_metrics(std::io::stdout().as_raw_fd()));
 /// ```
 pub fn write_metrics(descriptor: c_int) -> bool {
-    process::metrics_to(descriptor)
+    toft_watch::metrics_to(descriptor)
 }
 
 /// Promises that the program calls [`before_filter`] before it installs a filter of system calls

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published. Everything else has `publish = false`.
-pub const PUBLISHED: [&str; 8] = [
+pub const PUBLISHED: [&str; 9] = [
     "toft",
     "toft-arena",
     "toft-bench",
@@ -27,6 +27,7 @@ pub const PUBLISHED: [&str; 8] = [
     "toft-core",
     "toft-profile",
     "toft-trace",
+    "toft-watch",
     "toft-zone",
 ];
 

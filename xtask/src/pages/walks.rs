@@ -25,6 +25,7 @@ struct Source {
 fn sources() -> Vec<Source> {
     let folders = [
         "crates/toft-core/src",
+        "crates/toft-watch/src",
         "crates/toft-zone/src",
         "crates/toft-arena/src",
         "crates/toft-preload/src",

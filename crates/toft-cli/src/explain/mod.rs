@@ -248,9 +248,11 @@ fn is_ours(location: &Location) -> bool {
     let ours = [
         "toft::",
         "toft_core::",
+        "toft_watch::",
         "toft_zone::",
         "<toft::",
         "<toft_core::",
+        "<toft_watch::",
         "<toft_zone::",
         "__rg_",
         "__rustc::__rg_",

@@ -110,10 +110,10 @@ impl<O: Os> Allocator<O> {
         let page = os.page_size();
         let heap_bytes = Heaps::bytes_of_heap(partitions, exact, page);
         let (os, layout) = Windows::choose(os, |windows| {
-            let tables = Tables::of(windows, partitions, page, hook.tables);
+            let tables = Tables::of(windows, partitions, page, *hook.tables);
             tables.first_heap + heap_bytes - windows.tables()
         })?;
-        let tables = Tables::of(&layout.windows, partitions, page, hook.tables);
+        let tables = Tables::of(&layout.windows, partitions, page, *hook.tables);
         if tables.first_counts - layout.tables > TABLES_MOST {
             return Err(Error::NoMemory);
         }

@@ -100,7 +100,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// The numbers of allocated and freed blocks that were last written as metrics.
-    pub(crate) fn served(&self) -> &[AtomicU64; 2] {
+    pub fn served(&self) -> &[AtomicU64; 2] {
         &self.counters().served
     }
 
@@ -120,7 +120,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// What is remembered of the profiles that were written.
-    pub(crate) fn written(&self) -> &Written {
+    pub fn written(&self) -> &Written {
         &self.counters().written
     }
 

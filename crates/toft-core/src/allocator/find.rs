@@ -11,7 +11,7 @@ use crate::zero_size::ZeroSizePlace;
 
 /// What an address is to the allocator.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Found<'a> {
+pub enum Found<'a> {
     /// The start of a slot.
     Slot(&'a Slab, SlotIndex),
     /// Within a slab, but not the start of a slot.
@@ -38,7 +38,7 @@ impl<O: Os> Allocator<O> {
 
     /// What an address is. Touches nothing but metadata.
     #[inline]
-    pub(crate) fn find(&self, address: usize) -> Found<'_> {
+    pub fn find(&self, address: usize) -> Found<'_> {
         if let Some(slab) = self.slabs.slab_at(address)
             && let Some(slot) = slab.slot_of(address)
         {

@@ -39,12 +39,12 @@ use crate::zero_size::ZeroSizeBlocks;
 use core::ops::Range;
 use counters::Counters;
 
-pub(crate) use find::Found;
+pub use find::Found;
 pub use gate::inside;
 pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at, is_ready};
 pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
 pub(crate) use verify_progress::{Reading, VerifyProgress};
-pub(crate) use written::Written;
+pub use written::Written;
 
 /// Defines a handle on an allocator, whose methods are those of one room, and the method of the
 /// allocator that returns it.
@@ -245,11 +245,11 @@ impl<O: Os> Allocator<O> {
         Layout::new(windows, table_bytes, self.os.page_size())
     }
 
-    /// The address of the tables of the crates above ([`Hook::tables`]), if the allocator was built
-    /// with this hook; else zero.
+    /// The address of the tables of a crate above, if the allocator was built with a hook that has
+    /// its number of bytes ([`Hook::tables`]); else zero.
     #[inline]
-    pub fn hook_tables(&self, hook: &'static Hook) -> usize {
-        if core::ptr::eq(self.hook, hook) { self.hook_tables } else { 0 }
+    pub fn hook_tables(&self, bytes: &'static usize) -> usize {
+        if core::ptr::eq(self.hook.tables, bytes) { self.hook_tables } else { 0 }
     }
 
     /// The addresses that are the allocator's, used or not.
@@ -271,6 +271,31 @@ impl<O: Os> Allocator<O> {
     /// Every slab.
     pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
         self.slabs.for_each(&mut each);
+    }
+
+    /// The heaps of all threads.
+    pub fn heaps(&self) -> &Heaps {
+        &self.heaps
+    }
+
+    /// The call sites of the process, in exact mode.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// The number of bytes of pages that were returned to the OS.
+    pub fn returned_bytes(&self) -> usize {
+        self.reclaimer.figures().1
+    }
+
+    /// The sampled blocks between guard pages.
+    pub fn guarded(&self) -> &Guarded {
+        &self.guarded
+    }
+
+    /// Returns true if addresses may not be written to stderr.
+    pub fn hides_addresses(&self) -> bool {
+        self.hide_addresses
     }
 
     /// All large blocks.

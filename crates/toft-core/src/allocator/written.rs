@@ -1,4 +1,4 @@
-//! What is remembered of the profiles that were written (`watch/profile`).
+//! What is remembered of the profiles that were written (the crate `toft-watch`).
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicUsize, StoreChanged};
@@ -7,18 +7,18 @@ use crate::sync::{AtomicU32, AtomicUsize, StoreChanged};
 /// the library's own data is read-only.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Written {
+pub struct Written {
     /// The process that has the name to itself; set at the start, by the thread that loads the
     /// library. A child that was forked since writes beside it.
-    pub(crate) first: AtomicUsize,
+    pub first: AtomicUsize,
     /// How many were written beside the one at exit. The thread that writes one counts it up.
-    pub(crate) number: AtomicUsize,
+    pub number: AtomicUsize,
     /// Bytes beyond which the next one is written for growth; the thread that writes it raises it
     /// by exchange.
-    pub(crate) mark: AtomicUsize,
+    pub mark: AtomicUsize,
     /// The number of the thread that writes, or zero: taken by exchange (`Acquire`), and released
     /// by whom it was taken (`Release`).
-    pub(crate) busy: AtomicU32,
+    pub busy: AtomicU32,
 }
 
 impl Written {

@@ -75,7 +75,7 @@ impl<O: Os> Requests<'_, O> {
     fn now_and_then(self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
         self.verifier().verify_now_and_then(heap, number);
-        self.pointer_scan().dangling_now_and_then(number);
+        (self.hook.allocated)(number);
     }
 
     /// Fills a slot that is about to be freed, if requested. The slot is another thread's, or every

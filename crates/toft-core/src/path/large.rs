@@ -27,7 +27,7 @@ impl<O: Os> Supply<'_, O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
-        self.profiler().profile_when_grown(size);
+        self.announce_growth(size);
         let partition = self.call_sites().row(heap, site).partition();
         let grant = Grant::new(&self, heap);
         let admit = |bytes| grant.admit(bytes);

@@ -202,7 +202,7 @@ impl<'a, O: Os> Supply<'a, O> {
         // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
         // if it does not, a slab that the limit has suspended may serve the request
         let bytes = slot_bytes(class);
-        self.profiler().profile_when_grown(bytes);
+        self.announce_growth(bytes);
         let mut promise = self.memory_limit().promise(bytes).ok();
         if promise.is_none() {
             let mut served = false;
@@ -290,6 +290,15 @@ impl<'a, O: Os> Supply<'a, O> {
         }
         if let Ok(slab) = self.new_slab(heap, (index, site), class.slots()) {
             heap.bins().list(index, slab);
+        }
+    }
+
+    /// Tells the crates above that the heap is about to grow by `bytes` bytes, if the options ask
+    /// for it.
+    #[inline]
+    pub(super) fn announce_growth(self, bytes: usize) {
+        if self.options.profile_growth != 0 {
+            (self.hook.grows)(bytes);
         }
     }
 

@@ -86,7 +86,6 @@ mod closed {
         fn allow_reclaimer();
         fn deepbind_is_cleared();
         fn verify() -> bool;
-        fn dangling() -> usize;
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
         fn interface_page() -> Option<NonNull<u8>>;
@@ -102,17 +101,14 @@ mod closed {
     }
 }
 
-/// These pass the gate themselves.
-#[cfg(feature = "secure-light")]
-pub use super::whole_heap::{metrics_to, print_profile, profile_to};
 #[cfg(feature = "secure-light")]
 pub use closed::{
     aligned_at, allow_reclaimer, at_exit, at_quick_exit, at_start, before_filter, calloc_at,
-    check_range, compact, dangling, deepbind_is_cleared, filter_refused, free, free_for,
-    free_permanently, free_sized_for, give_exit_key, instance, interface_page, linked_at_exit,
-    linked_at_start, malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place,
-    site_behind, stop_reclaimer, thread_bytes, trim, usable_size, usable_size_for,
-    verifies_at_exit, verify, watch_filters,
+    check_range, compact, deepbind_is_cleared, filter_refused, free, free_for, free_permanently,
+    free_sized_for, give_exit_key, instance, interface_page, linked_at_exit, linked_at_start,
+    malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place, site_behind,
+    stop_reclaimer, thread_bytes, trim, usable_size, usable_size_for, verifies_at_exit, verify,
+    watch_filters,
 };
 
 /// Does something while Toft has no thread.

@@ -2,15 +2,13 @@
 //! children, and the statistics at the end.
 
 use crate::allocator::Allocator;
+use crate::hook::process_hook;
 use crate::options::Leaks;
 use crate::os::{Linux, process};
 use crate::process::environment::hide_from_children;
 use crate::process::start;
 use crate::process::whole_heap::{self, instance};
 use crate::report::Line;
-use crate::stats::Resident;
-use crate::watch::pointer_scan::leaks::To;
-use crate::watch::profile;
 
 /// When the library has been loaded: notifies the process that asked. Restores the environment for
 /// children, as it would be without us, where that was requested.
@@ -42,11 +40,8 @@ pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
 /// What the program's begin has in common, whether the library is preloaded or linked.
 fn begin(allocator: &Allocator<Linux>) {
     allocator.mapper().apply_at_start();
-    profile::at_start(allocator);
+    (process_hook().starts)();
 }
-
-/// What a line of the process's mappings begins with in a report.
-const PREFIX: &[u8; 4] = b"map ";
 
 /// When a program that has the allocator for its Rust code is about to begin; `code` is an address
 /// of its code. Nothing is said to `toft run`, and nothing hidden from children: `LD_PRELOAD` and
@@ -61,15 +56,15 @@ pub fn linked_at_start(code: usize) {
 
 /// When such a program ends: as [`at_exit`], on stderr.
 pub fn linked_at_exit() {
-    if let Some(instance) = instance() {
-        report_at_exit(instance, None);
+    if instance().is_some() {
+        (process_hook().exits)(None);
     }
 }
 
-/// When the program ends: a profile, leaks and statistics, if they were asked for.
+/// When the program ends: what the options ask for then.
 pub fn at_exit() {
     if let Some(instance) = instance() {
-        report_at_exit(instance, instance.options().report_descriptor);
+        (process_hook().exits)(instance.options().report_descriptor);
     }
 }
 
@@ -83,62 +78,16 @@ pub fn verifies_at_exit() -> bool {
 
 /// When the program ends by `quick_exit`: verifies the heap, if that was asked for.
 pub fn at_quick_exit() {
-    if let Some(instance) = instance() {
-        verify_at_exit(instance);
-    }
+    verify_as_asked();
 }
 
-fn verify_at_exit(instance: &Allocator<Linux>) {
+/// Verifies the heap when the program ends, if that was asked for, and as it was.
+pub fn verify_as_asked() {
+    let Some(instance) = instance() else { return };
     let options = instance.options();
     if options.verify != 0 {
         whole_heap::verify();
     } else if options.verify_exit {
         whole_heap::verify_at_exit();
     }
-}
-
-/// Notifies the process that started the program, by a descriptor, or else its user.
-fn report_at_exit(instance: &Allocator<Linux>, descriptor: Option<i32>) {
-    profile::at_exit(instance);
-    let options = instance.options();
-    verify_at_exit(instance);
-    if options.dangling != 0 {
-        instance.pointer_scan().sweep_for_dangling(None);
-    }
-    if !options.stats && options.leaks == Leaks::Off {
-        return;
-    }
-    let starter = match descriptor {
-        // A program that closes what it does not know may have opened something else there.
-        Some(descriptor) if process::is_pipe(descriptor) => Some(descriptor),
-        Some(_) => return,
-        None => None,
-    };
-    if options.leaks != Leaks::Off {
-        instance.pointer_scan().report_leaks(starter.map_or(To::Person, To::Starter));
-    }
-    if starter.is_none() && !options.stats {
-        return;
-    }
-    let descriptor = starter.unwrap_or(libc::STDERR_FILENO);
-    // A filter that the program has installed may kill for opening files.
-    let permit = instance.filter().permit_unless_installed();
-    if options.stats {
-        let resident = permit.is_some().then(|| Resident::now(&instance.layout()));
-        crate::stats::write_json(instance, descriptor, resident.as_ref());
-    }
-    if permit.is_some() {
-        process::read_lines(c"/proc/self/maps", |line| {
-            // Executable mappings are what addresses of call sites are looked up in.
-            if !process::Mapping::parse(line).is_some_and(|mapping| mapping.is_executable()) {
-                return;
-            }
-            // At once, so that the lines of two processes do not run into each other.
-            let mut whole = [0u8; PREFIX.len() + 512 + 1];
-            let bytes = PREFIX.iter().chain(line).chain(b"\n");
-            let len = whole.iter_mut().zip(bytes).map(|(place, &byte)| *place = byte).count();
-            process::write_all(descriptor, whole.get(..len).unwrap_or(&[]));
-        });
-    }
-    process::write_all(descriptor, b"toft-end\n");
 }

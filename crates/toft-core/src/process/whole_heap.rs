@@ -3,7 +3,7 @@
 
 pub use super::thread_exit::give_exit_key;
 
-use crate::allocator::{Allocator, allocator, inside, is_ready};
+use crate::allocator::{Allocator, allocator, is_ready};
 use crate::os::{Linux, process};
 use crate::process::start::{heap_or_start, ready};
 use crate::report::Call;
@@ -11,7 +11,6 @@ use crate::stats;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::thread::{EXITED_HEAP, Heap};
-use core::ffi::c_int;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 /// Gives back whatever the whole process can give back; returns the bytes of pages.
@@ -114,13 +113,6 @@ fn heap_or_none() -> &'static Heap {
     heap_or_start().unwrap_or(EXITED_HEAP.heap())
 }
 
-/// Finds words that lead into freed blocks, and names them; returns their number.
-pub fn dangling() -> usize {
-    let mark = 0u8;
-    let here = (&raw const mark).addr();
-    instance().map_or(0, |allocator| allocator.pointer_scan().sweep_for_dangling(Some(here)))
-}
-
 /// Names an access by a function that copies or fills, if it leaves the block that it begins in.
 /// Starts nothing: before the first allocation there is no block.
 pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
@@ -157,27 +149,4 @@ pub fn interface_page() -> Option<NonNull<u8>> {
         }
     };
     NonNull::new(with_exposed_provenance_mut(page))
-}
-
-/// Writes the largest call sites to a descriptor.
-pub fn print_profile(descriptor: c_int) {
-    inside(|| {
-        if let Some(allocator) = instance() {
-            allocator.profiler().print_sites(descriptor);
-        }
-    });
-}
-
-/// Writes a profile, in the form that `toft report` reads, to a descriptor. Returns true if it
-/// could. Not while another thread writes one, and not where there may be a filter that does not
-/// know the calls that it takes.
-pub fn profile_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.profiler().profile_to(descriptor)))
-}
-
-/// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
-/// it could. Not while another thread writes these or a profile, and not where there may be a
-/// filter that does not know the calls that it takes.
-pub fn metrics_to(descriptor: c_int) -> bool {
-    inside(|| instance().is_some_and(|allocator| allocator.profiler().metrics_to(descriptor)))
 }

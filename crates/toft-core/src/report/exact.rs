@@ -148,12 +148,14 @@ fn is_own(name: &[u8]) -> bool {
         b"reallocarray",
         b"malloc_usable_size",
     ];
-    const CRATES: [&[u8]; 6] = [
+    const CRATES: [&[u8]; 8] = [
         b"4toft",
         b"9toft_core",
+        b"10toft_watch",
         b"9toft_zone",
         b"$LT$toft..",
         b"$LT$toft_core..",
+        b"$LT$toft_watch..",
         b"$LT$toft_zone..",
     ];
     let has = |part: &[u8]| name.windows(part.len()).any(|bytes| bytes == part);
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn names_of_this_crate_and_of_what_the_archive_exports_are_own() {
         for name in [
-            "_ZN9toft_core5watch6detail9tell_more17hcdd2b4865b88c8b1E",
+            "_ZN10toft_watch4exit6report17hcdd2b4865b88c8b1E",
             "_ZN55_$LT$toft..global..Toft$u20$as$u20$core..alloc..GlobalAlloc$GT$7dealloc17h0E",
             "_RNvNtCs1234_9toft_core4path4free",
             "_ZN9toft_zone5calls4free17hcdd2b4865b88c8b1E",

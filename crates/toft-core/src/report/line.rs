@@ -9,19 +9,22 @@ pub struct Line {
     text: Text<320>,
     hide_addresses: bool,
     /// The subject, for the rest of the report. Empty if the line is no report.
-    pub(crate) subject: Subject,
+    pub subject: Subject,
 }
 
 /// The subject of a report, with which its first line begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Subject {
-    pub(crate) what: &'static str,
-    pub(crate) call: &'static str,
-    pub(crate) address: usize,
+pub struct Subject {
+    /// What happened.
+    pub what: &'static str,
+    /// The call that found it.
+    pub call: &'static str,
+    /// The address that the report is about.
+    pub address: usize,
     /// Where the block in question begins, if `address` may be outside of it.
-    pub(crate) block: Option<usize>,
+    pub block: Option<usize>,
     /// True if a library that belongs to this one has made the call (`libtoft_checked.so`).
-    pub(crate) companion: bool,
+    pub companion: bool,
 }
 
 impl Line {
@@ -62,7 +65,7 @@ impl Line {
     }
 
     /// Returns the line so far.
-    pub(crate) fn so_far(&self) -> &[u8] {
+    pub fn so_far(&self) -> &[u8] {
         self.text.as_bytes()
     }
 

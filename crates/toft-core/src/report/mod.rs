@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `api_call.rs` | the calls that a report can name |
 //! | `line.rs` | the first line |
-//! | `file.rs` | the file that `TOFT_REPORT` names |
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
 //! | `module.rs` | the file that contains an address of code, the place in it, its build-id |
 //! | `stack.rs` | the callers: return addresses of this thread, without an unwinder |
@@ -12,7 +11,6 @@
 //! | `exact.rs` | the callers, by the unwind tables |
 //! | `symbols.rs` | a file's functions and variables by their names |
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
-//! | `frames.rs` | places and stacks, as lines of text and as JSON |
 //! | `program.rs` | the process, and the name that its program was started by |
 //!
 //! All of this code may run in a signal handler, in the middle of a malloc, and on a damaged heap.
@@ -24,8 +22,6 @@
 mod api_call;
 mod call;
 mod exact;
-mod file;
-mod frames;
 mod line;
 mod module;
 mod program;
@@ -37,14 +33,9 @@ mod writer;
 pub use api_call::Call;
 pub use call::{is_return, registers};
 pub use exact::OwnFile;
-pub use file::open_report_file;
-pub use frames::{
-    DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
-};
-pub(crate) use line::Subject;
-pub use line::{Line, head};
+pub use line::{Line, Subject, head};
 pub use module::{Desk, Module, for_each_code, module_of};
-pub use program::{name_of_process, process_json, process_line, program_name};
+pub use program::{DETAIL, name_of_process, process_json, process_line, program_name};
 pub use stack::{FRAMES, Stack};
 pub use symbols::{for_each_function, for_each_symbol};
 pub use unwind::{Base, Description, Frame, Pointer, Source, describe, frame_of, table_of};

@@ -1,9 +1,11 @@
 //! The process of a report, and the name that its program was started by.
 
-use super::{DETAIL, Desk, Writer};
+use super::{Desk, Writer};
 use crate::os::process;
 use core::ffi::CStr;
 
+/// The beginning of every line of a report except the first.
+pub const DETAIL: &str = "toft:   ";
 /// The longest name that the kernel keeps of a process.
 const COMM: usize = 15;
 /// The most bytes of a command that are read.

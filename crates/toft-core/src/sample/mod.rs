@@ -1,7 +1,7 @@
 //! L3: sampled allocations with their stacks: `TOFT_SAMPLE`.
 //!
 //! ```text
-//! a chosen block (watch/profile/sampling.rs)
+//! a chosen block (watch/sampling.rs)
 //!     --> walk.rs: its stack, with python/: the functions of a Python program
 //!     --> named: their names, copied once
 //!     --> stacks: an entry for each stack, counted up

@@ -7,6 +7,7 @@
 //! remaining sites, so the sum of all samples is the live total.
 
 use crate::os::digits;
+use crate::report::Writer;
 
 /// A metric: its name and its description. Neither contains a character that has to be escaped.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,16 @@ pub trait Page {
 
     /// Appends a number in decimal.
     fn number(&mut self, number: u64);
+}
+
+impl<const BYTES: usize> Page for Writer<BYTES> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes(bytes);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.digits(number, 10);
+    }
 }
 
 impl Family {

@@ -6,13 +6,11 @@
 //! | `reports/` | `Reports` | reports of bad calls and damage, and their details |
 //! | `slot_checks/` | `SlotChecks` | bytes beside a block: canaries, reserved slots |
 //! | `verifier/` | `Verifier` | verification of the heap, perhaps in part |
-//! | `pointer_scan/` | `PointerScan` | unreachable blocks; pointers to freed ones |
-//! | `profile/` | `Profiler` | samples of allocations; profiles by call site; hints |
+//! | `sampling.rs` | `Profiler` | random samples of allocations, with their stacks |
 //! | `guarded/` | `UninitializedReads` | faults beside guarded blocks; reads before writes |
 
 pub(crate) mod guarded;
-pub(crate) mod pointer_scan;
-pub(crate) mod profile;
-pub(crate) mod reports;
+pub mod reports;
+mod sampling;
 mod slot_checks;
 pub(crate) mod verifier;

@@ -12,7 +12,7 @@ use crate::guarded::{Access, Guarded, Slot};
 use crate::os::seccomp::Calls;
 use crate::os::{process, syscall};
 use crate::report::{Call, Line, Stack, head};
-use crate::watch::reports::detail::site_of;
+use crate::watch::reports::facts::site_of;
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};

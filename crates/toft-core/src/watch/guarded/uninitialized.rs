@@ -20,7 +20,7 @@ use crate::report::{Call, Line, Stack, head};
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, pause};
 use crate::watch::guarded::UninitializedReads;
-use crate::watch::reports::detail::site_of;
+use crate::watch::reports::facts::site_of;
 
 /// The most times that the watcher asks what a thread is doing, until it has stopped.
 const LOOKS: u32 = 1000;

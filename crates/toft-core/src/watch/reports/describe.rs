@@ -4,7 +4,7 @@ use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
 use crate::report::{Call, Line, head};
 use crate::watch::reports::Reports;
-use crate::watch::reports::detail::site_of;
+use crate::watch::reports::facts::site_of;
 use crate::zero_size::{ALIGN, ZeroSizePlace};
 
 impl<O: Os> Reports<'_, O> {

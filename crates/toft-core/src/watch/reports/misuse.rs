@@ -154,6 +154,15 @@ impl<O: Os> Reports<'_, O> {
         self.misuses().fetch_add(1, Relaxed);
     }
 
+    /// Lets the crates above write what else is known, unless a test has the allocator.
+    #[cold]
+    #[inline(never)]
+    fn report_details(self, line: &Line, stack: Option<&Stack>) {
+        if self.thread_body.is_some() {
+            (self.hook.reported)(line, stack);
+        }
+    }
+
     pub(crate) fn misuses_are_fatal(self) -> bool {
         !self.options.warn_only
     }

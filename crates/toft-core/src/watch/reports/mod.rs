@@ -3,8 +3,10 @@
 mod bounds;
 pub(crate) mod damage;
 mod describe;
-pub(crate) mod detail;
+pub(crate) mod facts;
 pub(crate) mod misuse;
+
+pub use facts::BlockFacts;
 
 use crate::allocator::{Allocator, handle};
 

@@ -2,9 +2,8 @@
 
 mod causes;
 mod dangling;
-pub(crate) mod leaks;
+mod leaks;
 mod reachability;
 
-use crate::allocator::{Allocator, handle};
-
-handle!(PointerScan, pointer_scan);
+pub use dangling::{dangling, dangling_now_and_then, sweep_for_dangling};
+pub use leaks::{To, report_leaks};

@@ -1,16 +1,17 @@
 //! Writes a profile in its saved form. docs/profiles.md describes the fields.
 
+use super::Profiler;
 use super::Room;
 use super::Why;
 use super::table::Entry;
 use super::table::Table;
-use crate::os::{Os, process};
-use crate::report::{Desk, Writer, name_of_process, place_json_by};
-use crate::sample::OBJECT_BITS;
-use crate::watch::profile::Profiler;
+use crate::reports::place_json_by;
 use core::ffi::c_int;
+use toft_core::os::process;
+use toft_core::report::{Desk, Writer, name_of_process};
+use toft_core::sample::OBJECT_BITS;
 
-impl<O: Os> Profiler<'_, O> {
+impl Profiler<'_> {
     /// Writes a table to a file, in the form that `toft report` reads. Returns true if all of it
     /// was written.
     #[inline(never)]
@@ -23,7 +24,7 @@ impl<O: Os> Profiler<'_, O> {
     ) -> bool {
         let Room { writer: w, desk, .. } = room;
         w.begin(file);
-        w.text("{\"toft_profile\":1").word("toft", crate::VERSION.as_bytes());
+        w.text("{\"toft_profile\":1").word("toft", toft_core::VERSION.as_bytes());
         let source: &[u8] = match why {
             Why::Exit => b"exit",
             Why::Signal => b"signal",
@@ -33,7 +34,7 @@ impl<O: Os> Profiler<'_, O> {
         w.word("source", source).field("time", process::seconds());
         w.field("pid", process::pid() as u64);
         w.word("name", name_of_process(&mut [0; 16], desk.pieces()));
-        w.field("partitions", self.options.partitions as u64).text(",\"rows\":[");
+        w.field("partitions", self.options().partitions as u64).text(",\"rows\":[");
         let (mut objects, mut bytes, mut any) = (0, 0, false);
         let given = |entry: &&Entry| entry.objects != 0 || entry.allocations != 0;
         for entry in table.entries().iter().filter(given) {
@@ -45,7 +46,7 @@ impl<O: Os> Profiler<'_, O> {
             w.field("allocations", entry.allocations).field("allocated", entry.allocated);
             let share: &[u8] = match entry.size {
                 0 => b"exact",
-                _ if self.sites.is_own(entry.partition) => b"exact",
+                _ if self.sites().is_own(entry.partition) => b"exact",
                 _ if table.is_shared(entry.partition) => b"shared",
                 _ => b"alone",
             };
@@ -69,19 +70,19 @@ impl<O: Os> Profiler<'_, O> {
     /// Writes the stacks of sampled allocations, if they are kept.
     #[inline(never)]
     fn write_stacks(self, w: &mut Writer, desk: &mut Desk) {
-        if !self.samples.is_on() {
+        if !self.samples().is_on() {
             return;
         }
-        let [missed, ..] = self.samples.missed();
-        w.text(",\"sampled\":{\"interval\":").digits(self.options.interval() as u64, 10);
+        let [missed, ..] = self.samples().missed();
+        w.text(",\"sampled\":{\"interval\":").digits(self.options().interval() as u64, 10);
         w.field("missed", missed).text(",\"stacks\":[");
         let mut any = false;
-        self.samples.for_each(|stack| {
+        self.samples().for_each(|stack| {
             w.text(if any { ",\n{\"calls\":[" } else { "\n{\"calls\":[" });
             for (number, &site) in stack.frames.iter().take(stack.depth).enumerate() {
                 w.text(if number == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
                 w.digits(site as u64, 16).text("\"");
-                match self.samples.names(site) {
+                match self.samples().names(site) {
                     Some(names) => {
                         w.text(",\"frames\":[{\"function\":").string(names.function());
                         w.word("file", names.file());

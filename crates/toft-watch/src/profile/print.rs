@@ -3,19 +3,19 @@
 //! The lines use a fixed buffer, and the table of sites is in memory mapped for it. Nothing is
 //! allocated.
 
+use super::Profiler;
 use super::table::Table;
-use crate::os::Os;
-use crate::os::seccomp::Calls;
-use crate::report::{Writer, place_text};
-use crate::watch::profile::Profiler;
+use crate::reports::place_text;
 use core::ffi::c_int;
+use toft_core::os::seccomp::Calls;
+use toft_core::report::Writer;
 
 /// The number of call sites that have a line.
 const LINES: usize = 10;
 
-impl<O: Os> Profiler<'_, O> {
+impl Profiler<'_> {
     #[inline(never)]
-    pub(crate) fn print_sites(self, descriptor: c_int) {
+    pub(super) fn print_sites(self, descriptor: c_int) {
         let Some(mut table) = Table::of(&self) else { return };
         table.merge_sites();
         table.sort_by(|a, b| (b.bytes, a.site) < (a.bytes, b.site));
@@ -29,7 +29,7 @@ impl<O: Os> Profiler<'_, O> {
             w.digits(entry.objects as u64, 10).text(" ");
             w.digits(entry.allocations, 10).text(" ");
             // Finding the file takes system calls that a filter may not allow.
-            match self.filter().permit(&self.os, Calls::REPORT, false) {
+            match self.filter().permit(self.os(), Calls::REPORT, false) {
                 Some(_permit) => place_text(&mut w, entry.site.address()),
                 None => _ = w.text("0x").digits(entry.site.address() as u64, 16),
             }
@@ -47,7 +47,7 @@ impl<O: Os> Profiler<'_, O> {
     }
 
     #[inline(never)]
-    pub(crate) fn profile_to(self, descriptor: c_int) -> bool {
+    pub(super) fn profile_to(self, descriptor: c_int) -> bool {
         self.on_request(|room| self.profile_into(room, descriptor, super::Why::Call))
     }
 }

@@ -5,13 +5,13 @@
 //!
 //! The words of lost blocks are read at every byte, as in the second scan of `reachability.rs`.
 
-use crate::allocator::Allocator;
-use crate::os::Os;
-use crate::slab::SlotIndex;
-use crate::watch::pointer_scan::reachability::{
+use super::reachability::{
     Block, Marks, Offsets, Pending, Reach, for_each_live, for_each_word, pointed_to,
 };
 use core::ops::Range;
+use toft_core::allocator::Allocator;
+use toft_core::os::Linux;
+use toft_core::slab::SlotIndex;
 
 /// The lost blocks that other lost blocks hold.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Causes {
 
 impl Causes {
     /// Finds the causes. Returns `None` if there is no memory for the marks.
-    pub(super) fn of<O: Os>(allocator: &Allocator<O>, reach: &Reach) -> Option<Causes> {
+    pub(super) fn of(allocator: &Allocator<Linux>, reach: &Reach) -> Option<Causes> {
         let mut causes = Causes {
             held: Marks::new(allocator)?,
             visited: Marks::new(allocator)?,
@@ -52,9 +52,9 @@ impl Causes {
 
     /// Returns the number of blocks that a cause holds, and their bytes. A block that several
     /// causes hold counts for the first.
-    pub(super) fn held_by<O: Os>(
+    pub(super) fn held_by(
         &mut self,
-        allocator: &Allocator<O>,
+        allocator: &Allocator<Linux>,
         reach: &Reach,
         cause: Block,
     ) -> (usize, usize) {
@@ -72,9 +72,9 @@ impl Causes {
 
     /// Passes the lost blocks to which a block leads to `visit`, except itself. Goes on from those
     /// for which it returns true.
-    fn follow<O: Os>(
+    fn follow(
         &mut self,
-        allocator: &Allocator<O>,
+        allocator: &Allocator<Linux>,
         reach: &Reach,
         from: Block,
         mut visit: impl FnMut(&mut Causes, Block) -> bool,

@@ -8,19 +8,17 @@
 //! the bytes that these hold. The largest comes first. The table of sites has an entry for each
 //! slab and large block, so no site is left out.
 
-use crate::allocator::Allocator;
-use crate::options::Leaks;
-use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
-use crate::reclaim::heap_sort;
-use crate::region::Site;
-use crate::report::{
-    DETAIL, Writer, open_report_file, place_json, place_text, process_json, process_line,
-};
-use crate::stats::Resident;
-use crate::watch::pointer_scan::PointerScan;
-use crate::watch::pointer_scan::causes::Causes;
-use crate::watch::pointer_scan::reachability::{Block, Reach, live_large, live_slots};
+use super::causes::Causes;
+use super::reachability::{Block, Reach, live_large, live_slots};
+use crate::reports::{open_report_file, place_json, place_text};
+use toft_core::allocator::Allocator;
+use toft_core::options::Leaks;
+use toft_core::os::seccomp::Calls;
+use toft_core::os::{Linux, Os, process};
+use toft_core::reclaim::heap_sort;
+use toft_core::region::Site;
+use toft_core::report::{DETAIL, Writer, process_json, process_line};
+use toft_core::stats::Resident;
 
 /// The leaks of one call site.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +94,7 @@ const SPARE: usize = 4096;
 
 impl Table {
     /// Returns a table with an entry for each slab and each large block, or `None` without memory.
-    fn new<O: Os>(allocator: &Allocator<O>, scan: Scan) -> Option<Table> {
+    fn new(allocator: &Allocator<Linux>, scan: Scan) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
         allocator.large().units().for_each(|_| count += 1);
@@ -121,7 +119,7 @@ impl Table {
         }
     }
 
-    fn fill<O: Os>(&mut self, allocator: &Allocator<O>, reach: Option<&Reach>) {
+    fn fill(&mut self, allocator: &Allocator<Linux>, reach: Option<&Reach>) {
         let mut causes = reach.and_then(|reach| Causes::of(allocator, reach));
         let mut add_lost = |leak: &mut Leak, block: Block| match (reach, &mut causes) {
             (Some(_), Some(causes)) if causes.is_held(block.descriptor, block.slot) => {
@@ -218,7 +216,7 @@ impl Table {
 
 /// The destination of a report of leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum To {
+pub enum To {
     /// The process that started the program. It names the call sites by the list of mappings that
     /// follows the report.
     Starter(i32),
@@ -226,43 +224,41 @@ pub(crate) enum To {
     Person,
 }
 
-impl<O: Os> PointerScan<'_, O> {
-    /// Reports the leaks when the program ends.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn report_leaks(self, to: To) {
-        // With this option the user states that an inherited filter allows the system calls.
-        let permit = self.filter().permit(&self.os, Calls::REPORT, true);
-        let wanted = self.options.leaks == Leaks::Lost;
-        // Reading memory that may vanish takes an unusual system call.
-        let reach = if wanted && permit.is_some() { Reach::of(&self) } else { None };
-        let scan = match reach {
-            Some(_) => Scan::Done,
-            None if wanted => Scan::Impossible,
-            None => Scan::Unwanted,
-        };
-        let Some(mut table) = Table::new(&self, scan) else {
-            self.os.report(b"toft: leaks: there is no memory to count them in\n");
-            return;
-        };
-        table.fill(&self, reach.as_ref());
-        match to {
-            To::Starter(descriptor) => {
-                let resident = permit.is_some().then(|| Resident::now(&self.layout()));
-                write_json(descriptor, &table, false, resident);
+/// Reports the leaks when the program ends.
+#[cold]
+#[inline(never)]
+pub fn report_leaks(allocator: &Allocator<Linux>, to: To) {
+    // With this option the user states that an inherited filter allows the system calls.
+    let permit = allocator.filter().permit(allocator.os(), Calls::REPORT, true);
+    let wanted = allocator.options().leaks == Leaks::Lost;
+    // Reading memory that may vanish takes an unusual system call.
+    let reach = if wanted && permit.is_some() { Reach::of(allocator) } else { None };
+    let scan = match reach {
+        Some(_) => Scan::Done,
+        None if wanted => Scan::Impossible,
+        None => Scan::Unwanted,
+    };
+    let Some(mut table) = Table::new(allocator, scan) else {
+        allocator.os().report(b"toft: leaks: there is no memory to count them in\n");
+        return;
+    };
+    table.fill(allocator, reach.as_ref());
+    match to {
+        To::Starter(descriptor) => {
+            let resident = permit.is_some().then(|| Resident::now(&allocator.layout()));
+            write_json(descriptor, &table, false, resident);
+        }
+        To::Person => {
+            if table.len != 0 {
+                write_text(&table, permit.is_some());
+            } else if !allocator.options().in_silence {
+                write_none(&table);
             }
-            To::Person => {
-                if table.len != 0 {
-                    write_text(&table, permit.is_some());
-                } else if !self.options.in_silence {
-                    write_none(&table);
-                }
-                if permit.is_some()
-                    && let Some(file) = open_report_file(&self.options)
-                {
-                    write_json(file, &table, true, None);
-                    process::close(file);
-                }
+            if permit.is_some()
+                && let Some(file) = open_report_file(allocator.options())
+            {
+                write_json(file, &table, true, None);
+                process::close(file);
             }
         }
     }
@@ -338,7 +334,7 @@ fn write_text(table: &Table, named: bool) {
 fn write_json(descriptor: i32, table: &Table, named: bool, resident: Option<Resident>) {
     let (bytes, blocks) = table.sums();
     let mut w: Writer<2048> = Writer::new(descriptor);
-    w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"leaks");
+    w.text("{\"toft\":").string(toft_core::VERSION.as_bytes()).word("report", b"leaks");
     process_json(&mut w, named);
     w.text(",\"message\":\"");
     message(&mut w, table);

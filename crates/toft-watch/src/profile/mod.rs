@@ -24,25 +24,34 @@
 //! | `path.rs` | the file's name |
 //! | `metrics.rs` | figures of the whole process for monitoring: `toft_metrics` |
 //! | `print.rs` | the largest sites as lines of text: `malloc_stats` |
-//! | `sampling.rs` | random samples of allocations, with their stacks |
 
 mod metrics;
 mod path;
 mod print;
-mod sampling;
 mod table;
 mod write;
 
-use crate::allocator::{Allocator, allocator, handle, inside};
-use crate::os::seccomp::Calls;
-use crate::os::{Linux, Os, process, wait_for};
-use crate::report::{Desk, Writer};
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
+use toft_core::Allocator;
+use toft_core::os::seccomp::Calls;
+use toft_core::os::{Linux, Os, process, wait_for};
+use toft_core::process::{inside, instance};
+use toft_core::report::{Desk, Writer};
+use toft_core::sync::Ordering::{Acquire, Relaxed, Release};
 
-handle!(Profiler, profiler);
+/// The allocator of which profiles are written.
+#[derive(Clone, Copy)]
+struct Profiler<'a>(&'a Allocator<Linux>);
+
+impl core::ops::Deref for Profiler<'_> {
+    type Target = Allocator<Linux>;
+
+    fn deref(&self) -> &Allocator<Linux> {
+        self.0
+    }
+}
 
 /// The number of times that the exit waits for a writing thread, a fifth of a second each.
 const EXIT_WAITS: usize = 25;
@@ -58,7 +67,8 @@ enum Why {
 }
 
 /// Prepares profiles by signal and by growth, once the library is in place.
-pub(crate) fn at_start(allocator: &Allocator<Linux>) {
+pub fn at_start() {
+    let Some(allocator) = instance() else { return };
     let options = allocator.options();
     if options.profile.is_none() {
         return;
@@ -75,36 +85,62 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
 }
 
 /// Writes the profile at the program's end, if one was requested: only then is its code loaded.
-pub(crate) fn at_exit(allocator: &Allocator<Linux>) {
+pub fn at_exit(allocator: &Allocator<Linux>) {
     if allocator.options().profile.is_some() {
-        allocator.profiler().profile(Why::Exit);
+        Profiler(allocator).profile(Why::Exit);
     }
 }
 
 /// Handles the signal. It makes only raw system calls, which leave `errno` alone.
 extern "C" fn by_signal(_number: c_int) {
-    inside(|| allocator().profiler().profile(Why::Signal));
+    inside(|| {
+        if let Some(allocator) = instance() {
+            Profiler(allocator).profile(Why::Signal);
+        }
+    });
 }
 
-impl<O: Os> Profiler<'_, O> {
-    /// Writes a profile if the heap, about to grow by `bytes` bytes, has grown by the requested
-    /// amount since the last profile.
-    #[inline]
-    pub(crate) fn profile_when_grown(self, bytes: usize) {
-        if self.options.profile_growth != 0 {
-            self.profile_growth(bytes);
-        }
+/// Writes a profile if the heap, about to grow by `bytes` bytes, has grown by the requested amount
+/// since the last profile.
+pub fn when_grown(bytes: usize) {
+    if let Some(allocator) = instance() {
+        Profiler(allocator).profile_growth(bytes);
     }
+}
 
+/// Writes the largest call sites to a descriptor.
+pub fn print_sites(descriptor: c_int) {
+    inside(|| {
+        if let Some(allocator) = instance() {
+            Profiler(allocator).print_sites(descriptor);
+        }
+    });
+}
+
+/// Writes a profile, in the form that `toft report` reads, to a descriptor. Returns true if it
+/// could. Not while another thread writes one, and not where there may be a filter that does not
+/// know the calls that it takes.
+pub fn profile_to(descriptor: c_int) -> bool {
+    inside(|| instance().is_some_and(|allocator| Profiler(allocator).profile_to(descriptor)))
+}
+
+/// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
+/// it could. Not while another thread writes these or a profile, and not where there may be a
+/// filter that does not know the calls that it takes.
+pub fn metrics_to(descriptor: c_int) -> bool {
+    inside(|| instance().is_some_and(|allocator| Profiler(allocator).metrics_to(descriptor)))
+}
+
+impl Profiler<'_> {
     #[cold]
     #[inline(never)]
     fn profile_growth(self, bytes: usize) {
-        let mark = self.written().mark.load(Relaxed).max(self.options.profile_growth);
+        let mark = self.written().mark.load(Relaxed).max(self.options().profile_growth);
         let has = self.counted_bytes().saturating_add(bytes);
         if has < mark {
             return;
         }
-        let next = has.saturating_add(self.options.profile_growth);
+        let next = has.saturating_add(self.options().profile_growth);
         let old = self.written().mark.load(Relaxed);
         // If this exchange fails, the other thread writes the profile.
         if old <= mark && self.written().mark.compare_exchange(old, next, Relaxed, Relaxed).is_ok()
@@ -118,7 +154,7 @@ impl<O: Os> Profiler<'_, O> {
     #[cold]
     #[inline(never)]
     fn profile(self, why: Why) {
-        let Some(name) = &self.options.profile else { return };
+        let Some(name) = &self.options().profile else { return };
         let written = self.written();
         let me = process::thread_number();
         let taken = || written.busy.compare_exchange(0, me, Acquire, Relaxed);
@@ -128,7 +164,7 @@ impl<O: Os> Profiler<'_, O> {
             // The writing does not go on, so there is nothing to wait for.
             Err(who) if why != Why::Exit || who == me => return,
             Err(_) => {
-                if !(0..EXIT_WAITS).any(|_| wait_for(&self.os, || taken().is_ok())) {
+                if !(0..EXIT_WAITS).any(|_| wait_for(self.os(), || taken().is_ok())) {
                     return;
                 }
             }
@@ -140,7 +176,7 @@ impl<O: Os> Profiler<'_, O> {
     /// Runs `body` with a room on the program's request. Returns false if a filter may forbid the
     /// system calls, or another thread is writing.
     fn on_request(self, body: impl FnOnce(&mut Room) -> bool) -> bool {
-        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
+        let Some(_permit) = self.filter().permit(self.os(), Calls::REPORT, false) else {
             return false;
         };
         let busy = &self.written().busy;
@@ -169,7 +205,7 @@ impl<O: Os> Profiler<'_, O> {
         let inherited = written.first.load(Relaxed) != process::pid();
         path::set(&mut room.path, name, inherited, number);
         // With this option the user states that an inherited filter allows the system calls.
-        if let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true)
+        if let Some(_permit) = self.filter().permit(self.os(), Calls::REPORT, true)
             && let Some(file) = process::open_to_replace(room.path.as_c_str())
         {
             self.profile_into(room, file, why);

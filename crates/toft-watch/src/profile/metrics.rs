@@ -5,40 +5,30 @@
 //!
 //! `mincore` finds the resident free bytes, with one call for 64 KiB of address space.
 
+use super::Profiler;
 use super::Room;
 use super::table::Entry;
 use super::table::Table;
-use crate::large::BlockState;
-use crate::os::seccomp::Calls;
-use crate::os::{Os, PIECE_BYTES, Text, process};
-use crate::policy::SECURE;
-use crate::report::{Writer, name_of_process};
-use crate::slab::{Slab, SlotIndex, SlotState};
-use crate::stats::metrics::{
-    CALL_SITES, Family, Metrics, Page, SITE_BLOCKS, SITE_BYTES, TOP, head, one, sample,
-};
-use crate::stats::resident_now;
-use crate::sync::AtomicU64;
-use crate::sync::Ordering::Relaxed;
-use crate::watch::profile::Profiler;
 use core::ffi::c_int;
+use toft_core::large::BlockState;
+use toft_core::os::seccomp::Calls;
+use toft_core::os::{Memory, PIECE_BYTES, Residency, Text, process};
+use toft_core::policy::SECURE;
+use toft_core::report::name_of_process;
+use toft_core::slab::{Slab, SlotIndex, SlotState};
+use toft_core::stats::metrics::{
+    CALL_SITES, Family, Metrics, SITE_BLOCKS, SITE_BYTES, TOP, head, one, sample,
+};
+use toft_core::stats::resident_now;
+use toft_core::sync::AtomicU64;
+use toft_core::sync::Ordering::Relaxed;
 
 /// The most bytes of a place's name: a file's name without its folders, and an offset.
 const PLACE: usize = 300;
 
-impl<const BYTES: usize> Page for Writer<BYTES> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes(bytes);
-    }
-
-    fn number(&mut self, number: u64) {
-        self.digits(number, 10);
-    }
-}
-
-impl<O: Os> Profiler<'_, O> {
+impl Profiler<'_> {
     #[inline(never)]
-    pub(crate) fn metrics_to(self, descriptor: c_int) -> bool {
+    pub(super) fn metrics_to(self, descriptor: c_int) -> bool {
         self.on_request(|room| {
             let Some(mut table) = Table::of(&self) else { return false };
             let taken = self.write_metrics(room, descriptor, &mut table);
@@ -98,16 +88,16 @@ impl<O: Os> Profiler<'_, O> {
     /// Returns the figures from the tables, counted as a process outside counts them.
     fn metrics<'a>(self, process: &'a [u8]) -> Metrics<'a> {
         let mut m = Metrics {
-            version: crate::VERSION.as_bytes(),
+            version: toft_core::VERSION.as_bytes(),
             process,
             pid: process::pid() as u64,
-            threads: self.heaps.live() as u64,
-            partitions: self.options.partitions as u64,
+            threads: self.heaps().live() as u64,
+            partitions: self.options().partitions as u64,
             misuses: self.misuse_count() as u64,
-            returned_bytes: self.reclaimer.figures().1 as u64,
+            returned_bytes: self.returned_bytes() as u64,
             ..Metrics::default()
         };
-        let threads = self.heaps.count() - self.heaps.shared_count();
+        let threads = self.heaps().count() - self.heaps().shared_count();
         m.ended_threads = u64::from(threads).saturating_sub(m.threads);
         self.for_each_slab(|slab| {
             m.descriptors += 1;
@@ -137,7 +127,7 @@ impl<O: Os> Profiler<'_, O> {
     /// Returns the resident bytes of free slots in slabs that have an owner, of free slots in empty
     /// slabs, and of free large blocks. `None` if a filter may not allow the system call.
     fn free_resident(self) -> Option<[u64; 3]> {
-        let _permit = self.filter().permit(&self.os, Calls::RESIDENT, false)?;
+        let _permit = self.filter().permit(self.os(), Calls::RESIDENT, false)?;
         let [mut owned, mut empty, mut large] = [0; 3];
         self.for_each_slab(|slab| {
             let bytes = self.free_resident_of(slab);
@@ -172,10 +162,10 @@ impl<O: Os> Profiler<'_, O> {
 
     /// Calls `each` with the resident parts of a range, which begins with a page.
     fn for_each_resident(self, start: usize, len: usize, mut each: impl FnMut(usize, usize)) {
-        let page = self.os.page_size();
+        let page = self.os().page_size();
         for at in (0..len).step_by(PIECE_BYTES) {
             let piece = (len - at).min(PIECE_BYTES);
-            self.os.resident_pieces(
+            self.os().resident_pieces(
                 start + at,
                 (piece + page - 1) & !(page - 1),
                 |first, bytes| {

@@ -1,13 +1,13 @@
 //! The snapshot as one line of JSON, with the call sites.
 
-use super::snapshot::pinned_bytes;
-use super::{Resident, Snapshot, snapshot};
-use crate::allocator::Allocator;
-use crate::large::BlockState;
-use crate::os::{Os, process};
-use crate::reclaim::Shared;
-use crate::region::Site;
-use crate::report::Writer;
+use toft_core::allocator::Allocator;
+use toft_core::large::BlockState;
+use toft_core::os::{Linux, Memory, process};
+use toft_core::reclaim::Shared;
+use toft_core::region::Site;
+use toft_core::report::Writer;
+use toft_core::stats::pinned_bytes;
+use toft_core::stats::{Resident, Snapshot, snapshot};
 
 /// The largest number of call sites in one report. The largest sites are kept.
 const SITES: usize = 64;
@@ -73,28 +73,28 @@ impl Sites {
 /// Writes the snapshot of `allocator`, and the kernel's figures if given, as one line to a
 /// descriptor. Returns true if the descriptor accepted all of it.
 #[inline(never)]
-pub fn write_json<O: Os>(
-    allocator: &Allocator<O>,
+pub fn write_json(
+    allocator: &Allocator<Linux>,
     descriptor: i32,
     resident: Option<&Resident>,
 ) -> bool {
     let s = snapshot(allocator);
     let mut w: Writer = Writer::new(descriptor);
     w.text("{\"toft\":\"");
-    w.text(env!("CARGO_PKG_VERSION"));
+    w.text(toft_core::VERSION);
     w.text("\"");
     w.field("pid", process::pid() as u64);
     w.field("partitions", allocator.options().partitions as u64);
-    w.field("partitions_in_use", allocator.heaps.partitions() as u64);
-    w.text(if allocator.sites.is_exact() {
+    w.field("partitions_in_use", allocator.heaps().partitions() as u64);
+    w.text(if allocator.sites().is_exact() {
         ",\"sites_are\":\"exact\""
     } else {
         ",\"sites_are\":\"hashed\""
     });
-    let (own, merged) = allocator.sites.counts();
+    let (own, merged) = allocator.sites().counts();
     w.field("own_sites", own as u64);
     w.field("merged_sites", merged as u64);
-    w.field("grouped_sites", allocator.sites.grouped() as u64);
+    w.field("grouped_sites", allocator.sites().grouped() as u64);
     w.field("wrapper_sites", allocator.wrapper_sites() as u64);
     w.field("threads", s.threads as u64);
     w.field("heaps", s.heaps as u64);
@@ -189,7 +189,7 @@ fn write_resident(w: &mut Writer, r: &Resident) {
 }
 
 #[inline(never)]
-fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
+fn collect(allocator: &Allocator<Linux>) -> Sites {
     let mut sites = Sites { sites: [SiteFigures::default(); SITES], len: 0 };
     allocator.for_each_slab(|slab| {
         let live = slab.live_slots();

@@ -14,21 +14,19 @@
 //! No thread is stopped, nothing is recorded, and nothing ends the process. The kernel reads the
 //! memory ([`peek`]).
 
-use crate::allocator::Found;
-use crate::guarded::SlotCondition;
-use crate::large::BlockState;
-use crate::options::Report;
-use crate::os::seccomp::Calls;
-use crate::os::{Os, process};
-use crate::report::{
-    Call, Line, Writer, frame_json, frame_line, head, open_report_file, process_json, process_line,
-    stack_lines,
-};
-use crate::slab::{SlotIndex, SlotState};
-use crate::watch::pointer_scan::PointerScan;
-use crate::watch::pointer_scan::reachability::{PIECE, WORD, can_peek, for_each_root};
-use crate::watch::reports::detail::BlockFacts;
+use super::reachability::{PIECE, WORD, can_peek, for_each_root};
+use crate::reports::{frame_json, frame_line, open_report_file, stack_lines};
 use process::peek;
+use toft_core::allocator::{Allocator, Found};
+use toft_core::guarded::SlotCondition;
+use toft_core::large::BlockState;
+use toft_core::options::Report;
+use toft_core::os::seccomp::Calls;
+use toft_core::os::{Linux, Os, process};
+use toft_core::process::{inside, instance};
+use toft_core::report::{Call, Line, Writer, head, process_json, process_line};
+use toft_core::slab::{SlotIndex, SlotState};
+use toft_core::watch::reports::BlockFacts;
 
 const WORDS: usize = PIECE / WORD;
 /// The most words that one scan reports on stderr. The file of reports has all of them.
@@ -45,8 +43,9 @@ enum Holder<'a> {
     Mapping(&'a [u8]),
 }
 
-/// The state of one scan.
-struct DanglingScan {
+/// One scan.
+struct Scan<'a> {
+    allocator: &'a Allocator<Linux>,
     found: usize,
     /// The descriptor of the file of reports, if there is one.
     file: Option<i32>,
@@ -54,61 +53,85 @@ struct DanglingScan {
     in_text: bool,
 }
 
-impl<O: Os> PointerScan<'_, O> {
-    /// Reports words that point into freed blocks, and returns their number. The calling thread's
-    /// stack counts from `here`, where the library's own frames end. At the program's end there is
-    /// no `here`, and that stack does not count.
-    #[cold]
-    #[inline(never)]
-    pub fn sweep_for_dangling(self, here: Option<usize>) -> usize {
-        // By requesting this the user states that an inherited filter allows the system calls.
-        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return 0 };
-        if !can_peek() {
-            self.os.report(b"toft: dangling pointers: this process may not read its own memory\n");
-            return 0;
-        }
-        let file = if self.hide_addresses { None } else { open_report_file(&self.options) };
-        let in_text = self.options.report != Report::Line && !self.hide_addresses;
-        let mut scan = DanglingScan { found: 0, file, in_text };
-        let from = here.unwrap_or((&raw const scan).addr());
-        for_each_root(&self, [(0, 0); 2], from, |start, end, name| {
-            if start != from || here.is_some() {
-                self.scan_range(&mut scan, start, end, Holder::Mapping(name));
-            }
-        });
-        self.for_each_slab(|slab| {
-            let end = slab.base() + slab.slots() * slab.size();
-            let mut at = slab.base();
-            while at < end && !slab.is_dormant() {
-                // Adjacent live slots are scanned together.
-                let slot = (at - slab.base()) / slab.size();
-                let live = |slot: &SlotIndex| slab.state(*slot) == SlotState::Live;
-                let slots = SlotIndex::range(slot..slab.slots());
-                let last = slots.take_while(live).count() + slot;
-                let stop = slab.base() + last * slab.size();
-                self.scan_range(&mut scan, at, stop, Holder::Block);
-                at = stop + slab.size();
-            }
-        });
-        self.large.units().for_each(|block| {
-            if block.state() == BlockState::Live {
-                let begin = self.large.placement().address(block);
-                self.scan_range(&mut scan, begin, begin + block.bytes(), Holder::Block);
-            }
-        });
-        if let Some(file) = scan.file {
-            process::close(file);
-        }
-        if scan.found > NAMED {
-            let mut line = Line::new(self.hide_addresses);
-            line.text("toft: dangling pointers: ").number((scan.found - NAMED) as u64);
-            self.os.report(line.text(" more were found").end());
-        }
-        scan.found
-    }
+/// Reports words that point into freed blocks of the process's allocator, and returns their number.
+pub fn dangling() -> usize {
+    let mark = 0u8;
+    let here = (&raw const mark).addr();
+    let sweep = || instance().map_or(0, |allocator| sweep_for_dangling(allocator, Some(here)));
+    inside(sweep)
+}
 
+/// Scans if `looked_at`, the number of checked allocations, is a multiple of the number that the
+/// user chose.
+pub fn dangling_now_and_then(looked_at: usize) {
+    let Some(allocator) = instance() else { return };
+    let every = allocator.options().dangling;
+    if every > 1 && looked_at.is_multiple_of(every) {
+        let mark = 0u8;
+        sweep_for_dangling(allocator, Some((&raw const mark).addr()));
+    }
+}
+
+/// Reports words that point into freed blocks, and returns their number. The calling thread's
+/// stack counts from `here`, where the library's own frames end. At the program's end there is
+/// no `here`, and that stack does not count.
+#[cold]
+#[inline(never)]
+pub fn sweep_for_dangling(allocator: &Allocator<Linux>, here: Option<usize>) -> usize {
+    // By requesting this the user states that an inherited filter allows the system calls.
+    let Some(_permit) = allocator.filter().permit(allocator.os(), Calls::REPORT, true) else {
+        return 0;
+    };
+    if !can_peek() {
+        allocator
+            .os()
+            .report(b"toft: dangling pointers: this process may not read its own memory\n");
+        return 0;
+    }
+    let (options, hides) = (allocator.options(), allocator.hides_addresses());
+    let file = if hides { None } else { open_report_file(options) };
+    let in_text = options.report != Report::Line && !hides;
+    let mut scan = Scan { allocator, found: 0, file, in_text };
+    let from = here.unwrap_or((&raw const scan).addr());
+    for_each_root(allocator, [(0, 0); 2], from, |start, end, name| {
+        if start != from || here.is_some() {
+            scan.range(start, end, Holder::Mapping(name));
+        }
+    });
+    allocator.for_each_slab(|slab| {
+        let end = slab.base() + slab.slots() * slab.size();
+        let mut at = slab.base();
+        while at < end && !slab.is_dormant() {
+            // Adjacent live slots are scanned together.
+            let slot = (at - slab.base()) / slab.size();
+            let live = |slot: &SlotIndex| slab.state(*slot) == SlotState::Live;
+            let slots = SlotIndex::range(slot..slab.slots());
+            let last = slots.take_while(live).count() + slot;
+            let stop = slab.base() + last * slab.size();
+            scan.range(at, stop, Holder::Block);
+            at = stop + slab.size();
+        }
+    });
+    allocator.large().units().for_each(|block| {
+        if block.state() == BlockState::Live {
+            let begin = allocator.large().placement().address(block);
+            scan.range(begin, begin + block.bytes(), Holder::Block);
+        }
+    });
+    if let Some(file) = scan.file {
+        process::close(file);
+    }
+    if scan.found > NAMED {
+        let mut line = Line::new(hides);
+        line.text("toft: dangling pointers: ").number((scan.found - NAMED) as u64);
+        allocator.os().report(line.text(" more were found").end());
+    }
+    scan.found
+}
+
+impl Scan<'_> {
     /// Scans every word of a range, and reports those that point into freed blocks.
-    fn scan_range(self, scan: &mut DanglingScan, start: usize, end: usize, holder: Holder) {
+    fn range(&mut self, start: usize, end: usize, holder: Holder) {
         let mut at = start.next_multiple_of(WORD);
         while at + WORD <= end {
             let (mut bytes, mut words) = ([0u8; PIECE], [0usize; WORDS]);
@@ -120,7 +143,7 @@ impl<O: Os> PointerScan<'_, O> {
             }
             for number in 0..got / WORD {
                 if let Some(freed) = self.freed_block(&words, number) {
-                    self.name_dangling(scan, at + number * WORD, &freed, &words, number, holder);
+                    self.name_dangling(at + number * WORD, &freed, &words, number, holder);
                 }
             }
             // A page that cannot be read is skipped.
@@ -129,12 +152,12 @@ impl<O: Os> PointerScan<'_, O> {
     }
 
     /// Returns the freed block that the word with this number points into, if it does.
-    fn freed_block(self, words: &[usize; WORDS], number: usize) -> Option<BlockFacts> {
+    fn freed_block(&self, words: &[usize; WORDS], number: usize) -> Option<BlockFacts> {
         let word = *words.get(number)?;
-        if !self.may_be_block(word) && !self.guarded.contains(word) {
+        if !self.allocator.may_be_block(word) && !self.allocator.guarded().contains(word) {
             return None;
         }
-        let freed = match self.find(word) {
+        let freed = match self.allocator.find(word) {
             Found::Slot(slab, slot) => {
                 was_freed(slab.state(slot)) && !self.is_an_end(words, number, slab.size())
             }
@@ -145,41 +168,42 @@ impl<O: Os> PointerScan<'_, O> {
             Found::Guarded(slot) => slot.condition() == SlotCondition::Freed,
             Found::ZeroSize(_) | Found::Foreign => false,
         };
-        let facts = if freed { self.reports().facts(word)? } else { return None };
+        let facts = if freed { self.allocator.reports().facts(word)? } else { return None };
         (word.wrapping_sub(facts.begin) < facts.size).then_some(facts)
     }
 
     /// Returns true if a word that points to the start of a slot is rather the end of the live
     /// block before it. A word nearby then points into that block.
-    fn is_an_end(self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
+    fn is_an_end(&self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
         let Some(&end) = words.get(number) else { return false };
         let begin = end.wrapping_sub(size);
-        let is_live = matches!(self.find(begin), Found::Slot(slab, slot) if slab.is_in_use(slot));
+        let is_live =
+            matches!(self.allocator.find(begin), Found::Slot(slab, slot) if slab.is_in_use(slot));
         let near = number.saturating_sub(NEAR)..=number + NEAR;
         is_live && near.filter_map(|near| words.get(near)).any(|word| (begin..end).contains(word))
     }
 
     fn name_dangling(
-        self,
-        scan: &mut DanglingScan,
+        &mut self,
         address: usize,
         freed: &BlockFacts,
         words: &[usize; WORDS],
         number: usize,
         holder: Holder,
     ) {
-        scan.found += 1;
-        let named = scan.found <= NAMED;
-        if !named && scan.file.is_none() {
+        let allocator = self.allocator;
+        self.found += 1;
+        let named = self.found <= NAMED;
+        if !named && self.file.is_none() {
             return;
         }
         let inside = words.get(number).map_or(0, |word| word.wrapping_sub(freed.begin));
-        let mut line = Line::new(self.hide_addresses);
+        let mut line = Line::new(allocator.hides_addresses());
         head(&mut line, "dangling pointer", Call::Look, address);
         let owner = match holder {
-            Holder::Block => self.reports().facts(address),
+            Holder::Block => allocator.reports().facts(address),
             Holder::Mapping(_) => {
-                self.reports().facts(address).filter(|block| block.kind == "guarded")
+                allocator.reports().facts(address).filter(|block| block.kind == "guarded")
             }
         };
         match (&owner, holder) {
@@ -200,10 +224,10 @@ impl<O: Os> PointerScan<'_, O> {
         line.text(freed.kind).text(", slot ").number(freed.slot as u64);
         line.text(", partition ").number(freed.partition.number() as u64);
         line.text("; call site ").address(freed.site.address()).text(")");
-        let history = self.guarded.slot_around(freed.begin);
+        let history = allocator.guarded().slot_around(freed.begin);
         if named {
-            self.os.report(line.end());
-            if scan.in_text {
+            allocator.os().report(line.end());
+            if self.in_text {
                 let mut w: Writer<512> = Writer::new(libc::STDERR_FILENO);
                 if let Some(block) = &owner {
                     frame_line(&mut w, "held by", block.site.address());
@@ -218,18 +242,8 @@ impl<O: Os> PointerScan<'_, O> {
                 process_line(&mut w, true, "");
             }
         }
-        if let Some(file) = scan.file {
+        if let Some(file) = self.file {
             write_json(file, &line, address, owner.as_ref(), freed, inside);
-        }
-    }
-
-    /// Scans if `looked_at`, the number of checked allocations, is a multiple of the number that
-    /// the user chose.
-    pub(crate) fn dangling_now_and_then(self, looked_at: usize) {
-        let every = self.options.dangling;
-        if every > 1 && looked_at.is_multiple_of(every) {
-            let mark = 0u8;
-            self.sweep_for_dangling(Some((&raw const mark).addr()));
         }
     }
 }
@@ -248,7 +262,7 @@ fn write_json(
     inside: usize,
 ) {
     let mut w: Writer<2048> = Writer::new(file);
-    w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"dangling pointer");
+    w.text("{\"toft\":").string(toft_core::VERSION.as_bytes()).word("report", b"dangling pointer");
     w.word("call", b"look").address("address", address).word("message", line.so_far());
     process_json(&mut w, true);
     for (name, block, at) in [

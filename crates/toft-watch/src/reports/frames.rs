@@ -1,9 +1,6 @@
 //! Writes places in code, and stacks, as lines of text and as JSON.
 
-use super::{Desk, Stack, Writer, module_of};
-
-/// The beginning of every line of a report except the first.
-pub const DETAIL: &str = "toft:   ";
+use toft_core::report::{DETAIL, Desk, Stack, Writer, module_of};
 
 /// Writes `what  /path/of/file+0x1169 build-id 0123...`. `toft explain` finds function and line by
 /// it.

@@ -15,18 +15,20 @@
 //! No thread is stopped, so the scan may miss what other threads do meanwhile. The kernel reads the
 //! memory ([`peek`]), because other threads may unmap it.
 
-use crate::allocator::{Allocator, Found};
-use crate::large::BlockState;
-use crate::os::Os;
-use crate::os::process::{Mapping, close, open_pages, peek, read_lines_by, read_pages, scratch};
-use crate::os::seccomp::Calls;
-use crate::slab::{Slab, SlotIndex, SlotState};
 use core::ffi::c_int;
 use core::ops::Range;
+use toft_core::allocator::{Allocator, Found};
+use toft_core::large::BlockState;
+use toft_core::os::process::{
+    Mapping, close, open_pages, peek, read_lines_by, read_pages, scratch,
+};
+use toft_core::os::seccomp::Calls;
+use toft_core::os::{Linux, Memory};
+use toft_core::slab::{Slab, SlotIndex, SlotState};
 
 /// The number of bytes read at a time.
-pub(crate) const PIECE: usize = 4096;
-pub(crate) const WORD: usize = size_of::<usize>();
+pub(super) const PIECE: usize = 4096;
+pub(super) const WORD: usize = size_of::<usize>();
 /// The number of pages of which the kernel's list is read at a time.
 const PAGES: usize = 64;
 /// A page's entry in that list: set if the page is in memory, or in swap.
@@ -66,7 +68,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Marks> {
+    pub(super) fn new(allocator: &Allocator<Linux>) -> Option<Marks> {
         let (first, end) = (allocator.large().units().lowest_mark(), allocator.layout().heaps);
         let mut marks = Marks { address: 0, first, end };
         marks.address = scratch(marks.bytes()?)?;
@@ -122,7 +124,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// A stack with room for every block.
-    pub(super) fn new<O: Os>(allocator: &Allocator<O>) -> Option<Pending> {
+    pub(super) fn new(allocator: &Allocator<Linux>) -> Option<Pending> {
         let mut room = 4096;
         allocator.for_each_slab(|slab| room += slab.live_slots());
         allocator.large().units().for_each(|_| room += 1);
@@ -152,7 +154,7 @@ impl Pending {
 
 /// The marks of all blocks that can be reached.
 #[derive(Debug)]
-pub(crate) struct Reach {
+pub(super) struct Reach {
     marks: Marks,
     pending: Pending,
     /// The large block that was found last, because several words often point into one.
@@ -164,7 +166,7 @@ impl Reach {
     /// the kernel does not read memory for Toft.
     ///
     /// Words at every byte are read only if a block would be lost without them.
-    pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
+    pub(super) fn of(allocator: &Allocator<Linux>) -> Option<Reach> {
         if !can_peek() {
             return None;
         }
@@ -197,24 +199,24 @@ impl Reach {
 
     /// Returns true if a block can be reached. `descriptor` is the address of its descriptor.
     /// `slot` is its slot, or 0 if it is large.
-    pub(crate) fn is_marked(&self, descriptor: usize, slot: SlotIndex) -> bool {
+    pub(super) fn is_marked(&self, descriptor: usize, slot: SlotIndex) -> bool {
         self.marks.has(descriptor, slot)
     }
 
-    fn is_any_lost<O: Os>(&self, allocator: &Allocator<O>) -> bool {
+    fn is_any_lost(&self, allocator: &Allocator<Linux>) -> bool {
         let mut any = false;
         for_each_live(allocator, |block| any |= !self.is_marked(block.descriptor, block.slot));
         any
     }
 
-    fn scan_pending<O: Os>(&mut self, allocator: &Allocator<O>, offsets: Offsets) {
+    fn scan_pending(&mut self, allocator: &Allocator<Linux>, offsets: Offsets) {
         while let Some(range) = self.pending.pop() {
             self.scan(allocator, range, offsets);
         }
     }
 
     /// Marks the blocks to which the words of a range may point.
-    fn scan<O: Os>(&mut self, allocator: &Allocator<O>, range: Range<usize>, offsets: Offsets) {
+    fn scan(&mut self, allocator: &Allocator<Linux>, range: Range<usize>, offsets: Offsets) {
         for_each_word(range, offsets, |word| {
             if allocator.may_be_block(word)
                 && !self.last.contains(&word)
@@ -264,7 +266,7 @@ pub(super) fn for_each_word(range: Range<usize>, offsets: Offsets, mut each: imp
 }
 
 /// Returns the live block that a word points to, or into.
-pub(super) fn pointed_to<O: Os>(allocator: &Allocator<O>, word: usize) -> Option<Block> {
+pub(super) fn pointed_to(allocator: &Allocator<Linux>, word: usize) -> Option<Block> {
     let (slab, slot) = match allocator.find(word) {
         Found::Slot(slab, slot) => (slab, Some(slot)),
         Found::InSlab(slab, offset) => (slab, slab.slot_around(offset)),
@@ -295,9 +297,9 @@ pub(super) fn live_slots(slab: &Slab) -> impl Iterator<Item = Block> + '_ {
 }
 
 /// Returns a large block if it is live.
-pub(super) fn live_large<O: Os>(
-    allocator: &Allocator<O>,
-    block: &crate::large::Block,
+pub(super) fn live_large(
+    allocator: &Allocator<Linux>,
+    block: &toft_core::large::Block,
 ) -> Option<Block> {
     (block.state() == BlockState::Live).then(|| Block {
         descriptor: allocator.large().units().mark_address(block),
@@ -308,7 +310,7 @@ pub(super) fn live_large<O: Os>(
 }
 
 /// Passes every live block to `each`.
-pub(super) fn for_each_live<O: Os>(allocator: &Allocator<O>, mut each: impl FnMut(Block)) {
+pub(super) fn for_each_live(allocator: &Allocator<Linux>, mut each: impl FnMut(Block)) {
     allocator.for_each_slab(|slab| live_slots(slab).for_each(&mut each));
     allocator.large().units().for_each(|block| {
         live_large(allocator, block).into_iter().for_each(&mut each);
@@ -316,7 +318,7 @@ pub(super) fn for_each_live<O: Os>(allocator: &Allocator<O>, mut each: impl FnMu
 }
 
 /// Returns true if the kernel reads memory for Toft. If it does not, a scan would find nothing.
-pub(crate) fn can_peek() -> bool {
+pub(super) fn can_peek() -> bool {
     let (known, mut seen) = ([0x70u8; WORD], [0u8; WORD]);
     peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
 }
@@ -326,8 +328,8 @@ pub(crate) fn can_peek() -> bool {
 /// `but`, and pages of private mappings without a file that were never touched. A page that a
 /// program would fill in at the first touch (userfaultfd) was not. The calling thread's stack
 /// begins at `here`, because the memory below is left from calls that have returned.
-pub(crate) fn for_each_root<O: Os>(
-    allocator: &Allocator<O>,
+pub(super) fn for_each_root(
+    allocator: &Allocator<Linux>,
     but: [(usize, usize); 2],
     here: usize,
     mut each: impl FnMut(usize, usize, &[u8]),
@@ -337,9 +339,9 @@ pub(crate) fn for_each_root<O: Os>(
     let data_end = windows.data + windows.data_bytes();
     let ours = [(windows.data, data_end), (windows.metadata(), layout.end)];
     let [first, second] = but;
-    let but = [first, second, allocator.guarded.tables()];
-    let permit = allocator.filter().permit(&allocator.os, Calls::PAGES, false);
-    let page = allocator.os.page_size();
+    let but = [first, second, allocator.guarded().tables()];
+    let permit = allocator.filter().permit(allocator.os(), Calls::PAGES, false);
+    let page = allocator.os().page_size();
     // Opened after the list of mappings, which is needed more if there is one descriptor left.
     let mut pages = None;
     read_lines_by::<1024>(c"/proc/self/maps", |line| {

@@ -1,8 +1,8 @@
 //! The file that `TOFT_REPORT` names.
 
-use super::Writer;
-use crate::options::Options;
-use crate::os::process;
+use toft_core::options::Options;
+use toft_core::os::process;
+use toft_core::report::Writer;
 
 /// Opens the file of reports to append to it. Returns `None` if there is none, and if it cannot be
 /// opened: then a line on stderr names it.

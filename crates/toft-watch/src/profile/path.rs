@@ -1,18 +1,18 @@
 //! The name of the file that a profile is written to.
 
-use crate::os::{Text, process};
 use core::ffi::CStr;
+use toft_core::os::{Text, process};
 
 /// The most bytes of a file's name, with its suffixes and the final zero.
 const NAME: usize = 320;
 
 /// The name of a profile's file.
-pub(crate) type Path = Text<NAME>;
+pub(super) type Path = Text<NAME>;
 
 /// Sets a file's name: `name` with the process ID for `%p`. Without `%p`, a forked child
 /// (`inherited`) appends `.PID`. A profile that is not the last also has `.1`, `.2` and so on:
 /// `number`.
-pub(crate) fn set(path: &mut Path, name: &CStr, inherited: bool, number: Option<usize>) {
+pub(super) fn set(path: &mut Path, name: &CStr, inherited: bool, number: Option<usize>) {
     let pid = process::pid() as u64;
     let (mut rest, mut has_number) = (name.to_bytes(), false);
     while let Some((&byte, behind)) = rest.split_first() {

@@ -6,7 +6,7 @@
 //! (`bin/distance.rs`). If frees are followed, chosen blocks are marked: their state is not LIVE,
 //! so their free is slow.
 
-use crate::allocator::Found;
+use crate::allocator::{Allocator, Found, handle};
 use crate::bin::BinIndex;
 use crate::large::Block;
 use crate::os::seccomp::Calls;
@@ -16,7 +16,8 @@ use crate::report::registers;
 use crate::sample::{self, Trace, Weight, Words};
 use crate::site::{LEVELS_MAX, NEW_WORDS, Place, REACH, STEP_FIRST};
 use crate::thread::{Heap, ReentrancyGuard};
-use crate::watch::profile::Profiler;
+
+handle!(Profiler, profiler);
 
 impl<O: Os> Profiler<'_, O> {
     /// Samples the first slot of a new claim, at `address`, if it is chosen. Makes the claim end

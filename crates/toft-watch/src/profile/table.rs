@@ -1,27 +1,27 @@
 //! The live blocks and all earlier blocks of each call site. A walk over slabs and large blocks
 //! fills the table, in memory mapped for it.
 
-use crate::allocator::Allocator;
-use crate::large::{BlockState, Made};
-use crate::os::{Os, process};
-use crate::reclaim::heap_sort;
-use crate::region::{Partition, Site};
-use crate::slab::SlotState;
+use toft_core::allocator::Allocator;
+use toft_core::large::{BlockState, Made};
+use toft_core::os::{Linux, process};
+use toft_core::reclaim::heap_sort;
+use toft_core::region::{Partition, Site};
+use toft_core::slab::SlotState;
 
 /// The blocks of a call site in slots of one size.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Entry {
-    pub(crate) partition: Partition,
-    pub(crate) site: Site,
+pub(super) struct Entry {
+    pub(super) partition: Partition,
+    pub(super) site: Site,
     /// The number of bytes in a slot, or zero for large blocks.
-    pub(crate) size: usize,
+    pub(super) size: usize,
     /// The live blocks, and their bytes.
-    pub(crate) objects: usize,
-    pub(crate) bytes: usize,
+    pub(super) objects: usize,
+    pub(super) bytes: usize,
     /// All blocks ever allocated, and their bytes.
-    pub(crate) allocations: u64,
-    pub(crate) allocated: u64,
+    pub(super) allocations: u64,
+    pub(super) allocated: u64,
 }
 
 impl Entry {
@@ -31,7 +31,7 @@ impl Entry {
 }
 
 /// All entries, in memory mapped for the table.
-pub(crate) struct Table {
+pub(super) struct Table {
     address: usize,
     mapped: usize,
     entries: &'static mut [Entry],
@@ -43,7 +43,7 @@ const SPARE: usize = 4096;
 
 impl Table {
     /// Returns the present state, or `None` if there is no memory for it.
-    pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Table> {
+    pub(super) fn of(allocator: &Allocator<Linux>) -> Option<Table> {
         let mut count = SPARE;
         allocator.for_each_slab(|_| count += 1);
         allocator.large().units().for_each(|_| count += 1);
@@ -113,7 +113,7 @@ impl Table {
     }
 
     /// Merges the entries of each site. Their partitions and sizes have no meaning afterwards.
-    pub(crate) fn merge_sites(&mut self) {
+    pub(super) fn merge_sites(&mut self) {
         for entry in self.entries.iter_mut().take(self.len) {
             (entry.partition, entry.size) = (Partition::default(), 0);
         }
@@ -121,13 +121,13 @@ impl Table {
     }
 
     /// Returns the entries, sorted by partition, site and size unless `sort_by` has changed that.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[Entry] {
         self.entries.get(..self.len).unwrap_or(&[])
     }
 
     /// Returns true if the slots of a partition are from several sites. Slabs without live blocks
     /// count, too. The entries must be in the order of `merge`.
-    pub(crate) fn is_shared(&self, partition: Partition) -> bool {
+    pub(super) fn is_shared(&self, partition: Partition) -> bool {
         let entries = self.entries();
         let first = entries.partition_point(|entry| entry.partition < partition);
         let mut slots = entries
@@ -140,7 +140,7 @@ impl Table {
     }
 
     /// Sorts the entries by `before`, instead of the order of `merge`.
-    pub(crate) fn sort_by(&mut self, before: impl Fn(&Entry, &Entry) -> bool) {
+    pub(super) fn sort_by(&mut self, before: impl Fn(&Entry, &Entry) -> bool) {
         let Some(entries) = self.entries.get_mut(..self.len) else { return };
         heap_sort(
             entries,
@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// Unmaps the table.
-    pub(crate) fn unmap(self) {
+    pub(super) fn unmap(self) {
         process::unmap(self.address, self.mapped);
     }
 }
