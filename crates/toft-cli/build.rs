@@ -83,13 +83,9 @@ impl Workspace {
         println!("cargo::rerun-if-changed={}", sources.display());
         let root = out.join("libraries");
         let mut members = Vec::new();
-        let folders = ["crates", "lab"].map(|above| (above, listing(&sources.join(above))));
-        let folders = folders
-            .into_iter()
-            .flat_map(|(above, folders)| folders.into_iter().map(move |folder| (above, folder)));
-        for (above, folder) in folders {
+        for folder in listing(&sources.join("crates")) {
             let name = folder.file_name().expect("a folder has a name").to_str().expect("ASCII");
-            let to = root.join(above).join(name);
+            let to = root.join("crates").join(name);
             fs::create_dir_all(&to).expect("cannot write to OUT_DIR");
             for file in listing(&folder) {
                 let name = file.file_name().expect("a file has a name");
@@ -102,7 +98,7 @@ impl Workspace {
                     symlink(&file, &link).expect("cannot write to OUT_DIR");
                 }
             }
-            members.push(format!("{above}/{name}"));
+            members.push(format!("crates/{name}"));
         }
         let manifest = with_members(&read(&sources.join("workspace.toml")), &members);
         write(&root.join("Cargo.toml"), &manifest);

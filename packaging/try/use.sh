@@ -12,3 +12,5 @@ done
 grep -q '^process .*(cat)' heap.txt
 head -n 5 heap.txt
 kill $!
+"$@" bench list >list.txt
+grep -q replace-100k list.txt

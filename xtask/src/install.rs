@@ -4,6 +4,7 @@
 //! | below the prefix | what |
 //! |---|---|
 //! | `bin/toft` | the command, which carries the library that it preloads |
+//! | `bin/toft-bench` | the program that `toft bench` starts |
 //! | `lib/libtoft.so.0` | to link to or preload; `libtoft.so` and `.so.0.1.0` are the same |
 //! | `lib/libtoft.a` | to link statically |
 //! | `lib/libtoft-secure.so.0`, `lib/libtoft-secure-light.so.0` | the secure builds in the same way |
@@ -74,7 +75,7 @@ impl Place {
 
 /// Builds all and puts it there.
 pub fn main(to: &Place) -> Result<ExitCode, String> {
-    let packages = ["toft-preload", "toft-checked", "toft-cli"];
+    let packages = ["toft-preload", "toft-checked", "toft-cli", "toft-bench"];
     let release = place::build(if to.libs_only { &packages[..2] } else { &packages })?;
     secure::build_all()?;
     for path in install(&release, to)? {
@@ -109,6 +110,9 @@ fn next_steps(to: &Place, path: &str) -> String {
     }
     text
 }
+
+/// The command, and the program that `toft bench` starts, which is beside it.
+pub const COMMANDS: [&str; 2] = ["toft", "toft-bench"];
 
 /// The builds of the library, by their names for the linker.
 pub const BUILDS: [&str; 3] = ["toft", "toft-secure", "toft-secure-light"];
@@ -155,7 +159,9 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
     if to.libs_only {
         return Ok(there.written);
     }
-    there.copy(&built.join("toft"), "bin/toft", 0o755)?;
+    for command in COMMANDS {
+        there.copy(&built.join(command), &format!("bin/{command}"), 0o755)?;
+    }
     let page_writer = to.page_writer.clone().unwrap_or_else(|| built.join("toft"));
     there.pages(&page_writer)?;
     for (words, file) in [
@@ -191,7 +197,7 @@ impl Files {
 
     /// The manual pages, which the command writes into a folder.
     fn pages(&mut self, toft: &Path) -> Result<(), String> {
-        let folder = std::env::temp_dir().join(format!("toft-pages-{}", std::process::id()));
+        let folder = self.root.join("pages.next");
         files::emptied(&folder)?;
         let done = text(Command::new(toft).args(["man", "-o"]).arg(&folder)).and_then(|_| {
             files::in_folder(&folder)?.iter().try_for_each(|file| {
@@ -247,6 +253,7 @@ mod tests {
         let mut copy = Command::new("install");
         copy.args(["-m", "755"]).arg(folder.join("script")).arg(folder.join("toft"));
         assert!(copy.status().unwrap().success());
+        fs::write(folder.join("toft-bench"), "bench").unwrap();
     }
 
     fn scratch(name: &str) -> PathBuf {
@@ -285,6 +292,7 @@ mod tests {
         assert!(cmake.contains("${_toft}/lib/x86_64-linux-gnu/${_file}"), "{cmake}");
         let mode = |file: &str| fs::metadata(root.join(file)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("bin/toft"), mode("include/toft.h")), (0o755, 0o644));
+        assert_eq!((mode("bin/toft-bench"), &*text("bin/toft-bench")), (0o755, "bench"));
         // A second time over it, and nothing but what was said is there.
         assert_eq!(install(&place.join("built"), &to).unwrap(), written);
         let mut there = 0;

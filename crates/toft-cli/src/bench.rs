@@ -1,68 +1,77 @@
-//! `toft bench`: compare this Toft with other allocators. The work is done by the crate
-//! `toft-bench`; this file hands it the libraries that the command carries.
+//! `toft bench`: starts the separate program `toft-bench` with the libraries that the command
+//! carries.
 
-use std::cell::OnceCell;
 use std::env;
 use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
 
-use toft_bench::cli::{self, Bench};
-use toft_bench::mount::{Carried, LIGHT, Mount, SECURE};
-use toft_bench::peers::Peer;
+use clap::Args;
 
 use crate::library::{HASH, LIGHT_HASH, Library, SECURE_HASH};
 use crate::verb::{End, Failure, USAGE};
 
-/// The verb, in front of which the processes that the bench starts need it, too.
-const VERB: &str = "bench";
+const HELP: &str = "\
+Examples:
+  toft bench --quick                                a quick overview in three minutes
+  toft bench --workload larson --peers toft,glibc   one workload, two allocators
+  toft bench --help                                 every option, and the other commands
 
-/// The words of a process that the bench started to measure it, if we are one. Such a process goes
-/// straight to its work, since to parse options is to allocate.
-pub fn work_words() -> Option<Vec<OsString>> {
+Exit status: 0; 1 if a figure became worse, a bar is missed or a program failed; 2 if the benchmark cannot run.";
+
+/// The program. It is beside this command, or in a folder of PATH.
+const PROGRAM: &str = "toft-bench";
+/// Its option for a library that this command carries.
+const CARRIES: &str = "--carries";
+
+/// Compare this Toft with other allocators, on workloads or on any program
+///
+/// Starts the program `toft-bench`, which runs interleaved rounds in fresh processes. It prints
+/// medians with their spread, ratios by round with their 95 % confidence intervals, and resident
+/// memory as the kernel counts it.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, after_help = HELP)]
+pub struct Bench {
+    /// Arguments of `toft-bench`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
+}
+
+/// What follows the verb, if it is the first word. It is taken unread: a parser would leave out the
+/// `--` before a program.
+pub fn arguments() -> Option<Vec<OsString>> {
     let mut words = env::args_os().skip(1);
-    (words.next()? == VERB && words.next()? == "work").then(|| words.collect())
+    (words.next()? == "bench").then(|| words.collect())
 }
 
-pub fn work(words: &[OsString]) -> End {
-    end(cli::work_of(words))
-}
-
-pub fn bench(args: &Bench) -> End {
-    // Held to the end: on a system without a writable place the libraries live in our memory.
-    let place = OnceCell::new;
-    let usual = Inside { name: "toft", hash: HASH, find: || Library::find(None), place: place() };
-    let secure = Inside { name: SECURE, hash: SECURE_HASH, find: Library::secure, place: place() };
-    let find = Library::secure_light;
-    let light = Inside { name: LIGHT, hash: LIGHT_HASH, find, place: place() };
-    end(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &secure, &light] }))
-}
-
-/// A library that the command carries, as something to be compared.
-struct Inside {
-    name: &'static str,
-    hash: &'static str,
-    find: fn() -> Result<Library, String>,
-    place: OnceCell<Library>,
-}
-
-impl Carried for Inside {
-    fn name(&self) -> &str {
-        self.name
+pub fn bench(arguments: &[OsString]) -> End {
+    let mut command = Command::new(program());
+    for (name, hash, library) in [
+        ("toft", HASH, Library::find(None)),
+        ("toft-secure", SECURE_HASH, Library::secure()),
+        ("toft-secure-light", LIGHT_HASH, Library::secure_light()),
+    ] {
+        let library = library.map_err(|why| Failure::new(USAGE, why))?;
+        let version = format!("{} (content {hash}, carried inside)", env!("CARGO_PKG_VERSION"));
+        command.args([CARRIES, name]).arg(&library.path).arg(version);
+        library.keep_for_next_program();
     }
-
-    fn peer(&self) -> Result<Peer, String> {
-        let found = match self.place.get() {
-            Some(found) => found,
-            None => {
-                let found = (self.find)()?;
-                self.place.get_or_init(|| found)
+    let error = command.args(arguments).exec();
+    Err(Failure::new(
+        USAGE,
+        match error.kind() {
+            ErrorKind::NotFound => {
+                format!("`toft bench` needs the program {PROGRAM}: cargo install {PROGRAM}")
             }
-        };
-        let version =
-            format!("{} (content {}, carried inside)", env!("CARGO_PKG_VERSION"), self.hash);
-        Ok(Peer { name: self.name.into(), library: Some(found.path.clone()), version })
-    }
+            _ => format!("cannot start {PROGRAM}: {error}"),
+        },
+    ))
 }
 
-fn end(result: Result<u8, String>) -> End {
-    result.map(i32::from).map_err(|why| Failure::new(USAGE, why))
+/// The program beside this command, or its name, which is then looked for in PATH.
+fn program() -> PathBuf {
+    let beside = env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }

@@ -74,7 +74,7 @@ fn about_machine(rows: &mut Vec<Row>) {
         format!("Linux {release}, {}", std::env::consts::ARCH),
         "",
     ));
-    rows.push(row("glibc", Level::Plain, toft_bench::peers::libc_version(), ""));
+    rows.push(row("glibc", Level::Plain, system::libc_version(), ""));
     #[cfg(target_arch = "x86_64")]
     let (wanted, needed) =
         (["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(), "popcnt");

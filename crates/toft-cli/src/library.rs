@@ -4,14 +4,15 @@
 //! Used by `run`, `record`, `bench` and `doctor`. `place` names the folders that qualify, `unpack`
 //! puts it there.
 
-use std::any::Any;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use nix::fcntl::{FcntlArg, FdFlag, Flock, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use place::{Place, every_user_reaches, nameable};
@@ -64,10 +65,31 @@ pub struct Library {
     pub reached: bool,
     /// The file: one in memory lives as long as this process holds it, and one in a folder is not
     /// removed meanwhile.
-    _held: Option<Box<dyn Any>>,
+    held: Option<Held>,
+}
+
+/// What keeps a library where it is.
+enum Held {
+    /// A lock on the file in a folder.
+    Lock(Flock<File>),
+    /// The file in memory.
+    Memory(File),
 }
 
 impl Library {
+    /// Keeps the file for the program that this process executes next.
+    pub fn keep_for_next_program(self) {
+        let file = match &self.held {
+            Some(Held::Lock(file)) => file.as_fd(),
+            Some(Held::Memory(file)) => file.as_fd(),
+            None => return,
+        };
+        // Without it the library is in danger on a system only where another version of the command
+        // removes it meanwhile.
+        let _ = fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()));
+        mem::forget(self);
+    }
+
     /// The library named by `--library`, or else the one this executable carries.
     pub fn find(given: Option<&Path>) -> Result<Library, String> {
         match given {
@@ -101,14 +123,14 @@ impl Library {
             ));
         }
         // The caller is responsible for the permissions of a named library.
-        Ok(Library { path, origin: "named by --library", reached: true, _held: None })
+        Ok(Library { path, origin: "named by --library", reached: true, held: None })
     }
 
     fn unpacked(what: &Carried) -> Result<Library, String> {
         for Place { directory, origin } in place::places() {
             if let Ok(Unpacked { path, lock }) = unpack_into(&directory, what) {
                 let reached = every_user_reaches(&path);
-                return Ok(Library { path, origin, reached, _held: Some(Box::new(lock)) });
+                return Ok(Library { path, origin, reached, held: lock.map(Held::Lock) });
             }
         }
         in_memory(what).map_err(|e| {
@@ -124,7 +146,7 @@ fn in_memory(what: &Carried) -> io::Result<Library> {
     file.write_all(what.bytes)?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()));
     let origin = "held in memory, no writable directory";
-    Ok(Library { path, origin, reached: false, _held: Some(Box::new(file)) })
+    Ok(Library { path, origin, reached: false, held: Some(Held::Memory(file)) })
 }
 
 /// `LD_PRELOAD` with `library` first and whatever was there before behind it.

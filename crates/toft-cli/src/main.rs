@@ -66,15 +66,6 @@ struct Toft {
     verb: Verb,
 }
 
-const BENCH: &str = "\
-Examples:
-  toft bench --quick                                a quick overview in three minutes
-  toft bench --workload larson --peers toft,glibc   one workload, two allocators
-  toft bench --html page.html -- python3 app.py     a program on every available allocator, as an HTML page
-  toft bench list; toft bench peers                 list the workloads and the allocators
-
-Exit status: 0; 1 if a figure became worse, a bar is missed or a program failed; 2 if the benchmark cannot run.";
-
 const COMPLETIONS: &str = "\
 Examples:
   toft completions bash > ~/.local/share/bash-completion/completions/toft
@@ -106,12 +97,7 @@ enum Verb {
     Explain(explain::Explain),
     Options(options::Options),
     Doctor(doctor::Doctor),
-    /// Compare this Toft with other allocators, on workloads or on any program
-    ///
-    /// Runs interleaved rounds in fresh processes. Prints medians with their spread, ratios by
-    /// round with their 95 % confidence intervals, and resident memory as the kernel counts it.
-    #[command(after_help = BENCH)]
-    Bench(Box<toft_bench::cli::Bench>),
+    Bench(bench::Bench),
     Record(record::Record),
     Trace(trace::Show),
     /// Print a completion script for a shell
@@ -124,8 +110,8 @@ enum Verb {
 }
 
 fn main() {
-    if let Some(words) = bench::work_words() {
-        exit(status(bench::work(&words)));
+    if let Some(arguments) = bench::arguments() {
+        exit(status(bench::bench(&arguments)));
     }
     match Toft::try_parse() {
         Ok(toft) => exit(status(execute(toft.verb))),
@@ -170,7 +156,7 @@ fn execute(verb: Verb) -> End {
         Verb::Explain(args) => explain::explain(&args),
         Verb::Options(args) => options::options(&args),
         Verb::Doctor(args) => doctor::doctor(&args),
-        Verb::Bench(args) => bench::bench(&args),
+        Verb::Bench(args) => bench::bench(&args.arguments),
         Verb::Record(args) => record::record(&args),
         Verb::Trace(args) => trace::show(&args),
         Verb::Completions { shell } => completions(shell),

@@ -128,7 +128,6 @@ mod tests {
             pin: false,
             timeout: Duration::from_secs(60),
             numbers: Params::parse(words.iter().copied()).unwrap(),
-            prefix: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The command line: of the program `toft-bench`, and of the verb `bench` of others.
+//! The command line.
 
 use crate::baseline::Comparison;
 use crate::family::Scope;
@@ -223,7 +223,10 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
     match &bench.command {
         None => measure(&bench.run, mount),
         Some(Sub::List) => Ok(list()),
-        Some(Sub::Peers { json }) => list_peers(mount, *json),
+        Some(Sub::Peers { json }) => {
+            list_peers(mount, *json);
+            Ok(0)
+        }
         Some(Sub::BuildPeers { names, again }) => {
             peer_build::build(names, *again)?;
             Ok(0)
@@ -307,7 +310,6 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         pin: run.pin,
         timeout: Duration::from_secs(run.timeout),
         numbers: Params::parse(run.numbers.iter().map(String::as_str))?,
-        prefix: mount.prefix.iter().map(ToString::to_string).collect(),
     };
     let jobs = jobs(run, &plan)?;
     let machine = Machine::here();

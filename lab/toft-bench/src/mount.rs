@@ -1,45 +1,56 @@
-//! How the bench is part of a program, which may carry libraries inside itself, and which
-//! allocators are compared.
+//! Which allocators are compared: those that the command `toft` carries, and those that are found.
 
 use crate::peer_settings::of_carried;
 use crate::peer_table;
 use crate::peers::{self, Peer};
+use std::ffi::OsString;
 
 /// What the secure build is called as a peer.
 pub const SECURE: &str = "toft-secure";
 /// What the light secure build is called.
 pub const LIGHT: &str = "toft-secure-light";
 
-/// The program that the bench is part of.
+/// The option by which `toft bench` names a library that it carries. It comes before all others,
+/// and three words follow: the peer's name, the path of the library, and its version.
+pub const CARRIES: &str = "--carries";
+
+/// The libraries that `toft bench` carries. They are the peers of their names.
 #[derive(Clone, Copy, Default)]
 pub struct Mount<'a> {
-    /// The words that stand before `work` where that program starts itself on a workload.
-    pub prefix: &'static [&'static str],
-    /// The libraries that the program carries inside itself, which are then the peers of their
-    /// names.
-    pub carried: &'a [&'a dyn Carried],
+    carried: &'a [Peer],
 }
 
-/// A library that a program carries.
-pub trait Carried {
-    /// The peer's name.
-    fn name(&self) -> &str;
+impl<'a> Mount<'a> {
+    /// With these libraries.
+    #[must_use]
+    pub fn of(carried: &'a [Peer]) -> Self {
+        Mount { carried }
+    }
 
-    /// The library as a file, from the first time on that it is asked for.
-    ///
-    /// # Errors
-    /// There is no place for it.
-    fn peer(&self) -> Result<Peer, String>;
-}
-
-impl Mount<'_> {
     /// What is carried of this name, with the variables that it says.
-    pub(crate) fn carried(&self, name: &str) -> Option<Result<Peer, String>> {
-        self.carried.iter().find_map(|carried| of_carried(name, *carried))
+    pub(crate) fn carried(&self, name: &str) -> Option<Peer> {
+        self.carried.iter().find_map(|carried| of_carried(name, carried))
     }
 }
 
-/// The peers that are asked for. A library that the program carries takes the place of one that
+/// Takes the libraries that `toft bench` carries off the words of the command line.
+#[must_use]
+pub fn take_carried(words: &mut Vec<OsString>) -> Vec<Peer> {
+    let mut carried = Vec::new();
+    while let [option, name, path, version, ..] = &words[..]
+        && option == CARRIES
+    {
+        carried.push(Peer {
+            name: name.to_string_lossy().into_owned(),
+            library: Some(path.into()),
+            version: version.to_string_lossy().into_owned(),
+        });
+        words.drain(..4);
+    }
+    carried
+}
+
+/// The peers that are asked for. A library that is carried takes the place of one that
 /// would be looked for in the workspace.
 pub(crate) fn choose_peers(
     names: &[String],
@@ -51,7 +62,7 @@ pub(crate) fn choose_peers(
         for recipe in peers::recipes().iter().filter(|recipe| !recipe.extra) {
             if let Some(carried) = mount.carried(&recipe.name) {
                 found.retain(|peer| peer.name != recipe.name);
-                found.insert(0, carried?);
+                found.insert(0, carried);
             }
         }
         return Ok(found);
@@ -59,7 +70,7 @@ pub(crate) fn choose_peers(
     let mut chosen = Vec::new();
     for name in names {
         match mount.carried(name) {
-            Some(own) => chosen.push(own?),
+            Some(own) => chosen.push(own),
             None => chosen.extend(peers::choose(std::slice::from_ref(name))?),
         }
     }
@@ -78,11 +89,10 @@ fn quick_peers() -> Vec<Peer> {
     chosen
 }
 
-pub(crate) fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
-    let listed = peer_table::list(peers::recipes(), mount)?;
+pub(crate) fn list_peers(mount: Mount, json: bool) {
+    let listed = peer_table::list(peers::recipes(), mount);
     crate::out::outln!(
         "{}",
         if json { peer_table::json(&listed) } else { peer_table::draw(&listed) }
     );
-    Ok(0)
 }

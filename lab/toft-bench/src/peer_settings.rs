@@ -1,7 +1,6 @@
 //! The variables that are set where a peer runs: those of its file, and those that its name asks
 //! for.
 
-use crate::mount::Carried;
 use crate::peers::{Peer, recipe};
 
 impl Peer {
@@ -19,12 +18,11 @@ pub fn plain(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-/// The peer called `name` when it is `carried`, or that one with other variables: of a program that
-/// carries a library, no other library of the same name is measured.
-pub fn of_carried(name: &str, carried: &dyn Carried) -> Option<Result<Peer, String>> {
-    let own = plain(name) == carried.name() || is_of(name, carried.name());
-    let named = |peer| Peer { name: name.to_owned(), ..peer };
-    (own && !name.contains('=')).then(|| carried.peer().map(named))
+/// The peer called `name` when it is `carried`, or that one with other variables: no other library
+/// of the same name is measured then.
+pub fn of_carried(name: &str, carried: &Peer) -> Option<Peer> {
+    let own = plain(name) == carried.name || is_of(name, &carried.name);
+    (own && !name.contains('=')).then(|| Peer { name: name.to_owned(), ..carried.clone() })
 }
 
 /// Whether the peer called `name` is another way to run the library of `base`.
@@ -40,8 +38,9 @@ fn of_the_file(name: &str) -> impl Iterator<Item = (&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mount::{Mount, choose_peers};
+    use crate::mount::{Mount, choose_peers, take_carried};
     use crate::peers::choose;
+    use std::ffi::OsString;
     use std::path::PathBuf;
 
     fn one(name: &str) -> Result<Peer, String> {
@@ -94,18 +93,12 @@ mod tests {
 
     #[test]
     fn what_is_of_a_carried_library_is_that_library() {
-        struct Library(&'static str);
-        impl Carried for Library {
-            fn name(&self) -> &str {
-                self.0
-            }
-            fn peer(&self) -> Result<Peer, String> {
-                let library = Some(PathBuf::from(format!("/carried/{}", self.0)));
-                Ok(Peer { name: self.0.into(), library, version: "7".into() })
-            }
-        }
-        let (usual, secure) = (Library("toft"), Library("toft-secure"));
-        let mount = Mount { prefix: &[], carried: &[&usual, &secure] };
+        let words = "--carries toft /carried/toft 7 --carries toft-secure /carried/toft-secure 7 \
+                     --quick --carries";
+        let mut words: Vec<_> = words.split_whitespace().map(OsString::from).collect();
+        let carried = take_carried(&mut words);
+        assert_eq!(words, ["--quick", "--carries"]);
+        let mount = Mount::of(&carried);
         for (name, library) in [
             ("toft", "/carried/toft"),
             ("toft-off", "/carried/toft"),
@@ -114,7 +107,7 @@ mod tests {
             ("toft-secure", "/carried/toft-secure"),
             ("toft-secure@A:1", "/carried/toft-secure"),
         ] {
-            let peer = mount.carried(name).unwrap().unwrap();
+            let peer = mount.carried(name).unwrap();
             assert_eq!((peer.name.as_str(), peer.library), (name, Some(library.into())));
         }
         for name in ["glibc", "jemalloc-bg", "toft=/other.so", "toft-off=/other.so", "toft2"] {

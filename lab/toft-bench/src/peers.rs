@@ -286,8 +286,7 @@ fn package_version(package: &str) -> String {
 
 /// The version of the system's glibc; empty if it has none. The command itself may be static, with
 /// another C library.
-#[must_use]
-pub fn libc_version() -> String {
+pub(crate) fn libc_version() -> String {
     let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
     let said = output.map(|output| output.stdout).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

@@ -110,8 +110,6 @@ pub struct Plan {
     pub timeout: std::time::Duration,
     /// Numbers that replace those of every case.
     pub numbers: Params,
-    /// The words that stand before `work` where this program starts itself on a workload.
-    pub prefix: Vec<String>,
 }
 
 impl Plan {
@@ -139,7 +137,7 @@ impl Plan {
     /// The words that make this program run a workload with these numbers.
     pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
         let own = ["work".to_owned(), workload.name.to_owned()];
-        self.prefix.iter().cloned().chain(own).chain(params.words()).collect()
+        own.into_iter().chain(params.words()).collect()
     }
 }
 
@@ -343,21 +341,6 @@ mod tests {
         let filled = filled.unwrap();
         assert!(filled.metrics["minor_faults"] > 10.0, "{filled:?}");
         assert!(filled.metrics["cpu_seconds"] >= 0.0);
-    }
-
-    #[test]
-    fn the_words_before_work_are_those_of_the_plan() {
-        let plan = Plan {
-            runs: 1,
-            quick: false,
-            pin: false,
-            timeout: std::time::Duration::from_secs(1),
-            numbers: Params::default(),
-            prefix: vec!["bench".into()],
-        };
-        let workload = workloads::find("pair").unwrap();
-        let words = plan.words(workload, &Params::of("ops=7"));
-        assert_eq!(words, ["bench", "work", "pair", "ops=7"]);
     }
 
     #[test]

@@ -133,9 +133,8 @@ fn too_large(name: &str, list: &str) -> Option<String> {
 /// crate that they are made of is there, with everything that its build needs.
 fn wrong_libraries(metadata: &Value) -> Result<Vec<String>, String> {
     let needed = closure(metadata, ["toft-preload", "toft-record"]);
-    let links = place::root().join("crates/toft-cli/libraries");
-    let [mut there, lab] = [names(&links.join("crates"))?, names(&links.join("lab"))?];
-    there.extend(lab.iter().cloned());
+    let libraries = place::root().join("crates/toft-cli/libraries/crates");
+    let there = names(&libraries)?;
     let mut wrong = Vec::new();
     if there != needed {
         wrong.push(format!("libraries has {there:?}, and the libraries are made of {needed:?}"));
@@ -144,7 +143,6 @@ fn wrong_libraries(metadata: &Value) -> Result<Vec<String>, String> {
         let folder = place::folder_of(name);
         let mut built = names(&folder)?;
         built.retain(|file| is_built(file));
-        let libraries = links.join(if lab.contains(name) { "lab" } else { "crates" });
         let mut links = names(&libraries.join(name))?;
         if links.remove("manifest.toml") {
             links.insert("Cargo.toml".into());

@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::{Dist, copy, copy_licences, emptied, glibc, run};
-use crate::install::{BUILDS, Place, VERSION, install};
+use crate::install::{BUILDS, COMMANDS, Place, VERSION, install};
 use crate::{files, place};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,8 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
     emptied(&stage)?;
     for file in files::in_folder(&built.debug)? {
         let own = files::name(&file);
-        let folder = if own == "toft.debug" { "bin/.debug" } else { "lib/.debug" };
+        let is_command = COMMANDS.iter().any(|command| own == format!("{command}.debug"));
+        let folder = if is_command { "bin/.debug" } else { "lib/.debug" };
         copy(&file, &stage.join(&name).join(folder).join(own))?;
     }
     Ok(vec![archive, pack(dist, &stage, &name, &format!("{name}-debug"))?])
@@ -43,7 +44,9 @@ pub fn make_command(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> 
     let stage = dist.work.join("archive-musl");
     emptied(&stage)?;
     let root = stage.join(&name);
-    copy(&built.folder.join("toft"), &root.join("bin/toft"))?;
+    for command in COMMANDS {
+        copy(&built.folder.join(command), &root.join("bin").join(command))?;
+    }
     copy_licences(&root.join("share/doc/toft"))?;
     let pages = root.join("share/man/man1");
     files::make_folder(&pages)?;

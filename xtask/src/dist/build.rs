@@ -7,6 +7,7 @@
 use super::machine::Machine;
 use super::{Dist, copy, emptied, glibc, name, run};
 use crate::carried::{Carried, LIBRARIES};
+use crate::install::COMMANDS;
 use crate::secure::Strength;
 use crate::{files, place};
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
         Some(Strength::Full) => files(&secure).join(name.replace("-secure", "")),
         Some(Strength::Light) => files(&light).join(name.replace("-secure-light", "")),
     })?;
-    compile(&usual, &["toft-cli"], "", &built.carried())?;
-    built.strip(&files(&usual).join("toft"), "toft")?;
+    compile(&usual, &["toft-cli", "toft-bench"], "", &built.carried())?;
+    built.strip_commands(&files(&usual))?;
     built.check_symbols()?;
     Ok(built)
 }
@@ -64,9 +65,9 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
 pub fn build_command(dist: &Dist, built: &Built) -> Result<Built, String> {
     let cargo = dist.work.join("cargo");
     rustup(MUSL)?;
-    compile(MUSL, &[], &cargo, &["toft-cli"], "", &built.carried())?;
+    compile(MUSL, &[], &cargo, &["toft-cli", "toft-bench"], "", &built.carried())?;
     let command = Built::empty(built.machine, &dist.work.join(built.machine.name), "musl")?;
-    command.strip(&cargo.join(MUSL).join("release/toft"), "toft")?;
+    command.strip_commands(&cargo.join(MUSL).join("release"))?;
     Ok(command)
 }
 
@@ -102,6 +103,11 @@ impl Built {
         ["libtoft_checked.so", "libtoft_record.so"]
             .iter()
             .try_for_each(|name| self.strip(&from(None, name), name))
+    }
+
+    /// Puts the commands of a folder here, stripped.
+    pub fn strip_commands(&self, from: &Path) -> Result<(), String> {
+        COMMANDS.iter().try_for_each(|name| self.strip(&from.join(name), name))
     }
 
     /// Puts a stripped program or library here, and its debug file beside.
@@ -158,10 +164,12 @@ fn compile(
     });
     cargo.args(["--features", features]);
     // `strip` puts it beside.
-    cargo.args(["--config", "profile.release.package.toft-cli.strip=false"]);
+    for package in ["toft-cli", "toft-bench"] {
+        cargo.args(["--config", &format!("profile.release.package.{package}.strip=false")]);
+    }
     let flags = [&remapped()?[..], flags].concat();
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    // The lab in the command knows no folder of this machine then.
+    // The bench knows no folder of this machine then.
     cargo.env("TOFT_RELEASE", "1");
     cargo.envs(environment.iter().map(|(name, path)| (name, path)));
     run(&mut cargo)

@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::{Dist, copy, copy_licences, emptied, run, template, write};
-use crate::install::VERSION;
+use crate::install::{COMMANDS, VERSION};
 use crate::place;
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,9 @@ pub fn make(dist: &Dist, built: &Built) -> Result<PathBuf, String> {
     let stage = dist.work.join("npm");
     emptied(&stage)?;
     write(&stage.join("package.json"), template("npm/package.json")?)?;
-    copy(&built.folder.join("toft"), &stage.join("bin/toft"))?;
+    for command in COMMANDS {
+        copy(&built.folder.join(command), &stage.join("bin").join(command))?;
+    }
     copy(&place::root().join("docs/start/node.md"), &stage.join("README.md"))?;
     copy_licences(&stage)?;
     let mut npm = Command::new("npm");

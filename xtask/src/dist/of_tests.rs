@@ -9,6 +9,7 @@
 use super::build::Built;
 use super::machine::X86_64;
 use super::{Dist, debian, python, trial};
+use crate::install::COMMANDS;
 use crate::tally::Suite;
 use crate::{carried, packages, place, secure, step, suites};
 
@@ -33,9 +34,12 @@ fn built(dist: &Dist) -> Result<Built, String> {
     let release = place::build(&["toft-preload", "toft-checked"])?;
     secure::build_all()?;
     let mut command = suites::of_workspace("build");
-    step::succeed(command.args(["--bin", "toft"]).envs(carried::build()?))?;
+    for name in COMMANDS {
+        command.args(["--bin", name]);
+    }
+    step::succeed(command.envs(carried::build()?))?;
     let built = Built::empty(X86_64, &dist.work, "gnu")?;
     built.strip_libraries(|_, name| release.join(name))?;
-    built.strip(&place::target_dir().join("debug/toft"), "toft")?;
+    built.strip_commands(&place::target_dir().join("debug"))?;
     Ok(built)
 }

@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::{Dist, copy, copy_licences, emptied, name, run, template, write};
-use crate::install::VERSION;
+use crate::install::{COMMANDS, VERSION};
 use crate::{files, place};
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,7 +25,10 @@ pub fn make(dist: &Dist, built: &Built) -> Result<PathBuf, String> {
     for file in ["__init__.py", "__main__.py"] {
         write(&stage.join("toft").join(file), template(&format!("python/{file}"))?)?;
     }
-    copy(&built.folder.join("toft"), &stage.join(format!("toft-{VERSION}.data/scripts/toft")))?;
+    let scripts = stage.join(format!("toft-{VERSION}.data/scripts"));
+    for command in COMMANDS {
+        copy(&built.folder.join(command), &scripts.join(command))?;
+    }
     run(Command::new("/usr/bin/python3")
         .args(["-m", "wheel", "pack"])
         .arg(&stage)

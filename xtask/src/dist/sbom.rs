@@ -19,9 +19,9 @@ fn contents(artifact: &str) -> (&'static [&'static str], &'static str) {
     let packages: &[&str] = if artifact.starts_with("libtoft") {
         &["toft-preload", "toft-checked"]
     } else if artifact.contains("-linux-glibc") || artifact.ends_with(".rpm") {
-        &["toft-cli", "toft-preload", "toft-record", "toft-checked"]
+        &["toft-cli", "toft-bench", "toft-preload", "toft-record", "toft-checked"]
     } else {
-        &["toft-cli", "toft-preload", "toft-record"]
+        &["toft-cli", "toft-bench", "toft-preload", "toft-record"]
     };
     let target = if artifact.contains("aarch64") {
         "aarch64-unknown-linux-gnu"

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
@@ -20,6 +21,15 @@ pub fn field(path: &str, name: &str) -> Option<String> {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())
     })
+}
+
+/// The version of the system's glibc; empty if it has none. The command itself may be static, with
+/// another C library.
+pub fn libc_version() -> String {
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let said = output.map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    said.trim().strip_prefix("glibc ").unwrap_or_default().to_owned()
 }
 
 /// The libraries that the loader puts before those of each program.

@@ -64,7 +64,7 @@ mod tests {
             assert!(page.contains(&(entry.name, entry.doc)), "{}", entry.name);
         }
         assert!(of("toft-man").is_empty());
-        assert!(of("toft-bench-misuse").iter().any(|(name, _)| *name == "CC"));
+        assert!(of("toft-bench").iter().any(|(name, _)| *name == "CC"));
         assert!(of("toft-heap").iter().all(|(name, _)| !name.starts_with("TOFT_")));
     }
 }

@@ -1,0 +1,1 @@
+../../../../toft-record/build.rs

@@ -1,1 +1,0 @@
-../../../../../lab/toft-record/build.rs
